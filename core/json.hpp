@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/table.hpp"
+#include "core/timeline.hpp"
+
+namespace stagger {
+
+// Files (README, "Files"). Readers throw Error{invalid_input}, naming the path of what is wrong
+// (`/lanes/3/0`), on malformed JSON, an unknown schema, an unknown, repeated or missing key, a
+// value of another type or out of range, and above core/limits.hpp. `source` names the text in
+// messages.
+
+/// Reads schema `stagger.table/1`. The table may be wrong in every way that dag::verify finds;
+/// only what cannot be represented is refused.
+[[nodiscard]] Table read_table_json(std::string_view text, const std::string& source);
+[[nodiscard]] std::string write_table_json(const Table& table);
+
+/// One row per lane, a cell `head:kv:q:rank` a slot, behind a first row of key=value cells:
+/// `stagger.table/1,name=mine,heads=1,kv_tiles=2,q_tiles=2,sms=2,dispatch=static,mask=tiles:rows=ff+.f`.
+[[nodiscard]] Table read_table_csv(std::string_view text, const std::string& source);
+[[nodiscard]] std::string write_table_csv(const Table& table);
+
+/// Reads a mask description; `"schema": "stagger.mask/1"` may be there.
+[[nodiscard]] Mask read_mask_json(std::string_view text, const std::string& source);
+/// Writes any grid as the `tiles` mask, with its schema.
+[[nodiscard]] std::string write_mask_json(const TileGrid& grid);
+
+/// Reads and writes schema `stagger.timeline/1`. Reading orders the intervals by SM and start.
+[[nodiscard]] Timeline read_timeline_json(std::string_view text, const std::string& source);
+[[nodiscard]] std::string write_timeline_json(const Timeline& timeline);
+
+}  // namespace stagger

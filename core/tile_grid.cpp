@@ -1,0 +1,37 @@
+#include "core/tile_grid.hpp"
+
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace stagger {
+
+TileGrid::TileGrid(std::int32_t kv_tiles, std::int32_t q_tiles, std::vector<TileKind> kinds)
+    : kv_tiles_(kv_tiles),
+      q_tiles_(q_tiles),
+      kinds_(std::move(kinds)),
+      by_kv_(index(kv_tiles), 0),
+      by_q_(index(q_tiles), 0) {
+  STAGGER_EXPECTS(kv_tiles >= 0 && q_tiles >= 0);
+  STAGGER_EXPECTS(kinds_.size() == index(kv_tiles) * index(q_tiles));
+  const TileKind* tile = kinds_.data();
+  for (std::int32_t& in_kv : by_kv_) {
+    for (std::int32_t& in_q : by_q_) {
+      const std::int32_t live = *tile++ == TileKind::empty ? 0 : 1;
+      in_kv += live;
+      in_q += live;
+    }
+    live_tiles_ += in_kv;
+  }
+}
+
+std::vector<QTile> TileGrid::live_q(KvTile kv) const {
+  std::vector<QTile> tiles;
+  tiles.reserve(index(chain_length(kv)));
+  for (QTile q{0}; q.value < q_tiles_; ++q) {
+    if (live(kv, q)) tiles.push_back(q);
+  }
+  return tiles;
+}
+
+}  // namespace stagger

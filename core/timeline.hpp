@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/timing.hpp"
+
+namespace stagger {
+
+enum class Phase { launch, compute, wait, reduce, epilogue };
+
+[[nodiscard]] constexpr const char* phase_name(Phase phase) {
+  constexpr const char* kNames[] = {"launch", "compute", "wait", "reduce", "epilogue"};
+  return kNames[static_cast<int>(phase)];
+}
+
+/// One phase of one task on one SM, [start, end) in the timeline's clock. A launch or an epilogue
+/// carries its chain's first or last task; a wait is the time between being ready to reduce and
+/// the turn.
+struct Interval {
+  Sm sm;
+  Task task;
+  Phase phase = Phase::compute;
+  Ticks start = 0;
+  Ticks end = 0;
+  std::int32_t rank = 0;   ///< of the task
+  bool critical = false;   ///< on the critical path that is marked
+};
+
+/// What every SM did when: predicted (ticks) or measured (ns). Intervals are by SM, then by start.
+/// In the overlap model the reductions of an SM run beside its next compute phases.
+struct Timeline {
+  std::string clock = "ticks";  ///< "ticks" or "ns"
+  std::string device;           ///< empty if predicted
+  std::int32_t sms = 0;
+  std::int32_t heads = 0;
+  Ticks makespan = 0;
+  Ticks lower_bound = 0;        ///< 0 if unknown
+  std::string title;
+  std::vector<Interval> intervals;
+};
+
+/// One step of a critical path.
+struct CriticalStep {
+  Sm sm;
+  Task task;
+  Phase phase = Phase::compute;
+  Ticks start = 0;
+  Ticks end = 0;
+};
+
+/// A longest path from source to sink: its steps in time order. Zero-weight edges are left out.
+struct CriticalPath {
+  Ticks length = 0;
+  std::vector<CriticalStep> steps;
+};
+
+}  // namespace stagger

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stagger {
+
+/// Model time. Integer, so that equality is exact. Wall time is never a Ticks.
+using Ticks = std::int64_t;
+
+/// How an SM's two halves of a task overlap (README, "The model").
+enum class Model {
+  chain,    ///< the paper's: compute k+1 starts when reduce k ends
+  overlap,  ///< real kernels: a separate dQ writer with one shared-memory slot
+};
+
+/// When the lock of a finished reduction shows the next rank.
+enum class Release {
+  immediate,  ///< at the reduction's end
+  delayed,    ///< reduce/2 ticks (rounded down) into the same chain's next reduction, as in
+              ///< FlashAttention-4 on sm100; a chain's last task releases at its end
+};
+
+/// Durations of the timing model, in ticks, all >= 0, compute + reduce >= 1.
+struct Timing {
+  Model model = Model::chain;
+  Ticks compute = 5;   ///< c: one tile's compute phase
+  Ticks reduce = 1;    ///< r: one tile's reduction into dQ
+  Ticks latency = 0;   ///< from a lock's release until the next rank may start (ranks above 0)
+  Ticks launch = 0;    ///< before each KV tile's chain
+  Ticks epilogue = 0;  ///< after each KV tile's chain (dK and dV are written)
+  Release release = Release::immediate;
+  std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
+};
+
+/// Throws Error{usage} if a duration is negative or compute + reduce is 0, and Error{limit} if
+/// `tasks` tasks in `chains` chains, one after the other, could exceed 2^62 ticks.
+void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains);
+
+}  // namespace stagger

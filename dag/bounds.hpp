@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
+namespace stagger::dag {
+
+/// A makespan that no table of the problem can go below, and why.
+struct Bound {
+  const char* by = "";  ///< "work", "chain", "packing" or "accumulation"
+  Ticks ticks = 0;
+  const char* why = "";
+};
+
+struct Bounds {
+  std::vector<Bound> all;       ///< valid in the timing model given, in the order above
+  Bound best;                   ///< the first of the largest
+  bool packing_exact = true;    ///< the packing bound is the optimum of its relaxation
+  /// Slot model only (a task takes one slot, no two of a dQ tile at once): the degree bound, in
+  /// slots. Not a bound in the other models.
+  std::int64_t degree_slots = 0;
+};
+
+/// Lower bounds over all tables of a problem under a kind of dispatch (in the overlap model static
+/// dispatch hides the writer's drain between chains).
+///
+/// chain    a lane of chains d_1 … d_K takes sum(launch + d_k (c+r) + epilogue)
+/// overlap  in-order: sum(launch + c + (d_k-1) max(c,r) + r + epilogue); static: within a chain
+///          max(c,r) a task, between chains max(epilogue + launch + c, r)
+/// work is the average over the SMs, chain the longest chain, packing P || Cmax over whole chains;
+/// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
+/// their SM's first (last) chain.
+/// O(chains log chains). Source: theory in dag/README.md.
+[[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing,
+                                  Dispatch dispatch);
+
+}  // namespace stagger::dag

@@ -1,0 +1,285 @@
+// Whether tasks can run depends on no time: running one task never takes away another's chance,
+// and lanes are launched in one order. So there is one largest set of tasks that can run, found by
+// playing whatever can be played. Raising the residency only enlarges it, so one pass that
+// launches one more lane whenever nothing moves also finds the smallest residency that suffices.
+
+#include "dag/liveness.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace stagger::dag {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+constexpr std::size_t kStarvedListed = 100;
+constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< edges looked at, at most
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+class Play {
+ public:
+  Play(const Table& table, const Timing& timing)
+      : table_(table),
+        delayed_(timing.release == Release::delayed),
+        q_tiles_(table.problem.grid.q_tiles()),
+        values_(at(std::int64_t{table.problem.heads} * q_tiles_), 0),
+        next_(table.lane_begin.begin(), table.lane_begin.end() - 1) {
+    const TileGrid& grid = table.problem.grid;
+    std::int64_t first = 0;
+    for (QTile q{0}; q.value < q_tiles_; ++q) {
+      first_rank_.push_back(first);
+      first += grid.contributions(q);
+    }
+    head_tasks_ = first;
+    waiting_.assign(at(head_tasks_ * table.problem.heads), kNone);
+    result_.residency_available = resident_lanes(table.problem, timing.residency);
+  }
+
+  Liveness run() {
+    std::int32_t resident = 1;
+    while (true) {
+      while (launched_ < table_.lanes() && launched_ - ended_ < resident) {
+        play(Lane{launched_++});
+        while (!playable_.empty()) {
+          const Lane lane{playable_.back()};
+          playable_.pop_back();
+          play(lane);
+        }
+      }
+      if (ended_ == table_.lanes() || launched_ == table_.lanes()) break;
+      if (resident == result_.residency_available) report();
+      ++resident;
+    }
+    if (ended_ == table_.lanes()) {
+      result_.residency_needed = resident;
+      result_.live = resident <= std::max(result_.residency_available, 1);
+    } else {
+      result_.live = false;
+      if (result_.stuck_tasks == 0) report();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t end_of(Lane lane) const {
+    return table_.lane_begin[at(lane.value) + 1];
+  }
+  [[nodiscard]] std::size_t lock_of(const Task& task) const {
+    return at(std::int64_t{task.head.value} * q_tiles_ + task.q.value);
+  }
+  [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
+    return table_.problem.grid.contributions(task.q);
+  }
+  [[nodiscard]] std::size_t rank_place(const Task& task, std::int32_t rank) const {
+    return at(task.head.value * head_tasks_ + first_rank_[at(task.q.value)] + rank);
+  }
+
+  void play(Lane lane) {
+    const std::int64_t begin = table_.lane_begin[at(lane.value)];
+    std::int64_t& slot = next_[at(lane.value)];
+    for (; slot < end_of(lane); ++slot) {
+      const auto& [task, rank] = table_.slots[at(slot)];
+      if (values_[lock_of(task)] != rank) {
+        if (rank >= 0 && rank < ranks_of(task)) waiting_[rank_place(task, rank)] = lane.value;
+        return;
+      }
+      const bool first = begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot)]);
+      if (delayed_ && !first) release(table_.slots[at(slot) - 1].task);
+      if (!delayed_ || ends_chain(lane, slot)) release(task);
+    }
+    ++ended_;
+  }
+
+  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
+    return slot + 1 == end_of(lane) ||
+           begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot) + 1]);
+  }
+
+  void release(const Task& task) {
+    const std::int32_t value = ++values_[lock_of(task)];
+    if (value >= ranks_of(task)) return;
+    std::int32_t& waiting = waiting_[rank_place(task, value)];
+    if (waiting != kNone) playable_.push_back(std::exchange(waiting, kNone));
+  }
+
+  // ---- what hangs -----------------------------------------------------------------------------
+
+  void report() {
+    index_stuck();
+    for (Lane lane{0}; lane.value < launched_; ++lane) {
+      if (next_[at(lane.value)] == end_of(lane)) continue;
+      if (const Wait wait = wait_of(lane); !wait.promised) {
+        if (result_.starved.size() < kStarvedListed) result_.starved.push_back(wait);
+      }
+    }
+    result_.cycle = shortest_cycle();
+  }
+
+  /// Notes which slot holds each rank that has not been released, and which tiles hang.
+  void index_stuck() {
+    slot_of_rank_.assign(waiting_.size(), kNone);
+    lane_of_rank_.assign(waiting_.size(), kNone);
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
+      std::int64_t slot = next_[at(lane.value)];
+      result_.stuck_tasks += end_of(lane) - slot;
+      const bool holds = delayed_ && slot < end_of(lane) &&
+                         slot > table_.lane_begin[at(lane.value)] && !ends_chain(lane, slot - 1);
+      if (holds) --slot;  // reduced, but released only by the next one
+      for (; slot < end_of(lane); ++slot) {
+        const auto& [task, rank] = table_.slots[at(slot)];
+        result_.hanging.push_back({task.head, task.q});
+        if (rank < 0 || rank >= ranks_of(task)) continue;
+        slot_of_rank_[rank_place(task, rank)] = static_cast<std::int32_t>(slot);
+        lane_of_rank_[rank_place(task, rank)] = lane.value;
+      }
+    }
+    std::sort(result_.hanging.begin(), result_.hanging.end());
+    result_.hanging.erase(std::unique(result_.hanging.begin(), result_.hanging.end()),
+                          result_.hanging.end());
+  }
+
+  /// What a stuck lane's next task waits for; by default the release of the rank before its own.
+  [[nodiscard]] Wait wait_of(Lane lane) const {
+    const auto& [task, rank] = table_.slots[at(next_[at(lane.value)])];
+    Wait wait;
+    wait.lane = lane;
+    wait.launched = lane.value < launched_;
+    wait.task = task;
+    wait.rank = rank;
+    wait.value = values_[lock_of(task)];
+    if (!wait.launched) return wait;
+    wait.promised = false;
+    if (rank > wait.value && rank < ranks_of(task)) point_at(rank - 1, wait);
+    return wait;
+  }
+
+  void point_at(std::int32_t rank, Wait& wait) const {
+    const std::size_t place = rank_place(wait.task, rank);
+    wait.promised = slot_of_rank_[place] != kNone;
+    if (!wait.promised) return;
+    wait.for_task = table_.slots[at(slot_of_rank_[place])].task;
+    wait.for_rank = rank;
+    wait.for_lane = Lane{lane_of_rank_[place]};
+  }
+
+  /// Calls `visit(wait)` for every way in which a lane waits for another: for each unreleased rank
+  /// below its own, or, not launched, for each lane that holds an SM.
+  template <class Visit>
+  void each_wait(Lane lane, Visit visit) const {
+    Wait wait = wait_of(lane);
+    if (!wait.launched) {
+      for (Lane holder{0}; holder.value < launched_; ++holder) {
+        if (next_[at(holder.value)] == end_of(holder)) continue;
+        wait.for_lane = holder;
+        visit(wait);
+      }
+      return;
+    }
+    const std::int32_t last = std::min(wait.rank, ranks_of(wait.task)) - 1;
+    for (std::int32_t rank = last; rank >= wait.value; --rank) {
+      point_at(rank, wait);
+      if (wait.promised) visit(wait);
+    }
+  }
+
+  /// Breadth-first from every stuck lane, within a budget.
+  std::vector<Wait> shortest_cycle() const {
+    std::vector<Wait> best;
+    std::int64_t budget = kCycleSearch;
+    for (Lane start{0}; start.value < launched_ && budget > 0; ++start) {
+      if (next_[at(start.value)] == end_of(start)) continue;
+      std::vector<Wait> cycle = cycle_through(start, best.size(), budget);
+      if (!cycle.empty()) best = std::move(cycle);
+      if (best.size() == 1) break;
+    }
+    return best;
+  }
+
+  /// A shortest cycle through a lane, if it is shorter than `bound` waits (0 = any).
+  std::vector<Wait> cycle_through(Lane start, std::size_t bound, std::int64_t& budget) const {
+    std::vector<std::int32_t> steps(at(table_.lanes()), kNone);
+    std::vector<Wait> reached_by(at(table_.lanes()));
+    std::deque<Lane> queue = {start};
+    steps[at(start.value)] = 0;
+    std::optional<Wait> closing;
+    while (!queue.empty() && !closing) {
+      const Lane lane = queue.front();
+      queue.pop_front();
+      if (bound != 0 && at(steps[at(lane.value)]) + 1 >= bound) break;
+      each_wait(lane, [&](const Wait& wait) {
+        if (closing || --budget < 0) return;
+        if (wait.for_lane == start) closing = wait;
+        if (steps[at(wait.for_lane.value)] != kNone) return;
+        steps[at(wait.for_lane.value)] = steps[at(lane.value)] + 1;
+        reached_by[at(wait.for_lane.value)] = wait;
+        queue.push_back(wait.for_lane);
+      });
+    }
+    std::vector<Wait> cycle;
+    if (!closing) return cycle;
+    cycle.push_back(*closing);
+    while (cycle.back().lane != start) cycle.push_back(reached_by[at(cycle.back().lane.value)]);
+    std::reverse(cycle.begin(), cycle.end());
+    return cycle;
+  }
+
+  const Table& table_;
+  bool delayed_;
+  std::int32_t q_tiles_;
+  std::int64_t head_tasks_ = 0;
+  std::vector<std::int64_t> first_rank_;    ///< by q
+  std::vector<std::int32_t> values_;        ///< by (head, q): the lock
+  std::vector<std::int64_t> next_;          ///< by lane: the next slot
+  std::vector<std::int32_t> waiting_;       ///< by (head, q, rank): the lane that waits
+  std::vector<std::int32_t> playable_;
+  std::int32_t launched_ = 0;
+  std::int32_t ended_ = 0;
+  std::vector<std::int32_t> slot_of_rank_;  ///< by (head, q, rank), of what is not released
+  std::vector<std::int32_t> lane_of_rank_;
+  Liveness result_;
+};
+
+std::string name(const Task& task) {
+  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
+         ", q " + std::to_string(task.q.value) + ")";
+}
+
+std::string describe(const Wait& wait, const std::string& unit) {
+  const std::string lane = unit + std::to_string(wait.lane.value);
+  if (!wait.launched) {
+    return lane + " is not launched: it waits for an SM, and " + unit +
+           std::to_string(wait.for_lane.value) + " holds one";
+  }
+  std::string text = lane + " is at " + name(wait.task) + " and waits for lock value " +
+                     std::to_string(wait.rank) + " of dQ(head " +
+                     std::to_string(wait.task.head.value) + ", q " +
+                     std::to_string(wait.task.q.value) + "), which shows " +
+                     std::to_string(wait.value);
+  if (!wait.promised) return text + "; no task ever brings that value";
+  text += ": " + name(wait.for_task) + ", rank " + std::to_string(wait.for_rank) +
+          ", must reduce first, and that is ";
+  if (wait.for_lane != wait.lane) return text + "on " + unit + std::to_string(wait.for_lane.value);
+  return text + "behind it on the same " + unit.substr(0, unit.size() - 1);
+}
+
+}  // namespace
+
+Liveness check_liveness(const Table& table, const Timing& timing) {
+  return Play(table, timing).run();
+}
+
+std::vector<std::string> describe(const std::vector<Wait>& waits, Dispatch dispatch) {
+  std::vector<std::string> lines;
+  lines.reserve(waits.size());
+  for (const Wait& wait : waits) {
+    lines.push_back(describe(wait, dispatch == Dispatch::static_ ? "SM " : "CTA "));
+  }
+  return lines;
+}
+
+}  // namespace stagger::dag

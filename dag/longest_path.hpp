@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/timeline.hpp"
+#include "dag/dag.hpp"
+
+namespace stagger::dag {
+
+/// A graph's nodes in topological order. Weights may change between calls, edges may not.
+class Relaxation {
+ public:
+  /// nullopt if the graph has a cycle. O(nodes + edges).
+  [[nodiscard]] static std::optional<Relaxation> of(const Dag& dag);
+
+  /// By node: the longest path from the source. O(nodes + edges).
+  [[nodiscard]] std::vector<Ticks> earliest(const Dag& dag) const;
+  /// By node: `length` minus the longest path to the sink. O(nodes + edges).
+  [[nodiscard]] std::vector<Ticks> latest(const Dag& dag, Ticks length) const;
+
+ private:
+  std::vector<std::size_t> edges_;  ///< by topological place of the node they leave
+};
+
+/// Longest-path times of every node.
+struct PathTimes {
+  Ticks length = 0;             ///< of the longest path from source to sink
+  std::vector<Ticks> earliest;  ///< by node: longest path from the source
+  std::vector<Ticks> latest;    ///< by node: length minus the longest path to the sink
+  /// How long a node can be late without making the critical path longer.
+  [[nodiscard]] Ticks slack(std::int64_t node) const {
+    return latest[static_cast<std::size_t>(node)] - earliest[static_cast<std::size_t>(node)];
+  }
+};
+
+/// nullopt if the graph has a cycle. O(nodes + edges).
+[[nodiscard]] std::optional<PathTimes> path_times(const Dag& dag);
+
+/// The nodes of one longest path from source to sink; within a lane rather than across.
+[[nodiscard]] std::vector<std::int64_t> critical_nodes(const Dag& dag, const PathTimes& times);
+
+/// One longest path as the phases along it. A dependency's latency is a `wait` step.
+[[nodiscard]] CriticalPath critical_path(const Table& table, const Dag& dag,
+                                         const PathTimes& times);
+
+}  // namespace stagger::dag

@@ -1,0 +1,278 @@
+#include "dag/verify.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace stagger::dag {
+namespace {
+
+constexpr std::size_t kKinds = 11;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::string name(const Task& task) {
+  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
+         ", q " + std::to_string(task.q.value) + ")";
+}
+
+Finding finding_at(Lane lane, const Slot& slot, std::span<const Slot> slots) {
+  Finding finding;
+  finding.lane = lane.value;
+  finding.place = &slot - slots.data();
+  finding.task = slot.task;
+  finding.rank = slot.rank;
+  return finding;
+}
+
+/// Where a slot is, in a message.
+std::string place_name(const Finding& where) {
+  return "lane " + std::to_string(where.lane) + ", slot " + std::to_string(where.place);
+}
+
+class Verifier {
+ public:
+  Verifier(const Table& table, std::int64_t limit)
+      : table_(table), grid_(table.problem.grid), limit_(limit) {}
+
+  Verification run(const Timing& timing, LockValues values) {
+    check_lanes();
+    check_tasks();
+    if (in_range_) {
+      check_missing();
+      check_ranks();
+      check_running(timing);
+    }
+    const bool valid = result_.total == runtime_findings_;
+    if (coverage_broken_ || (!valid && values == LockValues::ranks)) {
+      result_.verdict = Verdict::invalid;
+    } else if (result_.liveness && !result_.liveness->live) {
+      result_.verdict = Verdict::deadlock;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void add(Finding finding) {
+    ++result_.total;
+    if (count_[at(static_cast<int>(finding.kind))]++ < limit_) {
+      result_.findings.push_back(std::move(finding));
+    }
+  }
+
+  void check_lanes() {
+    if (table_.dispatch != Dispatch::static_ || table_.lanes() <= table_.problem.sms) return;
+    coverage_broken_ = true;
+    add({.kind = FindingKind::too_many_lanes,
+         .message = std::to_string(table_.lanes()) + " lanes for " +
+                    std::to_string(table_.problem.sms) + " SMs; with static dispatch lane i is SM i",
+         .lane = table_.problem.sms});
+  }
+
+  /// Range, liveness, duplicates and contiguity, in one pass over the slots.
+  void check_tasks() {
+    seen_.assign(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles()), false);
+    std::vector<bool> chain_begun(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles()), false);
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
+      const auto slots = table_.lane(lane);
+      for (const Slot& slot : slots) {
+        const Finding where = finding_at(lane, slot, slots);
+        if (!table_.problem.contains(slot.task)) {
+          in_range_ = false;
+          report_task(FindingKind::task_out_of_range, " does not exist", where);
+          continue;
+        }
+        check_chain(slots, slot, chain_begun, where);
+        check_tile(slot, where);
+      }
+    }
+  }
+
+  void check_chain(std::span<const Slot> slots, const Slot& slot, std::vector<bool>& begun,
+                   const Finding& where) {
+    if (!begins_chain(slots.data(), &slot)) return;
+    auto chain = begun[at(std::int64_t{slot.task.head.value} * grid_.kv_tiles() +
+                          slot.task.kv.value)];
+    if (chain) {
+      report_task(FindingKind::split_chain,
+                  ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
+                  where);
+    }
+    chain = true;
+  }
+
+  void check_tile(const Slot& slot, const Finding& where) {
+    if (!grid_.live(slot.task.kv, slot.task.q)) {
+      report_task(FindingKind::dead_task, " is an empty tile of the mask", where);
+      return;
+    }
+    auto seen = seen_[task_place(slot.task)];
+    if (seen) report_task(FindingKind::duplicate_task, " is in the table twice", where);
+    live_slots_ += seen ? 0 : 1;
+    seen = true;
+  }
+
+  void report_task(FindingKind kind, const char* what, Finding where) {
+    coverage_broken_ = true;
+    where.kind = kind;
+    where.message = place_name(where) + ": task " + name(where.task) + what;
+    add(std::move(where));
+  }
+
+  void check_missing() {
+    if (live_slots_ == table_.problem.tasks()) return;
+    coverage_broken_ = true;
+    for (Head head{0}; head.value < table_.problem.heads; ++head) {
+      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+        for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
+          const Task task{head, kv, q};
+          if (!grid_.live(kv, q) || seen_[task_place(task)]) continue;
+          add({.kind = FindingKind::missing_task,
+               .message = "task " + name(task) + " is live and in no lane",
+               .task = task});
+        }
+      }
+    }
+  }
+
+  /// Ranks 0 … k-1 once each for every (head, q). `taken_` has a bit per (head, q, rank).
+  void check_ranks() {
+    std::vector<std::int64_t> first_rank;
+    std::int64_t head_tasks = 0;
+    for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
+      first_rank.push_back(head_tasks);
+      head_tasks += grid_.contributions(q);
+    }
+    std::vector<bool> taken(at(table_.problem.tasks()), false);
+    std::int64_t distinct = 0;
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
+      const auto slots = table_.lane(lane);
+      for (const Slot& slot : slots) {
+        const std::int32_t ranks = grid_.contributions(slot.task.q);
+        if (slot.rank < 0 || slot.rank >= ranks) {
+          report_rank(FindingKind::rank_out_of_range, lane, slot, slots);
+          continue;
+        }
+        auto rank = taken[at(slot.task.head.value * head_tasks +
+                             first_rank[at(slot.task.q.value)] + slot.rank)];
+        if (rank) report_rank(FindingKind::rank_duplicate, lane, slot, slots);
+        distinct += rank ? 0 : 1;
+        rank = true;
+      }
+    }
+    if (distinct < table_.problem.tasks()) report_gaps(taken);
+  }
+
+  void report_rank(FindingKind kind, Lane lane, const Slot& slot, std::span<const Slot> slots) {
+    Finding finding = finding_at(lane, slot, slots);
+    finding.kind = kind;
+    finding.message = place_name(finding) + ": task " + name(slot.task) + " has rank " +
+                      std::to_string(slot.rank);
+    if (kind == FindingKind::rank_duplicate) {
+      finding.message += ", as another task of its dQ tile";
+    } else {
+      const std::int32_t ranks = grid_.contributions(slot.task.q);
+      finding.message += ", but its dQ tile has " + std::to_string(ranks) + " contributions: ranks 0 to " +
+                         std::to_string(ranks - 1);
+    }
+    add(std::move(finding));
+  }
+
+  void report_gaps(const std::vector<bool>& taken) {
+    std::size_t place = 0;
+    for (Head head{0}; head.value < table_.problem.heads; ++head) {
+      for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
+        for (std::int32_t rank = 0; rank < grid_.contributions(q); ++rank) {
+          if (taken[place++]) continue;
+          add({.kind = FindingKind::rank_gap,
+               .message = "dQ(head " + std::to_string(head.value) + ", q " +
+                          std::to_string(q.value) + ") has no task of rank " +
+                          std::to_string(rank) + ": its lock stays at " + std::to_string(rank),
+               .task = {head, KvTile{-1}, q},
+               .rank = rank});
+        }
+      }
+    }
+  }
+
+  void check_running(const Timing& timing) {
+    result_.liveness = check_liveness(table_, timing);
+    const Liveness& liveness = *result_.liveness;
+    if (liveness.live) return;
+    const std::int64_t before = result_.total;
+    report_deadlock(liveness);
+    if (liveness.residency_needed > liveness.residency_available) report_co_residency(liveness);
+    runtime_findings_ = result_.total - before;
+  }
+
+  void report_deadlock(const Liveness& liveness) {
+    std::string message = std::to_string(liveness.stuck_tasks) + " tasks never run; ";
+    message += std::to_string(liveness.hanging.size()) + " dQ tiles are never finished; ";
+    const Wait* where = nullptr;
+    if (!liveness.cycle.empty()) {
+      where = &liveness.cycle.front();
+      message += "shortest cycle of waits: " + std::to_string(liveness.cycle.size());
+    } else if (!liveness.starved.empty()) {
+      where = &liveness.starved.front();
+      message += "no cycle: lock values that never come";
+    }
+    Finding finding{.kind = FindingKind::deadlock, .message = std::move(message)};
+    if (where != nullptr) {
+      finding.lane = where->lane.value;
+      finding.task = where->task;
+      finding.rank = where->rank;
+    }
+    add(std::move(finding));
+  }
+
+  void report_co_residency(const Liveness& liveness) {
+    add({.kind = FindingKind::co_residency,
+         .message = "needs " + std::to_string(liveness.residency_needed) +
+                    " CTAs resident at once, taken in launch order; there are " +
+                    std::to_string(liveness.residency_available)});
+  }
+
+  [[nodiscard]] std::size_t task_place(const Task& task) const {
+    return (at(task.head.value) * at(grid_.kv_tiles()) + at(task.kv.value)) * at(grid_.q_tiles()) +
+           at(task.q.value);
+  }
+
+  const Table& table_;
+  const TileGrid& grid_;
+  std::int64_t limit_;
+  std::vector<bool> seen_;  ///< by (head, kv, q)
+  std::int64_t live_slots_ = 0;
+  bool in_range_ = true;
+  bool coverage_broken_ = false;  ///< wrong whatever the lock values mean
+  std::int64_t runtime_findings_ = 0;
+  std::array<std::int64_t, kKinds> count_{};
+  Verification result_;
+};
+
+}  // namespace
+
+const char* finding_name(FindingKind kind) {
+  constexpr std::array<const char*, kKinds> kNames = {
+      "missing-task",   "duplicate-task",    "dead-task",   "task-out-of-range",
+      "rank-gap",       "rank-duplicate",    "rank-out-of-range", "split-chain",
+      "too-many-lanes", "deadlock",          "needs-co-residency"};
+  return kNames[at(static_cast<int>(kind))];
+}
+
+const char* verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok:
+      return "ok";
+    case Verdict::invalid:
+      return "invalid";
+    case Verdict::deadlock:
+      break;
+  }
+  return "deadlock";
+}
+
+Verification verify(const Table& table, const Timing& timing, LockValues values,
+                    std::int64_t limit) {
+  return Verifier(table, limit).run(timing, values);
+}
+
+}  // namespace stagger::dag

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/table.hpp"
+#include "schedules/schedule.hpp"
+
+namespace stagger::schedules {
+
+/// The parameter of the schedules that keep several heads in flight for the L2 cache.
+/// FlashAttention-3 uses the largest power of two of heads whose Q, dO and dQ fit 40 MiB.
+inline constexpr Parameter kSwizzle = {
+    "swizzle", "heads whose CTAs are launched interleaved (L2 sections)", 1, 1, 1 << 20};
+
+/// Launches one CTA per (head, KV tile) with live tiles, sections of `swizzle` heads at a time:
+/// for each section, for each KV tile of `kv_order`, for each head of the section.
+/// `q_order` holds each KV tile's live Q tiles in visiting order, by KV tile.
+/// Ranks follow the launch order, so that no residency or release can deadlock (theorem A of
+/// schedules/README.md).
+/// Source: FlashAttention-3, hopper/tile_scheduler.hpp:385-409.
+void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const KvTile> kv_order,
+                 std::span<const std::vector<QTile>> q_order, Table& table);
+
+/// Each KV tile's live Q tiles, ascending, by KV tile.
+[[nodiscard]] std::vector<std::vector<QTile>> ascending_q(const TileGrid& grid);
+/// The same, descending.
+[[nodiscard]] std::vector<std::vector<QTile>> descending_q(const TileGrid& grid);
+
+/// KV tiles 0 … n−1.
+[[nodiscard]] std::vector<KvTile> ascending_kv(const TileGrid& grid);
+/// KV tiles n−1 … 0.
+[[nodiscard]] std::vector<KvTile> descending_kv(const TileGrid& grid);
+/// KV tiles by chain length, longest first, then ascending. A causal mask gives 0 … n−1.
+[[nodiscard]] std::vector<KvTile> longest_first_kv(const TileGrid& grid);
+
+}  // namespace stagger::schedules

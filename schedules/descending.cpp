@@ -1,0 +1,72 @@
+// Descending Q-tile iteration: Q tiles from the last to the first, and the KV tiles mirrored on
+// every other head.
+//
+//   causal, n = 3, m = 2 (digits are Q tiles of head 0, letters a b c Q tiles 0 1 2 of head 1)
+//   SM 0  KV 0: 2 1 0   then KV 2: c
+//   SM 1  KV 1:  2 1    then KV 1: c b          SM i frees after n-i tasks and takes the chain of
+//   SM 2  KV 2:   2     then KV 0: c b a        i+1 tasks: two heads make every SM equally long.
+//
+// The paper's text lets "the SM that frees first" take the next head; mirroring is that rule as a
+// static table. With KV tile i fixed on SM i (as Figure 3 draws) descending would gain nothing:
+// m n(c+r).
+//
+// On an SM the chains of a head run in ascending KV order and ranks ascend with the KV tile, so no
+// wait points backwards, with fewer SMs than KV tiles too.
+// Source: DASH section 3.3, Figure 4.
+
+#include <algorithm>
+
+#include "schedules/cta_grid.hpp"
+#include "schedules/live_ranks.hpp"
+#include "schedules/reversed_makespan.hpp"
+#include "schedules/schedule.hpp"
+
+namespace stagger::schedules {
+namespace {
+
+std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+
+/// The SM of a KV tile: i mod S, counted from the other end on odd heads.
+std::int32_t sm_of(const Problem& problem, Head head, KvTile kv) {
+  const bool mirrored = head.value % 2 == 1;
+  return (mirrored ? problem.grid.kv_tiles() - 1 - kv.value : kv.value) % problem.sms;
+}
+
+void build(const Problem& problem, const Parameters&, Table& table) {
+  const LiveRanks ranks(problem.grid);
+  const auto chains = descending_q(problem.grid);
+  const std::int32_t kv_tiles = problem.grid.kv_tiles();
+  const std::int32_t stride = problem.sms;
+  for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
+    for (Head head{0}; head.value < problem.heads; ++head) {
+      // The lowest KV tile of this SM; the others follow at a stride of S.
+      std::int32_t kv = 0;
+      while (kv < std::min(stride, kv_tiles) && sm_of(problem, head, KvTile{kv}) != sm) ++kv;
+      if (kv == stride) continue;
+      for (; kv < kv_tiles; kv += stride) {
+        for (const QTile q : chains[static_cast<std::size_t>(kv)]) {
+          table.slots.push_back({{head, KvTile{kv}, q}, ranks.of(KvTile{kv}, q)});
+        }
+      }
+    }
+    table.end_lane();
+  }
+}
+
+constexpr Formula kFormulas[] = {kReversedMakespan};
+
+}  // namespace
+
+extern const Schedule kDescending;
+constinit const Schedule kDescending{
+    .name = "descending",
+    .summary = "Q descending, KV tiles mirrored on every other head",
+    .source = "DASH §3.3",
+    .preconditions = "any mask; made for causal ones",
+    .dispatch = Dispatch::static_,
+    .formulas = kFormulas,
+    .unsupported = unsupported,
+    .build = build,
+};
+
+}  // namespace stagger::schedules

@@ -1,0 +1,41 @@
+// The paper's Descending as its code runs it: CTAs launched longest chain first, `swizzle` heads
+// interleaved, Q tiles descending, ranks in launch order.
+//
+// The SM that frees first takes the next CTA, the longest chain of the next head: the greedy form
+// of descending.cpp's mirroring, and equal to it on square causal masks with an even number of
+// heads.
+// Source: DASH section 3.3; FlashAttention-3, hopper/tile_scheduler.hpp:385-409.
+
+#include "schedules/cta_grid.hpp"
+#include "schedules/reversed_makespan.hpp"
+#include "schedules/schedule.hpp"
+
+namespace stagger::schedules {
+namespace {
+
+std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
+  launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
+              descending_q(problem.grid), table);
+}
+
+constexpr Parameter kParameters[] = {kSwizzle};
+constexpr Formula kFormulas[] = {kReversedMakespan};
+
+}  // namespace
+
+extern const Schedule kLptDescending;
+constinit const Schedule kLptDescending{
+    .name = "lpt-descending",
+    .summary = "in-order dispatch, longest chain first, Q descending: the paper's Descending in code",
+    .source = "DASH §3.3, FA3 SingleTileBwdLPTScheduler",
+    .preconditions = "any mask; made for causal ones",
+    .dispatch = Dispatch::in_order,
+    .parameters = kParameters,
+    .formulas = kFormulas,
+    .unsupported = unsupported,
+    .build = build,
+};
+
+}  // namespace stagger::schedules

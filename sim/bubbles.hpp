@@ -1,0 +1,21 @@
+#pragma once
+
+#include "sim/simulate.hpp"
+
+namespace stagger::sim {
+
+/// SM time in which nothing ran, summed over the SMs, in ticks.
+struct Bubbles {
+  Ticks startup = 0;  ///< before an SM's first reduction starts
+  Ticks order = 0;    ///< later, between two phases: an SM waits for its turn
+  Ticks tail = 0;     ///< after an SM's last phase; all of the makespan for an SM without a lane
+  Ticks busy = 0;     ///< time in which something ran
+  [[nodiscard]] Ticks total() const { return startup + order + tail; }
+};
+
+/// Requires a complete simulation. total() + busy == SMs that are there * makespan. An SM is busy
+/// while at least one phase runs on it, so in the overlap model compute hides reduction. O(tasks).
+[[nodiscard]] Bubbles bubbles(const Table& table, const Timing& timing,
+                              const Simulation& simulation);
+
+}  // namespace stagger::sim
