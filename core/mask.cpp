@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
-#include <set>
 #include <utility>
 
 #include "core/error.hpp"
@@ -401,8 +399,13 @@ std::span<const MaskFamily> mask_families() { return families(); }
 
 Mask make_mask(std::string_view kind, std::map<std::string, MaskValue, std::less<>> values) {
   const MaskFamily& family = find_family(kind);
-  for (const auto& [name, value] : values) {
+  for (auto& [name, value] : values) {
     const MaskKey& key = find_key(family, name);
+    const auto* integers = std::get_if<std::vector<std::int64_t>>(&value);
+    if (integers != nullptr && integers->empty()) {
+      // An empty list has no type of its own.
+      if (std::holds_alternative<std::vector<std::string>>(key.fallback)) value = key.fallback;
+    }
     if (value.index() != key.fallback.index()) {
       reject(std::string(kind) + ": " + name + " must be " + type_name(key.fallback));
     }

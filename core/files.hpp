@@ -18,9 +18,11 @@ namespace stagger {
 [[nodiscard]] Table read_table_json(std::string_view text, const std::string& source);
 [[nodiscard]] std::string write_table_json(const Table& table);
 
-/// One row per lane, a cell `head:kv:q:rank` a slot, behind a first row of key=value cells:
-/// `stagger.table/1,name=mine,heads=1,kv_tiles=2,q_tiles=2,sms=2,dispatch=static,mask=tiles:rows=ff+.f`.
-[[nodiscard]] Table read_table_csv(std::string_view text, const std::string& source);
+/// One row per lane, a cell `head:kv:q:rank` a slot; empty cells are skipped. A first row that
+/// begins with the cell `stagger.table/1` holds the problem as `key=value` cells; without it the
+/// problem must come from elsewhere (else Error{usage}) and the dispatch is static.
+[[nodiscard]] Table read_table_csv(std::string_view text, const std::string& source,
+                                   const Problem* problem);
 [[nodiscard]] std::string write_table_csv(const Table& table);
 
 /// Reads a mask description; `"schema": "stagger.mask/1"` may be there.

@@ -1,0 +1,73 @@
+#include "cli/analysis.hpp"
+
+#include <utility>
+
+#include "core/error.hpp"
+#include "dag/dag.hpp"
+#include "dag/longest_path.hpp"
+#include "sim/critical_path.hpp"
+
+namespace stagger::cli {
+namespace {
+
+std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
+  if (!analysis.selection) return std::nullopt;
+  const schedules::Formula* formula =
+      schedules::claim(*analysis.selection, analysis.table.problem, analysis.timing);
+  if (formula == nullptr) return std::nullopt;
+  const Ticks twice = formula->twice_ticks(analysis.table.problem, analysis.timing);
+  return FormulaCheck{.formula = formula,
+                      .ticks = twice / 2,
+                      .holds = twice == 2 * analysis.simulation->makespan};
+}
+
+/// The two computations of the makespan that share no code.
+void explain_makespan(Analysis& analysis, bool build_graph) {
+  const sim::Simulation& simulation = *analysis.simulation;
+  if (!build_graph) {
+    analysis.critical_path = sim::critical_path(analysis.table, analysis.timing, simulation);
+    return;
+  }
+  const auto graph = dag::build(analysis.table, analysis.timing);
+  STAGGER_EXPECTS(graph.has_value());
+  const auto times = dag::path_times(*graph);
+  STAGGER_EXPECTS(times.has_value());
+  STAGGER_EXPECTS(times->length == simulation.makespan);
+  analysis.longest_path = times->length;
+  analysis.critical_path = dag::critical_path(analysis.table, *graph, *times);
+}
+
+}  // namespace
+
+AnalysisOptions analysis_options(const Options& options) {
+  return {.lock_values = options.ranks == "kv-index" ? dag::LockValues::absolute
+                                                     : dag::LockValues::ranks,
+          .limit = options.limit,
+          .always_build_graph = options.check};
+}
+
+Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& options) {
+  Analysis analysis;
+  analysis.table = std::move(source.table);
+  analysis.selection = std::move(source.selection);
+  analysis.timing = timing;
+  const Table& table = analysis.table;
+  const Problem& problem = table.problem;
+  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  analysis.verification = dag::verify(table, timing, options.lock_values, options.limit);
+  analysis.bounds = dag::lower_bounds(problem, timing, table.dispatch);
+  if (!analysis.ok()) return analysis;
+
+  analysis.simulation = sim::simulate(table, timing);
+  STAGGER_EXPECTS(analysis.simulation->complete);
+  analysis.bubbles = sim::bubbles(table, timing, *analysis.simulation);
+  const std::int64_t graph_tasks =
+      options.always_build_graph ? problem.tasks() : dag::kGraphTasks;
+  explain_makespan(analysis, problem.tasks() <= graph_tasks);
+  analysis.lemma1 = dag::check_lemma1(table, timing, options.limit, graph_tasks);
+  analysis.formula = check_formula(analysis);
+  if (analysis.simulation->makespan == analysis.bounds.best.ticks) analysis.optimal = true;
+  return analysis;
+}
+
+}  // namespace stagger::cli

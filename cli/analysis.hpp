@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/options.hpp"
+#include "core/timeline.hpp"
+#include "dag/bounds.hpp"
+#include "dag/lemma1.hpp"
+#include "dag/verify.hpp"
+#include "sim/bubbles.hpp"
+#include "sim/simulate.hpp"
+
+namespace stagger::cli {
+
+/// A formula's value beside the simulated makespan.
+struct FormulaCheck {
+  const schedules::Formula* formula = nullptr;
+  Ticks ticks = 0;
+  bool holds = false;
+};
+
+/// Everything that is known of one table under one timing model. What follows `verification` is
+/// there only if the verdict is ok.
+struct Analysis {
+  Table table;
+  Timing timing;
+  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
+
+  dag::Verification verification;
+  dag::Bounds bounds;
+  std::optional<sim::Simulation> simulation;
+  sim::Bubbles bubbles;
+  CriticalPath critical_path;         ///< from the graph if it was built, else from the simulation
+  std::optional<Ticks> longest_path;  ///< of the graph; absent if the table is too large for one
+  dag::Lemma1 lemma1;
+  std::optional<FormulaCheck> formula;
+  std::optional<bool> optimal;        ///< proved, refuted, or unknown
+
+  [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
+};
+
+struct AnalysisOptions {
+  dag::LockValues lock_values = dag::LockValues::ranks;
+  std::int64_t limit = 10'000;   ///< findings of a kind, violating edges
+  bool always_build_graph = false;
+};
+[[nodiscard]] AnalysisOptions analysis_options(const Options& options);
+
+/// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
+/// compared with the simulated makespan, for up to dag::kGraphTasks tasks or on request; a
+/// difference is a ContractViolation. Throws Error{limit} if the ticks could overflow.
+[[nodiscard]] Analysis analyze(Source source, const Timing& timing,
+                               const AnalysisOptions& options);
+
+}  // namespace stagger::cli

@@ -1,0 +1,117 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/analysis.hpp"
+#include "cli/commands.hpp"
+#include "cli/expect.hpp"
+#include "cli/files.hpp"
+#include "cli/report.hpp"
+
+namespace stagger::cli {
+namespace {
+
+Variables variables_of(const Analysis& analysis) {
+  const Problem& problem = analysis.table.problem;
+  const Timing& timing = analysis.timing;
+  return {{"makespan", analysis.simulation->makespan},
+          {"lower_bound", analysis.bounds.best.ticks},
+          {"bubble", analysis.bubbles.total()},
+          {"violations", analysis.lemma1.violation_count},
+          {"optimal", analysis.optimal.value_or(false) ? 1 : 0},
+          {"co_residency", analysis.verification.liveness->residency_needed},
+          {"tasks", problem.tasks()},
+          {"m", problem.heads},
+          {"n", problem.grid.kv_tiles()},
+          {"n_kv", problem.grid.kv_tiles()},
+          {"n_q", problem.grid.q_tiles()},
+          {"s", problem.sms},
+          {"c", timing.compute},
+          {"r", timing.reduce}};
+}
+
+/// Says on standard error which expectations do not hold.
+bool expectations_hold(const Options& options, const Analysis& analysis) {
+  bool all = true;
+  for (const std::string& expression : options.expect) {
+    if (analysis.ok() && holds(expression, variables_of(analysis))) continue;
+    fmt::print(stderr, "stagger: expectation does not hold: {}\n", expression);
+    all = false;
+  }
+  return all;
+}
+
+int report(const Options& options, Source source) {
+  const Analysis analysis =
+      analyze(std::move(source), timing_of(options), analysis_options(options));
+  write_stdout(options.json ? report_json(analysis, true) + "\n"
+                            : report_text(analysis, terminal_of(options)));
+  const bool expected = expectations_hold(options, analysis);
+  if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
+  const bool formula = !analysis.formula || analysis.formula->holds;
+  return analysis.ok() && formula && expected ? kHolds : kViolated;
+}
+
+void add_report_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Report";
+  app.add_option("--expect", options.expect,
+                 "exit 1 unless this holds, e.g. 'makespan == m*n*(c+r)'; may be repeated")
+      ->type_name("EXPR")->group(kGroup);
+  app.add_option("--limit", options.limit, "findings of a kind and edges listed at most")
+      ->type_name("COUNT")->check(CLI::NonNegativeNumber)->capture_default_str()->group(kGroup);
+  app.add_flag("--check", options.check,
+               "build the graph at any size and compare its longest path")
+      ->group(kGroup);
+}
+
+void add_analyze_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  add_schedule_options(app, options);
+  add_timing_options(app, options);
+  add_report_options(app, options);
+  add_output_options(app, options);
+}
+
+int run_analyze(const Options& options) { return report(options, source_of(options)); }
+
+void add_verify_options(CLI::App& app, Options& options) {
+  app.add_option("file", options.table, "the table: .json, .csv, or - for standard input")
+      ->required()->type_name("FILE");
+  app.add_option("--ranks", options.ranks,
+                 "position: the table's; kv-index: replace them by absolute lock values")
+      ->type_name("RANKS")->check(CLI::IsMember({"position", "kv-index"}))->capture_default_str()
+      ->group("Schedule");
+  add_problem_options(app, options);
+  add_timing_options(app, options);
+  add_report_options(app, options);
+  add_output_options(app, options);
+}
+
+}  // namespace
+
+extern const Command kAnalyze;
+const Command kAnalyze{
+    .name = "analyze",
+    .summary = "One schedule: the whole report",
+    .examples =
+        "  stagger analyze --mask causal --n 8 --heads 4 --schedule symmetric-shift\n"
+        "  stagger analyze --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
+        "      --heads 16 --sms 132 --schedule spt:swizzle=8 --model overlap --latency 2\n"
+        "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift \\\n"
+        "      --expect 'makespan == m*(n+1)*(c+r)/2'\n"
+        "  stagger analyze --config configs/varlen_full_1k.json --ranks kv-index\n",
+    .add_options = add_analyze_options,
+    .run = run_analyze,
+};
+
+extern const Command kVerify;
+const Command kVerify{
+    .name = "verify",
+    .summary = "A table from a file: findings, deadlock, bounds",
+    .examples = "  stagger verify mine.table.json\n"
+                "  stagger verify - --residency 100 < mine.table.json\n"
+                "  stagger verify lanes.csv --mask causal --n 8 --heads 2\n",
+    .add_options = add_verify_options,
+    .run = run_analyze,
+};
+
+}  // namespace stagger::cli

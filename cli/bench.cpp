@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <chrono>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/report.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "dag/bounds.hpp"
+#include "dag/lemma1.hpp"
+#include "dag/verify.hpp"
+#include "sim/bubbles.hpp"
+#include "sim/critical_path.hpp"
+#include "sim/simulate.hpp"
+
+namespace stagger::cli {
+namespace {
+
+/// A step of `analyze` and its wall times.
+struct Step {
+  const char* name;
+  std::vector<double> seconds;
+
+  [[nodiscard]] double median() {
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  }
+};
+
+template <class Work>
+auto timed(Step& step, Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  auto result = work();
+  step.seconds.push_back(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return result;
+}
+
+std::vector<Step> measure(const Options& options, const Problem& problem) {
+  const schedules::Selection selection = schedules::select(options.schedule);
+  const Timing timing = timing_of(options);
+  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  std::vector<Step> steps = {{"generate", {}}, {"verify", {}},        {"simulate", {}},
+                             {"bubbles", {}},  {"critical path", {}}, {"Lemma 1", {}},
+                             {"bounds", {}}};
+  for (std::int64_t run = 0; run < options.repeat; ++run) {
+    auto step = steps.begin();
+    const Table table = timed(*step++, [&] { return schedules::build(selection, problem); });
+    const auto verified = timed(*step++, [&] { return dag::verify(table, timing); });
+    if (verified.verdict != dag::Verdict::ok) {
+      throw Error(ErrorKind::usage, "this table is not ok; see `stagger analyze`");
+    }
+    const auto simulation = timed(*step++, [&] { return sim::simulate(table, timing); });
+    timed(*step++, [&] { return sim::bubbles(table, timing, simulation); });
+    timed(*step++, [&] { return sim::critical_path(table, timing, simulation); });
+    timed(*step++, [&] { return dag::check_lemma1(table, timing, 0, 0); });
+    timed(*step++, [&] { return dag::lower_bounds(problem, timing, table.dispatch); });
+  }
+  return steps;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  add_schedule_options(app, options);
+  add_timing_options(app, options);
+  app.add_option("--repeat", options.repeat, "runs; the median is printed")
+      ->check(CLI::Range(1, 1000))->capture_default_str()->group("Report");
+  add_output_options(app, options);
+}
+
+int run(const Options& given) {
+  Options options = given;
+  if (options.schedule.empty()) options.schedule = "symmetric-shift";
+  if (!options.problem_given) {
+    options.n = 256;
+    options.heads = 64;
+  }
+  const Problem problem = problem_of(options);
+  std::vector<Step> steps = measure(options, problem);
+  const auto tasks = static_cast<double>(problem.tasks());
+  nlohmann::ordered_json json = {{"schema", "stagger.bench/1"},
+                                 {"version", version()},
+                                 {"schedule", options.schedule},
+                                 {"tasks", problem.tasks()},
+                                 {"steps", nlohmann::ordered_json::array()}};
+  std::string text = fmt::format("{}, {}\n{:<14} {:>10} {:>16}\n", problem_line(problem),
+                                 options.schedule, "step", "median ms", "million tasks/s");
+  for (Step& step : steps) {
+    const double seconds = step.median();
+    json["steps"].push_back({{"name", step.name}, {"seconds", seconds}, {"tasks_per_s", tasks / seconds}});
+    text += fmt::format("{:<14} {:>10.2f} {:>16.1f}\n", step.name, 1e3 * seconds,
+                        1e-6 * tasks / seconds);
+  }
+  write_stdout(options.json ? json.dump(1) + "\n" : text);
+  return kHolds;
+}
+
+}  // namespace
+
+extern const Command kBench;
+const Command kBench{
+    .name = "bench",
+    .summary = "Time generation, verification and simulation on this machine",
+    .examples = "  stagger bench\n"
+                "  stagger bench --mask full --n 128 --heads 64 --sms 132 --schedule shift\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

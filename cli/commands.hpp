@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/options.hpp"
+
+namespace stagger::cli {
+
+/// What the command's exit status says (README, "Exit codes").
+enum ExitCode : int {
+  kHolds = 0,
+  kViolated = 1,     ///< a formula, the validity of a table, an --expect
+  kUsage = 2,
+  kBadFile = 3,      ///< a file is malformed, or cannot be read or written
+  kDeadlock = 4,     ///< deadlock or infeasible
+  kLimit = 5,        ///< a limit was reached without proof
+  kInternal = 70,
+  kSkipped = 77,
+  kInterrupted = 130,
+};
+
+/// One subcommand: a file each.
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* examples;
+  void (*add_options)(CLI::App&, Options&);
+  int (*run)(const Options&);
+};
+
+/// In the order `stagger --help` prints.
+[[nodiscard]] std::span<const Command* const> commands();
+
+/// What each exit status means, a line each.
+[[nodiscard]] std::string exit_code_help();
+
+/// The parser of the whole command line; `options` must outlive it. The parsed subcommand is
+/// app.get_subcommands().front().
+void build_parser(CLI::App& app, Options& options);
+
+}  // namespace stagger::cli

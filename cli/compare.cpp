@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <variant>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/analysis.hpp"
+#include "cli/commands.hpp"
+#include "cli/drawing.hpp"
+#include "cli/files.hpp"
+#include "cli/report.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "sim/gantt_text.hpp"
+
+namespace stagger::cli {
+namespace {
+
+/// A schedule that does not apply.
+struct Unsupported {
+  std::string schedule;
+  std::string reason;
+};
+using Row = std::variant<Analysis, Unsupported>;
+
+/// What is left of an analysis once it is a row: arrays by slot are only kept for the best.
+void slim(Analysis& analysis) {
+  analysis.table.slots = {};
+  analysis.table.lane_begin = {0};
+  analysis.simulation->compute_start = {};
+  analysis.simulation->reduce_start = {};
+  analysis.simulation->lanes = {};
+  analysis.critical_path.steps = {};
+}
+
+class Comparison {
+ public:
+  Comparison(const Options& options, const Problem& problem)
+      : options_(options), problem_(problem), timing_(timing_of(options)) {}
+
+  void add_all() {
+    Progress progress("comparing schedules");
+    double done = 0;
+    for (const schedules::Schedule* schedule : schedules::all()) {
+      progress.show(done++ / static_cast<double>(schedules::all().size()));
+      schedules::Selection selection = schedules::select(schedule->name);
+      if (const auto reason = schedule->unsupported(problem_, selection.parameters)) {
+        rows_.emplace_back(Unsupported{schedule->name, *reason});
+        continue;
+      }
+      Table table = schedules::build(selection, problem_);
+      if (options_.ranks == "kv-index") use_kv_index_ranks(table);
+      add({std::move(table), std::move(selection)});
+    }
+  }
+
+  void add(Source source) {
+    Analysis analysis = analyze(std::move(source), timing_, analysis_options(options_));
+    if (analysis.ok()) {
+      const Ticks makespan = analysis.simulation->makespan;
+      if (!best_ || makespan < best_->simulation->makespan) best_ = analysis;
+      slim(analysis);
+    }
+    rows_.emplace_back(std::move(analysis));
+  }
+
+  /// A schedule that another one beats is not optimal.
+  void refute_optimality() {
+    for (Row& row : rows_) {
+      auto* analysis = std::get_if<Analysis>(&row);
+      if (analysis == nullptr || !analysis->ok() || analysis->optimal) continue;
+      if (best_->simulation->makespan < analysis->simulation->makespan) analysis->optimal = false;
+    }
+  }
+
+  [[nodiscard]] std::string json() const {
+    std::string text = fmt::format(
+        "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
+        "{},\n\"best\": {},\n\"rows\": [",
+        version(), problem_json(problem_), timing_json(problem_, timing_),
+        best_ ? fmt::format("\"{}\"", best_->table.name) : "null");
+    const char* separator = "\n";
+    for (const Row& row : rows_) {
+      text += separator;
+      separator = ",\n";
+      if (const auto* analysis = std::get_if<Analysis>(&row)) {
+        text += report_json(*analysis, false);
+      } else {
+        const auto& [schedule, reason] = std::get<Unsupported>(row);
+        text += unsupported_json(schedule, reason);
+      }
+    }
+    return text + "]}\n";
+  }
+
+  [[nodiscard]] std::string text(const Terminal& terminal) const {
+    std::string text = problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n" +
+                       fmt::format("{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}\n", "schedule",
+                                   "makespan", "bound", "gap", "bubbles", "Lemma 1", "formula");
+    for (const Row& row : rows_) {
+      if (const auto* analysis = std::get_if<Analysis>(&row)) {
+        text += row_text(*analysis, terminal);
+      } else {
+        const auto& [schedule, reason] = std::get<Unsupported>(row);
+        text += fmt::format("{:<15} {:>9}  {}\n", schedule, "-", reason);
+      }
+    }
+    return text + legend() + drawing(terminal);
+  }
+
+  [[nodiscard]] int exit_code() const {
+    int code = kHolds;
+    for (const Row& row : rows_) {
+      const auto* analysis = std::get_if<Analysis>(&row);
+      if (analysis == nullptr) continue;
+      if (analysis->verification.verdict == dag::Verdict::deadlock) return kDeadlock;
+      const bool formula = !analysis->formula || analysis->formula->holds;
+      if (!analysis->ok() || !formula) code = kViolated;
+    }
+    return code;
+  }
+
+ private:
+  [[nodiscard]] std::string row_text(const Analysis& analysis, const Terminal& terminal) const {
+    const dag::Bounds& bounds = analysis.bounds;
+    if (!analysis.ok()) {
+      return fmt::format("{:<15} {:>9} {:>9}  {}\n", analysis.table.name, "-", bounds.best.ticks,
+                         failure(analysis));
+    }
+    const Ticks makespan = analysis.simulation->makespan;
+    const Ticks all = std::max<Ticks>(analysis.bubbles.total() + analysis.bubbles.busy, 1);
+    const bool best = makespan == best_->simulation->makespan;
+    const std::string gap =
+        analysis.optimal.value_or(false)
+            ? "optimal"
+            : percent(makespan - bounds.best.ticks, std::max<Ticks>(bounds.best.ticks, 1));
+    std::string line = fmt::format(
+        "{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}", analysis.table.name, makespan,
+        bounds.best.ticks, gap, percent(analysis.bubbles.total(), all), lemma1(analysis.lemma1),
+        formula(analysis.formula));
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (best && terminal.color) line = "\033[1m" + line + "\033[0m";
+    return line + "\n";
+  }
+
+  [[nodiscard]] static std::string failure(const Analysis& analysis) {
+    const dag::Verification& verification = analysis.verification;
+    const auto& liveness = verification.liveness;
+    std::string text = dag::verdict_name(verification.verdict);
+    if (liveness && liveness->residency_needed > liveness->residency_available) {
+      return text + fmt::format(": needs {} CTAs resident, there are {}",
+                                liveness->residency_needed, liveness->residency_available);
+    }
+    return verification.findings.empty() ? text
+                                         : text + ": " + verification.findings.back().message;
+  }
+
+  [[nodiscard]] static std::string lemma1(const dag::Lemma1& lemma) {
+    if (!lemma.premise) return "-";
+    return lemma.monotone ? "holds" : fmt::format("{} viol.", lemma.violation_count);
+  }
+
+  [[nodiscard]] static std::string formula(const std::optional<FormulaCheck>& check) {
+    if (!check) return "";
+    return check->holds ? check->formula->name
+                        : fmt::format("{} FAILS: {}", check->formula->name, check->ticks);
+  }
+
+  [[nodiscard]] std::string legend() const {
+    std::string text = "\n";
+    if (best_) {
+      text += fmt::format("bound: {} ({}); a gap of \"optimal\" means the bound is reached\n",
+                          best_->bounds.best.by, best_->bounds.best.why);
+    }
+    return text +
+           "Lemma 1: depth-decreasing dependency edges on isomorphic chains (-: not isomorphic)\n"
+           "formula: named where the schedule claims one for this case and it holds\n";
+  }
+
+  [[nodiscard]] std::string drawing(const Terminal& terminal) const {
+    constexpr std::int64_t kDrawn = 200'000;
+    if (!best_ || problem_.tasks() == 0 || problem_.tasks() > kDrawn) return "";
+    return "\nbest: " + best_->table.name + "\n" +
+           sim::gantt_text(timeline_of(*best_), {.width = terminal.width,
+                                                 .unicode = terminal.unicode,
+                                                 .color = terminal.color,
+                                                 .max_rows = 16});
+  }
+
+  const Options& options_;
+  const Problem& problem_;
+  Timing timing_;
+  std::vector<Row> rows_;
+  std::optional<Analysis> best_;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  app.add_option("--table", options.table, "a table of yours beside the built-in ones")
+      ->type_name("FILE")->group("Schedule");
+  app.add_option("--ranks", options.ranks,
+                 "position among the live tiles, or kv-index: absolute lock values")
+      ->type_name("RANKS")->check(CLI::IsMember({"position", "kv-index"}))->capture_default_str()
+      ->group("Schedule");
+  add_timing_options(app, options);
+  app.add_flag("--check", options.check,
+               "build the graph at any size and compare its longest path")
+      ->group("Report");
+  add_output_options(app, options);
+}
+
+int run(const Options& options) {
+  std::optional<Table> own;
+  if (!options.table.empty()) own = read_table(options.table, options);
+  const Problem problem = own && !options.problem_given ? own->problem : problem_of(options);
+  if (own && (own->problem.grid != problem.grid || own->problem.heads != problem.heads ||
+              own->problem.sms != problem.sms)) {
+    throw Error(ErrorKind::usage, options.table + ": its problem is another than the options'");
+  }
+  Comparison comparison(options, problem);
+  comparison.add_all();
+  if (own) comparison.add({std::move(*own), std::nullopt});
+  comparison.refute_optimality();
+  write_stdout(options.json ? comparison.json() : comparison.text(terminal_of(options)));
+  return comparison.exit_code();
+}
+
+}  // namespace
+
+extern const Command kCompare;
+const Command kCompare{
+    .name = "compare",
+    .summary = "All schedules on one problem: the main job",
+    .examples = "  stagger compare --mask causal --n 8 --heads 4\n"
+                "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 16 \\\n"
+                "      --sms 132 --model overlap --latency 2\n"
+                "  stagger compare --table mine.table.json\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace stagger::cli {
+
+/// Reads a `stagger.config/1` file as command-line words for `command`, leaving out what the
+/// command line already gave (its parsed options) and what that excludes. Keys are long option
+/// names; a `command` key must name the command. Throws Error{invalid_input} naming the key.
+[[nodiscard]] std::vector<std::string> config_words(const std::string& path,
+                                                    const CLI::App& command);
+
+}  // namespace stagger::cli

@@ -1,0 +1,146 @@
+#include <array>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/analysis.hpp"
+#include "cli/commands.hpp"
+#include "cli/drawing.hpp"
+#include "cli/files.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "dag/dag.hpp"
+#include "dag/graph_files.hpp"
+#include "sim/gantt_svg.hpp"
+#include "sim/gantt_text.hpp"
+#include "sim/gantt_tikz.hpp"
+#include "sim/trace_json.hpp"
+
+namespace stagger::cli {
+namespace {
+
+/// What can be exported, from a timeline or from a table.
+struct Format {
+  const char* name;  ///< the file's extension without the dot
+  const char* what;
+  std::string (*of_timeline)(const Timeline&, const Terminal&);
+  std::string (*of_table)(const Analysis&);
+};
+
+dag::Dag graph_of(const Analysis& analysis) {
+  constexpr std::int64_t kDrawnTasks = 1'000'000;
+  if (analysis.verification.verdict == dag::Verdict::invalid) {
+    throw Error(ErrorKind::usage, analysis.table.name + ": an invalid table has no graph");
+  }
+  if (analysis.table.problem.tasks() > kDrawnTasks) {
+    throw Error(ErrorKind::limit, "a graph of more than " + std::to_string(kDrawnTasks) +
+                                      " tasks is not exported");
+  }
+  auto graph = dag::build(analysis.table, analysis.timing);
+  if (!graph) {
+    throw Error(ErrorKind::usage, analysis.table.name +
+                                      ": its dispatch deadlocks, so lanes have no start");
+  }
+  return std::move(*graph);
+}
+
+constexpr Format kFormats[] = {
+    {"table.json", "the table", nullptr,
+     [](const Analysis& analysis) { return write_table_json(analysis.table); }},
+    {"csv", "the table as CSV", nullptr,
+     [](const Analysis& analysis) { return write_table_csv(analysis.table); }},
+    {"mask.json", "the mask as tiles", nullptr,
+     [](const Analysis& analysis) { return write_mask_json(analysis.table.problem.grid); }},
+    {"timeline.json", "the timeline",
+     [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
+     nullptr},
+    {"trace.json", "the timeline for Perfetto and chrome://tracing",
+     [](const Timeline& timeline, const Terminal&) { return sim::trace_json(timeline); }, nullptr},
+    {"svg", "the Gantt chart",
+     [](const Timeline& timeline, const Terminal&) { return sim::gantt_svg(timeline); }, nullptr},
+    {"tex", "the Gantt chart in TikZ",
+     [](const Timeline& timeline, const Terminal&) { return sim::gantt_tikz(timeline); }, nullptr},
+    {"txt", "the Gantt chart as text",
+     [](const Timeline& timeline, const Terminal& terminal) {
+       return sim::gantt_text(timeline, {.width = terminal.width, .unicode = terminal.unicode});
+     },
+     nullptr},
+    {"dot", "the graph for Graphviz", nullptr,
+     [](const Analysis& analysis) { return dag::write_dot(analysis.table, graph_of(analysis)); }},
+    {"graphml", "the graph as GraphML", nullptr,
+     [](const Analysis& analysis) {
+       return dag::write_graphml(analysis.table, graph_of(analysis));
+     }},
+};
+
+const Format& format_of(const Options& options) {
+  std::string known;
+  for (const Format& format : kFormats) {
+    const std::string extension = std::string(".") + format.name;
+    if (options.format.empty() ? options.output.ends_with(extension)
+                               : options.format == format.name) {
+      return format;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(format.name);
+  }
+  throw Error(ErrorKind::usage,
+              (options.format.empty() ? options.output + ": the extension is no known format"
+                                      : "unknown format '" + options.format + "'") +
+                  "; known: " + known + (options.format.empty() ? " (or give --format)" : ""));
+}
+
+void add_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  add_schedule_options(app, options);
+  app.add_option("--timeline", options.timeline, "draw a timeline from a file")
+      ->type_name("FILE")->group("Schedule");
+  add_timing_options(app, options);
+  std::string formats = "one of";
+  for (const Format& format : kFormats) formats += " " + std::string(format.name);
+  app.add_option("-o,--output", options.output, "the file; its extension is the format; - for stdout")
+      ->type_name("FILE")->required()->group("Output");
+  app.add_option("--format", options.format, formats)->type_name("FORMAT")->group("Output");
+  add_output_options(app, options);
+}
+
+std::string exported(const Options& options, const Format& format) {
+  const Terminal terminal = terminal_of(options);
+  if (!options.timeline.empty()) {
+    if (format.of_timeline == nullptr) {
+      throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
+    }
+    return format.of_timeline(
+        read_timeline_json(read_file(options.timeline), options.timeline), terminal);
+  }
+  const Analysis analysis =
+      analyze(source_of(options), timing_of(options), analysis_options(options));
+  return format.of_table != nullptr ? format.of_table(analysis)
+                                    : format.of_timeline(timeline_of(analysis), terminal);
+}
+
+int run(const Options& options) {
+  const Format& format = format_of(options);
+  write_file(options.output, exported(options, format));
+  if (options.json && options.output != "-") {
+    write_stdout("{\"schema\": \"stagger.export/1\", \"format\": \"" + std::string(format.name) +
+                 "\", \"what\": \"" + format.what + "\"}\n");
+  }
+  return kHolds;
+}
+
+}  // namespace
+
+extern const Command kExport;
+const Command kExport{
+    .name = "export",
+    .summary = "Table, mask, graph, timeline or Gantt chart to a file; the extension says which",
+    .examples =
+        "  stagger export --mask causal --n 8 --heads 4 --schedule symmetric-shift -o fig.svg\n"
+        "  stagger export --n 4 --mask full --schedule shift -o shift.table.json\n"
+        "  stagger export --table mine.csv -o mine.trace.json\n"
+        "  stagger export --n 4 --mask full --schedule shift -o - --format dot | dot -Tpdf > g.pdf\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

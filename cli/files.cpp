@@ -1,0 +1,117 @@
+#include "cli/files.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
+namespace stagger::cli {
+namespace {
+
+/// Name of the temporary file being written, for the signal handler; empty if there is none.
+char temporary_name[4096] = "";
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw Error(ErrorKind::io, path + ": " + what + ": " + std::strerror(errno));
+}
+
+void write_all(int file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "cannot write");
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// Closes on the way out of a function that throws.
+struct Descriptor {
+  int value = -1;
+  explicit Descriptor(int file) : value(file) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+};
+
+/// Devices and pipes cannot be replaced by a rename.
+bool is_special(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+void write_directly(const std::string& path, std::string_view text) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.value < 0) fail(path, "cannot open");
+  write_all(file.value, text, path);
+}
+
+void write_temporary(const std::string& path, std::string_view text) {
+  const Descriptor file(::mkstemp(temporary_name));
+  if (file.value < 0) {
+    temporary_name[0] = '\0';
+    fail(path, "cannot create a file beside it");
+  }
+  write_all(file.value, text, path);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (::fchmod(file.value, 0666 & ~mask) != 0 || ::fsync(file.value) != 0) {
+    fail(path, "cannot write");
+  }
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const bool standard = path == "-";
+  const Descriptor file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.value < 0) fail(path, "cannot open");
+  std::string text;
+  char block[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file.value, block, sizeof block);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path, "cannot read");
+    if (count == 0) return text;
+    text.append(block, static_cast<std::size_t>(count));
+    if (std::ssize(text) > kMaxFileBytes) {
+      throw Error(ErrorKind::limit, path + ": larger than " +
+                                        std::to_string(kMaxFileBytes >> 20) + " MiB");
+    }
+  }
+}
+
+void write_stdout(std::string_view text) { write_all(STDOUT_FILENO, text, "standard output"); }
+
+void write_file(const std::string& path, std::string_view text) {
+  if (path == "-") return write_stdout(text);
+  if (is_special(path)) return write_directly(path, text);
+  const std::string name = path + ".XXXXXX";
+  if (name.size() >= sizeof temporary_name) {
+    throw Error(ErrorKind::io, path.substr(0, 60) + "…: the name is too long");
+  }
+  std::memcpy(temporary_name, name.c_str(), name.size() + 1);
+  try {
+    write_temporary(path, text);
+    if (::rename(temporary_name, path.c_str()) != 0) fail(path, "cannot rename onto it");
+  } catch (const Error&) {
+    remove_temporary();
+    throw;
+  }
+  temporary_name[0] = '\0';
+}
+
+void remove_temporary() noexcept {
+  if (temporary_name[0] != '\0') ::unlink(temporary_name);
+  temporary_name[0] = '\0';
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,129 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "core/error.hpp"
+#include "core/mask.hpp"
+#include "core/version.hpp"
+
+namespace stagger::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* type_of(const MaskValue& value) {
+  constexpr const char* kTypes[] = {"integer", "boolean", "integers", "strings"};
+  return kTypes[value.index()];
+}
+
+Json masks_json() {
+  Json rows = Json::array();
+  for (const MaskFamily& family : mask_families()) {
+    Json keys = Json::array();
+    for (const MaskKey& key : family.keys) {
+      keys.push_back({{"name", key.name},
+                      {"type", type_of(key.fallback)},
+                      {"required", key.required},
+                      {"meaning", key.meaning}});
+    }
+    rows.push_back({{"kind", family.name},
+                    {"summary", family.summary},
+                    {"keys", std::move(keys)},
+                    {"example", family.example}});
+  }
+  return {{"schema", "stagger.masks/1"}, {"version", version()}, {"masks", std::move(rows)}};
+}
+
+Json schedules_json() {
+  Json rows = Json::array();
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    Json parameters = Json::array();
+    for (const schedules::Parameter& parameter : schedule->parameters) {
+      parameters.push_back({{"name", parameter.name},
+                            {"meaning", parameter.meaning},
+                            {"default", parameter.fallback},
+                            {"least", parameter.least},
+                            {"most", parameter.most}});
+    }
+    Json formulas = Json::array();
+    for (const schedules::Formula& formula : schedule->formulas) {
+      formulas.push_back({{"name", formula.name},
+                          {"text", formula.text},
+                          {"source", formula.source},
+                          {"domain", formula.domain}});
+    }
+    rows.push_back({{"name", schedule->name},
+                    {"summary", schedule->summary},
+                    {"source", schedule->source},
+                    {"preconditions", schedule->preconditions},
+                    {"dispatch", schedule->dispatch == Dispatch::static_ ? "static" : "in-order"},
+                    {"parameters", std::move(parameters)},
+                    {"formulas", std::move(formulas)}});
+  }
+  return {{"schema", "stagger.schedules/1"}, {"version", version()}, {"schedules", std::move(rows)}};
+}
+
+std::string masks_text() {
+  std::string text;
+  for (const MaskFamily& family : mask_families()) {
+    text += fmt::format("{:<14}{}\n", family.name, family.summary);
+    for (const MaskKey& key : family.keys) {
+      text += fmt::format("{:<14}  {} ({}{}): {}\n", "", key.name, type_of(key.fallback),
+                          key.required ? "" : ", optional", key.meaning);
+    }
+    text += fmt::format("{:<14}--mask {}\n\n", "", family.example);
+  }
+  return text + "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, --tile-kv.\n";
+}
+
+std::string schedules_text() {
+  std::string text;
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    text += fmt::format("{:<17}{}\n", schedule->name, schedule->summary);
+    text += fmt::format("{:<17}for: {}\n", "", schedule->preconditions);
+    text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
+                        schedule->dispatch == Dispatch::static_ ? "static" : "in-order");
+    for (const schedules::Parameter& parameter : schedule->parameters) {
+      text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name, parameter.fallback,
+                          parameter.most, parameter.meaning);
+    }
+    for (const schedules::Formula& formula : schedule->formulas) {
+      text += fmt::format("{:<17}claims {} = {}: {}\n", "", formula.name, formula.text,
+                          formula.domain);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("what", options.topic, "masks or schedules")
+      ->required()->check(CLI::IsMember({"masks", "schedules"}))->type_name("");
+  add_output_options(app, options);
+}
+
+int run(const Options& options) {
+  const bool masks = options.topic == "masks";
+  if (options.json) {
+    write_stdout((masks ? masks_json() : schedules_json()).dump(1) + "\n");
+  } else {
+    write_stdout(masks ? masks_text() : schedules_text());
+  }
+  return kHolds;
+}
+
+}  // namespace
+
+extern const Command kList;
+const Command kList{
+    .name = "list",
+    .summary = "What is built in, with sources and preconditions",
+    .examples = "  stagger list schedules\n"
+                "  stagger list masks --json\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+#include "schedules/schedule.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagger::cli {
+
+/// Every option of every command, as it was given. Names are the long option names.
+struct Options {
+  // problem
+  std::string mask = "causal";
+  std::string mask_file;
+  std::optional<std::int64_t> n;
+  std::optional<std::int64_t> seq;
+  std::optional<std::int64_t> seq_q;
+  std::optional<std::int64_t> seq_kv;
+  std::int64_t tile_q = 1;
+  std::int64_t tile_kv = 1;
+  std::int64_t heads = 1;
+  std::int64_t sms = 0;
+
+  // timing model
+  std::string model = "chain";
+  Ticks compute = 5;
+  Ticks reduce = 1;
+  Ticks latency = 0;
+  Ticks launch = 0;
+  Ticks epilogue = 0;
+  std::string release = "immediate";
+  std::int64_t residency = 0;
+
+  // schedule
+  std::string schedule;
+  std::string table;
+  std::string ranks = "position";
+
+  // output
+  bool json = false;
+  std::string color = "auto";
+  bool ascii = false;
+  std::int64_t width = 0;
+  std::string output;
+  std::string format;
+  std::string timeline;
+  std::vector<std::string> expect;
+  std::int64_t limit = 10'000;
+  bool check = false;
+
+  // formulas
+  std::string n_range = "1..10";
+  std::string heads_range = "1..4";
+  std::string compute_range = "1..4";
+  std::string reduce_range = "0..4";
+
+  std::int64_t repeat = 5;
+  std::string topic;   ///< positional: what to list, which shell
+  std::string config;
+
+  /// Whether any problem option was given on the command line or in the config.
+  bool problem_given = false;
+};
+
+void add_problem_options(CLI::App& app, Options& options);
+void add_timing_options(CLI::App& app, Options& options);
+void add_schedule_options(CLI::App& app, Options& options);
+/// `--json`, `--color`, `--ascii`, `--width`, `--config`.
+void add_output_options(CLI::App& app, Options& options);
+
+/// Options of which a command takes one: what the command line gives replaces all of a config's.
+[[nodiscard]] const std::vector<std::vector<std::string>>& exclusive_options();
+
+/// The problem that the options describe. Throws Error.
+[[nodiscard]] Problem problem_of(const Options& options);
+/// The timing model that the options describe, unchecked against a problem. Throws Error{usage}.
+[[nodiscard]] Timing timing_of(const Options& options);
+
+/// A table and where it is from.
+struct Source {
+  Table table;
+  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
+};
+
+/// Builds `--schedule` or reads `--table`; applies `--ranks`. Throws Error.
+[[nodiscard]] Source source_of(const Options& options);
+
+/// Reads a table by extension (.csv or JSON; `-` is standard input, told apart by its first byte).
+[[nodiscard]] Table read_table(const std::string& path, const Options& options);
+
+}  // namespace stagger::cli

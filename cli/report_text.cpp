@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "cli/report.hpp"
+#include "dag/liveness.hpp"
+
+namespace stagger::cli {
+namespace {
+
+constexpr std::size_t kFindingsShown = 10;
+constexpr std::size_t kEdgesShown = 4;
+constexpr std::size_t kStepsShown = 8;
+
+std::string mask_line(const Problem& problem) {
+  std::string line = problem.mask.family->name;
+  for (const auto& [key, value] : problem.mask.values) {
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+      line += fmt::format(" {}={}", key, *integer);
+    } else if (const auto* boolean = std::get_if<bool>(&value)) {
+      if (*boolean) line += fmt::format(" {}", key);
+    } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+      line += fmt::format(" {}({})", key, list->size());
+    }
+  }
+  return line;
+}
+
+std::string task_name(const Task& task) {
+  return fmt::format("(head {}, kv {}, q {})", task.head.value, task.kv.value, task.q.value);
+}
+
+/// `0-2, 5`, of ascending numbers.
+std::string ranges(const std::vector<std::int32_t>& numbers) {
+  std::string text;
+  for (std::size_t begin = 0; begin < numbers.size();) {
+    std::size_t end = begin + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += text.empty() ? "" : ", ";
+    text += std::to_string(numbers[begin]);
+    if (end - begin > 1) text += "-" + std::to_string(numbers[end - 1]);
+    begin = end;
+  }
+  return text.empty() ? "none" : text;
+}
+
+class Report {
+ public:
+  Report(const Analysis& analysis, const Terminal& terminal)
+      : analysis_(analysis), terminal_(terminal) {}
+
+  std::string text() {
+    const Table& table = analysis_.table;
+    const bool in_order = table.dispatch == Dispatch::in_order;
+    line("problem", problem_line(table.problem));
+    line("model", timing_line(analysis_.timing));
+    line("schedule", fmt::format("{} ({} dispatch; {})", table.name,
+                                 in_order ? "in-order" : "static",
+                                 analysis_.selection ? analysis_.selection->schedule->source
+                                                     : "from a file"));
+    line("verdict", verdict());
+    findings();
+    if (analysis_.verification.liveness) co_residency();
+    if (analysis_.ok()) {
+      times();
+      lemma1();
+      critical_path();
+    } else {
+      line("lower bound", fmt::format("{} ticks ({})", analysis_.bounds.best.ticks,
+                                      analysis_.bounds.best.by));
+    }
+    return std::move(text_);
+  }
+
+ private:
+  void line(const char* label, const std::string& value) {
+    text_ += paint("2", fmt::format("{:<14}", label)) + value + "\n";
+  }
+  void more(const std::string& value) { line("", value); }
+
+  [[nodiscard]] std::string paint(const char* code, const std::string& what) const {
+    return terminal_.color ? fmt::format("\033[{}m{}\033[0m", code, what) : what;
+  }
+
+  [[nodiscard]] std::string verdict() const {
+    const dag::Verification& verification = analysis_.verification;
+    if (analysis_.ok()) return paint("32", "ok") + ": complete, deterministic, deadlock-free";
+    return paint("31;1", dag::verdict_name(verification.verdict)) +
+           fmt::format(", {} finding{}", verification.total, verification.total == 1 ? "" : "s");
+  }
+
+  void findings() {
+    const dag::Verification& verification = analysis_.verification;
+    const std::size_t shown = std::min(kFindingsShown, verification.findings.size());
+    // The deadlock explains itself below; findings about the table come first.
+    for (std::size_t index = 0; index < shown; ++index) {
+      const dag::Finding& finding = verification.findings[index];
+      line(index == 0 ? "findings" : "",
+           paint("31", dag::finding_name(finding.kind)) + ": " + finding.message);
+    }
+    const std::int64_t left = verification.total - static_cast<std::int64_t>(shown);
+    if (left > 0) more(fmt::format("and {} more; --json lists them", left));
+    if (verification.liveness && !verification.liveness->live) deadlock();
+  }
+
+  void deadlock() {
+    const dag::Liveness& liveness = *analysis_.verification.liveness;
+    const Dispatch dispatch = analysis_.table.dispatch;
+    if (!liveness.cycle.empty()) {
+      line("wait-for cycle", "each waits for the next, the last for the first:");
+      for (const std::string& words : dag::describe(liveness.cycle, dispatch)) more(words);
+    }
+    const auto starved = dag::describe(liveness.starved, dispatch);
+    for (std::size_t index = 0; index < std::min(kFindingsShown, starved.size()); ++index) {
+      line(index == 0 ? "waits for ever" : "", starved[index]);
+    }
+    hanging(liveness);
+  }
+
+  void hanging(const dag::Liveness& liveness) {
+    const Head head = liveness.hanging.empty() ? Head{0} : liveness.hanging.front().head;
+    std::vector<std::int32_t> hang;
+    for (const auto& tile : liveness.hanging) {
+      if (tile.head == head) hang.push_back(tile.q.value);
+    }
+    std::vector<std::int32_t> finish;
+    for (std::int32_t q = 0; q < analysis_.table.problem.grid.q_tiles(); ++q) {
+      if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
+    }
+    line("Q tiles", fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang),
+                                ranges(finish),
+                                analysis_.table.problem.heads > 1 ? " (other heads: --json)" : ""));
+  }
+
+  void co_residency() {
+    const dag::Liveness& liveness = *analysis_.verification.liveness;
+    if (liveness.residency_needed == 0) return;
+    line("co-residency",
+         liveness.residency_needed == 1
+             ? "any: no CTA waits for one launched later"
+             : fmt::format("needs {} CTAs resident at once ({} are there): launch cooperatively",
+                           liveness.residency_needed, liveness.residency_available));
+  }
+
+  void times() {
+    const Ticks makespan = analysis_.simulation->makespan;
+    const dag::Bounds& bounds = analysis_.bounds;
+    const Ticks lower = bounds.best.ticks;
+    line("makespan",
+         fmt::format("{} ticks{}", makespan,
+                     analysis_.longest_path ? " = longest path of the graph" : " (simulated)"));
+    std::string gap = fmt::format("{} ticks ({}: {})", lower, bounds.best.by, bounds.best.why);
+    gap += analysis_.optimal.value_or(false)
+               ? paint("32", "; reached: optimal")
+               : fmt::format("; gap {}", lower == 0 ? "-" : percent(makespan - lower, lower));
+    line("lower bound", gap);
+    const sim::Bubbles& bubbles = analysis_.bubbles;
+    const Ticks all = bubbles.total() + bubbles.busy;
+    line("bubbles", fmt::format("{} of SM time: startup {}, order {}, tail {} ticks",
+                                percent(bubbles.total(), std::max<Ticks>(all, 1)),
+                                bubbles.startup, bubbles.order, bubbles.tail));
+    if (analysis_.formula) {
+      const FormulaCheck& check = *analysis_.formula;
+      line("formula", fmt::format("{} = {} = {} ticks: {} ({})", check.formula->name,
+                                  check.formula->text, check.ticks,
+                                  check.holds ? "holds" : paint("31", "FAILS"),
+                                  check.formula->source));
+    }
+  }
+
+  void lemma1() {
+    const dag::Lemma1& lemma = analysis_.lemma1;
+    if (lemma.premise) {
+      line("Lemma 1", fmt::format("{} of {} dependency edges decrease the depth: {}",
+                                  lemma.violation_count, lemma.dependency_edges,
+                                  lemma.monotone ? "no bubble from the order"
+                                                 : "the critical path is longer than the chains"));
+      edges(lemma.violations, false);
+      return;
+    }
+    line("Lemma 1", "does not apply: " + lemma.premise_fails);
+    if (!lemma.harmful) return;
+    more(fmt::format("{} of {} dependency edges would each alone lengthen the critical path",
+                     lemma.harmful_count, lemma.dependency_edges));
+    edges(*lemma.harmful, true);
+  }
+
+  void edges(const std::vector<dag::DependencyEdge>& edges, bool times) {
+    for (std::size_t index = 0; index < std::min(kEdgesShown, edges.size()); ++index) {
+      const dag::DependencyEdge& edge = edges[index];
+      const std::string what =
+          times ? fmt::format("earliest {} > latest {}", edge.earliest_from, edge.latest_to)
+                : fmt::format("depth {} > {}", edge.depth_from, edge.depth_to);
+      more(fmt::format("  {} -> {}: {}", task_name(edge.from), task_name(edge.to), what));
+    }
+    if (edges.size() > kEdgesShown) more("  … --json lists them all");
+  }
+
+  void critical_path() {
+    const auto& steps = analysis_.critical_path.steps;
+    line("critical path", fmt::format("{} ticks in {} steps{}", analysis_.critical_path.length,
+                                      steps.size(), steps.size() > kStepsShown ? ", the last:" : ":"));
+    const std::size_t first = steps.size() > kStepsShown ? steps.size() - kStepsShown : 0;
+    for (std::size_t index = first; index < steps.size(); ++index) {
+      const CriticalStep& step = steps[index];
+      more(fmt::format("  {:>6} to {:<6} SM {:<3} {:<8} {}", step.start, step.end, step.sm.value,
+                       phase_name(step.phase), task_name(step.task)));
+    }
+  }
+
+  const Analysis& analysis_;
+  const Terminal& terminal_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string percent(Ticks part, Ticks whole) {
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string problem_line(const Problem& problem) {
+  std::string line = fmt::format("{}, {} KV x {} Q tiles", mask_line(problem),
+                                 problem.grid.kv_tiles(), problem.grid.q_tiles());
+  if (problem.shape != TileShape{}) {
+    line += fmt::format(" of {} x {} tokens", problem.shape.kv, problem.shape.q);
+  }
+  return line + fmt::format(", {} head{} on {} SM{}: {} tasks", problem.heads,
+                            problem.heads == 1 ? "" : "s", problem.sms,
+                            problem.sms == 1 ? "" : "s", problem.tasks());
+}
+
+std::string timing_line(const Timing& timing) {
+  std::string line = fmt::format("{}, compute {}, reduce {}",
+                                 timing.model == Model::chain ? "chain" : "overlap",
+                                 timing.compute, timing.reduce);
+  for (const auto& [name, ticks] :
+       {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
+        std::pair{"epilogue", timing.epilogue}}) {
+    if (ticks != 0) line += fmt::format(", {} {}", name, ticks);
+  }
+  if (timing.release == Release::delayed) line += ", delayed release";
+  if (timing.residency != 0) line += fmt::format(", {} SMs resident", timing.residency);
+  return line + " ticks";
+}
+
+std::string report_text(const Analysis& analysis, const Terminal& terminal) {
+  return Report(analysis, terminal).text();
+}
+
+}  // namespace stagger::cli

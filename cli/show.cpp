@@ -1,0 +1,91 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/analysis.hpp"
+#include "cli/commands.hpp"
+#include "cli/drawing.hpp"
+#include "cli/files.hpp"
+#include "cli/report.hpp"
+#include "core/files.hpp"
+#include "sim/gantt_text.hpp"
+
+namespace stagger::cli {
+namespace {
+
+constexpr std::int32_t kLanesShown = 40;
+
+/// `SM 0  h0 kv0: 3@0 4@1 | h0 kv7: 7@7`, cut at the terminal's width.
+std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
+  const char* unit = table.dispatch == Dispatch::static_ ? "SM" : "CTA";
+  std::string text = fmt::format("{:<9}", fmt::format("{} {}", unit, lane.value));
+  const std::size_t label = text.size();
+  const auto slots = table.lane(lane);
+  const auto width = static_cast<std::size_t>(terminal.width);
+  for (const Slot& slot : slots) {
+    if (begins_chain(slots.data(), &slot)) {
+      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ",
+                          slot.task.head.value, slot.task.kv.value);
+    }
+    text += fmt::format(" {}@{}", slot.task.q.value, slot.rank);
+    if (text.size() > width) return text.substr(0, width - 3) + "...";
+  }
+  return text;
+}
+
+std::string table_text(const Table& table, const Terminal& terminal) {
+  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n",
+                                 problem_line(table.problem), table.name);
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (lane.value == kLanesShown) {
+      text += fmt::format("… {} more; `stagger export -o x.table.json` writes them all\n",
+                          table.lanes() - kLanesShown);
+      break;
+    }
+    text += lane_text(table, lane, terminal) + "\n";
+  }
+  return text;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  add_schedule_options(app, options);
+  add_timing_options(app, options);
+  add_output_options(app, options);
+}
+
+int run(const Options& options) {
+  const Terminal terminal = terminal_of(options);
+  const Analysis analysis =
+      analyze(source_of(options), timing_of(options), analysis_options(options));
+  if (options.json) {
+    write_stdout("{\"schema\": \"stagger.show/1\",\n\"table\": " +
+                 write_table_json(analysis.table) + ",\n\"report\": " +
+                 report_json(analysis, true) + "}\n");
+  } else {
+    write_stdout(table_text(analysis.table, terminal) + "\n");
+    if (analysis.verification.verdict != dag::Verdict::invalid) {
+      write_stdout(sim::gantt_text(timeline_of(analysis), {.width = terminal.width,
+                                                           .unicode = terminal.unicode,
+                                                           .color = terminal.color,
+                                                           .max_rows = kLanesShown}));
+    }
+    if (!analysis.ok()) write_stdout(report_text(analysis, terminal));
+  }
+  if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
+  return analysis.ok() ? kHolds : kViolated;
+}
+
+}  // namespace
+
+extern const Command kShow;
+const Command kShow{
+    .name = "show",
+    .summary = "One schedule: its table and its Gantt chart in the terminal",
+    .examples = "  stagger show --mask full --n 4 --schedule shift\n"
+                "  stagger show --mask causal --n 8 --heads 2 --schedule descending --model overlap\n"
+                "  stagger show --table mine.table.json\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

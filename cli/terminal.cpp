@@ -1,0 +1,76 @@
+#include "cli/terminal.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace stagger::cli {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string value = environment(name);
+    if (value.empty()) continue;
+    std::transform(value.begin(), value.end(), value.begin(), [](char letter) {
+      return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    });
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
+  const int columns = std::atoi(environment("COLUMNS").c_str());
+  return columns >= 20 && columns <= 10'000 ? columns : 80;
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Terminal terminal_of(const Options& options) {
+  Terminal terminal;
+  terminal.width = options.width > 0 ? static_cast<int>(options.width) : terminal_width();
+  terminal.unicode = !options.ascii && locale_is_utf8();
+  const bool capable = ::isatty(STDOUT_FILENO) != 0 && environment("TERM") != "dumb" &&
+                       environment("NO_COLOR").empty();
+  terminal.color = options.color == "always" || (options.color == "auto" && capable);
+  return terminal;
+}
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)),
+      terminal_(::isatty(STDERR_FILENO) != 0),
+      started_(seconds()),
+      shown_(started_) {}
+
+Progress::~Progress() {
+  if (drawn_) std::fprintf(stderr, "\r\033[K");
+}
+
+void Progress::show(double fraction) {
+  const double now = seconds();
+  if (!terminal_ || now - started_ < 0.5 || now - shown_ < 0.1) return;
+  shown_ = now;
+  drawn_ = true;
+  const double left = fraction > 0 ? (now - started_) * (1 - fraction) / fraction : 0;
+  std::fprintf(stderr, "\r%s %3.0f %%, %.0f s left\033[K", what_.c_str(), 100 * fraction, left);
+}
+
+}  // namespace stagger::cli

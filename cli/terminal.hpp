@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "cli/options.hpp"
+
+namespace stagger::cli {
+
+/// What standard output can show.
+struct Terminal {
+  int width = 80;
+  bool unicode = false;
+  bool color = false;
+};
+
+/// From the options, the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE, LANG, COLUMNS) and the
+/// terminal itself.
+[[nodiscard]] Terminal terminal_of(const Options& options);
+
+/// A bar on standard error, if that is a terminal and the work takes longer than half a second.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(double fraction);
+
+ private:
+  std::string what_;
+  bool terminal_;
+  double started_;
+  double shown_;
+  bool drawn_ = false;
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,278 @@
+#include "core/files.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/json_value.hpp"
+#include "core/limits.hpp"
+
+namespace stagger {
+namespace {
+
+constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
+
+// ---- masks ------------------------------------------------------------------------------------
+
+MaskValue read_mask_value(const JsonValue& value) {
+  if (value.is_boolean()) return value.boolean();
+  if (value.is_integer()) return value.integer(-kAnyInteger, kAnyInteger);
+  if (value.size() > 0 && value.item(0).is_string()) {
+    std::vector<std::string> strings;
+    for (std::size_t index = 0; index < value.size(); ++index) {
+      strings.push_back(value.item(index).string());
+    }
+    return strings;
+  }
+  std::vector<std::int64_t> integers;
+  for (std::size_t index = 0; index < value.size(); ++index) {
+    integers.push_back(value.item(index).integer(-kAnyInteger, kAnyInteger));
+  }
+  return integers;
+}
+
+Mask read_mask(const JsonValue& description) {
+  const std::string kind = description.at("kind").string();
+  std::map<std::string, MaskValue, std::less<>> values;
+  for (const std::string& key : description.keys()) {
+    if (key == "kind" || key == "schema") continue;
+    values.emplace(key, read_mask_value(description.at(key)));
+  }
+  try {
+    return make_mask(kind, std::move(values));
+  } catch (const Error& error) {
+    description.reject(error.what());
+  }
+}
+
+std::string write_value(const MaskValue& value) {
+  std::string text;
+  const auto list = [&](const auto& items, auto write) {
+    for (const auto& item : items) text += (text.empty() ? "" : ",") + write(item);
+    text = "[" + text + "]";
+  };
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
+    list(*integers, [](std::int64_t item) { return std::to_string(item); });
+  } else {
+    list(std::get<std::vector<std::string>>(value), json_quote);
+  }
+  return text;
+}
+
+// ---- tables -----------------------------------------------------------------------------------
+
+Problem read_problem(const JsonValue& problem) {
+  problem.expect_keys({"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q",
+                       "tile_kv", "tasks"});
+  const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
+    return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
+  };
+  const std::int64_t q_tiles = problem.at("q_tiles").integer(0, kMaxTiles);
+  const std::int64_t kv_tiles = problem.at("kv_tiles").integer(0, kMaxTiles);
+  const TileShape shape{.q = optional("tile_q", 1, kMaxTokens),
+                        .kv = optional("tile_kv", 1, kMaxTokens)};
+  const Lengths lengths{.q = optional("seq_q", q_tiles, kMaxTokens),
+                        .kv = optional("seq_kv", kv_tiles, kMaxTokens)};
+  const std::int64_t heads = problem.at("heads").integer(1, kMaxHeads);
+  const std::int64_t sms = problem.at("sms").integer(1, kMaxSms);
+  const JsonValue mask = problem.at("mask");
+  Mask description = read_mask(mask);
+  try {
+    Problem made = make_problem(std::move(description), lengths, shape, heads, sms);
+    if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
+      problem.reject("the lengths make " + std::to_string(made.grid.kv_tiles()) + " KV and " +
+                     std::to_string(made.grid.q_tiles()) + " Q tiles, not " +
+                     std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
+    }
+    return made;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::limit) throw;
+    mask.reject(error.what());
+  }
+}
+
+Slot read_slot(const JsonValue& slot) {
+  if (slot.size() != 4) slot.reject("a slot is [head, kv, q, rank]");
+  const auto number = [&](std::size_t index) {
+    return static_cast<std::int32_t>(slot.item(index).integer(-1, kAnyIndex));
+  };
+  return {{Head{number(0)}, KvTile{number(1)}, QTile{number(2)}}, number(3)};
+}
+
+std::string write_problem(const Problem& problem) {
+  const auto number = [](const char* key, std::int64_t value) {
+    return "\"" + std::string(key) + "\": " + std::to_string(value) + ", ";
+  };
+  std::string text = "{" + number("heads", problem.heads) +
+                     number("kv_tiles", problem.grid.kv_tiles()) +
+                     number("q_tiles", problem.grid.q_tiles()) + number("sms", problem.sms);
+  if (problem.shape != TileShape{}) {
+    text += number("seq_q", problem.lengths.q) + number("seq_kv", problem.lengths.kv) +
+            number("tile_q", problem.shape.q) + number("tile_kv", problem.shape.kv);
+  }
+  text += "\"mask\": {\"kind\": " + json_quote(problem.mask.family->name);
+  for (const auto& [key, value] : problem.mask.values) {
+    text += ", " + json_quote(key) + ": " + write_value(value);
+  }
+  return text + "}}";
+}
+
+// ---- timelines --------------------------------------------------------------------------------
+
+Phase read_phase(const JsonValue& value) {
+  std::string known;
+  for (const Phase phase :
+       {Phase::launch, Phase::compute, Phase::wait, Phase::reduce, Phase::epilogue}) {
+    if (value.string() == phase_name(phase)) return phase;
+    known += (known.empty() ? "" : ", ") + std::string(phase_name(phase));
+  }
+  value.reject("unknown phase '" + value.string() + "'; known: " + known);
+}
+
+Interval read_interval(const JsonValue& value, const Timeline& timeline) {
+  value.expect_keys({"sm", "head", "kv", "q", "rank", "phase", "start", "end", "critical"});
+  const auto index = [&](const char* key, std::int64_t most) {
+    return static_cast<std::int32_t>(value.at(key).integer(0, most));
+  };
+  constexpr Ticks kLatest = Ticks{1} << 62;
+  Interval interval;
+  interval.sm = Sm{index("sm", timeline.sms - 1)};
+  interval.task = {Head{index("head", timeline.heads - 1)}, KvTile{index("kv", kMaxTiles)},
+                   QTile{index("q", kMaxTiles)}};
+  interval.phase = read_phase(value.at("phase"));
+  interval.start = value.at("start").integer(0, kLatest);
+  interval.end = value.at("end").integer(interval.start, kLatest);
+  if (value.has("rank")) interval.rank = index("rank", kAnyIndex);
+  if (value.has("critical")) interval.critical = value.at("critical").boolean();
+  return interval;
+}
+
+}  // namespace
+
+Table read_table_json(std::string_view text, const std::string& source) {
+  const JsonDocument document(text, source);
+  const JsonValue& root = document.root();
+  root.expect_schema("stagger.table/1");
+  root.expect_keys({"schema", "name", "problem", "dispatch", "lanes"});
+  Table table;
+  table.name = root.has("name") ? root.at("name").string() : "table";
+  const JsonValue problem = root.at("problem");
+  table.problem = read_problem(problem);
+  const JsonValue dispatch = root.at("dispatch");
+  if (dispatch.string() != "static" && dispatch.string() != "in-order") {
+    dispatch.reject("unknown dispatch '" + dispatch.string() + "'; known: static, in-order");
+  }
+  table.dispatch = dispatch.string() == "static" ? Dispatch::static_ : Dispatch::in_order;
+  const JsonValue lanes = root.at("lanes");
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    const JsonValue slots = lanes.item(lane);
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+      table.slots.push_back(read_slot(slots.item(slot)));
+    }
+    table.end_lane();
+  }
+  return table;
+}
+
+std::string write_table_json(const Table& table) {
+  std::string text = "{\"schema\": \"stagger.table/1\", \"name\": " + json_quote(table.name) +
+                     ",\n \"problem\": " + write_problem(table.problem) + ",\n \"dispatch\": \"" +
+                     (table.dispatch == Dispatch::static_ ? "static" : "in-order") +
+                     "\",\n \"lanes\": [";
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    text += lane.value == 0 ? "\n  [" : ",\n  [";
+    const char* separator = "[";
+    for (const auto& [task, rank] : table.lane(lane)) {
+      text += separator + std::to_string(task.head.value) + "," + std::to_string(task.kv.value) +
+              "," + std::to_string(task.q.value) + "," + std::to_string(rank) + "]";
+      separator = ",[";
+    }
+    text += "]";
+  }
+  return text + "]}\n";
+}
+
+Mask read_mask_json(std::string_view text, const std::string& source) {
+  const JsonDocument document(text, source);
+  if (document.root().has("schema")) document.root().expect_schema("stagger.mask/1");
+  return read_mask(document.root());
+}
+
+std::string write_mask_json(const TileGrid& grid) {
+  std::string text = "{\"schema\": \"stagger.mask/1\", \"kind\": \"tiles\", \"rows\": [";
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    text += kv.value == 0 ? "\n  \"" : ",\n  \"";
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) text += static_cast<char>(grid.kind(kv, q));
+    text += "\"";
+  }
+  return text + "]}\n";
+}
+
+Timeline read_timeline_json(std::string_view text, const std::string& source) {
+  const JsonDocument document(text, source);
+  const JsonValue& root = document.root();
+  root.expect_schema("stagger.timeline/1");
+  root.expect_keys({"schema", "name", "clock", "device", "sms", "heads", "makespan",
+                    "lower_bound", "intervals"});
+  Timeline timeline;
+  timeline.title = root.has("name") ? root.at("name").string() : "";
+  const JsonValue clock = root.at("clock");
+  timeline.clock = clock.string();
+  if (timeline.clock != "ticks" && timeline.clock != "ns") {
+    clock.reject("unknown clock '" + timeline.clock + "'; known: ticks, ns");
+  }
+  if (root.has("device")) timeline.device = root.at("device").string();
+  timeline.sms = static_cast<std::int32_t>(root.at("sms").integer(0, kMaxSms));
+  timeline.heads = static_cast<std::int32_t>(root.at("heads").integer(0, kMaxHeads));
+  timeline.makespan = root.at("makespan").integer(0, kAnyInteger);
+  if (root.has("lower_bound")) {
+    timeline.lower_bound = root.at("lower_bound").integer(0, kAnyInteger);
+  }
+  const JsonValue intervals = root.at("intervals");
+  for (std::size_t index = 0; index < intervals.size(); ++index) {
+    const JsonValue interval = intervals.item(index);
+    timeline.intervals.push_back(read_interval(interval, timeline));
+    timeline.makespan = std::max(timeline.makespan, timeline.intervals.back().end);
+  }
+  std::stable_sort(timeline.intervals.begin(), timeline.intervals.end(),
+                   [](const Interval& left, const Interval& right) {
+                     return std::tie(left.sm, left.start) < std::tie(right.sm, right.start);
+                   });
+  return timeline;
+}
+
+std::string write_timeline_json(const Timeline& timeline) {
+  std::string text = "{\"schema\": \"stagger.timeline/1\", \"name\": " +
+                     json_quote(timeline.title) + ", \"clock\": " + json_quote(timeline.clock);
+  if (!timeline.device.empty()) text += ", \"device\": " + json_quote(timeline.device);
+  const auto number = [&](const char* key, std::int64_t value) {
+    text += ", \"" + std::string(key) + "\": " + std::to_string(value);
+  };
+  number("sms", timeline.sms);
+  number("heads", timeline.heads);
+  number("makespan", timeline.makespan);
+  number("lower_bound", timeline.lower_bound);
+  text += ",\n \"intervals\": [";
+  const char* separator = "\n  {\"sm\": ";
+  for (const Interval& interval : timeline.intervals) {
+    text += separator + std::to_string(interval.sm.value);
+    separator = ",\n  {\"sm\": ";
+    number("head", interval.task.head.value);
+    number("kv", interval.task.kv.value);
+    number("q", interval.task.q.value);
+    number("rank", interval.rank);
+    text += ", \"phase\": \"" + std::string(phase_name(interval.phase)) + "\"";
+    number("start", interval.start);
+    number("end", interval.end);
+    if (interval.critical) text += ", \"critical\": true";
+    text += "}";
+  }
+  return text + "]}\n";
+}
+
+}  // namespace stagger

@@ -1,0 +1,169 @@
+#include "core/json_value.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
+namespace stagger {
+namespace {
+
+using nlohmann::json;
+
+const json& of(const void* value) { return *static_cast<const json*>(value); }
+
+/// Refuses what nlohmann would accept: deep nesting and repeated keys.
+class StrictParser {
+ public:
+  explicit StrictParser(const std::string& source) : source_(source) {}
+
+  json parse(std::string_view text) {
+    try {
+      return json::parse(text, [this](int depth, json::parse_event_t event, json& parsed) {
+        check(depth, event, parsed);
+        return true;
+      });
+    } catch (const json::exception& error) {
+      throw Error(ErrorKind::invalid_input, source_ + ": " + without_id(error.what()));
+    }
+  }
+
+ private:
+  void check(int depth, json::parse_event_t event, const json& parsed) {
+    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
+      if (depth >= kMaxJsonDepth) {
+        throw Error(ErrorKind::invalid_input, source_ + ": nested deeper than " +
+                                                  std::to_string(kMaxJsonDepth) + " levels");
+      }
+      if (event == json::parse_event_t::object_start) keys_.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      keys_.pop_back();
+    } else if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!keys_.back().insert(key).second) {
+        throw Error(ErrorKind::invalid_input, source_ + ": key '" + key + "' is given twice");
+      }
+    }
+  }
+
+  /// Drops nlohmann's "[json.exception.parse_error.101] ".
+  static std::string without_id(const std::string& what) {
+    const std::size_t end = what.find("] ");
+    return end == std::string::npos ? what : what.substr(end + 2);
+  }
+
+  const std::string& source_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+}  // namespace
+
+struct JsonDocument::Parsed {
+  std::string source;
+  json value;
+};
+
+JsonDocument::JsonDocument(std::string_view text, std::string source)
+    : parsed_(std::make_unique<Parsed>()) {
+  parsed_->source = std::move(source);
+  parsed_->value = StrictParser(parsed_->source).parse(text);
+  root_.reset(new JsonValue(&parsed_->value, nullptr, parsed_->source, 0));
+}
+
+JsonDocument::~JsonDocument() = default;
+
+std::string JsonValue::path() const {
+  if (parent_ == nullptr) return key_ + ": /";
+  const std::string above = parent_->path();
+  const std::string name = key_.empty() ? std::to_string(index_) : key_;
+  return above + (above.back() == '/' ? "" : "/") + name;
+}
+
+void JsonValue::reject(const std::string& what) const {
+  throw Error(ErrorKind::invalid_input, path() + ": " + what);
+}
+
+std::string JsonValue::dump() const {
+  return of(value_).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+bool JsonValue::is_object() const { return of(value_).is_object(); }
+bool JsonValue::is_array() const { return of(value_).is_array(); }
+bool JsonValue::is_string() const { return of(value_).is_string(); }
+bool JsonValue::is_integer() const { return of(value_).is_number_integer(); }
+bool JsonValue::is_boolean() const { return of(value_).is_boolean(); }
+
+std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
+  const json& value = of(value_);
+  const std::string expected =
+      "must be an integer from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!value.is_number_integer()) reject(expected + ", not " + value.type_name());
+  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() >> 63 != 0;
+  if (huge || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+    reject(expected + ", not " + value.dump());
+  }
+  return value.get<std::int64_t>();
+}
+
+bool JsonValue::boolean() const {
+  if (!is_boolean()) reject(std::string("must be true or false, not ") + of(value_).type_name());
+  return of(value_).get<bool>();
+}
+
+std::string JsonValue::string() const {
+  if (!is_string()) reject(std::string("must be a string, not ") + of(value_).type_name());
+  return of(value_).get<std::string>();
+}
+
+std::size_t JsonValue::size() const {
+  if (!is_array()) reject(std::string("must be an array, not ") + of(value_).type_name());
+  return of(value_).size();
+}
+
+JsonValue JsonValue::item(std::size_t index) const {
+  STAGGER_EXPECTS(index < size());
+  return {&of(value_)[index], this, {}, index};
+}
+
+std::vector<std::string> JsonValue::keys() const {
+  if (!is_object()) reject(std::string("must be an object, not ") + of(value_).type_name());
+  std::vector<std::string> names;
+  for (const auto& item : of(value_).items()) names.push_back(item.key());
+  return names;
+}
+
+bool JsonValue::has(const std::string& key) const {
+  if (!is_object()) reject(std::string("must be an object, not ") + of(value_).type_name());
+  return of(value_).contains(key);
+}
+
+JsonValue JsonValue::at(const std::string& key) const {
+  if (!has(key)) reject("key '" + key + "' is missing");
+  return {&of(value_)[key], this, key, 0};
+}
+
+void JsonValue::expect_keys(std::initializer_list<const char*> known) const {
+  for (const std::string& key : keys()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string names;
+    for (const char* name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+    reject("unknown key '" + key + "'; known: " + names);
+  }
+}
+
+void JsonValue::expect_schema(const char* schema) const {
+  const JsonValue value = at("schema");
+  if (value.string() != schema) {
+    value.reject("unknown schema '" + value.string() + "'; known here: " + schema);
+  }
+}
+
+std::string json_quote(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace stagger
