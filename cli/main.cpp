@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "cli/commands.hpp"
@@ -87,6 +88,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace stagger::cli;
+  // Large arrays come and go in every step: keep their pages instead of faulting them in again.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   std::signal(SIGINT, interrupted);
   std::signal(SIGTERM, interrupted);
   try {

@@ -75,47 +75,49 @@ class Verifier {
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       const auto slots = table_.lane(lane);
       for (const Slot& slot : slots) {
-        const Finding where = finding_at(lane, slot, slots);
         if (!table_.problem.contains(slot.task)) {
           in_range_ = false;
-          report_task(FindingKind::task_out_of_range, " does not exist", where);
+          report_task(FindingKind::task_out_of_range, " does not exist", lane, slot, slots);
           continue;
         }
-        check_chain(slots, slot, chain_begun, where);
-        check_tile(slot, where);
+        if (begins_chain(slots.data(), &slot)) check_chain(lane, slot, slots, chain_begun);
+        check_tile(lane, slot, slots);
       }
     }
   }
 
-  void check_chain(std::span<const Slot> slots, const Slot& slot, std::vector<bool>& begun,
-                   const Finding& where) {
-    if (!begins_chain(slots.data(), &slot)) return;
+  void check_chain(Lane lane, const Slot& slot, std::span<const Slot> slots,
+                   std::vector<bool>& begun) {
     auto chain = begun[at(std::int64_t{slot.task.head.value} * grid_.kv_tiles() +
                           slot.task.kv.value)];
     if (chain) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
-                  where);
+                  lane, slot, slots);
     }
     chain = true;
   }
 
-  void check_tile(const Slot& slot, const Finding& where) {
+  void check_tile(Lane lane, const Slot& slot, std::span<const Slot> slots) {
     if (!grid_.live(slot.task.kv, slot.task.q)) {
-      report_task(FindingKind::dead_task, " is an empty tile of the mask", where);
+      report_task(FindingKind::dead_task, " is an empty tile of the mask", lane, slot, slots);
       return;
     }
     auto seen = seen_[task_place(slot.task)];
-    if (seen) report_task(FindingKind::duplicate_task, " is in the table twice", where);
+    if (seen) {
+      report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot, slots);
+    }
     live_slots_ += seen ? 0 : 1;
     seen = true;
   }
 
-  void report_task(FindingKind kind, const char* what, Finding where) {
+  void report_task(FindingKind kind, const char* what, Lane lane, const Slot& slot,
+                   std::span<const Slot> slots) {
     coverage_broken_ = true;
-    where.kind = kind;
-    where.message = place_name(where) + ": task " + name(where.task) + what;
-    add(std::move(where));
+    Finding finding = finding_at(lane, slot, slots);
+    finding.kind = kind;
+    finding.message = place_name(finding) + ": task " + name(slot.task) + what;
+    add(std::move(finding));
   }
 
   void check_missing() {
