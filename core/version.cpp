@@ -1,0 +1,7 @@
+#include "core/version.hpp"
+
+namespace stagger {
+
+const char* version() { return STAGGER_VERSION; }
+
+}  // namespace stagger

@@ -1,0 +1,47 @@
+# `cmake --install`: libraries, headers as <stagger/core/index.hpp>, the command, its man page and
+# completions, and a package for find_package(stagger).
+
+include(CMakePackageConfigHelpers)
+
+get_property(libraries GLOBAL PROPERTY STAGGER_LIBRARIES)
+foreach(library IN LISTS libraries)
+  # Our own headers include "core/index.hpp", a consumer <stagger/core/index.hpp>: both roots.
+  target_include_directories(${library} INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/stagger>)
+endforeach()
+install(TARGETS ${libraries} EXPORT stagger-targets
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stagger)
+install(EXPORT stagger-targets NAMESPACE stagger::
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/scripts/cmake/stagger-config.cmake.in
+  ${PROJECT_BINARY_DIR}/stagger-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/stagger-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/stagger-config.cmake
+              ${PROJECT_BINARY_DIR}/stagger-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
+
+if(STAGGER_BUILD_CLI)
+  install(TARGETS stagger_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(generated ${PROJECT_BINARY_DIR}/share)
+  add_custom_command(
+    OUTPUT ${generated}/stagger.1 ${generated}/stagger.bash ${generated}/_stagger
+           ${generated}/stagger.fish
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${generated}
+    COMMAND stagger_cli man > ${generated}/stagger.1
+    COMMAND stagger_cli completion bash > ${generated}/stagger.bash
+    COMMAND stagger_cli completion zsh > ${generated}/_stagger
+    COMMAND stagger_cli completion fish > ${generated}/stagger.fish
+    DEPENDS stagger_cli
+    COMMENT "Writing the man page and the completion scripts" VERBATIM)
+  add_custom_target(stagger_share ALL DEPENDS ${generated}/stagger.1)
+  install(FILES ${generated}/stagger.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${generated}/stagger.bash RENAME stagger
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${generated}/_stagger DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${generated}/stagger.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

@@ -1,0 +1,39 @@
+# One library per folder: stagger_add_library(dag HEADERS … SOURCES … DEPENDS core PRIVATE …).
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(stagger_options INTERFACE)
+target_compile_features(stagger_options INTERFACE cxx_std_20)
+target_compile_options(stagger_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow
+  # GCC 12 sees overlaps in std::string's own copies (its bug 105329).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<BOOL:${STAGGER_WERROR}>:-Werror>
+  $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined -fno-sanitize-recover=all
+                                -fno-omit-frame-pointer>)
+target_link_options(stagger_options INTERFACE
+  $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined>)
+
+function(stagger_add_library name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  add_library(stagger_${name} STATIC)
+  add_library(stagger::${name} ALIAS stagger_${name})
+  target_sources(stagger_${name}
+    PRIVATE ${ARG_SOURCES}
+    PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  set_target_properties(stagger_${name} PROPERTIES EXPORT_NAME ${name} CXX_EXTENSIONS OFF)
+  target_compile_features(stagger_${name} PUBLIC cxx_std_20)
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    target_link_libraries(stagger_${name} PUBLIC stagger_${dependency})
+  endforeach()
+  # Packages stay inside the .cpp files; consumers of the installed package do not need them.
+  foreach(package IN LISTS ARG_PRIVATE)
+    target_link_libraries(stagger_${name} PRIVATE $<BUILD_INTERFACE:${package}>)
+  endforeach()
+  target_link_libraries(stagger_${name} PRIVATE $<BUILD_INTERFACE:stagger_options>)
+  set_property(GLOBAL APPEND PROPERTY STAGGER_LIBRARIES stagger_${name})
+  set_property(GLOBAL APPEND PROPERTY STAGGER_HEADERS ${ARG_HEADERS})
+endfunction()

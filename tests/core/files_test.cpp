@@ -1,0 +1,142 @@
+#include "core/files.hpp"
+
+#include <functional>
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+namespace stagger {
+namespace {
+
+const std::string kTable =
+    R"({"schema": "stagger.table/1", "name": "mine",
+ "problem": {"heads": 1, "kv_tiles": 2, "q_tiles": 2, "sms": 2,
+             "mask": {"kind": "tiles", "rows": ["ff", ".f"]}},
+ "dispatch": "static",
+ "lanes": [[[0,0,0,0],[0,0,1,1]], [[0,1,1,0]]]})";
+
+void expect_same(const Table& left, const Table& right) {
+  CHECK(left.problem.grid == right.problem.grid);
+  CHECK(left.problem.heads == right.problem.heads);
+  CHECK(left.problem.sms == right.problem.sms);
+  CHECK(left.dispatch == right.dispatch);
+  CHECK(left.slots == right.slots);
+  CHECK(left.lane_begin == right.lane_begin);
+}
+
+TEST_CASE("the table of the documentation reads as it says") {
+  const Table table = read_table_json(kTable, "mine");
+  CHECK(table.name == "mine");
+  CHECK(table.lanes() == 2);
+  CHECK(table.problem.tasks() == 3);
+  CHECK(table.lane(Lane{1}).front() == Slot{{Head{0}, KvTile{1}, QTile{1}}, 0});
+}
+
+TEST_CASE("tables survive JSON and CSV, in every mask, dispatch and shape") {
+  test::Random random(3);
+  for (int round = 0; round < 300; ++round) {
+    const Problem problem = test::random_problem(random, 6);
+    const Table table = test::random_table(
+        random, problem, random.chance(2) ? Dispatch::static_ : Dispatch::in_order);
+    CAPTURE(round);
+    expect_same(read_table_json(write_table_json(table), "json"), table);
+    expect_same(read_table_csv(write_table_csv(table), "csv", nullptr), table);
+  }
+}
+
+TEST_CASE("a CSV of cells alone takes its problem from elsewhere") {
+  const Problem problem = read_table_json(kTable, "mine").problem;
+  const Table table = read_table_csv("0:0:0:0, 0:0:1:1\r\n\"0:1:1:0\"\n", "cells", &problem);
+  expect_same(table, read_table_json(kTable, "mine"));
+  CHECK_THROWS_AS(read_table_csv("0:0:0:0\n", "cells", nullptr), Error);
+}
+
+TEST_CASE("token-level problems keep their lengths and tiles") {
+  Table table;
+  table.name = "tokens \"quoted\"";
+  table.problem = make_problem(parse_mask("sliding:left=100,right=0"), {1000, 1500}, {64, 128}, 2, 3);
+  table.end_lane();
+  const Table read = read_table_json(write_table_json(table), "json");
+  CHECK(read.name == table.name);
+  CHECK(read.problem.lengths == table.problem.lengths);
+  CHECK(read.problem.shape == table.problem.shape);
+  expect_same(read, table);
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = kTable;
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("a broken table is refused with the path of what is wrong") {
+  const auto contains = [](const std::string& text, const std::string& words) {
+    const std::string message = message_of([&] { (void)read_table_json(text, "file"); });
+    CAPTURE(message, words);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  contains("", "file: ");
+  contains("[1, 2", "parse error");
+  contains("[]", "must be an object");
+  contains(replaced("stagger.table/1", "stagger.table/9"), "/schema: unknown schema");
+  contains(replaced("\"name\"", "\"nmae\""), "unknown key 'nmae'; known: schema, name");
+  contains(replaced("\"dispatch\": \"static\",", ""), "key 'dispatch' is missing");
+  contains(replaced("\"static\"", "\"dynamic\""), "/dispatch: unknown dispatch");
+  contains(replaced("[0,0,1,1]", "[0,0,1]"), "/lanes/0/1: a slot is [head, kv, q, rank]");
+  contains(replaced("[0,0,1,1]", "[0,0,1.5,1]"), "/lanes/0/1/2: must be an integer");
+  contains(replaced("[0,0,1,1]", "[0,0,99999999999999999999,1]"), "/lanes/0/1/2: must be");
+  contains(replaced("[0,0,1,1]", "7"), "/lanes/0/1: must be an array");
+  contains(replaced("\"heads\": 1", "\"heads\": 0"), "/problem/heads: must be an integer from 1");
+  contains(replaced("\"heads\": 1", "\"heads\": 1, \"heads\": 2"), "given twice");
+  contains(replaced("\"rows\"", "\"colums\""), "/problem/mask: tiles: unknown key 'colums'");
+  contains(replaced("\".f\"", "\".g\""), "unknown tile 'g'");
+  contains(replaced("\"kv_tiles\": 2", "\"kv_tiles\": 3"), "/problem/mask: tiles: 2 rows for 3");
+  contains(std::string(100'000, '['), "nested deeper");
+}
+
+TEST_CASE("a broken CSV is refused with its lane and cell") {
+  const Problem problem = read_table_json(kTable, "mine").problem;
+  const auto message = [&](const std::string& text) {
+    return message_of([&] { (void)read_table_csv(text, "file", &problem); });
+  };
+  CHECK(message("0:0:0:0,0:0:x:0\n") ==
+        "file: lane 0, cell 2: 'x' is not an integer from -1 to 2147483647");
+  CHECK(message("0:0:0\n") == "file: lane 0, cell 1: '0:0:0' is not head:kv:q:rank");
+  CHECK(message("0:0:0:0:0\n").find("is not head:kv:q:rank") != std::string::npos);
+  CHECK(message("stagger.table/1,heads=1\n").find("key 'q_tiles' is missing") != std::string::npos);
+}
+
+TEST_CASE("timelines survive JSON") {
+  Timeline timeline;
+  timeline.clock = "ns";
+  timeline.device = "a device";
+  timeline.sms = 2;
+  timeline.heads = 1;
+  timeline.makespan = 9;
+  timeline.intervals = {{.sm = Sm{0}, .task = {}, .phase = Phase::compute, .start = 0, .end = 5},
+                        {.sm = Sm{1}, .task = {Head{0}, KvTile{1}, QTile{2}},
+                         .phase = Phase::wait, .start = 5, .end = 9, .rank = 3, .critical = true}};
+  const Timeline read = read_timeline_json(write_timeline_json(timeline), "timeline");
+  CHECK(read.clock == "ns");
+  CHECK(read.device == timeline.device);
+  REQUIRE(read.intervals.size() == 2);
+  CHECK(read.intervals[1].task == timeline.intervals[1].task);
+  CHECK(read.intervals[1].critical);
+  CHECK(read.intervals[1].rank == 3);
+  CHECK_THROWS_AS(read_timeline_json(R"({"schema": "stagger.timeline/1"})", "none"), Error);
+}
+
+}  // namespace
+}  // namespace stagger

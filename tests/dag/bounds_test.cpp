@@ -1,0 +1,102 @@
+#include "dag/bounds.hpp"
+
+#include "dag/packing.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/naive.hpp"
+#include "tests/support/random.hpp"
+
+namespace stagger::dag {
+namespace {
+
+Ticks best_packing(const std::vector<Ticks>& jobs, std::vector<Ticks>& loads, std::size_t next) {
+  if (next == jobs.size()) return *std::max_element(loads.begin(), loads.end());
+  Ticks best = INT64_MAX;
+  for (Ticks& load : loads) {
+    load += jobs[next];
+    best = std::min(best, best_packing(jobs, loads, next + 1));
+    load -= jobs[next];
+  }
+  return best;
+}
+
+TEST_CASE("packing is exact where it says so and never above the optimum") {
+  test::Random random(8);
+  std::int64_t exact = 0;
+  for (int round = 0; round < 1'000; ++round) {
+    std::vector<Ticks> jobs(static_cast<std::size_t>(random.between(1, 7)));
+    for (Ticks& job : jobs) job = random.between(0, 12) * 3;
+    const auto machines = static_cast<std::int32_t>(random.between(1, 4));
+    std::vector<Ticks> loads(static_cast<std::size_t>(machines), 0);
+    const Ticks best = best_packing(jobs, loads, 0);
+    const Packing packing = pack(jobs, machines);
+    CAPTURE(round, machines);
+    REQUIRE(packing.lower <= best);
+    REQUIRE(packing.upper >= best);
+    if (packing.exact()) REQUIRE(packing.lower == best);
+    exact += packing.exact() ? 1 : 0;
+  }
+  CHECK(exact == 1'000);
+}
+
+TEST_CASE("sliding window of 8, n = 32, 8 SMs: work 29 slots, packing 32") {
+  const Problem problem =
+      make_problem(parse_mask("sliding:left=7,right=0"), {32, 32}, {}, 1, 8);
+  const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);
+  CHECK(bounds.all[0].ticks == 29);
+  CHECK(bounds.best.ticks == 32);
+  CHECK(std::string(bounds.best.by) == "packing");
+  CHECK(bounds.degree_slots == 8);
+}
+
+TEST_CASE("prefix-LM of 6, n = 16, 8 SMs: work 19 slots, packing 21") {
+  const Problem problem = make_problem(parse_mask("prefix:length=6"), {16, 16}, {}, 1, 8);
+  const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);
+  CHECK(bounds.all[0].ticks == 19);
+  CHECK(bounds.best.ticks == 21);
+}
+
+TEST_CASE("many KV tiles over one Q tile are bound by their accumulation") {
+  const Problem problem = make_problem(make_mask("full"), {1, 64}, {}, 1, 64);
+  const Bounds bounds = lower_bounds(problem, {.compute = 5, .reduce = 1}, Dispatch::static_);
+  CHECK(std::string(bounds.best.by) == "accumulation");
+  CHECK(bounds.best.ticks == 5 + 64);
+}
+
+TEST_CASE("no table at all beats the bounds, and some meets them") {
+  test::Random random(10);
+  std::int64_t met = 0;
+  std::int64_t problems = 0;
+  while (problems < 60) {
+    const Problem problem = test::random_problem(random, 3);
+    if (problem.tasks() == 0 || problem.tasks() > 5) continue;
+    ++problems;
+    Timing timing = test::random_timing(random, problem);
+    timing.release = Release::immediate;
+    const Ticks optimum = test::naive_optimum(problem, timing);
+    const Ticks bound = lower_bounds(problem, timing, Dispatch::static_).best.ticks;
+    CAPTURE(problems, problem.grid.kv_tiles(), problem.grid.q_tiles(), problem.heads, problem.sms,
+            timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
+            timing.launch, timing.epilogue, timing.residency);
+    REQUIRE(bound <= optimum);
+    met += bound == optimum ? 1 : 0;
+  }
+  CHECK(met > 30);
+}
+
+TEST_CASE("random tables never beat the bounds of their dispatch") {
+  test::Random random(12);
+  for (int round = 0; round < 3'000; ++round) {
+    const Problem problem = test::random_problem(random, 5);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Table table = test::random_live_table(random, problem, dispatch);
+    const Timing timing = test::random_timing(random, problem);
+    const sim::Simulation simulation = sim::simulate(table, timing);
+    if (!simulation.complete) continue;
+    CAPTURE(round);
+    REQUIRE(lower_bounds(problem, timing, dispatch).best.ticks <= simulation.makespan);
+  }
+}
+
+}  // namespace
+}  // namespace stagger::dag

@@ -1,0 +1,144 @@
+#include "dag/liveness.hpp"
+
+#include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+namespace stagger::dag {
+namespace {
+
+Slot slot(std::int32_t kv, std::int32_t q, std::int32_t rank) {
+  return {{Head{0}, KvTile{kv}, QTile{q}}, rank};
+}
+
+// SM 0: (kv 0, q 0) rank 1, then (kv 0, q 1) rank 0      each waits for what the other
+// SM 1: (kv 1, q 1) rank 1, then (kv 1, q 0) rank 0      has behind it
+Table crossed() {
+  Table table;
+  table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
+  table.slots = {slot(0, 0, 1), slot(0, 1, 0)};
+  table.end_lane();
+  table.slots.insert(table.slots.end(), {slot(1, 1, 1), slot(1, 0, 0)});
+  table.end_lane();
+  return table;
+}
+
+TEST_CASE("two SMs that wait for each other are a cycle of two") {
+  const Liveness liveness = check_liveness(crossed(), {});
+  CHECK_FALSE(liveness.live);
+  CHECK(liveness.residency_needed == 0);
+  CHECK(liveness.stuck_tasks == 4);
+  CHECK(liveness.hanging.size() == 2);
+  REQUIRE(liveness.cycle.size() == 2);
+  CHECK(describe(liveness.cycle, Dispatch::static_) ==
+        std::vector<std::string>{
+            "SM 0 is at (head 0, kv 0, q 0) and waits for lock value 1 of dQ(head 0, q 0), which "
+            "shows 0: (head 0, kv 1, q 0), rank 0, must reduce first, and that is on SM 1",
+            "SM 1 is at (head 0, kv 1, q 1) and waits for lock value 1 of dQ(head 0, q 1), which "
+            "shows 0: (head 0, kv 0, q 1), rank 0, must reduce first, and that is on SM 0"});
+}
+
+TEST_CASE("an SM that waits for what comes behind it is a cycle of one") {
+  Table table;
+  table.problem = make_problem(make_mask("full"), {1, 2}, {}, 1, 1);
+  table.slots = {slot(1, 0, 1), slot(0, 0, 0)};
+  table.end_lane();
+  const Liveness liveness = check_liveness(table, {});
+  REQUIRE(liveness.cycle.size() == 1);
+  CHECK(describe(liveness.cycle, Dispatch::static_).front().find("behind it on the same SM") !=
+        std::string::npos);
+}
+
+TEST_CASE("a CTA that waits for one not launched needs co-residency") {
+  // CTA 0 waits for CTA 1, so one resident CTA is not enough.
+  Table table;
+  table.problem = make_problem(make_mask("full"), {1, 2}, {}, 1, 2);
+  table.dispatch = Dispatch::in_order;
+  table.slots = {slot(0, 0, 1)};
+  table.end_lane();
+  table.slots.push_back(slot(1, 0, 0));
+  table.end_lane();
+  CHECK(check_liveness(table, {}).live);
+  CHECK(check_liveness(table, {}).residency_needed == 2);
+  const Verification one = verify(table, {.residency = 1});
+  CHECK(one.verdict == Verdict::deadlock);
+  CHECK(one.findings.back().kind == FindingKind::co_residency);
+  REQUIRE(one.liveness->cycle.size() == 2);
+  CHECK(describe(one.liveness->cycle, Dispatch::in_order).back() ==
+        "CTA 1 is not launched: it waits for an SM, and CTA 0 holds one");
+}
+
+TEST_CASE("absolute lock values hang on the published block-sparse example as published") {
+  Table table = schedules::build(
+      schedules::select("fa4-sparse"),
+      make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024},
+                   {128, 128}, 1, 8));
+  CHECK(verify(table, {}).verdict == Verdict::ok);
+  use_kv_index_ranks(table);
+  const Verification verification = verify(table, {}, LockValues::absolute);
+  CHECK(verification.verdict == Verdict::deadlock);
+  std::vector<std::int32_t> hanging;
+  for (const auto& [head, q] : verification.liveness->hanging) hanging.push_back(q.value);
+  CHECK(hanging == std::vector<std::int32_t>{3, 4, 5, 6, 7});
+  CHECK(verification.liveness->cycle.empty());
+  CHECK_FALSE(verification.liveness->starved.empty());
+}
+
+TEST_CASE("absolute lock values on a mask without empty tiles do not hang") {
+  Table table = schedules::build(schedules::select("ascending"),
+                                 make_problem(make_mask("full"), {4, 4}, {}, 2, 4));
+  use_kv_index_ranks(table);
+  CHECK(verify(table, {}, LockValues::absolute).verdict == Verdict::ok);
+}
+
+TEST_CASE("the residency needed is the smallest at which the simulator finishes") {
+  test::Random random(4);
+  std::int64_t above_one = 0;
+  std::int64_t never = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    const Problem problem = test::random_problem(random, 4);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    Table table = random.chance(2) ? test::random_live_table(random, problem, dispatch)
+                                   : test::random_table(random, problem, dispatch);
+    table.problem.sms = std::max(table.problem.sms, table.lanes());
+    Timing timing;
+    timing.release = random.chance(2) ? Release::delayed : Release::immediate;
+    const std::int32_t needed = check_liveness(table, timing).residency_needed;
+    std::int32_t smallest = 0;
+    for (timing.residency = 1; timing.residency <= table.lanes() && smallest == 0;
+         ++timing.residency) {
+      if (sim::simulate(table, timing).complete) smallest = timing.residency;
+    }
+    CAPTURE(round);
+    REQUIRE(needed == smallest);
+    above_one += smallest > 1 ? 1 : 0;
+    never += smallest == 0 ? 1 : 0;
+  }
+  CHECK(above_one > 100);
+  CHECK(never > 100);
+}
+
+TEST_CASE("every cycle found is one: each wait is for the next one's lane") {
+  test::Random random(6);
+  std::int64_t cycles = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    const Problem problem = test::random_problem(random, 5);
+    const Table table = test::random_table(random, problem, Dispatch::static_);
+    const Liveness liveness = check_liveness(table, {});
+    REQUIRE(liveness.live == liveness.cycle.empty());
+    for (std::size_t index = 0; index < liveness.cycle.size(); ++index) {
+      const Wait& wait = liveness.cycle[index];
+      REQUIRE(wait.for_lane == liveness.cycle[(index + 1) % liveness.cycle.size()].lane);
+      REQUIRE(wait.for_rank < wait.rank);
+      REQUIRE(wait.for_rank >= wait.value);
+      REQUIRE(wait.for_task.q == wait.task.q);
+    }
+    cycles += liveness.live ? 0 : 1;
+  }
+  CHECK(cycles > 500);
+}
+
+}  // namespace
+}  // namespace stagger::dag

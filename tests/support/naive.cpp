@@ -1,0 +1,269 @@
+#include "tests/support/naive.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace stagger::test {
+namespace {
+
+constexpr Ticks kNever = -1;
+
+struct NaiveTask {
+  Slot slot;
+  std::size_t lane = 0;
+  bool first_of_lane = false;
+  bool first_of_chain = false;
+  bool last_of_chain = false;
+  bool last_of_lane = false;
+  Ticks computing = kNever;  ///< start of the compute phase
+  Ticks reducing = kNever;   ///< start of the reduction
+};
+
+class Clock {
+ public:
+  Clock(const Table& table, const Timing& timing) : table_(table), timing_(timing) {
+    launched_.assign(static_cast<std::size_t>(table.lanes()), kNever);
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) add_lane(lane);
+  }
+
+  std::optional<Ticks> run() {
+    const Ticks patience = 2 + timing_.compute + timing_.reduce + timing_.latency +
+                           timing_.launch + timing_.epilogue;
+    Ticks last_move = 0;
+    for (Ticks now = 0; now <= last_move + patience; ++now) {
+      while (move(now)) last_move = now;
+    }
+    Ticks makespan = 0;
+    for (std::size_t lane = 0; lane < launched_.size(); ++lane) {
+      if (launched_[lane] == kNever || lane_end(lane) == kNever) return std::nullopt;
+      makespan = std::max(makespan, lane_end(lane));
+    }
+    return makespan;
+  }
+
+ private:
+  void add_lane(Lane lane) {
+    const auto slots = table_.lane(lane);
+    for (std::size_t place = 0; place < slots.size(); ++place) {
+      const auto same_chain = [&](std::size_t a, std::size_t b) {
+        return slots[a].task.head == slots[b].task.head && slots[a].task.kv == slots[b].task.kv;
+      };
+      NaiveTask task;
+      task.slot = slots[place];
+      task.lane = static_cast<std::size_t>(lane.value);
+      task.first_of_lane = place == 0;
+      task.last_of_lane = place + 1 == slots.size();
+      task.first_of_chain = task.first_of_lane || !same_chain(place - 1, place);
+      task.last_of_chain = task.last_of_lane || !same_chain(place, place + 1);
+      tasks_.push_back(task);
+    }
+  }
+
+  /// Starts one thing that may start now; false if nothing may.
+  bool move(Ticks now) {
+    if (launch_one(now)) return true;
+    for (std::size_t index = 0; index < tasks_.size(); ++index) {
+      NaiveTask& task = tasks_[index];
+      if (task.computing == kNever && may_compute(index, now)) {
+        task.computing = now;
+        return true;
+      }
+      if (task.computing != kNever && task.reducing == kNever && may_reduce(index, now)) {
+        task.reducing = now;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool launch_one(Ticks now) {
+    std::int64_t running = 0;
+    std::size_t next = launched_.size();
+    for (std::size_t lane = launched_.size(); lane-- > 0;) {
+      if (launched_[lane] == kNever) {
+        next = lane;
+      } else if (lane_end(lane) == kNever || lane_end(lane) > now) {
+        ++running;
+      }
+    }
+    if (next == launched_.size() || running >= resident_lanes(table_.problem, timing_.residency)) {
+      return false;
+    }
+    launched_[next] = now;
+    return true;
+  }
+
+  /// When a lane has done everything, kNever if that is not known yet.
+  [[nodiscard]] Ticks lane_end(std::size_t lane) const {
+    Ticks end = launched_[lane];
+    for (std::size_t index = 0; index < tasks_.size(); ++index) {
+      const NaiveTask& task = tasks_[index];
+      if (task.lane != lane) continue;
+      if (task.reducing == kNever) return kNever;
+      end = std::max(end, task.reducing + timing_.reduce);
+      if (task.last_of_chain) end = std::max(end, chain_end(index));
+    }
+    return end;
+  }
+
+  /// When the SM is free for another chain after a chain's last task.
+  [[nodiscard]] Ticks chain_end(std::size_t index) const {
+    const NaiveTask& task = tasks_[index];
+    if (timing_.model == Model::overlap && table_.dispatch == Dispatch::static_) {
+      return handed(index) == kNever ? kNever : handed(index) + timing_.epilogue;
+    }
+    return task.reducing == kNever ? kNever : task.reducing + timing_.reduce + timing_.epilogue;
+  }
+
+  /// When a task is ready to reduce, kNever if that is not known yet.
+  [[nodiscard]] Ticks handed(std::size_t index) const {
+    const NaiveTask& task = tasks_[index];
+    if (task.computing == kNever) return kNever;
+    const Ticks computed = task.computing + timing_.compute;
+    if (timing_.model == Model::chain || task.first_of_lane) return computed;
+    const NaiveTask& before = tasks_[index - 1];
+    if (before.reducing == kNever) return kNever;
+    return std::max(computed, before.reducing + timing_.reduce);
+  }
+
+  [[nodiscard]] bool may_compute(std::size_t index, Ticks now) const {
+    const NaiveTask& task = tasks_[index];
+    Ticks free = kNever;
+    if (task.first_of_lane) {
+      free = launched_[task.lane];
+    } else if (task.first_of_chain) {
+      free = chain_end(index - 1);
+    } else if (timing_.model == Model::overlap) {
+      free = handed(index - 1);
+    } else if (tasks_[index - 1].reducing != kNever) {
+      free = tasks_[index - 1].reducing + timing_.reduce;
+    }
+    return free != kNever && now >= free + (task.first_of_chain ? timing_.launch : 0);
+  }
+
+  [[nodiscard]] bool may_reduce(std::size_t index, Ticks now) const {
+    if (handed(index) == kNever || now < handed(index)) return false;
+    const Slot& slot = tasks_[index].slot;
+    if (slot.rank == 0) return true;
+    for (std::size_t other = 0; other < tasks_.size(); ++other) {
+      const Slot& before = tasks_[other].slot;
+      if (before.task.head != slot.task.head || before.task.q != slot.task.q ||
+          before.rank != slot.rank - 1) {
+        continue;
+      }
+      return released(other) != kNever && now >= released(other) + timing_.latency;
+    }
+    return false;
+  }
+
+  [[nodiscard]] Ticks released(std::size_t index) const {
+    const NaiveTask& task = tasks_[index];
+    if (task.reducing == kNever) return kNever;
+    if (timing_.release == Release::immediate || task.last_of_chain) {
+      return task.reducing + timing_.reduce;
+    }
+    const NaiveTask& next = tasks_[index + 1];
+    return next.reducing == kNever ? kNever : next.reducing + timing_.reduce / 2;
+  }
+
+  const Table& table_;
+  const Timing& timing_;
+  std::vector<Ticks> launched_;
+  std::vector<NaiveTask> tasks_;
+};
+
+/// All tables: chains to lanes in every order, Q tiles in every order, every accumulation order
+/// (as the order in which tasks are appended to a run).
+class AllTables {
+ public:
+  AllTables(const Problem& problem, const Timing& timing) : timing_(timing) {
+    table_.problem = problem;
+    for (Head head{0}; head.value < problem.heads; ++head) {
+      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+        std::vector<Task> chain;
+        for (const QTile q : problem.grid.live_q(kv)) chain.push_back({head, kv, q});
+        if (!chain.empty()) chains_.push_back(chain);
+      }
+    }
+    lanes_.resize(static_cast<std::size_t>(problem.sms));
+  }
+
+  Ticks best() {
+    place(0);
+    return best_;
+  }
+
+ private:
+  void place(std::size_t chain) {
+    if (chain == chains_.size()) {
+      rank(0);
+      return;
+    }
+    std::vector<Task> tasks = chains_[chain];
+    do {
+      for (auto& lane : lanes_) {
+        for (std::size_t before = 0; before <= lane.size(); ++before) {
+          lane.insert(lane.begin() + std::ptrdiff_t(before), tasks);
+          place(chain + 1);
+          lane.erase(lane.begin() + std::ptrdiff_t(before));
+        }
+        if (lane.empty()) break;  // empty lanes are alike
+      }
+    } while (std::next_permutation(tasks.begin(), tasks.end()));
+  }
+
+  /// Every combination of accumulation orders.
+  void rank(std::int32_t tile) {
+    const std::int32_t q_tiles = table_.problem.grid.q_tiles();
+    if (tile == table_.problem.heads * q_tiles) {
+      evaluate();
+      return;
+    }
+    std::vector<std::int32_t> kv;
+    const QTile q{tile % q_tiles};
+    for (KvTile of{0}; of.value < table_.problem.grid.kv_tiles(); ++of) {
+      if (table_.problem.grid.live(of, q)) kv.push_back(of.value);
+    }
+    do {
+      for (std::size_t place = 0; place < kv.size(); ++place) {
+        ranks_[{tile / q_tiles, kv[place], q.value}] = static_cast<std::int32_t>(place);
+      }
+      rank(tile + 1);
+    } while (std::next_permutation(kv.begin(), kv.end()));
+  }
+
+  void evaluate() {
+    table_.slots.clear();
+    table_.lane_begin = {0};
+    for (const auto& lane : lanes_) {
+      for (const auto& chain : lane) {
+        for (const Task& task : chain) {
+          table_.slots.push_back(
+              {task, ranks_[{task.head.value, task.kv.value, task.q.value}]});
+        }
+      }
+      table_.end_lane();
+    }
+    if (const auto makespan = naive_makespan(table_, timing_)) best_ = std::min(best_, *makespan);
+  }
+
+  Timing timing_;
+  Table table_;
+  std::vector<std::vector<Task>> chains_;
+  std::vector<std::vector<std::vector<Task>>> lanes_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> ranks_;
+  Ticks best_ = INT64_MAX;
+};
+
+}  // namespace
+
+std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing) {
+  return Clock(table, timing).run();
+}
+
+Ticks naive_optimum(const Problem& problem, const Timing& timing) {
+  return AllTables(problem, timing).best();
+}
+
+}  // namespace stagger::test

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
+namespace stagger::test {
+
+/// The makespan of a table, played tick by tick from the rules as design and README state them:
+/// at every tick, whatever may start starts. nullopt if nothing has moved for longer than any wait
+/// can last. O(makespan * tasks^2): for small tables.
+[[nodiscard]] std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing);
+
+/// The shortest makespan over all tables of a problem with static dispatch, by trying them all.
+/// For problems of a handful of tasks.
+[[nodiscard]] Ticks naive_optimum(const Problem& problem, const Timing& timing);
+
+}  // namespace stagger::test

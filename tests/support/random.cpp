@@ -1,0 +1,130 @@
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+
+namespace stagger::test {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::vector<std::string> random_rows(Random& random, std::int64_t most) {
+  const std::int64_t q_tiles = random.between(1, most);
+  std::vector<std::string> rows(at(random.between(1, most)));
+  for (std::string& row : rows) {
+    for (std::int64_t q = 0; q < q_tiles; ++q) row += ".fp"[random.between(0, 2)];
+  }
+  return rows;
+}
+
+using Counts = std::vector<std::int32_t>;
+
+/// The lanes with their chains in random order, ranks not yet given.
+Table deal_chains(Random& random, const Problem& problem, Dispatch dispatch) {
+  Table table;
+  table.name = "random";
+  table.problem = problem;
+  table.dispatch = dispatch;
+  std::vector<std::vector<Slot>> chains;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      std::vector<Slot> chain;
+      for (const QTile q : problem.grid.live_q(kv)) chain.push_back({{head, kv, q}, 0});
+      random.shuffle(chain);
+      if (!chain.empty()) chains.push_back(chain);
+    }
+  }
+  random.shuffle(chains);
+  const std::int64_t lanes =
+      dispatch == Dispatch::static_ ? problem.sms : random.between(1, std::ssize(chains) + 1);
+  std::vector<std::vector<Slot>> dealt(at(lanes));
+  for (const auto& chain : chains) {
+    auto& lane = dealt[at(random.between(0, lanes - 1))];
+    lane.insert(lane.end(), chain.begin(), chain.end());
+  }
+  for (const auto& lane : dealt) {
+    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
+    table.end_lane();
+  }
+  return table;
+}
+
+std::size_t lock_of(const Problem& problem, const Task& task) {
+  return at(std::int64_t{task.head.value} * problem.grid.q_tiles() + task.q.value);
+}
+
+}  // namespace
+
+Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads, std::int32_t sms) {
+  const Lengths tiles{.q = rows.empty() ? 0 : std::ssize(rows.front()), .kv = std::ssize(rows)};
+  return make_problem(make_mask("tiles", {{"rows", rows}}), tiles, {}, heads, sms);
+}
+
+Problem random_problem(Random& random, std::int64_t most) {
+  const std::int64_t heads = random.between(1, std::min<std::int64_t>(most, 4));
+  const std::int64_t sms = random.between(1, most + 1);
+  const std::int64_t kind = random.between(0, 3);
+  if (kind > 1) {
+    return tiles_problem(random_rows(random, most), static_cast<std::int32_t>(heads),
+                         static_cast<std::int32_t>(sms));
+  }
+  // Several Q tiles a KV tile now and then, and ragged last tiles.
+  const std::int64_t ratio = random.between(1, 3);
+  const Lengths lengths{.q = random.between(1, most * ratio), .kv = random.between(1, most * ratio)};
+  return make_problem(make_mask(kind == 0 ? "full" : "causal"), lengths, {.q = 1, .kv = ratio},
+                      heads, sms);
+}
+
+Timing random_timing(Random& random, const Problem& problem) {
+  Timing timing;
+  timing.model = random.chance(2) ? Model::chain : Model::overlap;
+  timing.compute = random.between(0, 6);
+  timing.reduce = random.between(timing.compute == 0 ? 1 : 0, 5);
+  if (random.chance(2)) {
+    timing.latency = random.between(0, 3);
+    timing.launch = random.between(0, 2);
+    timing.epilogue = random.between(0, 2);
+  }
+  if (random.chance(3)) timing.release = Release::delayed;
+  if (random.chance(3)) {
+    timing.residency = static_cast<std::int32_t>(random.between(1, problem.sms));
+  }
+  return timing;
+}
+
+Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {
+  Table table = deal_chains(random, problem, dispatch);
+  std::vector<std::vector<std::int32_t>> ranks(
+      at(std::int64_t{problem.heads} * problem.grid.q_tiles()));
+  for (const Slot& slot : table.slots) {
+    auto& of = ranks[lock_of(problem, slot.task)];
+    of.push_back(static_cast<std::int32_t>(of.size()));
+  }
+  for (auto& of : ranks) random.shuffle(of);
+  for (Slot& slot : table.slots) {
+    auto& of = ranks[lock_of(problem, slot.task)];
+    slot.rank = of.back();
+    of.pop_back();
+  }
+  return table;
+}
+
+Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch) {
+  Table table = deal_chains(random, problem, dispatch);
+  std::vector<std::int32_t> next_rank(at(std::int64_t{problem.heads} * problem.grid.q_tiles()), 0);
+  std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
+  std::vector<std::size_t> open;
+  for (std::size_t lane = 0; lane < next.size(); ++lane) open.push_back(lane);
+  while (!open.empty()) {
+    const std::size_t pick = at(random.between(0, std::ssize(open) - 1));
+    const std::size_t lane = open[pick];
+    if (next[lane] == table.lane_begin[lane + 1]) {
+      open.erase(open.begin() + std::ptrdiff_t(pick));
+      continue;
+    }
+    Slot& slot = table.slots[at(next[lane]++)];
+    slot.rank = next_rank[lock_of(problem, slot.task)]++;
+  }
+  return table;
+}
+
+}  // namespace stagger::test

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
+namespace stagger::test {
+
+/// Seeded numbers; tests capture the seed.
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
+  }
+  bool chance(int one_in) { return between(1, one_in) == 1; }
+  template <class Items>
+  void shuffle(Items& items) {
+    std::shuffle(items.begin(), items.end(), engine_);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// A problem of up to `most` tiles a side, heads and SMs: full, causal or any pattern of tiles.
+[[nodiscard]] Problem random_problem(Random& random, std::int64_t most);
+
+/// Small durations, every option of the model used now and then.
+[[nodiscard]] Timing random_timing(Random& random, const Problem& problem);
+
+/// Whole chains dealt to lanes at random, Q tiles in any order, ranks at random: often a deadlock.
+[[nodiscard]] Table random_table(Random& random, const Problem& problem, Dispatch dispatch);
+
+/// The same with ranks given out in the order of a random run, so that it runs to its end with all
+/// lanes resident and immediate release.
+[[nodiscard]] Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch);
+
+/// A mask from rows of `f`, `p` and `.`, one string per KV tile.
+[[nodiscard]] Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads,
+                                    std::int32_t sms);
+
+}  // namespace stagger::test
