@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/timeline.hpp"
+
+namespace stagger::sim {
+
+/// What a box of a Gantt chart shows.
+enum class BoxStyle {
+  compute,
+  reduce,
+  busy,      ///< several phases that are too narrow to tell apart
+  overhead,  ///< launch or epilogue
+};
+
+/// A box of a Gantt chart. Along the time axis in parts of the makespan, 0 … 1.
+struct Box {
+  std::int32_t row = 0;   ///< SM
+  BoxStyle style = BoxStyle::compute;
+  std::int32_t head = 0;
+  double begin = 0;
+  double end = 0;
+  bool critical = false;
+  std::string label;      ///< Q tile of a compute phase, else empty
+};
+
+/// Where the critical path goes from one SM to another, or on with a gap.
+struct Hop {
+  std::int32_t from_row = 0;
+  std::int32_t to_row = 0;
+  double from = 0;
+  double to = 0;
+};
+
+/// A timeline made ready to draw, for SVG and TikZ alike.
+struct Chart {
+  std::vector<Box> boxes;       ///< by row and time
+  std::vector<Hop> hops;
+  std::vector<Ticks> axis;      ///< round times up to the makespan, from 0
+  bool split_rows = false;      ///< compute above, reductions below: they overlap in time
+  bool merged = false;          ///< boxes narrower than `resolution` were merged into busy ones
+  std::int32_t heads_shown = 0; ///< heads in the legend: at most the colours there are
+};
+
+/// Lays a timeline out; `resolution` is the narrowest box worth drawing, in parts of the makespan.
+/// Waits are left as gaps. O(intervals log intervals).
+[[nodiscard]] Chart chart_of(const Timeline& timeline, double resolution);
+
+/// Round times 0, step, 2 step … up to the makespan, about `count` of them; the step is 1, 2 or 5
+/// times a power of ten.
+[[nodiscard]] std::vector<Ticks> axis_of(Ticks makespan, int count);
+
+/// A head's colour, as rrggbb; colours repeat after kHeadColors.size() heads.
+/// Source: the palette of Okabe and Ito, for colour-blind readers.
+inline constexpr std::array<const char*, 7> kHeadColors = {
+    "56b4e9", "e69f00", "009e73", "f0e442", "cc79a7", "0072b2", "d55e00"};
+/// The same, darker: for reductions.
+inline constexpr std::array<const char*, 7> kReduceColors = {
+    "2a7fb0", "a06e00", "00664a", "a89c1c", "94496f", "004c78", "963f00"};
+
+[[nodiscard]] inline std::size_t color_of(std::int32_t head) {
+  return static_cast<std::size_t>(head) % kHeadColors.size();
+}
+
+/// `12,345` for long numbers, in a picture.
+[[nodiscard]] std::string grouped(Ticks number);
+
+}  // namespace stagger::sim

@@ -1,0 +1,232 @@
+#include "sim/gantt_svg.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/chart.hpp"
+
+namespace stagger::sim {
+namespace {
+
+std::string escape(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '&') {
+      escaped += "&amp;";
+    } else if (letter == '<') {
+      escaped += "&lt;";
+    } else if (letter == '>') {
+      escaped += "&gt;";
+    } else if (letter == '"') {
+      escaped += "&quot;";
+    } else if (code >= 0x20) {
+      escaped += letter;  // control characters are not allowed in XML
+    }
+  }
+  return escaped;
+}
+
+class Svg {
+ public:
+  Svg(const Timeline& timeline, const SvgOptions& options)
+      : timeline_(timeline),
+        rows_(std::max(timeline.sms, 1)),
+        pitch_(std::clamp(760.0 / rows_, 5.0, 30.0)),
+        left_(timeline.sms > 100 ? 58 : 50),
+        right_(options.width - 24),
+        top_(46),
+        bottom_(top_ + rows_ * pitch_),
+        width_(options.width),
+        chart_(chart_of(timeline, 1.2 / (right_ - left_))) {}
+
+  std::string draw() {
+    const double height = bottom_ + 84;
+    text_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+        "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" "
+        "font-size=\"11\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
+        "fill=\"white\"/>\n",
+        width_, height, escape(timeline_.title));
+    define_hatches();
+    label(left_, 20, "start", "font-size=\"13\" font-weight=\"bold\"", timeline_.title);
+    rows();
+    boxes();
+    critical_path();
+    axis();
+    limits();
+    legend();
+    return text_ + "</svg>\n";
+  }
+
+ private:
+  [[nodiscard]] double x(double part) const { return left_ + part * (right_ - left_); }
+  [[nodiscard]] double x_of(Ticks time) const {
+    return x(static_cast<double>(time) /
+             static_cast<double>(std::max<Ticks>(timeline_.makespan, 1)));
+  }
+  [[nodiscard]] double y(std::int32_t row) const { return top_ + row * pitch_; }
+
+  void label(double at_x, double at_y, const char* anchor, const std::string& style,
+             const std::string& words) {
+    text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}{}>{}</text>\n", at_x,
+                         at_y, anchor, style.empty() ? "" : " ", style, escape(words));
+  }
+
+  void line(double x1, double y1, double x2, double y2, const char* style) {
+    text_ += fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2,
+        style);
+  }
+
+  void define_hatches() {
+    text_ += "<defs>\n";
+    for (std::size_t color = 0; color < kHeadColors.size(); ++color) {
+      text_ += fmt::format(
+          "<pattern id=\"reduce{0}\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" "
+          "patternTransform=\"rotate(45)\"><rect width=\"4\" height=\"4\" fill=\"#{1}\"/>"
+          "<rect width=\"1.4\" height=\"4\" fill=\"white\" fill-opacity=\"0.75\"/></pattern>\n",
+          color, kReduceColors[color]);
+    }
+    text_ += "</defs>\n";
+  }
+
+  /// A dotted line per SM, so that gaps are seen as waiting; labels thin out with many SMs.
+  void rows() {
+    const int every = pitch_ >= 11 ? 1 : pitch_ >= 7 ? 4 : 8;
+    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
+      line(left_, y(row) + pitch_ / 2, right_, y(row) + pitch_ / 2,
+           "stroke=\"#bbbbbb\" stroke-width=\"0.6\" stroke-dasharray=\"1 3\"");
+      if (row % every == 0 || row + 1 == timeline_.sms) {
+        label(left_ - 6, y(row) + pitch_ / 2 + 3.5, "end", "font-size=\"10\"",
+              fmt::format("SM {}", row));
+      }
+    }
+  }
+
+  struct Frame {
+    double top = 0;
+    double height = 0;
+  };
+
+  [[nodiscard]] Frame frame_of(const Box& box) const {
+    const double margin = pitch_ >= 12 ? 2 : 0.5;
+    const double inner = pitch_ - 2 * margin;
+    if (!chart_.split_rows) return {y(box.row) + margin, inner};
+    if (box.style != BoxStyle::reduce) return {y(box.row) + margin, inner * 0.58};
+    return {y(box.row) + margin + inner * 0.62, inner * 0.38};
+  }
+
+  static std::string fill_of(const Box& box) {
+    const std::size_t color = color_of(box.head);
+    if (box.style == BoxStyle::reduce) return fmt::format("url(#reduce{})", color);
+    if (box.style == BoxStyle::overhead) return "#999999";
+    return fmt::format("#{}", kHeadColors[color]);
+  }
+
+  void boxes() {
+    std::string labels;
+    text_ += "<g stroke=\"white\" stroke-width=\"0.4\">\n";
+    for (const Box& box : chart_.boxes) {
+      const Frame frame = frame_of(box);
+      const double begin = x(box.begin);
+      const double width = std::max(x(box.end) - begin, 0.3);
+      text_ += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"/>\n",
+          begin, frame.top, width, frame.height, fill_of(box));
+      const double size = std::min(11.0, frame.height * 0.8);
+      if (size < 6 || box.label.empty()) continue;
+      if (width < 0.62 * size * static_cast<double>(box.label.size()) + 2) continue;
+      labels += fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" font-size=\"{:.1f}\">{}</text>\n",
+                            begin + width / 2, frame.top + frame.height / 2 + 0.36 * size, size,
+                            box.label);
+    }
+    text_ += "</g>\n<g text-anchor=\"middle\">\n" + labels + "</g>\n";
+  }
+
+  void critical_path() {
+    text_ += "<g fill=\"none\" stroke=\"black\" stroke-width=\"1.4\">\n";
+    for (const Box& box : chart_.boxes) {
+      if (!box.critical) continue;
+      const Frame frame = frame_of(box);
+      text_ += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n", x(box.begin),
+          frame.top, std::max(x(box.end) - x(box.begin), 0.3), frame.height);
+    }
+    for (const Hop& hop : chart_.hops) {
+      text_ += fmt::format("<path d=\"M{:.2f} {:.2f}L{:.2f} {:.2f}\"/>\n", x(hop.from),
+                           y(hop.from_row) + pitch_ / 2, x(hop.to), y(hop.to_row) + pitch_ / 2);
+    }
+    text_ += "</g>\n";
+  }
+
+  void axis() {
+    line(left_, bottom_ + 4, right_, bottom_ + 4, "stroke=\"black\"");
+    for (const Ticks time : chart_.axis) {
+      line(x_of(time), bottom_ + 4, x_of(time), bottom_ + 9, "stroke=\"black\"");
+      label(x_of(time), bottom_ + 20, "middle", "font-size=\"10\"", grouped(time));
+    }
+    label(right_, bottom_ + 34, "end", "font-size=\"10\"",
+          timeline_.device.empty() ? timeline_.clock
+                                   : timeline_.clock + ", " + timeline_.device);
+  }
+
+  void limits() {
+    const Ticks bound = timeline_.lower_bound;
+    const bool reached = bound == timeline_.makespan && bound > 0;
+    line(right_, top_ - 8, right_, bottom_ + 4, "stroke=\"black\" stroke-width=\"1.2\"");
+    label(right_, top_ - 11, "end", "font-size=\"10\"",
+          fmt::format("makespan {}{}", grouped(timeline_.makespan),
+                      reached ? " = lower bound" : ""));
+    if (reached || bound <= 0 || bound > timeline_.makespan) return;
+    line(x_of(bound), top_ - 8, x_of(bound), bottom_ + 4,
+         "stroke=\"#b00000\" stroke-width=\"1.2\" stroke-dasharray=\"5 3\"");
+    // Beside the line, clear of the makespan's label.
+    const double room = std::min(x_of(bound) - 4, right_ - 110);
+    label(room, top_ - 11, "end", "font-size=\"10\" fill=\"#b00000\"",
+          "lower bound " + grouped(bound));
+  }
+
+  void legend() {
+    double at = left_;
+    const double base = bottom_ + 58;
+    const auto entry = [&](const std::string& fill, const std::string& style,
+                           const std::string& words) {
+      text_ += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"11\" fill=\"{}\" {}/>\n", at,
+          base - 9, fill, style);
+      label(at + 21, base, "start", "font-size=\"10\"", words);
+      at += 32 + 5.6 * static_cast<double>(words.size());
+    };
+    for (std::int32_t head = 0; head < chart_.heads_shown; ++head) {
+      entry(fmt::format("#{}", kHeadColors[color_of(head)]), "", fmt::format("head {}", head));
+    }
+    if (timeline_.heads > chart_.heads_shown && chart_.heads_shown > 0) {
+      label(at, base, "start", "font-size=\"10\"", "(colours repeat)");
+      at += 94;
+    }
+    entry("#dddddd", "", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
+    entry("url(#reduce5)", "", "reduce into dQ");
+    entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
+  }
+
+  const Timeline& timeline_;
+  std::int32_t rows_;
+  double pitch_;
+  double left_;
+  double right_;
+  double top_;
+  double bottom_;
+  double width_;
+  Chart chart_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string gantt_svg(const Timeline& timeline, const SvgOptions& options) {
+  return Svg(timeline, options).draw();
+}
+
+}  // namespace stagger::sim

@@ -1,0 +1,216 @@
+#include "sim/gantt_text.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/chart.hpp"
+
+namespace stagger::sim {
+namespace {
+
+/// What a column shows.
+struct Cell {
+  char32_t glyph = U' ';
+  std::int32_t head = -1;  ///< for its colour; -1 = none
+};
+
+std::string utf8(char32_t glyph) {
+  if (glyph < 0x80) return {static_cast<char>(glyph)};
+  if (glyph < 0x800) {
+    return {static_cast<char>(0xc0 | (glyph >> 6)), static_cast<char>(0x80 | (glyph & 0x3f))};
+  }
+  return {static_cast<char>(0xe0 | (glyph >> 12)), static_cast<char>(0x80 | ((glyph >> 6) & 0x3f)),
+          static_cast<char>(0x80 | (glyph & 0x3f))};
+}
+
+class Text {
+ public:
+  Text(const Timeline& timeline, const TextOptions& options)
+      : timeline_(timeline),
+        options_(options),
+        split_(chart_of(timeline, 0).split_rows),
+        label_(static_cast<int>(std::to_string(std::max(timeline.sms - 1, 0)).size()) + 5),
+        columns_(std::max(options.width, 20) - label_ - 1) {
+    // Several columns a tick if there is room, else several ticks a column.
+    const Ticks makespan = std::max<Ticks>(timeline.makespan, 1);
+    per_tick_ = std::clamp<Ticks>(columns_ / makespan, 1, 4);
+    per_column_ = (makespan - 1) / columns_ + 1;
+    if (per_column_ > 1) per_tick_ = 1;
+  }
+
+  std::string draw() {
+    const std::int32_t shown =
+        options_.max_rows > 0 ? std::min(options_.max_rows, timeline_.sms) : timeline_.sms;
+    const std::int32_t head = shown < timeline_.sms ? (shown + 1) / 2 : timeline_.sms;
+    auto interval = timeline_.intervals.begin();
+    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm) {
+      const auto begin = interval;
+      while (interval != timeline_.intervals.end() && interval->sm.value == sm) ++interval;
+      if (sm == head) {
+        text_ += fmt::format("{:<{}}{} {} more SMs\n", "", label_, glyph(U'…', '~'),
+                             timeline_.sms - shown);
+      }
+      if (sm < head || sm >= timeline_.sms - (shown - head)) draw_sm(sm, {begin, interval});
+    }
+    return text_ + axis() + footer();
+  }
+
+ private:
+  [[nodiscard]] std::string glyph(char32_t unicode, char ascii) const {
+    return options_.unicode ? utf8(unicode) : std::string(1, ascii);
+  }
+  [[nodiscard]] char32_t pick(char32_t unicode, char ascii) const {
+    return options_.unicode ? unicode : static_cast<char32_t>(ascii);
+  }
+  [[nodiscard]] std::int64_t column(Ticks time) const {
+    return per_column_ > 1 ? time / per_column_ : time * per_tick_;
+  }
+
+  void draw_sm(std::int32_t sm, std::span<const Interval> intervals) {
+    const std::string label = fmt::format("SM {:<{}}", sm, label_ - 3);
+    if (!split_) {
+      row(label, intervals, [](Phase) { return true; });
+      return;
+    }
+    const auto writes = [](Phase phase) { return phase == Phase::reduce || phase == Phase::wait; };
+    row(label, intervals, [&](Phase phase) { return !writes(phase); });
+    row(std::string(static_cast<std::size_t>(label_), ' '), intervals, writes);
+  }
+
+  /// One row: every column shows the phase that has most of its ticks; a reduction wins a tie.
+  template <class Wanted>
+  void row(const std::string& label, std::span<const Interval> intervals, Wanted wanted) {
+    std::vector<Cell> cells(static_cast<std::size_t>(columns_));
+    std::vector<Ticks> most(cells.size(), 0);
+    for (const Interval& interval : intervals) {
+      if (!wanted(interval.phase)) continue;
+      for (std::int64_t at = column(interval.start);
+           at <= column(interval.end - 1) + per_tick_ - 1 && at < columns_; ++at) {
+        const Ticks from = std::max(interval.start, at * per_column_ / per_tick_);
+        const Ticks to = std::min(interval.end, (at * per_column_) / per_tick_ + per_column_);
+        const Ticks share = 2 * (to - from) + (interval.phase == Phase::reduce ? 1 : 0);
+        Ticks& best = most[static_cast<std::size_t>(at)];
+        if (share <= best) continue;
+        best = share;
+        cells[static_cast<std::size_t>(at)] = cell_of(interval);
+      }
+      if (interval.phase == Phase::compute) write_q(interval, cells);
+    }
+    text_ += label + paint(cells) + "\n";
+  }
+
+  [[nodiscard]] Cell cell_of(const Interval& interval) const {
+    const std::int32_t head = interval.task.head.value;
+    switch (interval.phase) {
+      case Phase::compute:
+        return {head % 2 == 0 ? pick(U'░', '-') : pick(U'▒', '='), head};
+      case Phase::reduce:
+        return {pick(U'█', '#'), head};
+      case Phase::wait:
+        return {pick(U'·', '.'), -1};
+      case Phase::launch:
+        return {U'<', -1};
+      case Phase::epilogue:
+        break;
+    }
+    return {U'>', -1};
+  }
+
+  /// The Q tile at the start of its compute phase, if that has a column to spare.
+  void write_q(const Interval& interval, std::vector<Cell>& cells) const {
+    const std::string digits = std::to_string(interval.task.q.value);
+    const std::int64_t first = column(interval.start);
+    const std::int64_t room = column(interval.end) - first;
+    if (room < std::ssize(digits) || first + std::ssize(digits) > columns_) return;
+    if (room == std::ssize(digits) && room > 1) return;  // two numbers would run together
+    for (std::size_t at = 0; at < digits.size(); ++at) {
+      cells[static_cast<std::size_t>(first) + at] = {static_cast<char32_t>(digits[at]),
+                                                     interval.task.head.value};
+    }
+  }
+
+  /// The cells as text, without trailing blanks, coloured by head if asked for.
+  [[nodiscard]] std::string paint(const std::vector<Cell>& cells) const {
+    constexpr int kAnsi[] = {36, 33, 32, 93, 35, 34, 31};
+    std::size_t length = cells.size();
+    while (length > 0 && cells[length - 1].glyph == U' ') --length;
+    std::string line;
+    std::int32_t head = -1;
+    for (std::size_t at = 0; at < length; ++at) {
+      if (options_.color && cells[at].head != head) {
+        head = cells[at].head;
+        line += head < 0 ? "\033[0m" : fmt::format("\033[{}m", kAnsi[color_of(head)]);
+      }
+      line += utf8(cells[at].glyph);
+    }
+    return head >= 0 ? line + "\033[0m" : line;
+  }
+
+  [[nodiscard]] std::string axis() const {
+    std::string marks(static_cast<std::size_t>(columns_) + 1, ' ');
+    std::string numbers = marks;
+    // As many marks as leave room for their numbers.
+    const std::size_t digits = std::to_string(timeline_.makespan).size();
+    const auto times = axis_of(timeline_.makespan, columns_ / (static_cast<int>(digits) + 3));
+    for (const Ticks time : times) {
+      const auto at = static_cast<std::size_t>(std::min<std::int64_t>(column(time), columns_));
+      marks[at] = '|';
+      const std::string number = std::to_string(time);
+      if (at + number.size() <= numbers.size()) numbers.replace(at, number.size(), number);
+    }
+    const std::string indent(static_cast<std::size_t>(label_), ' ');
+    const auto trimmed = [](std::string line) {
+      line.erase(line.find_last_not_of(' ') + 1);
+      return line + "\n";
+    };
+    return trimmed(indent + marks) + trimmed(indent + numbers);
+  }
+
+  /// Words, broken into lines of the width.
+  [[nodiscard]] std::string footer() const {
+    std::vector<std::string> parts = {
+        fmt::format("makespan {} {}", timeline_.makespan, timeline_.clock)};
+    if (timeline_.lower_bound > 0) {
+      parts.push_back(fmt::format("lower bound {}", timeline_.lower_bound));
+    }
+    if (per_column_ > 1) {
+      parts.push_back(fmt::format("{} {} a column", per_column_, timeline_.clock));
+    }
+    parts.push_back(fmt::format("{} {} compute (even, odd heads; number: Q tile)",
+                                glyph(U'░', '-'), glyph(U'▒', '=')));
+    parts.push_back(glyph(U'█', '#') + " reduce");
+    parts.push_back(glyph(U'·', '.') + " wait");
+    std::string text;
+    std::size_t used = 0;
+    for (const std::string& part : parts) {
+      // Glyphs of three bytes take one column; counting bytes errs on the safe side.
+      if (used > 0 && used + part.size() + 2 > static_cast<std::size_t>(options_.width)) {
+        text += "\n";
+        used = 0;
+      }
+      text += (used > 0 ? "; " : "") + part;
+      used += part.size() + 2;
+    }
+    return text + "\n";
+  }
+
+  const Timeline& timeline_;
+  const TextOptions& options_;
+  bool split_;
+  int label_;
+  int columns_;
+  Ticks per_tick_ = 1;    ///< columns a tick
+  Ticks per_column_ = 1;  ///< ticks a column
+  std::string text_;
+};
+
+}  // namespace
+
+std::string gantt_text(const Timeline& timeline, const TextOptions& options) {
+  return Text(timeline, options).draw();
+}
+
+}  // namespace stagger::sim

@@ -1,0 +1,216 @@
+#include "sim/gantt_tikz.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/chart.hpp"
+
+namespace stagger::sim {
+namespace {
+
+constexpr std::size_t kMostBoxes = 6'000;  ///< TeX's main memory takes about three times as many
+
+std::string escape(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (std::string("#$%&_{}").find(letter) != std::string::npos) {
+      escaped += std::string("\\") + letter;
+    } else if (letter == '\\') {
+      escaped += "\\textbackslash{}";
+    } else if (letter == '^' || letter == '~') {
+      escaped += fmt::format("\\{}{{}}", letter);
+    } else if (code >= 0x20 && code < 0x7f) {
+      escaped += letter;
+    } else if (code >= 0xc0 || code < 0x20) {
+      escaped += '?';  // one for each character beyond ASCII
+    }
+  }
+  return escaped;
+}
+
+/// The chart at the finest resolution that TeX can hold.
+Chart chart_for_tex(const Timeline& timeline) {
+  double resolution = 0.001;
+  Chart chart = chart_of(timeline, resolution);
+  while (chart.boxes.size() > kMostBoxes && resolution < 1) {
+    resolution *= 2;
+    chart = chart_of(timeline, resolution);
+  }
+  return chart;
+}
+
+class Tikz {
+ public:
+  Tikz(const Timeline& timeline, const TikzOptions& options)
+      : timeline_(timeline),
+        rows_(std::max(timeline.sms, 1)),
+        pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
+        width_(options.width_cm),
+        chart_(chart_for_tex(timeline)) {}
+
+  std::string draw() {
+    preamble();
+    line(fmt::format("\\node[anchor=south west,font=\\bfseries\\small] at (0,{:.3f}) {{{}}};",
+                     0.55, escape(timeline_.title)));
+    rows();
+    for (const Box& box : chart_.boxes) draw_box(box);
+    critical_path();
+    axis();
+    limits();
+    legend();
+    return text_ + "\\end{tikzpicture}\n\\end{document}\n";
+  }
+
+ private:
+  void line(const std::string& words) { text_ += words + "\n"; }
+  [[nodiscard]] double x(double part) const { return part * width_; }
+  [[nodiscard]] double x_of(Ticks time) const {
+    return x(static_cast<double>(time) /
+             static_cast<double>(std::max<Ticks>(timeline_.makespan, 1)));
+  }
+  /// The middle of a row; rows go down from 0.
+  [[nodiscard]] double y(std::int32_t row) const { return -(row + 0.5) * pitch_; }
+  [[nodiscard]] double bottom() const { return -rows_ * pitch_; }
+
+  void preamble() {
+    line("\\IfFileExists{standalone.cls}{\\documentclass[border=3pt]{standalone}}{%");
+    line("  \\documentclass{article}");
+    line(fmt::format("  \\usepackage[paperwidth={:.1f}cm,paperheight={:.1f}cm,margin=4mm]{{geometry}}",
+                     width_ + 4, rows_ * pitch_ + 4.5));
+    line("  \\pagestyle{empty}\\parindent=0pt}");
+    line("\\usepackage{tikz}\n\\usetikzlibrary{patterns}");
+    for (std::size_t color = 0; color < kHeadColors.size(); ++color) {
+      for (const auto& [name, value] : {std::pair{"head", kHeadColors[color]},
+                                        std::pair{"reduce", kReduceColors[color]}}) {
+        std::string upper = value;
+        std::transform(upper.begin(), upper.end(), upper.begin(), [](char letter) {
+          return letter >= 'a' ? static_cast<char>(letter - 'a' + 'A') : letter;
+        });
+        line(fmt::format("\\definecolor{{{}{}}}{{HTML}}{{{}}}", name, color, upper));
+      }
+    }
+    line("\\begin{document}\n\\begin{tikzpicture}[font=\\scriptsize,inner sep=1pt]");
+  }
+
+  void rows() {
+    const int every = pitch_ >= 0.3 ? 1 : pitch_ >= 0.18 ? 4 : 8;
+    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
+      line(fmt::format("\\draw[gray!60,dotted] (0,{0:.3f}) -- ({1:.3f},{0:.3f});", y(row), width_));
+      if (row % every == 0 || row + 1 == timeline_.sms) {
+        line(fmt::format("\\node[anchor=east] at (-0.08,{:.3f}) {{SM {}}};", y(row), row));
+      }
+    }
+  }
+
+  struct Frame {
+    double bottom = 0;
+    double top = 0;
+  };
+
+  [[nodiscard]] Frame frame_of(const Box& box) const {
+    const double half = pitch_ * (pitch_ > 0.25 ? 0.43 : 0.47);
+    if (!chart_.split_rows) return {y(box.row) - half, y(box.row) + half};
+    if (box.style != BoxStyle::reduce) return {y(box.row) - 0.12 * half, y(box.row) + half};
+    return {y(box.row) - half, y(box.row) - 0.2 * half};
+  }
+
+  void draw_box(const Box& box) {
+    const Frame frame = frame_of(box);
+    const std::size_t color = color_of(box.head);
+    const std::string corners = fmt::format("({:.4f},{:.4f}) rectangle ({:.4f},{:.4f})",
+                                            x(box.begin), frame.bottom, x(box.end), frame.top);
+    if (box.style == BoxStyle::reduce) {
+      line(fmt::format("\\fill[reduce{}] {};", color, corners));
+      if (!chart_.merged) {
+        line(fmt::format("\\fill[pattern=north east lines,pattern color=white] {};", corners));
+      }
+      return;
+    }
+    line(fmt::format("\\fill[{}] {};",
+                     box.style == BoxStyle::overhead ? std::string("gray")
+                                                     : fmt::format("head{}", color),
+                     corners));
+    const bool fits = frame.top - frame.bottom > 0.2 &&
+                      x(box.end) - x(box.begin) >
+                          0.13 * static_cast<double>(box.label.size()) + 0.02;
+    if (!box.label.empty() && fits) {
+      line(fmt::format("\\node at ({:.4f},{:.4f}) {{{}}};", x((box.begin + box.end) / 2),
+                       (frame.bottom + frame.top) / 2, box.label));
+    }
+  }
+
+  void critical_path() {
+    for (const Box& box : chart_.boxes) {
+      if (!box.critical) continue;
+      const Frame frame = frame_of(box);
+      line(fmt::format("\\draw[line width=0.7pt] ({:.4f},{:.4f}) rectangle ({:.4f},{:.4f});",
+                       x(box.begin), frame.bottom, x(box.end), frame.top));
+    }
+    for (const Hop& hop : chart_.hops) {
+      line(fmt::format("\\draw[line width=0.7pt] ({:.4f},{:.4f}) -- ({:.4f},{:.4f});", x(hop.from),
+                       y(hop.from_row), x(hop.to), y(hop.to_row)));
+    }
+  }
+
+  void axis() {
+    const double base = bottom() - 0.1;
+    line(fmt::format("\\draw (0,{0:.3f}) -- ({1:.3f},{0:.3f});", base, width_));
+    for (const Ticks time : chart_.axis) {
+      line(fmt::format("\\draw ({0:.4f},{1:.3f}) -- ++(0,-0.1) node[below] {{{2}}};", x_of(time),
+                       base, grouped(time)));
+    }
+    const std::string unit = timeline_.device.empty()
+                                 ? timeline_.clock
+                                 : timeline_.clock + ", " + timeline_.device;
+    line(fmt::format("\\node[anchor=north east] at ({:.3f},{:.3f}) {{{}}};", width_, base - 0.5,
+                     escape(unit)));
+  }
+
+  void limits() {
+    const Ticks bound = timeline_.lower_bound;
+    const bool reached = bound == timeline_.makespan && bound > 0;
+    line(fmt::format("\\draw[thick] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});", width_, bottom() - 0.1));
+    line(fmt::format("\\node[anchor=south east] at ({:.3f},0.16) {{makespan {}{}}};", width_,
+                     grouped(timeline_.makespan), reached ? " = lower bound" : ""));
+    if (reached || bound <= 0 || bound > timeline_.makespan) return;
+    line(fmt::format("\\draw[thick,dashed,red!70!black] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});",
+                     x_of(bound), bottom() - 0.1));
+    line(fmt::format(
+        "\\node[anchor=south east,red!70!black] at ({:.3f},0.16) {{lower bound {}}};",
+        std::min(x_of(bound) - 0.05, width_ - 2.4), grouped(bound)));
+  }
+
+  void legend() {
+    double at = 0;
+    const double base = bottom() - 1.25;
+    const auto entry = [&](const std::string& style, const std::string& words) {
+      line(fmt::format("\\path[{}] ({:.3f},{:.3f}) rectangle ++(0.35,0.22);", style, at, base));
+      line(fmt::format("\\node[anchor=base west] at ({:.3f},{:.3f}) {{{}}};", at + 0.4, base + 0.03,
+                       words));
+      at += 0.75 + 0.14 * static_cast<double>(words.size());
+    };
+    for (std::int32_t head = 0; head < chart_.heads_shown; ++head) {
+      entry(fmt::format("fill=head{}", color_of(head)), fmt::format("head {}", head));
+    }
+    entry("fill=gray!30", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
+    entry("preaction={fill=reduce5},pattern=north east lines,pattern color=white", "reduce");
+    entry("draw,line width=0.7pt", "critical path");
+  }
+
+  const Timeline& timeline_;
+  std::int32_t rows_;
+  double pitch_;
+  double width_;
+  Chart chart_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string gantt_tikz(const Timeline& timeline, const TikzOptions& options) {
+  return Tikz(timeline, options).draw();
+}
+
+}  // namespace stagger::sim

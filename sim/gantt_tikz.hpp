@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "core/timeline.hpp"
+
+namespace stagger::sim {
+
+struct TikzOptions {
+  double width_cm = 16;  ///< of the time axis
+};
+
+/// The chart of gantt_svg as a LaTeX document of its own (pdflatex, TikZ; \input works too: only
+/// the picture counts inside `standalone`). Wide charts are merged to stay within TeX's memory.
+[[nodiscard]] std::string gantt_tikz(const Timeline& timeline, const TikzOptions& options = {});
+
+}  // namespace stagger::sim

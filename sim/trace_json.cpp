@@ -1,0 +1,99 @@
+#include "sim/trace_json.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace stagger::sim {
+namespace {
+
+std::string quote(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int thread_of(Phase phase) { return phase == Phase::wait || phase == Phase::reduce ? 1 : 0; }
+
+class Trace {
+ public:
+  explicit Trace(const Timeline& timeline)
+      : timeline_(timeline), nanoseconds_(timeline.clock == "ns") {}
+
+  std::string write() {
+    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm) name_sm(sm);
+    for (const Interval& interval : timeline_.intervals) add_phase(interval);
+    add_flows();
+    return fmt::format(
+        "{{\"displayTimeUnit\": \"ns\",\n\"otherData\": {{\"schema\": \"stagger.trace/1\", "
+        "\"title\": {}, \"clock\": {}, \"note\": {}}},\n\"traceEvents\": [{}\n]}}\n",
+        quote(timeline_.title), quote(timeline_.clock),
+        quote(nanoseconds_ ? "measured, device " + timeline_.device
+                           : "model time: one tick is shown as one microsecond"),
+        events_);
+  }
+
+ private:
+  void add(const std::string& event) { events_ += (events_.empty() ? "\n" : ",\n") + event; }
+
+  /// Microseconds, exactly.
+  [[nodiscard]] std::string time(Ticks ticks) const {
+    if (!nanoseconds_) return std::to_string(ticks);
+    return fmt::format("{}.{:03}", ticks / 1000, ticks % 1000);
+  }
+
+  void name_sm(std::int32_t sm) {
+    add(fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_name\",\"args\":{{\"name\":"
+                    "\"SM {0:03}\"}}}}", sm));
+    add(fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
+                    "{{\"sort_index\":{0}}}}}", sm));
+    for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "dQ writer"}}) {
+      add(fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
+                      "{{\"name\":\"{}\"}}}}", sm, thread, name));
+    }
+  }
+
+  void add_phase(const Interval& interval) {
+    const auto& [head, kv, q] = interval.task;
+    add(fmt::format(
+        "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{} h{} kv{} q{}\","
+        "\"cat\":\"{}\",\"args\":{{\"head\":{},\"kv\":{},\"q\":{},\"rank\":{},\"phase\":\"{}\"{}}}}}",
+        interval.sm.value, thread_of(interval.phase), time(interval.start),
+        time(interval.end - interval.start), phase_name(interval.phase), head.value, kv.value,
+        q.value, phase_name(interval.phase), head.value, kv.value, q.value, interval.rank,
+        phase_name(interval.phase), interval.critical ? ",\"critical\":true" : ""));
+  }
+
+  /// Arrows along the critical path, from SM to SM.
+  void add_flows() {
+    std::vector<const Interval*> path;
+    for (const Interval& interval : timeline_.intervals) {
+      if (interval.critical) path.push_back(&interval);
+    }
+    std::sort(path.begin(), path.end(), [](const Interval* left, const Interval* right) {
+      return std::tie(left->start, left->end) < std::tie(right->start, right->end);
+    });
+    for (std::size_t place = 1; place < path.size(); ++place) {
+      if (path[place - 1]->sm == path[place]->sm) continue;
+      add_flow("s", place, *path[place - 1], path[place - 1]->start);
+      add_flow("f\",\"bp\":\"e", place, *path[place], path[place]->start);
+    }
+  }
+
+  void add_flow(const char* phase, std::size_t id, const Interval& interval, Ticks at) {
+    add(fmt::format("{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"name\":\"critical "
+                    "path\",\"cat\":\"critical\"}}",
+                    phase, id, interval.sm.value, thread_of(interval.phase), time(at)));
+  }
+
+  const Timeline& timeline_;
+  bool nanoseconds_;
+  std::string events_;
+};
+
+}  // namespace
+
+std::string trace_json(const Timeline& timeline) { return Trace(timeline).write(); }
+
+}  // namespace stagger::sim

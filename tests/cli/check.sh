@@ -1,0 +1,34 @@
+# Sourced by the tests beside it: helpers to run the command and look at what it says.
+# Usage: bash test.sh STAGGER SOURCE_DIR
+set -u
+stagger=$1
+source_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+checks=0
+export LC_ALL=C.UTF-8 COLUMNS=80
+unset NO_COLOR CLICOLOR_FORCE 2>/dev/null || true
+
+fail() { failures=$((failures + 1)); printf 'FAILED: %s\n' "$*"; }
+
+# expect STATUS WORDS ARGUMENTS...: runs the command; checks its exit status and that standard
+# output and error together contain WORDS.
+expect() {
+  local status=$1 words=$2 code=0
+  shift 2
+  "$stagger" "$@" >"$work/output" 2>&1 </dev/null || code=$?
+  checks=$((checks + 1))
+  if [ "$code" != "$status" ]; then
+    fail "exit $code, not $status: stagger $*"
+    head -5 "$work/output"
+  elif ! grep -qF -- "$words" "$work/output"; then
+    fail "no '$words' in: stagger $*"
+    head -20 "$work/output"
+  fi
+}
+
+finish() {
+  printf '%d checks, %d failed\n' "$checks" "$failures"
+  [ "$failures" = 0 ] && [ "$checks" -ge "$1" ]
+}

@@ -1,0 +1,77 @@
+# What each command says, and its exit status.
+source "$(dirname "$0")/check.sh"
+causal="--mask causal --n 8 --heads 4"
+
+expect 0 "Start with: stagger compare" --help
+for command in list show analyze compare verify export formulas bench; do
+  expect 0 "Examples:" $command --help
+done
+expect 0 "stagger 0." --version
+
+expect 0 "symmetric-shift" list schedules
+expect 0 "claims T_reversed" list schedules
+expect 0 "block-sparse as FlashAttention-4" list masks
+expect 0 '"schema": "stagger.masks/1"' list masks --json
+expect 0 '"preconditions"' list schedules --json
+
+expect 0 "SM 3     h0 kv3: 3@0 0@1 1@2 2@3" show --mask full --n 4 --schedule shift
+expect 0 '"schema": "stagger.show/1"' show --mask full --n 4 --schedule shift --json
+
+expect 0 "108 ticks = longest path of the graph" analyze $causal --schedule symmetric-shift
+expect 0 "reached: optimal" analyze $causal --schedule symmetric-shift
+expect 0 "T_reversed = m (n+1) (c+r) / 2 + (n-1) r = 115 ticks: holds" analyze $causal --schedule descending
+expect 0 "56 of 112 dependency edges decrease the depth" analyze $causal --schedule descending
+expect 0 '"makespan": 108' analyze $causal --schedule symmetric-shift --json
+expect 0 '"dependency_edges": 112' analyze $causal --schedule symmetric-shift --json
+expect 0 "overlap, compute 5" analyze $causal --schedule spt --model overlap --latency 2
+expect 1 "expectation does not hold" analyze $causal --schedule spt --expect 'makespan == 108'
+expect 0 "spt" analyze $causal --schedule spt --expect 'makespan <= m*n*(c+r)' --expect 'n == 8'
+expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" analyze --mask full --n 8 --schedule shift --residency 7
+expect 4 "shortest cycle of waits" analyze --mask full --n 4 --schedule shift --release delayed
+
+expect 0 "best: symmetric-shift" compare $causal
+expect 0 "needs a full mask; this one has empty tiles" compare $causal
+expect 0 '"schema": "stagger.compare/1"' compare $causal --json
+expect 0 '"verdict": "unsupported"' compare $causal --json
+
+varlen="$source_dir/configs/varlen_full_1k.json"
+expect 0 "best:" compare --config "$varlen"
+expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --schedule fa4-sparse --ranks kv-index
+expect 4 "no task ever brings that value" analyze --config "$varlen" --schedule ascending --ranks kv-index
+
+expect 0 "cases hold: ok" formulas --n 1..5
+expect 0 '"schema": "stagger.formulas/1"' formulas --n 1..3 --json
+expect 0 "million tasks/s" bench --n 16 --repeat 1
+
+for shell in bash zsh fish; do
+  expect 0 "symmetric-shift" completion $shell
+done
+"$stagger" completion bash >"$work/completion" && bash -n "$work/completion" || fail "bash completion"
+expect 0 ".TH STAGGER 1" man
+
+# The same input gives the same bytes.
+for arguments in "analyze $causal --schedule spt --json" "compare $causal --json" \
+                 "export $causal --schedule spt --format svg -o -"; do
+  "$stagger" $arguments >"$work/first" && "$stagger" $arguments >"$work/second"
+  cmp -s "$work/first" "$work/second" || fail "not the same bytes twice: $arguments"
+  checks=$((checks + 1))
+done
+
+# JSON is JSON, and nothing but it is on standard output.
+if command -v python3 >/dev/null; then
+  for arguments in "analyze $causal --schedule spt" "compare $causal" "list masks" \
+                   "show $causal --schedule spt" "formulas --n 1..2" \
+                   "analyze --mask full --n 4 --schedule shift --release delayed"; do
+    "$stagger" $arguments --json 2>/dev/null | python3 -m json.tool >/dev/null ||
+      fail "not JSON: $arguments --json"
+    checks=$((checks + 1))
+  done
+fi
+
+# Plain text fits 80 columns of ASCII where Unicode is not there.
+LC_ALL=C "$stagger" compare $causal >"$work/ascii"
+LC_ALL=C grep -qP '[^\x00-\x7F]' "$work/ascii" && grep -vP '^(?:.*§)' "$work/ascii" | LC_ALL=C grep -P '[^\x00-\x7F]' && fail "not ASCII"
+awk 'length($0) > 100 { exit 1 }' "$work/ascii" || fail "lines of more than 100 columns"
+checks=$((checks + 2))
+
+finish 50

@@ -1,0 +1,78 @@
+# Files in and out: every format, tables through every road, configs.
+source "$(dirname "$0")/check.sh"
+causal="--mask causal --n 6 --heads 2"
+
+# Each format is written, and written the same to standard output.
+for format in table.json csv mask.json timeline.json trace.json svg tex txt dot graphml; do
+  "$stagger" export $causal --schedule descending -o "$work/x.$format" || fail "export $format"
+  "$stagger" export $causal --schedule descending -o - --format $format | cmp -s - "$work/x.$format" ||
+    fail "$format differs on standard output"
+  [ -s "$work/x.$format" ] || fail "$format is empty"
+  checks=$((checks + 1))
+done
+if command -v python3 >/dev/null; then
+  for format in table.json mask.json timeline.json trace.json; do
+    python3 -m json.tool "$work/x.$format" >/dev/null || fail "$format is no JSON"
+  done
+  for format in svg graphml; do
+    python3 -c "import sys, xml.dom.minidom as x; x.parse(sys.argv[1])" "$work/x.$format" ||
+      fail "$format is no XML"
+  done
+  checks=$((checks + 6))
+fi
+
+# A table from a file takes the same road as a built-in one.
+"$stagger" analyze $causal --schedule descending --json >"$work/built-in"
+for file in x.table.json x.csv; do
+  "$stagger" verify "$work/$file" --json >"$work/read" || fail "verify $file"
+  for key in makespan lower_bound bubble lemma1; do
+    [ "$(sed -n "/\"$key\"/,/}/p" "$work/built-in" | head -4)" = \
+      "$(sed -n "/\"$key\"/,/}/p" "$work/read" | head -4)" ] || fail "$file: another $key"
+    checks=$((checks + 1))
+  done
+done
+"$stagger" verify - <"$work/x.table.json" | grep -q "ok: complete" || fail "a table from stdin"
+expect 0 "from a file" analyze --table "$work/x.table.json"
+expect 0 "descending" compare --table "$work/x.table.json"
+expect 2 "its problem is another" compare --table "$work/x.table.json" --mask causal --n 7
+expect 0 "ok" verify "$work/x.csv" --model overlap --latency 3
+
+# A mask written as tiles is the same mask.
+"$stagger" compare $causal --json | sed -n '/"rows"/,$p' | grep '"makespan"' >"$work/first"
+"$stagger" compare --mask-file "$work/x.mask.json" --heads 2 --json | sed -n '/"rows"/,$p' |
+  grep '"makespan"' >"$work/second"
+cmp -s "$work/first" "$work/second" || fail "a mask from a file gives other makespans"
+expect 0 "tiles, 6 KV x 6 Q tiles" compare --mask-file "$work/x.mask.json"
+
+# A timeline read back draws the same chart.
+for format in svg txt trace.json; do
+  "$stagger" export --timeline "$work/x.timeline.json" -o "$work/y.$format" || fail "timeline to $format"
+  cmp -s "$work/x.$format" "$work/y.$format" || fail "a timeline read back draws another $format"
+  checks=$((checks + 1))
+done
+expect 2 "a timeline has no dot" export --timeline "$work/x.timeline.json" -o "$work/y.dot"
+
+# Broken tables are findings, not errors.
+sed 's/\[0,0,5,0\],//' "$work/x.table.json" >"$work/missing.table.json"
+expect 1 "missing-task: task (head 0, kv 0, q 5)" verify "$work/missing.table.json"
+expect 1 '"kind": "missing-task"' verify "$work/missing.table.json" --json
+sed 's/\[0,0,5,0\]/[0,0,5,1]/' "$work/x.table.json" >"$work/rank.table.json"
+expect 1 "rank-duplicate" verify "$work/rank.table.json"
+sed 's/\[0,0,5,0\]/[0,0,9,0]/' "$work/x.table.json" >"$work/range.table.json"
+expect 1 "task-out-of-range" verify "$work/range.table.json"
+expect 2 "an invalid table has no timeline" export --table "$work/range.table.json" -o "$work/y.svg"
+
+# Options from a config; the command line wins, and drops what it excludes.
+cat >"$work/config.json" <<'EOF'
+{"schema": "stagger.config/1", "mask": {"kind": "causal"}, "n": 4, "heads": 2,
+ "schedule": "spt", "ascii": true, "expect": ["n == 4", "m == 2"]}
+EOF
+expect 0 "causal, 4 KV x 4 Q tiles, 2 heads" analyze --config "$work/config.json"
+expect 0 "causal, 4 KV x 4 Q tiles, 3 heads" analyze --config "$work/config.json" --heads 3 --expect "n == 4" 
+expect 0 "causal, 7 KV x 7 Q tiles" analyze --config "$work/config.json" --seq 7 --expect "n == 7"
+expect 0 "descending" analyze --config "$work/config.json" --table "$work/x.table.json" --expect "n == 6"
+for config in "$source_dir"/configs/fig*.json; do
+  expect 0 "" export --config "$config" -o "$work/figure.svg"
+done
+
+finish 50
