@@ -1,11 +1,11 @@
 #include "cli/analysis.hpp"
 
-#include <utility>
-
 #include "core/error.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
+
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -16,9 +16,8 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
       schedules::claim(*analysis.selection, analysis.table.problem, analysis.timing);
   if (formula == nullptr) return std::nullopt;
   const Ticks twice = formula->twice_ticks(analysis.table.problem, analysis.timing);
-  return FormulaCheck{.formula = formula,
-                      .ticks = twice / 2,
-                      .holds = twice == 2 * analysis.simulation->makespan};
+  return FormulaCheck{
+      .formula = formula, .ticks = twice / 2, .holds = twice == 2 * analysis.simulation->makespan};
 }
 
 /// The two computations of the makespan that share no code.
@@ -40,8 +39,8 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 }  // namespace
 
 AnalysisOptions analysis_options(const Options& options) {
-  return {.lock_values = options.ranks == "kv-index" ? dag::LockValues::absolute
-                                                     : dag::LockValues::ranks,
+  return {.lock_values =
+              options.ranks == "kv-index" ? dag::LockValues::absolute : dag::LockValues::ranks,
           .limit = options.limit,
           .always_build_graph = options.check};
 }
@@ -61,8 +60,7 @@ Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& opt
   analysis.simulation = sim::simulate(table, timing);
   STAGGER_EXPECTS(analysis.simulation->complete);
   analysis.bubbles = sim::bubbles(table, timing, *analysis.simulation);
-  const std::int64_t graph_tasks =
-      options.always_build_graph ? problem.tasks() : dag::kGraphTasks;
+  const std::int64_t graph_tasks = options.always_build_graph ? problem.tasks() : dag::kGraphTasks;
   explain_makespan(analysis, problem.tasks() <= graph_tasks);
   analysis.lemma1 = dag::check_lemma1(table, timing, options.limit, graph_tasks);
   analysis.formula = check_formula(analysis);

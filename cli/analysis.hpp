@@ -1,8 +1,5 @@
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "cli/options.hpp"
 #include "core/timeline.hpp"
 #include "dag/bounds.hpp"
@@ -10,6 +7,9 @@
 #include "dag/verify.hpp"
 #include "sim/bubbles.hpp"
 #include "sim/simulate.hpp"
+
+#include <optional>
+#include <string>
 
 namespace stagger::cli {
 
@@ -35,14 +35,14 @@ struct Analysis {
   std::optional<Ticks> longest_path;  ///< of the graph; absent if the table is too large for one
   dag::Lemma1 lemma1;
   std::optional<FormulaCheck> formula;
-  std::optional<bool> optimal;        ///< proved, refuted, or unknown
+  std::optional<bool> optimal;  ///< proved, refuted, or unknown
 
   [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
 };
 
 struct AnalysisOptions {
   dag::LockValues lock_values = dag::LockValues::ranks;
-  std::int64_t limit = 10'000;   ///< findings of a kind, violating edges
+  std::int64_t limit = 10'000;  ///< findings of a kind, violating edges
   bool always_build_graph = false;
 };
 [[nodiscard]] AnalysisOptions analysis_options(const Options& options);
@@ -50,7 +50,6 @@ struct AnalysisOptions {
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
 /// compared with the simulated makespan, for up to dag::kGraphTasks tasks or on request; a
 /// difference is a ContractViolation. Throws Error{limit} if the ticks could overflow.
-[[nodiscard]] Analysis analyze(Source source, const Timing& timing,
-                               const AnalysisOptions& options);
+[[nodiscard]] Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& options);
 
 }  // namespace stagger::cli

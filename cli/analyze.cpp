@@ -1,11 +1,11 @@
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/expect.hpp"
 #include "cli/files.hpp"
 #include "cli/report.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
@@ -55,11 +55,14 @@ void add_report_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Report";
   app.add_option("--expect", options.expect,
                  "exit 1 unless this holds, e.g. 'makespan == m*n*(c+r)'; may be repeated")
-      ->type_name("EXPR")->group(kGroup);
+      ->type_name("EXPR")
+      ->group(kGroup);
   app.add_option("--limit", options.limit, "findings of a kind and edges listed at most")
-      ->type_name("COUNT")->check(CLI::NonNegativeNumber)->capture_default_str()->group(kGroup);
-  app.add_flag("--check", options.check,
-               "build the graph at any size and compare its longest path")
+      ->type_name("COUNT")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--check", options.check, "build the graph at any size and compare its longest path")
       ->group(kGroup);
 }
 
@@ -71,14 +74,19 @@ void add_analyze_options(CLI::App& app, Options& options) {
   add_output_options(app, options);
 }
 
-int run_analyze(const Options& options) { return report(options, source_of(options)); }
+int run_analyze(const Options& options) {
+  return report(options, source_of(options));
+}
 
 void add_verify_options(CLI::App& app, Options& options) {
   app.add_option("file", options.table, "the table: .json, .csv, or - for standard input")
-      ->required()->type_name("FILE");
+      ->required()
+      ->type_name("FILE");
   app.add_option("--ranks", options.ranks,
                  "position: the table's; kv-index: replace them by absolute lock values")
-      ->type_name("RANKS")->check(CLI::IsMember({"position", "kv-index"}))->capture_default_str()
+      ->type_name("RANKS")
+      ->check(CLI::IsMember({"position", "kv-index"}))
+      ->capture_default_str()
       ->group("Schedule");
   add_problem_options(app, options);
   add_timing_options(app, options);
@@ -94,7 +102,8 @@ const Command kAnalyze{
     .summary = "One schedule: the whole report",
     .examples =
         "  stagger analyze --mask causal --n 8 --heads 4 --schedule symmetric-shift\n"
-        "  stagger analyze --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
+        "  stagger analyze --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 --tile-kv 128 "
+        "\\\n"
         "      --heads 16 --sms 132 --schedule spt:swizzle=8 --model overlap --latency 2\n"
         "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift \\\n"
         "      --expect 'makespan == m*(n+1)*(c+r)/2'\n"
@@ -107,9 +116,10 @@ extern const Command kVerify;
 const Command kVerify{
     .name = "verify",
     .summary = "A table from a file: findings, deadlock, bounds",
-    .examples = "  stagger verify mine.table.json\n"
-                "  stagger verify - --residency 100 < mine.table.json\n"
-                "  stagger verify lanes.csv --mask causal --n 8 --heads 2\n",
+    .examples =
+        "  stagger verify mine.table.json\n"
+        "  stagger verify - --residency 100 < mine.table.json\n"
+        "  stagger verify lanes.csv --mask causal --n 8 --heads 2\n",
     .add_options = add_verify_options,
     .run = run_analyze,
 };

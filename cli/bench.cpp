@@ -1,10 +1,3 @@
-#include <algorithm>
-#include <chrono>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/report.hpp"
@@ -16,6 +9,13 @@
 #include "sim/bubbles.hpp"
 #include "sim/critical_path.hpp"
 #include "sim/simulate.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
 
 namespace stagger::cli {
 namespace {
@@ -68,7 +68,9 @@ void add_options(CLI::App& app, Options& options) {
   add_schedule_options(app, options);
   add_timing_options(app, options);
   app.add_option("--repeat", options.repeat, "runs; the median is printed")
-      ->check(CLI::Range(1, 1000))->capture_default_str()->group("Report");
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->group("Report");
   add_output_options(app, options);
 }
 
@@ -91,7 +93,8 @@ int run(const Options& given) {
                                  options.schedule, "step", "median ms", "million tasks/s");
   for (Step& step : steps) {
     const double seconds = step.median();
-    json["steps"].push_back({{"name", step.name}, {"seconds", seconds}, {"tasks_per_s", tasks / seconds}});
+    json["steps"].push_back(
+        {{"name", step.name}, {"seconds", seconds}, {"tasks_per_s", tasks / seconds}});
     text += fmt::format("{:<14} {:>10.2f} {:>16.1f}\n", step.name, 1e3 * seconds,
                         1e-6 * tasks / seconds);
   }
@@ -105,8 +108,9 @@ extern const Command kBench;
 const Command kBench{
     .name = "bench",
     .summary = "Time generation, verification and simulation on this machine",
-    .examples = "  stagger bench\n"
-                "  stagger bench --mask full --n 128 --heads 64 --sms 132 --schedule shift\n",
+    .examples =
+        "  stagger bench\n"
+        "  stagger bench --mask full --n 128 --heads 64 --sms 132 --schedule shift\n",
     .add_options = add_options,
     .run = run,
 };

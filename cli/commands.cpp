@@ -1,11 +1,11 @@
 #include "cli/commands.hpp"
 
-#include <array>
+#include "core/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "core/version.hpp"
+#include <array>
 
 namespace stagger::cli {
 
@@ -22,13 +22,15 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 10> kCommands = {&kList,   &kShow,     &kAnalyze, &kCompare,
-                                                      &kVerify, &kExport,   &kFormulas, &kBench,
+constexpr std::array<const Command*, 10> kCommands = {&kList,       &kShow,   &kAnalyze,  &kCompare,
+                                                      &kVerify,     &kExport, &kFormulas, &kBench,
                                                       &kCompletion, &kMan};
 
 }  // namespace
 
-std::span<const Command* const> commands() { return kCommands; }
+std::span<const Command* const> commands() {
+  return kCommands;
+}
 
 std::string exit_code_help() {
   return "0 it holds; 1 a property is violated (formula, validity, --expect); 2 usage;\n"

@@ -1,20 +1,20 @@
 #pragma once
 
+#include "cli/options.hpp"
+
 #include <span>
 #include <string>
-
-#include "cli/options.hpp"
 
 namespace stagger::cli {
 
 /// What the command's exit status says (README, "Exit codes").
 enum ExitCode : int {
   kHolds = 0,
-  kViolated = 1,     ///< a formula, the validity of a table, an --expect
+  kViolated = 1,  ///< a formula, the validity of a table, an --expect
   kUsage = 2,
-  kBadFile = 3,      ///< a file is malformed, or cannot be read or written
-  kDeadlock = 4,     ///< deadlock or infeasible
-  kLimit = 5,        ///< a limit was reached without proof
+  kBadFile = 3,   ///< a file is malformed, or cannot be read or written
+  kDeadlock = 4,  ///< deadlock or infeasible
+  kLimit = 5,     ///< a limit was reached without proof
   kInternal = 70,
   kSkipped = 77,
   kInterrupted = 130,

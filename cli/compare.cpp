@@ -1,9 +1,3 @@
-#include <algorithm>
-#include <variant>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
@@ -12,6 +6,12 @@
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "sim/gantt_text.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
 
 namespace stagger::cli {
 namespace {
@@ -134,10 +134,10 @@ class Comparison {
         analysis.optimal.value_or(false)
             ? "optimal"
             : percent(makespan - bounds.best.ticks, std::max<Ticks>(bounds.best.ticks, 1));
-    std::string line = fmt::format(
-        "{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}", analysis.table.name, makespan,
-        bounds.best.ticks, gap, percent(analysis.bubbles.total(), all), lemma1(analysis.lemma1),
-        formula(analysis.formula));
+    std::string line =
+        fmt::format("{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}", analysis.table.name, makespan,
+                    bounds.best.ticks, gap, percent(analysis.bubbles.total(), all),
+                    lemma1(analysis.lemma1), formula(analysis.formula));
     line.erase(line.find_last_not_of(' ') + 1);
     if (best && terminal.color) line = "\033[1m" + line + "\033[0m";
     return line + "\n";
@@ -197,14 +197,16 @@ class Comparison {
 void add_options(CLI::App& app, Options& options) {
   add_problem_options(app, options);
   app.add_option("--table", options.table, "a table of yours beside the built-in ones")
-      ->type_name("FILE")->group("Schedule");
+      ->type_name("FILE")
+      ->group("Schedule");
   app.add_option("--ranks", options.ranks,
                  "position among the live tiles, or kv-index: absolute lock values")
-      ->type_name("RANKS")->check(CLI::IsMember({"position", "kv-index"}))->capture_default_str()
+      ->type_name("RANKS")
+      ->check(CLI::IsMember({"position", "kv-index"}))
+      ->capture_default_str()
       ->group("Schedule");
   add_timing_options(app, options);
-  app.add_flag("--check", options.check,
-               "build the graph at any size and compare its longest path")
+  app.add_flag("--check", options.check, "build the graph at any size and compare its longest path")
       ->group("Report");
   add_output_options(app, options);
 }
@@ -231,10 +233,11 @@ extern const Command kCompare;
 const Command kCompare{
     .name = "compare",
     .summary = "All schedules on one problem: the main job",
-    .examples = "  stagger compare --mask causal --n 8 --heads 4\n"
-                "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 16 \\\n"
-                "      --sms 132 --model overlap --latency 2\n"
-                "  stagger compare --table mine.table.json\n",
+    .examples =
+        "  stagger compare --mask causal --n 8 --heads 4\n"
+        "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 16 \\\n"
+        "      --sms 132 --model overlap --latency 2\n"
+        "  stagger compare --table mine.table.json\n",
     .add_options = add_options,
     .run = run,
 };

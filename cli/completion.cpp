@@ -1,20 +1,20 @@
 // Completion scripts and the man page, both from the parser itself, so that they cannot lag behind
 // the options.
 
-#include <algorithm>
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "core/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.hpp"
-#include "cli/files.hpp"
-#include "core/version.hpp"
+#include <algorithm>
 
 namespace stagger::cli {
 namespace {
 
 struct OptionWords {
-  std::string name;     ///< `--mask`
+  std::string name;  ///< `--mask`
   std::string meaning;
   bool flag = false;
   bool file = false;
@@ -58,7 +58,8 @@ std::string bash_script(const CLI::App& app) {
   for (const CLI::App* command : subcommands(app)) {
     names += (names.empty() ? "" : " ") + command->get_name();
     std::string words;
-    for (const OptionWords& option : options_of(*command)) words += option.name + " ";
+    for (const OptionWords& option : options_of(*command))
+      words += option.name + " ";
     cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), words);
   }
   return fmt::format(R"(# bash completion for stagger: source <(stagger completion bash)
@@ -104,7 +105,8 @@ std::string zsh_script(const CLI::App& app) {
   std::string names;
   std::string cases;
   for (const CLI::App* command : subcommands(app)) {
-    names += fmt::format("    '{}:{}'\n", command->get_name(), zsh_quote(command->get_description()));
+    names +=
+        fmt::format("    '{}:{}'\n", command->get_name(), zsh_quote(command->get_description()));
     std::string specifications;
     for (const OptionWords& option : options_of(*command)) {
       const std::string values = option.flag                   ? ""
@@ -112,8 +114,8 @@ std::string zsh_script(const CLI::App& app) {
                                  : option.name == "--mask"     ? ":mask:(" + mask_names() + ")"
                                  : option.file                 ? ":file:_files"
                                                                : ":value:";
-      specifications += fmt::format(" \\\n      '{}[{}]{}'", option.name,
-                                    zsh_quote(option.meaning), values);
+      specifications +=
+          fmt::format(" \\\n      '{}[{}]{}'", option.name, zsh_quote(option.meaning), values);
     }
     cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", command->get_name(),
                          specifications);
@@ -155,9 +157,9 @@ std::string fish_script(const CLI::App& app) {
                                  : option.name == "--mask"     ? " -x -a '" + mask_names() + "'"
                                  : option.file                 ? " -r"
                                                                : " -x";
-      text += fmt::format("complete -c stagger -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n",
-                          command->get_name(), option.name.substr(2), values,
-                          fish_quote(option.meaning));
+      text += fmt::format(
+          "complete -c stagger -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n",
+          command->get_name(), option.name.substr(2), values, fish_quote(option.meaning));
     }
   }
   return text;
@@ -197,7 +199,9 @@ std::string man_page(const CLI::App& app) {
 
 void add_completion_options(CLI::App& app, Options& options) {
   app.add_option("shell", options.topic, "bash, zsh or fish")
-      ->required()->check(CLI::IsMember({"bash", "zsh", "fish"}))->type_name("");
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("");
 }
 
 int run_completion(const Options& options) {
@@ -224,8 +228,9 @@ extern const Command kCompletion;
 const Command kCompletion{
     .name = "completion",
     .summary = "A completion script for bash, zsh or fish",
-    .examples = "  source <(stagger completion bash)\n"
-                "  stagger completion fish | source\n",
+    .examples =
+        "  source <(stagger completion bash)\n"
+        "  stagger completion fish | source\n",
     .add_options = add_completion_options,
     .run = run_completion,
 };

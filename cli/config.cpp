@@ -1,14 +1,14 @@
 #include "cli/config.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <set>
-
-#include <CLI/CLI.hpp>
-
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "core/json_value.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
 
 namespace stagger::cli {
 namespace {
@@ -20,9 +20,8 @@ std::set<std::string> settled_options(const CLI::App& command) {
     if (option->count() > 0) settled.insert(option->get_single_name());
   }
   for (const auto& group : exclusive_options()) {
-    const bool given = std::any_of(group.begin(), group.end(), [&](const std::string& name) {
-      return settled.contains(name);
-    });
+    const bool given = std::any_of(group.begin(), group.end(),
+                                   [&](const std::string& name) { return settled.contains(name); });
     if (given) settled.insert(group.begin(), group.end());
   }
   return settled;

@@ -24,17 +24,16 @@ bool playable(const dag::Verification& verification) {
 
 Timeline timeline_of(const Analysis& analysis) {
   if (!playable(analysis.verification)) {
-    throw Error(ErrorKind::usage, analysis.table.name +
-                                      ": an invalid table has no timeline; see `stagger verify`");
+    throw Error(ErrorKind::usage,
+                analysis.table.name + ": an invalid table has no timeline; see `stagger verify`");
   }
   if (analysis.table.problem.tasks() > kDrawnTasks) {
     throw Error(ErrorKind::limit, std::to_string(analysis.table.problem.tasks()) +
                                       " tasks; at most " + std::to_string(kDrawnTasks) +
                                       " are drawn or listed");
   }
-  const sim::Simulation simulation = analysis.simulation
-                                         ? *analysis.simulation
-                                         : sim::simulate(analysis.table, analysis.timing);
+  const sim::Simulation simulation =
+      analysis.simulation ? *analysis.simulation : sim::simulate(analysis.table, analysis.timing);
   Timeline timeline =
       sim::timeline(analysis.table, analysis.timing, simulation, analysis.critical_path);
   timeline.lower_bound = analysis.bounds.best.ticks;

@@ -3,10 +3,10 @@
 
 #include "cli/expect.hpp"
 
+#include "core/error.hpp"
+
 #include <cctype>
 #include <charconv>
-
-#include "core/error.hpp"
 
 namespace stagger::cli {
 namespace {
@@ -48,7 +48,8 @@ class Evaluation {
   }
 
   std::string_view peek() {
-    while (place_ < text_.size() && text_[place_] == ' ') ++place_;
+    while (place_ < text_.size() && text_[place_] == ' ')
+      ++place_;
     return text_.substr(place_);
   }
 
@@ -88,8 +89,7 @@ class Evaluation {
       } else if (take('/')) {
         const std::int64_t divisor = factor();
         if (divisor == 0) reject("a divisor other than 0 before");
-        value = divisor == -1 ? checked(subtract, std::int64_t{0}, value)
-                              : value / divisor;
+        value = divisor == -1 ? checked(subtract, std::int64_t{0}, value) : value / divisor;
       } else {
         return value;
       }
@@ -133,7 +133,8 @@ class Evaluation {
 
   [[nodiscard]] std::string names() const {
     std::string names;
-    for (const auto& [name, value] : variables_) names += (names.empty() ? "" : ", ") + name;
+    for (const auto& [name, value] : variables_)
+      names += (names.empty() ? "" : ", ") + name;
     return names;
   }
 

@@ -1,7 +1,3 @@
-#include <array>
-
-#include <CLI/CLI.hpp>
-
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
@@ -15,6 +11,10 @@
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
 #include "sim/trace_json.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
 
 namespace stagger::cli {
 namespace {
@@ -33,13 +33,13 @@ dag::Dag graph_of(const Analysis& analysis) {
     throw Error(ErrorKind::usage, analysis.table.name + ": an invalid table has no graph");
   }
   if (analysis.table.problem.tasks() > kDrawnTasks) {
-    throw Error(ErrorKind::limit, "a graph of more than " + std::to_string(kDrawnTasks) +
-                                      " tasks is not exported");
+    throw Error(ErrorKind::limit,
+                "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
   }
   auto graph = dag::build(analysis.table, analysis.timing);
   if (!graph) {
-    throw Error(ErrorKind::usage, analysis.table.name +
-                                      ": its dispatch deadlocks, so lanes have no start");
+    throw Error(ErrorKind::usage,
+                analysis.table.name + ": its dispatch deadlocks, so lanes have no start");
   }
   return std::move(*graph);
 }
@@ -93,12 +93,17 @@ void add_options(CLI::App& app, Options& options) {
   add_problem_options(app, options);
   add_schedule_options(app, options);
   app.add_option("--timeline", options.timeline, "draw a timeline from a file")
-      ->type_name("FILE")->group("Schedule");
+      ->type_name("FILE")
+      ->group("Schedule");
   add_timing_options(app, options);
   std::string formats = "one of";
-  for (const Format& format : kFormats) formats += " " + std::string(format.name);
-  app.add_option("-o,--output", options.output, "the file; its extension is the format; - for stdout")
-      ->type_name("FILE")->required()->group("Output");
+  for (const Format& format : kFormats)
+    formats += " " + std::string(format.name);
+  app.add_option("-o,--output", options.output,
+                 "the file; its extension is the format; - for stdout")
+      ->type_name("FILE")
+      ->required()
+      ->group("Output");
   app.add_option("--format", options.format, formats)->type_name("FORMAT")->group("Output");
   add_output_options(app, options);
 }
@@ -109,8 +114,8 @@ std::string exported(const Options& options, const Format& format) {
     if (format.of_timeline == nullptr) {
       throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
     }
-    return format.of_timeline(
-        read_timeline_json(read_file(options.timeline), options.timeline), terminal);
+    return format.of_timeline(read_timeline_json(read_file(options.timeline), options.timeline),
+                              terminal);
   }
   const Analysis analysis =
       analyze(source_of(options), timing_of(options), analysis_options(options));
@@ -138,7 +143,8 @@ const Command kExport{
         "  stagger export --mask causal --n 8 --heads 4 --schedule symmetric-shift -o fig.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o shift.table.json\n"
         "  stagger export --table mine.csv -o mine.trace.json\n"
-        "  stagger export --n 4 --mask full --schedule shift -o - --format dot | dot -Tpdf > g.pdf\n",
+        "  stagger export --n 4 --mask full --schedule shift -o - --format dot | dot -Tpdf > "
+        "g.pdf\n",
     .add_options = add_options,
     .run = run,
 };

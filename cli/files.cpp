@@ -1,16 +1,15 @@
 #include "cli/files.hpp"
 
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
-
 #include <fcntl.h>
+#include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/error.hpp"
-#include "core/limits.hpp"
 
 namespace stagger::cli {
 namespace {
@@ -72,7 +71,8 @@ void write_temporary(const std::string& path, std::string_view text) {
 
 std::string read_file(const std::string& path) {
   const bool standard = path == "-";
-  const Descriptor file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(standard ? ::dup(STDIN_FILENO)
+                                 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.value < 0) fail(path, "cannot open");
   std::string text;
   char block[1 << 16];
@@ -83,13 +83,15 @@ std::string read_file(const std::string& path) {
     if (count == 0) return text;
     text.append(block, static_cast<std::size_t>(count));
     if (std::ssize(text) > kMaxFileBytes) {
-      throw Error(ErrorKind::limit, path + ": larger than " +
-                                        std::to_string(kMaxFileBytes >> 20) + " MiB");
+      throw Error(ErrorKind::limit,
+                  path + ": larger than " + std::to_string(kMaxFileBytes >> 20) + " MiB");
     }
   }
 }
 
-void write_stdout(std::string_view text) { write_all(STDOUT_FILENO, text, "standard output"); }
+void write_stdout(std::string_view text) {
+  write_all(STDOUT_FILENO, text, "standard output");
+}
 
 void write_file(const std::string& path, std::string_view text) {
   if (path == "-") return write_stdout(text);

@@ -1,10 +1,3 @@
-#include <algorithm>
-#include <charconv>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/terminal.hpp"
@@ -12,6 +5,13 @@
 #include "core/version.hpp"
 #include "dag/longest_path.hpp"
 #include "sim/simulate.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
 
 namespace stagger::cli {
 namespace {
@@ -33,7 +33,8 @@ Range parse_range(const char* name, const std::string& text, std::int64_t least)
     if (error != std::errc{} || end != part.data() + part.size() || value < least ||
         value > 1'000'000) {
       throw Error(ErrorKind::usage, fmt::format("--{} '{}' is not a number or a range such as "
-                                                "1..16, from {} on", name, text, least));
+                                                "1..16, from {} on",
+                                                name, text, least));
     }
     return value;
   };
@@ -108,11 +109,10 @@ class Sweep {
         compute_(parse_range("compute", options.compute_range, 0)),
         reduce_(parse_range("reduce", options.reduce_range, 0)) {
     constexpr std::int64_t kMostCases = 10'000'000;
-    const __int128 cases = __int128{n_.size()} * n_.size() * heads_.size() * compute_.size() *
-                           reduce_.size();
+    const __int128 cases =
+        __int128{n_.size()} * n_.size() * heads_.size() * compute_.size() * reduce_.size();
     if (cases > kMostCases) {
-      throw Error(ErrorKind::limit,
-                  fmt::format("the ranges make more than {} cases", kMostCases));
+      throw Error(ErrorKind::limit, fmt::format("the ranges make more than {} cases", kMostCases));
     }
   }
 
@@ -163,7 +163,9 @@ class Sweep {
   Range reduce_;
 };
 
-std::string half(Ticks twice) { return fmt::format("{}{}", twice / 2, twice % 2 != 0 ? ".5" : ""); }
+std::string half(Ticks twice) {
+  return fmt::format("{}{}", twice / 2, twice % 2 != 0 ? ".5" : "");
+}
 
 std::string describe(const Tally::Failure& failure) {
   return fmt::format("n_kv={} n_q={} m={} c={} r={}: formula {}, makespan {}", failure.at.n_kv,
@@ -196,9 +198,8 @@ Json to_json(const Tally& tally) {
   Json json = {{"checked", tally.checked}, {"holds", tally.holds}, {"first_failure", nullptr}};
   if (tally.first_failure) {
     const auto& [at, twice, makespan] = *tally.first_failure;
-    json["first_failure"] = {{"n_kv", at.n_kv},       {"n_q", at.n_q},
-                             {"m", at.heads},         {"c", at.compute},
-                             {"r", at.reduce},        {"twice_formula", twice},
+    json["first_failure"] = {{"n_kv", at.n_kv},     {"n_q", at.n_q},  {"m", at.heads},
+                             {"c", at.compute},     {"r", at.reduce}, {"twice_formula", twice},
                              {"makespan", makespan}};
   }
   return json;
@@ -222,13 +223,21 @@ Json json_of(const std::vector<FormulaResult>& results) {
 void add_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Ranges (N or FIRST..LAST)";
   app.add_option("--n", options.n_range, "KV and Q tiles, every pair; one SM per KV tile")
-      ->type_name("RANGE")->capture_default_str()->group(kGroup);
+      ->type_name("RANGE")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--heads", options.heads_range, "heads")
-      ->type_name("RANGE")->capture_default_str()->group(kGroup);
+      ->type_name("RANGE")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--compute", options.compute_range, "ticks of a compute phase")
-      ->type_name("RANGE")->capture_default_str()->group(kGroup);
+      ->type_name("RANGE")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--reduce", options.reduce_range, "ticks of a reduction")
-      ->type_name("RANGE")->capture_default_str()->group(kGroup);
+      ->type_name("RANGE")
+      ->capture_default_str()
+      ->group(kGroup);
   add_output_options(app, options);
 }
 
@@ -247,8 +256,9 @@ extern const Command kFormulas;
 const Command kFormulas{
     .name = "formulas",
     .summary = "Every closed form against the graph and the simulator over ranges",
-    .examples = "  stagger formulas\n"
-                "  stagger formulas --n 2..32 --heads 1..6 --compute 5 --reduce 1..5 --json\n",
+    .examples =
+        "  stagger formulas\n"
+        "  stagger formulas --n 2..32 --heads 1..6 --compute 5 --reduce 1..5 --json\n",
     .add_options = add_options,
     .run = run,
 };

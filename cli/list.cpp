@@ -1,12 +1,12 @@
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "core/error.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace stagger::cli {
 namespace {
@@ -62,7 +62,8 @@ Json schedules_json() {
                     {"parameters", std::move(parameters)},
                     {"formulas", std::move(formulas)}});
   }
-  return {{"schema", "stagger.schedules/1"}, {"version", version()}, {"schedules", std::move(rows)}};
+  return {
+      {"schema", "stagger.schedules/1"}, {"version", version()}, {"schedules", std::move(rows)}};
 }
 
 std::string masks_text() {
@@ -75,7 +76,8 @@ std::string masks_text() {
     }
     text += fmt::format("{:<14}--mask {}\n\n", "", family.example);
   }
-  return text + "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, --tile-kv.\n";
+  return text +
+         "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, --tile-kv.\n";
 }
 
 std::string schedules_text() {
@@ -90,8 +92,8 @@ std::string schedules_text() {
                           parameter.most, parameter.meaning);
     }
     for (const schedules::Formula& formula : schedule->formulas) {
-      text += fmt::format("{:<17}claims {} = {}: {}\n", "", formula.name, formula.text,
-                          formula.domain);
+      text +=
+          fmt::format("{:<17}claims {} = {}: {}\n", "", formula.name, formula.text, formula.domain);
     }
     text += "\n";
   }
@@ -100,7 +102,9 @@ std::string schedules_text() {
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("what", options.topic, "masks or schedules")
-      ->required()->check(CLI::IsMember({"masks", "schedules"}))->type_name("");
+      ->required()
+      ->check(CLI::IsMember({"masks", "schedules"}))
+      ->type_name("");
   add_output_options(app, options);
 }
 
@@ -120,8 +124,9 @@ extern const Command kList;
 const Command kList{
     .name = "list",
     .summary = "What is built in, with sources and preconditions",
-    .examples = "  stagger list schedules\n"
-                "  stagger list masks --json\n",
+    .examples =
+        "  stagger list schedules\n"
+        "  stagger list masks --json\n",
     .add_options = add_options,
     .run = run,
 };

@@ -1,17 +1,17 @@
-#include <csignal>
-#include <cstdio>
-#include <exception>
-#include <new>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <malloc.h>
-#include <unistd.h>
-
 #include "cli/commands.hpp"
 #include "cli/config.hpp"
 #include "cli/files.hpp"
 #include "core/error.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <malloc.h>
+#include <new>
+#include <unistd.h>
 
 namespace stagger::cli {
 namespace {

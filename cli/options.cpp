@@ -1,18 +1,20 @@
 #include "cli/options.hpp"
 
-#include <algorithm>
-
-#include <CLI/CLI.hpp>
-
 #include "cli/files.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
 
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
 namespace stagger::cli {
 namespace {
 
-[[noreturn]] void reject(const std::string& what) { throw Error(ErrorKind::usage, what); }
+[[noreturn]] void reject(const std::string& what) {
+  throw Error(ErrorKind::usage, what);
+}
 
 Mask mask_of(const Options& options) {
   if (!options.mask_file.empty()) {
@@ -28,9 +30,9 @@ Mask mask_of(const Options& options) {
 
 std::int64_t tokens_of(std::int64_t tiles, std::int64_t tile) {
   if (tiles < 1 || tiles > kMaxTiles) {
-    throw Error(tiles < 1 ? ErrorKind::usage : ErrorKind::limit,
-                "--n " + std::to_string(tiles) + " is not within 1 to " +
-                    std::to_string(kMaxTiles));
+    throw Error(
+        tiles < 1 ? ErrorKind::usage : ErrorKind::limit,
+        "--n " + std::to_string(tiles) + " is not within 1 to " + std::to_string(kMaxTiles));
   }
   if (tile < 1 || tile > kMaxTokens) {
     reject("tile sizes must be 1 to " + std::to_string(kMaxTokens) + " tokens");
@@ -71,11 +73,16 @@ const std::vector<std::vector<std::string>>& exclusive_options() {
 void add_problem_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Problem";
   auto* mask = app.add_option("--mask", options.mask, "mask, as `stagger list masks` shows them")
-                   ->type_name("MASK")->capture_default_str()->group(kGroup);
+                   ->type_name("MASK")
+                   ->capture_default_str()
+                   ->group(kGroup);
   app.add_option("--mask-file", options.mask_file, "mask description as JSON")
-      ->type_name("FILE")->excludes(mask)->group(kGroup);
+      ->type_name("FILE")
+      ->excludes(mask)
+      ->group(kGroup);
   auto* n = app.add_option("--n", options.n, "KV tiles (and Q tiles, at equal tile sizes)")
-                ->type_name("TILES")->group(kGroup);
+                ->type_name("TILES")
+                ->group(kGroup);
   for (const auto& [name, target, what] :
        {std::tuple{"--seq", &options.seq, "query and key length"},
         std::tuple{"--seq-q", &options.seq_q, "query length"},
@@ -83,19 +90,29 @@ void add_problem_options(CLI::App& app, Options& options) {
     app.add_option(name, *target, what)->type_name("TOKENS")->excludes(n)->group(kGroup);
   }
   app.add_option("--tile-q", options.tile_q, "tokens of a Q tile")
-      ->type_name("TOKENS")->capture_default_str()->group(kGroup);
+      ->type_name("TOKENS")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--tile-kv", options.tile_kv, "tokens of a KV tile")
-      ->type_name("TOKENS")->capture_default_str()->group(kGroup);
+      ->type_name("TOKENS")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--heads", options.heads, "heads, the batch folded in")
-      ->type_name("M")->capture_default_str()->group(kGroup);
+      ->type_name("M")
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_option("--sms", options.sms, "SMs; default: one per KV tile")
-      ->type_name("S")->check(CLI::PositiveNumber)->group(kGroup);
+      ->type_name("S")
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
 }
 
 void add_timing_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Timing model (ticks)";
   app.add_option("--model", options.model, "chain (the paper) or overlap (a dQ writer warp)")
-      ->type_name("MODEL")->check(CLI::IsMember({"chain", "overlap"}))->capture_default_str()
+      ->type_name("MODEL")
+      ->check(CLI::IsMember({"chain", "overlap"}))
+      ->capture_default_str()
       ->group(kGroup);
   for (const auto& [name, target, what] :
        {std::tuple{"--compute", &options.compute, "c: compute phase of a task"},
@@ -104,26 +121,37 @@ void add_timing_options(CLI::App& app, Options& options) {
         std::tuple{"--launch", &options.launch, "before each KV tile's chain"},
         std::tuple{"--epilogue", &options.epilogue, "after each KV tile's chain"}}) {
     app.add_option(name, *target, what)
-        ->type_name("TICKS")->check(CLI::NonNegativeNumber)->capture_default_str()->group(kGroup);
+        ->type_name("TICKS")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group(kGroup);
   }
   app.add_option("--release", options.release, "when a lock lets go: immediate or delayed")
-      ->type_name("WHEN")->check(CLI::IsMember({"immediate", "delayed"}))->capture_default_str()
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"immediate", "delayed"}))
+      ->capture_default_str()
       ->group(kGroup);
   app.add_option("--residency", options.residency, "SMs that are really there; default: all")
-      ->type_name("SMS")->check(CLI::PositiveNumber)->group(kGroup);
+      ->type_name("SMS")
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
 }
 
 void add_schedule_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Schedule";
-  auto* schedule =
-      app.add_option("--schedule", options.schedule,
-                     "name or name:key=value, as `stagger list schedules` shows them")
-          ->type_name("NAME")->group(kGroup);
+  auto* schedule = app.add_option("--schedule", options.schedule,
+                                  "name or name:key=value, as `stagger list schedules` shows them")
+                       ->type_name("NAME")
+                       ->group(kGroup);
   app.add_option("--table", options.table, "a table from a file (.json, .csv, - for stdin)")
-      ->type_name("FILE")->excludes(schedule)->group(kGroup);
+      ->type_name("FILE")
+      ->excludes(schedule)
+      ->group(kGroup);
   app.add_option("--ranks", options.ranks,
                  "position among the live tiles, or kv-index: absolute lock values")
-      ->type_name("RANKS")->check(CLI::IsMember({"position", "kv-index"}))->capture_default_str()
+      ->type_name("RANKS")
+      ->check(CLI::IsMember({"position", "kv-index"}))
+      ->capture_default_str()
       ->group(kGroup);
 }
 
@@ -131,13 +159,18 @@ void add_output_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Output";
   app.add_flag("--json", options.json, "print JSON")->group(kGroup);
   app.add_option("--color", options.color, "auto, always or never; NO_COLOR is respected")
-      ->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str()->group(kGroup);
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->group(kGroup);
   app.add_flag("--ascii", options.ascii, "no Unicode")->group(kGroup);
   app.add_option("--width", options.width, "columns of the terminal; default: its own, or 80")
-      ->type_name("COLUMNS")->check(CLI::Range(20, 10'000))->group(kGroup);
+      ->type_name("COLUMNS")
+      ->check(CLI::Range(20, 10'000))
+      ->group(kGroup);
   app.add_option("--config", options.config, "options from a JSON file; the command line wins")
-      ->type_name("FILE")->group(kGroup);
+      ->type_name("FILE")
+      ->group(kGroup);
 }
 
 Problem problem_of(const Options& options) {

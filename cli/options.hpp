@@ -1,13 +1,13 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timing.hpp"
+#include "schedules/schedule.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timing.hpp"
-#include "schedules/schedule.hpp"
 
 namespace CLI {
 class App;
@@ -63,7 +63,7 @@ struct Options {
   std::string reduce_range = "0..4";
 
   std::int64_t repeat = 5;
-  std::string topic;   ///< positional: what to list, which shell
+  std::string topic;  ///< positional: what to list, which shell
   std::string config;
 
   /// Whether any problem option was given on the command line or in the config.

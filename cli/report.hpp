@@ -1,9 +1,9 @@
 #pragma once
 
-#include <string>
-
 #include "cli/analysis.hpp"
 #include "cli/terminal.hpp"
+
+#include <string>
 
 namespace stagger::cli {
 

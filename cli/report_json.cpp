@@ -1,8 +1,8 @@
-#include <nlohmann/json.hpp>
-
 #include "cli/report.hpp"
 #include "core/version.hpp"
 #include "dag/liveness.hpp"
+
+#include <nlohmann/json.hpp>
 
 namespace stagger::cli {
 namespace {
@@ -29,7 +29,8 @@ Json to_json(const Problem& problem) {
     json["tile_kv"] = problem.shape.kv;
   }
   json["mask"] = {{"kind", problem.mask.family->name}};
-  for (const auto& [key, value] : problem.mask.values) json["mask"][key] = to_json(value);
+  for (const auto& [key, value] : problem.mask.values)
+    json["mask"][key] = to_json(value);
   json["tasks"] = problem.tasks();
   return json;
 }
@@ -130,8 +131,8 @@ Json bubble_json(const Analysis& analysis) {
   const sim::Bubbles& bubbles = analysis.bubbles;
   const Ticks all = bubbles.total() + bubbles.busy;
   return {{"ticks", bubbles.total()},
-          {"fraction", all == 0 ? 0.0
-                                : static_cast<double>(bubbles.total()) / static_cast<double>(all)},
+          {"fraction",
+           all == 0 ? 0.0 : static_cast<double>(bubbles.total()) / static_cast<double>(all)},
           {"startup", bubbles.startup},
           {"order", bubbles.order},
           {"tail", bubbles.tail}};
@@ -172,11 +173,13 @@ Json lemma1_json(const dag::Lemma1& lemma) {
   json["dependency_edges"] = lemma.dependency_edges;
   json["violation_count"] = lemma.violation_count;
   json["violations"] = Json::array();
-  for (const auto& edge : lemma.violations) json["violations"].push_back(edge_json(edge, false));
+  for (const auto& edge : lemma.violations)
+    json["violations"].push_back(edge_json(edge, false));
   if (lemma.harmful) {
     json["harmful_count"] = lemma.harmful_count;
     json["harmful"] = Json::array();
-    for (const auto& edge : *lemma.harmful) json["harmful"].push_back(edge_json(edge, true));
+    for (const auto& edge : *lemma.harmful)
+      json["harmful"].push_back(edge_json(edge, true));
   }
   return json;
 }
@@ -206,7 +209,9 @@ Json co_residency_json(const dag::Verification& verification) {
 
 }  // namespace
 
-std::string problem_json(const Problem& problem) { return dump(to_json(problem)); }
+std::string problem_json(const Problem& problem) {
+  return dump(to_json(problem));
+}
 
 std::string timing_json(const Problem& problem, const Timing& timing) {
   return dump(to_json(problem, timing));

@@ -1,10 +1,10 @@
-#include <algorithm>
-#include <iterator>
+#include "cli/report.hpp"
+#include "dag/liveness.hpp"
 
 #include <fmt/format.h>
 
-#include "cli/report.hpp"
-#include "dag/liveness.hpp"
+#include <algorithm>
+#include <iterator>
 
 namespace stagger::cli {
 namespace {
@@ -36,7 +36,8 @@ std::string ranges(const std::vector<std::int32_t>& numbers) {
   std::string text;
   for (std::size_t begin = 0; begin < numbers.size();) {
     std::size_t end = begin + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
+      ++end;
     text += text.empty() ? "" : ", ";
     text += std::to_string(numbers[begin]);
     if (end - begin > 1) text += "-" + std::to_string(numbers[end - 1]);
@@ -55,10 +56,9 @@ class Report {
     const bool in_order = table.dispatch == Dispatch::in_order;
     line("problem", problem_line(table.problem));
     line("model", timing_line(analysis_.timing));
-    line("schedule", fmt::format("{} ({} dispatch; {})", table.name,
-                                 in_order ? "in-order" : "static",
-                                 analysis_.selection ? analysis_.selection->schedule->source
-                                                     : "from a file"));
+    line("schedule",
+         fmt::format("{} ({} dispatch; {})", table.name, in_order ? "in-order" : "static",
+                     analysis_.selection ? analysis_.selection->schedule->source : "from a file"));
     line("verdict", verdict());
     findings();
     if (analysis_.verification.liveness) co_residency();
@@ -67,8 +67,8 @@ class Report {
       lemma1();
       critical_path();
     } else {
-      line("lower bound", fmt::format("{} ticks ({})", analysis_.bounds.best.ticks,
-                                      analysis_.bounds.best.by));
+      line("lower bound",
+           fmt::format("{} ticks ({})", analysis_.bounds.best.ticks, analysis_.bounds.best.by));
     }
     return std::move(text_);
   }
@@ -109,7 +109,8 @@ class Report {
     const Dispatch dispatch = analysis_.table.dispatch;
     if (!liveness.cycle.empty()) {
       line("wait-for cycle", "each waits for the next, the last for the first:");
-      for (const std::string& words : dag::describe(liveness.cycle, dispatch)) more(words);
+      for (const std::string& words : dag::describe(liveness.cycle, dispatch))
+        more(words);
     }
     const auto starved = dag::describe(liveness.starved, dispatch);
     for (std::size_t index = 0; index < std::min(kFindingsShown, starved.size()); ++index) {
@@ -128,9 +129,9 @@ class Report {
     for (std::int32_t q = 0; q < analysis_.table.problem.grid.q_tiles(); ++q) {
       if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
     }
-    line("Q tiles", fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang),
-                                ranges(finish),
-                                analysis_.table.problem.heads > 1 ? " (other heads: --json)" : ""));
+    line("Q tiles",
+         fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang), ranges(finish),
+                     analysis_.table.problem.heads > 1 ? " (other heads: --json)" : ""));
   }
 
   void co_residency() {
@@ -158,14 +159,14 @@ class Report {
     const sim::Bubbles& bubbles = analysis_.bubbles;
     const Ticks all = bubbles.total() + bubbles.busy;
     line("bubbles", fmt::format("{} of SM time: startup {}, order {}, tail {} ticks",
-                                percent(bubbles.total(), std::max<Ticks>(all, 1)),
-                                bubbles.startup, bubbles.order, bubbles.tail));
+                                percent(bubbles.total(), std::max<Ticks>(all, 1)), bubbles.startup,
+                                bubbles.order, bubbles.tail));
     if (analysis_.formula) {
       const FormulaCheck& check = *analysis_.formula;
-      line("formula", fmt::format("{} = {} = {} ticks: {} ({})", check.formula->name,
-                                  check.formula->text, check.ticks,
-                                  check.holds ? "holds" : paint("31", "FAILS"),
-                                  check.formula->source));
+      line("formula",
+           fmt::format("{} = {} = {} ticks: {} ({})", check.formula->name, check.formula->text,
+                       check.ticks, check.holds ? "holds" : paint("31", "FAILS"),
+                       check.formula->source));
     }
   }
 
@@ -199,8 +200,9 @@ class Report {
 
   void critical_path() {
     const auto& steps = analysis_.critical_path.steps;
-    line("critical path", fmt::format("{} ticks in {} steps{}", analysis_.critical_path.length,
-                                      steps.size(), steps.size() > kStepsShown ? ", the last:" : ":"));
+    line("critical path",
+         fmt::format("{} ticks in {} steps{}", analysis_.critical_path.length, steps.size(),
+                     steps.size() > kStepsShown ? ", the last:" : ":"));
     const std::size_t first = steps.size() > kStepsShown ? steps.size() - kStepsShown : 0;
     for (std::size_t index = first; index < steps.size(); ++index) {
       const CriticalStep& step = steps[index];
@@ -227,14 +229,14 @@ std::string problem_line(const Problem& problem) {
     line += fmt::format(" of {} x {} tokens", problem.shape.kv, problem.shape.q);
   }
   return line + fmt::format(", {} head{} on {} SM{}: {} tasks", problem.heads,
-                            problem.heads == 1 ? "" : "s", problem.sms,
-                            problem.sms == 1 ? "" : "s", problem.tasks());
+                            problem.heads == 1 ? "" : "s", problem.sms, problem.sms == 1 ? "" : "s",
+                            problem.tasks());
 }
 
 std::string timing_line(const Timing& timing) {
-  std::string line = fmt::format("{}, compute {}, reduce {}",
-                                 timing.model == Model::chain ? "chain" : "overlap",
-                                 timing.compute, timing.reduce);
+  std::string line =
+      fmt::format("{}, compute {}, reduce {}", timing.model == Model::chain ? "chain" : "overlap",
+                  timing.compute, timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
         std::pair{"epilogue", timing.epilogue}}) {

@@ -1,6 +1,3 @@
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
@@ -8,6 +5,9 @@
 #include "cli/report.hpp"
 #include "core/files.hpp"
 #include "sim/gantt_text.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
@@ -23,8 +23,8 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
   const auto width = static_cast<std::size_t>(terminal.width);
   for (const Slot& slot : slots) {
     if (begins_chain(slots.data(), &slot)) {
-      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ",
-                          slot.task.head.value, slot.task.kv.value);
+      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ", slot.task.head.value,
+                          slot.task.kv.value);
     }
     text += fmt::format(" {}@{}", slot.task.q.value, slot.rank);
     if (text.size() > width) return text.substr(0, width - 3) + "...";
@@ -33,8 +33,8 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
 }
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n",
-                                 problem_line(table.problem), table.name);
+  std::string text =
+      fmt::format("{}\n{} (a slot is Q tile @ rank)\n", problem_line(table.problem), table.name);
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {
       text += fmt::format("… {} more; `stagger export -o x.table.json` writes them all\n",
@@ -58,9 +58,9 @@ int run(const Options& options) {
   const Analysis analysis =
       analyze(source_of(options), timing_of(options), analysis_options(options));
   if (options.json) {
-    write_stdout("{\"schema\": \"stagger.show/1\",\n\"table\": " +
-                 write_table_json(analysis.table) + ",\n\"report\": " +
-                 report_json(analysis, true) + "}\n");
+    write_stdout(
+        "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +
+        ",\n\"report\": " + report_json(analysis, true) + "}\n");
   } else {
     write_stdout(table_text(analysis.table, terminal) + "\n");
     if (analysis.verification.verdict != dag::Verdict::invalid) {
@@ -81,9 +81,10 @@ extern const Command kShow;
 const Command kShow{
     .name = "show",
     .summary = "One schedule: its table and its Gantt chart in the terminal",
-    .examples = "  stagger show --mask full --n 4 --schedule shift\n"
-                "  stagger show --mask causal --n 8 --heads 2 --schedule descending --model overlap\n"
-                "  stagger show --table mine.table.json\n",
+    .examples =
+        "  stagger show --mask full --n 4 --schedule shift\n"
+        "  stagger show --mask causal --n 8 --heads 2 --schedule descending --model overlap\n"
+        "  stagger show --table mine.table.json\n",
     .add_options = add_options,
     .run = run,
 };

@@ -5,10 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
-
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -38,8 +37,7 @@ int terminal_width() {
 }
 
 double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "cli/options.hpp"
+
+#include <string>
 
 namespace stagger::cli {
 

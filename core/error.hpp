@@ -35,9 +35,9 @@ class ContractViolation : public std::logic_error {
 }  // namespace stagger
 
 /// Checks a precondition in every build type; throws ContractViolation.
-#define STAGGER_EXPECTS(condition)                                          \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
-      ::stagger::contract_violated(#condition, __FILE__, __LINE__);         \
-    }                                                                       \
+#define STAGGER_EXPECTS(condition)                                  \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      ::stagger::contract_violated(#condition, __FILE__, __LINE__); \
+    }                                                               \
   } while (false)

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "core/table.hpp"
 #include "core/timeline.hpp"
+
+#include <string>
+#include <string_view>
 
 namespace stagger {
 

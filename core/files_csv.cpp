@@ -5,14 +5,14 @@
 //   0:0:0:0,0:0:1:1
 //   0:1:1:0
 
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/limits.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
-
-#include "core/error.hpp"
-#include "core/files.hpp"
-#include "core/limits.hpp"
 
 namespace stagger {
 namespace {
@@ -66,7 +66,7 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
     std::string_view cell = trim(take(row, ','));
     if (cell.empty()) continue;
     const std::string key(take(cell, '='));
-    constexpr std::string_view kKnown[] = {"name", "heads", "kv_tiles", "q_tiles",
+    constexpr std::string_view kKnown[] = {"name", "heads",    "kv_tiles", "q_tiles",
                                            "sms",  "dispatch", "mask"};
     if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
       reject(place, "unknown key '" + key +
@@ -81,9 +81,9 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
   };
   const Lengths lengths{.q = number(place, get("q_tiles"), 0, kMaxTiles),
                         .kv = number(place, get("kv_tiles"), 0, kMaxTiles)};
-  table.problem = make_problem(parse_mask(get("mask")), lengths, {},
-                               number(place, get("heads"), 1, kMaxHeads),
-                               number(place, get("sms"), 1, kMaxSms));
+  table.problem =
+      make_problem(parse_mask(get("mask")), lengths, {}, number(place, get("heads"), 1, kMaxHeads),
+                   number(place, get("sms"), 1, kMaxSms));
   if (values.contains("name")) table.name = get("name");
   if (!values.contains("dispatch") || get("dispatch") == "static") return;
   if (get("dispatch") != "in-order") {
@@ -135,12 +135,13 @@ std::string write_table_csv(const Table& table) {
                      ",heads=" + std::to_string(table.problem.heads) +
                      ",kv_tiles=" + std::to_string(grid.kv_tiles()) +
                      ",q_tiles=" + std::to_string(grid.q_tiles()) +
-                     ",sms=" + std::to_string(table.problem.sms) + ",dispatch=" +
-                     (table.dispatch == Dispatch::static_ ? "static" : "in-order") +
+                     ",sms=" + std::to_string(table.problem.sms) +
+                     ",dispatch=" + (table.dispatch == Dispatch::static_ ? "static" : "in-order") +
                      ",mask=tiles:rows=";
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     if (kv.value > 0) text += '+';
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) text += static_cast<char>(grid.kind(kv, q));
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      text += static_cast<char>(grid.kind(kv, q));
   }
   text += '\n';
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {

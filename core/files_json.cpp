@@ -1,13 +1,12 @@
+#include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/json_value.hpp"
+#include "core/limits.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
-
-#include "core/error.hpp"
-#include "core/json_value.hpp"
-#include "core/limits.hpp"
 
 namespace stagger {
 namespace {
@@ -51,7 +50,8 @@ Mask read_mask(const JsonValue& description) {
 std::string write_value(const MaskValue& value) {
   std::string text;
   const auto list = [&](const auto& items, auto write) {
-    for (const auto& item : items) text += (text.empty() ? "" : ",") + write(item);
+    for (const auto& item : items)
+      text += (text.empty() ? "" : ",") + write(item);
     text = "[" + text + "]";
   };
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
@@ -207,7 +207,8 @@ std::string write_mask_json(const TileGrid& grid) {
   std::string text = "{\"schema\": \"stagger.mask/1\", \"kind\": \"tiles\", \"rows\": [";
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     text += kv.value == 0 ? "\n  \"" : ",\n  \"";
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) text += static_cast<char>(grid.kind(kv, q));
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      text += static_cast<char>(grid.kind(kv, q));
     text += "\"";
   }
   return text + "]}\n";
@@ -217,8 +218,8 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
   root.expect_schema("stagger.timeline/1");
-  root.expect_keys({"schema", "name", "clock", "device", "sms", "heads", "makespan",
-                    "lower_bound", "intervals"});
+  root.expect_keys({"schema", "name", "clock", "device", "sms", "heads", "makespan", "lower_bound",
+                    "intervals"});
   Timeline timeline;
   timeline.title = root.has("name") ? root.at("name").string() : "";
   const JsonValue clock = root.at("clock");
@@ -247,8 +248,9 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
 }
 
 std::string write_timeline_json(const Timeline& timeline) {
-  std::string text = "{\"schema\": \"stagger.timeline/1\", \"name\": " +
-                     json_quote(timeline.title) + ", \"clock\": " + json_quote(timeline.clock);
+  std::string text =
+      "{\"schema\": \"stagger.timeline/1\", \"name\": " + json_quote(timeline.title) +
+      ", \"clock\": " + json_quote(timeline.clock);
   if (!timeline.device.empty()) text += ", \"device\": " + json_quote(timeline.device);
   const auto number = [&](const char* key, std::int64_t value) {
     text += ", \"" + std::string(key) + "\": " + std::to_string(value);

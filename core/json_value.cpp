@@ -1,20 +1,22 @@
 #include "core/json_value.hpp"
 
-#include <algorithm>
-#include <set>
-#include <utility>
+#include "core/error.hpp"
+#include "core/limits.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.hpp"
-#include "core/limits.hpp"
+#include <algorithm>
+#include <set>
+#include <utility>
 
 namespace stagger {
 namespace {
 
 using nlohmann::json;
 
-const json& of(const void* value) { return *static_cast<const json*>(value); }
+const json& of(const void* value) {
+  return *static_cast<const json*>(value);
+}
 
 /// Refuses what nlohmann would accept: deep nesting and repeated keys.
 class StrictParser {
@@ -36,8 +38,8 @@ class StrictParser {
   void check(int depth, json::parse_event_t event, const json& parsed) {
     if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
       if (depth >= kMaxJsonDepth) {
-        throw Error(ErrorKind::invalid_input, source_ + ": nested deeper than " +
-                                                  std::to_string(kMaxJsonDepth) + " levels");
+        throw Error(ErrorKind::invalid_input,
+                    source_ + ": nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
       }
       if (event == json::parse_event_t::object_start) keys_.emplace_back();
     } else if (event == json::parse_event_t::object_end) {
@@ -91,11 +93,21 @@ std::string JsonValue::dump() const {
   return of(value_).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-bool JsonValue::is_object() const { return of(value_).is_object(); }
-bool JsonValue::is_array() const { return of(value_).is_array(); }
-bool JsonValue::is_string() const { return of(value_).is_string(); }
-bool JsonValue::is_integer() const { return of(value_).is_number_integer(); }
-bool JsonValue::is_boolean() const { return of(value_).is_boolean(); }
+bool JsonValue::is_object() const {
+  return of(value_).is_object();
+}
+bool JsonValue::is_array() const {
+  return of(value_).is_array();
+}
+bool JsonValue::is_string() const {
+  return of(value_).is_string();
+}
+bool JsonValue::is_integer() const {
+  return of(value_).is_number_integer();
+}
+bool JsonValue::is_boolean() const {
+  return of(value_).is_boolean();
+}
 
 std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
   const json& value = of(value_);
@@ -132,7 +144,8 @@ JsonValue JsonValue::item(std::size_t index) const {
 std::vector<std::string> JsonValue::keys() const {
   if (!is_object()) reject(std::string("must be an object, not ") + of(value_).type_name());
   std::vector<std::string> names;
-  for (const auto& item : of(value_).items()) names.push_back(item.key());
+  for (const auto& item : of(value_).items())
+    names.push_back(item.key());
   return names;
 }
 
@@ -150,7 +163,8 @@ void JsonValue::expect_keys(std::initializer_list<const char*> known) const {
   for (const std::string& key : keys()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string names;
-    for (const char* name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+    for (const char* name : known)
+      names += (names.empty() ? "" : ", ") + std::string(name);
     reject("unknown key '" + key + "'; known: " + names);
   }
 }

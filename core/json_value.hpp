@@ -24,7 +24,7 @@ class JsonValue {
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string string() const;
 
-  [[nodiscard]] std::size_t size() const;            ///< of an array
+  [[nodiscard]] std::size_t size() const;  ///< of an array
   [[nodiscard]] JsonValue item(std::size_t index) const;
 
   [[nodiscard]] std::vector<std::string> keys() const;  ///< of an object, ascending

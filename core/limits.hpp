@@ -6,12 +6,12 @@ namespace stagger {
 
 // Limits on input, so that hostile or mistyped sizes end in a message and not in swap.
 
-inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 26;  ///< per sequence
-inline constexpr std::int64_t kMaxTiles = std::int64_t{1} << 20;   ///< per side of a tile grid
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 26;     ///< per sequence
+inline constexpr std::int64_t kMaxTiles = std::int64_t{1} << 20;      ///< per side of a tile grid
 inline constexpr std::int64_t kMaxGridTiles = std::int64_t{1} << 26;  ///< tiles of one head
 inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxProblemTiles = std::int64_t{1} << 34;  ///< of all heads
-inline constexpr std::int64_t kMaxLocks = std::int64_t{1} << 28;  ///< heads x (KV + Q tiles)
+inline constexpr std::int64_t kMaxLocks = std::int64_t{1} << 28;         ///< heads x (KV + Q tiles)
 inline constexpr std::int64_t kMaxSms = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 26;  ///< of one table: 4 GiB of work
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 28;

@@ -8,19 +8,23 @@
 
 #include "core/mask.hpp"
 
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
-#include "core/error.hpp"
-#include "core/limits.hpp"
-
 namespace stagger {
 namespace {
 
-[[noreturn]] void reject(const std::string& what) { throw Error(ErrorKind::invalid_input, what); }
+[[noreturn]] void reject(const std::string& what) {
+  throw Error(ErrorKind::invalid_input, what);
+}
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 // ---- token-level families ---------------------------------------------------------------------
 
@@ -166,7 +170,8 @@ TileGrid tiles_grid(const Mask& mask, std::int32_t kv_tiles, std::int32_t q_tile
 Lengths csr_size(const Mask& mask) {
   std::int64_t q_tiles = 0;
   for (const char* key : {"mask_block_idx", "full_block_idx"}) {
-    for (const std::int64_t q : mask.integers(key)) q_tiles = std::max(q_tiles, q + 1);
+    for (const std::int64_t q : mask.integers(key))
+      q_tiles = std::max(q_tiles, q + 1);
   }
   return {q_tiles, static_cast<std::int64_t>(mask.integers("mask_block_cnt").size())};
 }
@@ -180,15 +185,15 @@ void mark_csr(const Mask& mask, const std::string& list, TileKind kind, std::int
   const std::size_t kv_tiles = kinds.size() / at(std::max(q_tiles, 1));
   if (count.size() != kv_tiles || (offset.size() != kv_tiles && offset.size() != kv_tiles + 1)) {
     reject("csr: " + list + "_cnt has " + std::to_string(count.size()) + " and " + list +
-           "_offset " + std::to_string(offset.size()) + " entries for " +
-           std::to_string(kv_tiles) + " KV tiles (offset may have one more)");
+           "_offset " + std::to_string(offset.size()) + " entries for " + std::to_string(kv_tiles) +
+           " KV tiles (offset may have one more)");
   }
   const auto size = static_cast<std::int64_t>(index.size());
   for (std::size_t kv = 0; kv < kv_tiles; ++kv) {
     if (offset[kv] < 0 || offset[kv] > size || count[kv] < 0 || count[kv] > size - offset[kv]) {
       reject("csr: KV tile " + std::to_string(kv) + ": " + list + "_offset " +
-             std::to_string(offset[kv]) + " and _cnt " + std::to_string(count[kv]) +
-             " leave the " + std::to_string(size) + " entries of " + list + "_idx");
+             std::to_string(offset[kv]) + " and _cnt " + std::to_string(count[kv]) + " leave the " +
+             std::to_string(size) + " entries of " + list + "_idx");
     }
     for (std::int64_t place = offset[kv]; place < offset[kv] + count[kv]; ++place) {
       const std::int64_t q = index[at(place)];
@@ -219,36 +224,49 @@ const std::vector<MaskFamily>& families() {
   using Integers = std::vector<std::int64_t>;
   using Strings = std::vector<std::string>;
   static const std::vector<MaskFamily> table = {
-      {.name = "full", .summary = "every query sees every key", .example = "full", .keys = {},
+      {.name = "full",
+       .summary = "every query sees every key",
+       .example = "full",
+       .keys = {},
        .rows = full_rows},
       {.name = "causal",
        .summary = "a query sees the keys at and before it; bottom-right aligned",
-       .example = "causal", .keys = {}, .rows = causal_rows},
+       .example = "causal",
+       .keys = {},
+       .rows = causal_rows},
       {.name = "sliding",
        .summary = "a window around the query's position; bottom-right aligned",
        .example = "sliding:left=256,right=0",
        .keys = {{"left", "tokens seen before the query, -1 = all", std::int64_t{-1}},
                 {"right", "tokens seen after the query, -1 = all", std::int64_t{-1}}},
        .rows = sliding_rows},
-      {.name = "prefix", .summary = "prefix-LM: the first keys for everybody, causal after",
+      {.name = "prefix",
+       .summary = "prefix-LM: the first keys for everybody, causal after",
        .example = "prefix:length=512",
        .keys = {{"length", "keys that every query sees", std::int64_t{0}, true}},
        .rows = prefix_rows},
-      {.name = "document", .summary = "packed sequences: attention within a document only",
+      {.name = "document",
+       .summary = "packed sequences: attention within a document only",
        .example = "document:lengths=366+25+80,causal=true",
        .keys = {{"lengths", "tokens of each document", Integers{}, true},
                 {"causal", "causal within each document", false}},
-       .rows = document_rows, .implied = document_size},
-      {.name = "block-causal", .summary = "a query sees the keys whose block is at or before its own",
+       .rows = document_rows,
+       .implied = document_size},
+      {.name = "block-causal",
+       .summary = "a query sees the keys whose block is at or before its own",
        .example = "block-causal:q_blocks=0+0+1+1,kv_blocks=0+0+1+1",
        .keys = {{"q_blocks", "block of each query token, never decreasing", Integers{}, true},
                 {"kv_blocks", "block of each key token, never decreasing", Integers{}, true}},
-       .rows = block_causal_rows, .implied = block_causal_size},
-      {.name = "tiles", .summary = "block-sparse: one string per KV tile, a character per Q tile",
+       .rows = block_causal_rows,
+       .implied = block_causal_size},
+      {.name = "tiles",
+       .summary = "block-sparse: one string per KV tile, a character per Q tile",
        .example = "tiles:rows=ff+.f",
        .keys = {{"rows", "f full, p partial, . empty", Strings{}, true}},
-       .tiles = tiles_grid, .implied = tiles_size},
-      {.name = "csr", .summary = "block-sparse as FlashAttention-4 keeps it, per KV tile",
+       .tiles = tiles_grid,
+       .implied = tiles_size},
+      {.name = "csr",
+       .summary = "block-sparse as FlashAttention-4 keeps it, per KV tile",
        .example = "csr:mask_block_cnt=1+1,mask_block_offset=0+1,mask_block_idx=0+1,"
                   "full_block_cnt=1+0,full_block_offset=0+1,full_block_idx=1",
        .keys = {{"mask_block_cnt", "partial tiles of each KV tile", Integers{}, true},
@@ -257,7 +275,8 @@ const std::vector<MaskFamily>& families() {
                 {"full_block_cnt", "full tiles of each KV tile", Integers{}, true},
                 {"full_block_offset", "where each KV tile's full tiles begin", Integers{}, true},
                 {"full_block_idx", "Q tiles of the full tiles", Integers{}, true}},
-       .tiles = csr_grid, .implied = csr_size},
+       .tiles = csr_grid,
+       .implied = csr_size},
   };
   return table;
 }
@@ -271,7 +290,8 @@ const char* type_name(const MaskValue& value) {
 template <class Names>
 std::string join(const Names& rows, const char* separator) {
   std::string joined;
-  for (const auto& row : rows) joined += (joined.empty() ? "" : separator) + std::string(row.name);
+  for (const auto& row : rows)
+    joined += (joined.empty() ? "" : separator) + std::string(row.name);
   return joined.empty() ? "none" : joined;
 }
 
@@ -321,7 +341,8 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
   const std::vector<std::string> parts = split(text, '+');
   if (std::holds_alternative<std::vector<std::string>>(key.fallback)) return parts;
   std::vector<std::int64_t> integers;
-  for (const std::string& part : parts) integers.push_back(parse_integer(place, part));
+  for (const std::string& part : parts)
+    integers.push_back(parse_integer(place, part));
   return integers;
 }
 
@@ -387,7 +408,9 @@ class TileCoverage {
 std::int64_t Mask::integer(std::string_view key) const {
   return std::get<std::int64_t>(values.find(key)->second);
 }
-bool Mask::boolean(std::string_view key) const { return std::get<bool>(values.find(key)->second); }
+bool Mask::boolean(std::string_view key) const {
+  return std::get<bool>(values.find(key)->second);
+}
 const std::vector<std::int64_t>& Mask::integers(std::string_view key) const {
   return std::get<std::vector<std::int64_t>>(values.find(key)->second);
 }
@@ -395,7 +418,9 @@ const std::vector<std::string>& Mask::strings(std::string_view key) const {
   return std::get<std::vector<std::string>>(values.find(key)->second);
 }
 
-std::span<const MaskFamily> mask_families() { return families(); }
+std::span<const MaskFamily> mask_families() {
+  return families();
+}
 
 Mask make_mask(std::string_view kind, std::map<std::string, MaskValue, std::less<>> values) {
   const MaskFamily& family = find_family(kind);
@@ -459,10 +484,10 @@ TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) 
   for (std::int32_t q = 0; q < q_tiles; ++q) {
     const std::int64_t begin = q * shape.q;
     const std::int64_t end = std::min(begin + shape.q, lengths.q);
-    for (std::int64_t query = begin; query < end; ++query) coverage.add(rows[at(query)]);
-    coverage.drain(end - begin, [&](std::size_t kv, TileKind kind) {
-      kinds[kv * at(q_tiles) + at(q)] = kind;
-    });
+    for (std::int64_t query = begin; query < end; ++query)
+      coverage.add(rows[at(query)]);
+    coverage.drain(end - begin,
+                   [&](std::size_t kv, TileKind kind) { kinds[kv * at(q_tiles) + at(q)] = kind; });
   }
   return {kv_tiles, q_tiles, std::move(kinds)};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/tile_grid.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -8,8 +10,6 @@
 #include <string_view>
 #include <variant>
 #include <vector>
-
-#include "core/tile_grid.hpp"
 
 namespace stagger {
 

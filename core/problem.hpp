@@ -1,11 +1,11 @@
 #pragma once
 
-#include <compare>
-#include <cstdint>
-
 #include "core/index.hpp"
 #include "core/mask.hpp"
 #include "core/tile_grid.hpp"
+
+#include <compare>
+#include <cstdint>
 
 namespace stagger {
 
@@ -22,10 +22,10 @@ struct Task {
 struct Problem {
   std::int32_t heads = 1;
   std::int32_t sms = 1;
-  Mask mask;         ///< where the grid comes from
-  Lengths lengths;   ///< tokens
-  TileShape shape;   ///< tokens a tile
-  TileGrid grid;     ///< == tile(mask, lengths, shape)
+  Mask mask;        ///< where the grid comes from
+  Lengths lengths;  ///< tokens
+  TileShape shape;  ///< tokens a tile
+  TileGrid grid;    ///< == tile(mask, lengths, shape)
 
   [[nodiscard]] std::int64_t tasks() const { return heads * grid.live_tiles(); }
   [[nodiscard]] bool contains(const Task& task) const {

@@ -3,7 +3,8 @@
 namespace stagger {
 
 void use_kv_index_ranks(Table& table) {
-  for (Slot& slot : table.slots) slot.rank = slot.task.kv.value;
+  for (Slot& slot : table.slots)
+    slot.rank = slot.task.kv.value;
 }
 
 }  // namespace stagger

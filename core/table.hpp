@@ -1,11 +1,11 @@
 #pragma once
 
+#include "core/problem.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "core/problem.hpp"
 
 namespace stagger {
 

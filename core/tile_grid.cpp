@@ -1,8 +1,8 @@
 #include "core/tile_grid.hpp"
 
-#include <utility>
-
 #include "core/error.hpp"
+
+#include <utility>
 
 namespace stagger {
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "core/index.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "core/index.hpp"
 
 namespace stagger {
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "core/problem.hpp"
+#include "core/timing.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "core/problem.hpp"
-#include "core/timing.hpp"
 
 namespace stagger {
 
@@ -25,8 +25,8 @@ struct Interval {
   Phase phase = Phase::compute;
   Ticks start = 0;
   Ticks end = 0;
-  std::int32_t rank = 0;   ///< of the task
-  bool critical = false;   ///< on the critical path that is marked
+  std::int32_t rank = 0;  ///< of the task
+  bool critical = false;  ///< on the critical path that is marked
 };
 
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are by SM, then by start.
@@ -37,7 +37,7 @@ struct Timeline {
   std::int32_t sms = 0;
   std::int32_t heads = 0;
   Ticks makespan = 0;
-  Ticks lower_bound = 0;        ///< 0 if unknown
+  Ticks lower_bound = 0;  ///< 0 if unknown
   std::string title;
   std::vector<Interval> intervals;
 };

@@ -1,9 +1,9 @@
 #include "core/timing.hpp"
 
+#include "core/error.hpp"
+
 #include <string>
 #include <utility>
-
-#include "core/error.hpp"
 
 namespace stagger {
 namespace {

@@ -2,6 +2,8 @@
 
 namespace stagger {
 
-const char* version() { return STAGGER_VERSION; }
+const char* version() {
+  return STAGGER_VERSION;
+}
 
 }  // namespace stagger

@@ -1,13 +1,15 @@
 #include "dag/bounds.hpp"
 
-#include <algorithm>
-
 #include "dag/packing.hpp"
+
+#include <algorithm>
 
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 Ticks divide_up(Ticks dividend, Ticks divisor) {
   return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
@@ -29,8 +31,8 @@ LaneCost lane_cost(const Timing& timing, Dispatch dispatch) {
     return {.task = task, .chain = launch + c + r - task + epilogue};
   }
   const Ticks between = std::max(epilogue + launch + c, r);
-  return {.task = task, .chain = between - task,
-          .once = launch + c - between + std::max(r, epilogue)};
+  return {
+      .task = task, .chain = between - task, .once = launch + c - between + std::max(r, epilogue)};
 }
 
 /// What is before and after one reduction on its SM at least.
@@ -89,15 +91,15 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     chains.insert(chains.end(), at(problem.heads), cost.of(length));
   }
   Ticks sum = 0;
-  for (const Ticks chain : chains) sum += chain;
+  for (const Ticks chain : chains)
+    sum += chain;
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
   const Margins margin = margins(timing, dispatch, shortest);
   Ticks accumulated = 0;
   std::int32_t most = 0;
   for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
     most = std::max(most, grid.contributions(q));
-    accumulated =
-        std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
+    accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
   }
   const Ticks busiest = cost.of(divide_up(problem.tasks(), sms));
   bounds.all = {

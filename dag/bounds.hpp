@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "core/table.hpp"
 #include "core/timing.hpp"
+
+#include <string>
+#include <vector>
 
 namespace stagger::dag {
 
@@ -16,9 +16,9 @@ struct Bound {
 };
 
 struct Bounds {
-  std::vector<Bound> all;       ///< valid in the timing model given, in the order above
-  Bound best;                   ///< the first of the largest
-  bool packing_exact = true;    ///< the packing bound is the optimum of its relaxation
+  std::vector<Bound> all;     ///< valid in the timing model given, in the order above
+  Bound best;                 ///< the first of the largest
+  bool packing_exact = true;  ///< the packing bound is the optimum of its relaxation
   /// Slot model only (a task takes one slot, no two of a dQ tile at once): the degree bound, in
   /// slots. Not a bound in the other models.
   std::int64_t degree_slots = 0;
@@ -34,7 +34,6 @@ struct Bounds {
 /// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
 /// their SM's first (last) chain.
 /// O(chains log chains). Source: theory in dag/README.md.
-[[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing,
-                                  Dispatch dispatch);
+[[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch);
 
 }  // namespace stagger::dag

@@ -1,16 +1,18 @@
 #include "dag/dag.hpp"
 
+#include "dag/longest_path.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <queue>
 #include <utility>
 
-#include "dag/longest_path.hpp"
-
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// The nodes of one task. In the chain model its reduction starts at `computed`.
 struct TaskNodes {
@@ -36,7 +38,8 @@ class Builder {
   }
 
   std::optional<Dag> run() {
-    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) add_lane(lane);
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
+      add_lane(lane);
     dag_.first_dependency = std::ssize(dag_.edges);
     add_dependencies();
     if (!settle_dispatch()) return std::nullopt;
@@ -78,7 +81,8 @@ class Builder {
       waits_for_sm_[at(lane.value)] = std::ssize(dag_.edges);
       free = step(NodeKind::dispatched, EdgeKind::dispatch, 0, begin, lane, kSource);
     }
-    for (std::int64_t slot = begin; slot < end; ++slot) free = add_task(lane, slot, free);
+    for (std::int64_t slot = begin; slot < end; ++slot)
+      free = add_task(lane, slot, free);
     for (const std::int64_t node : lane_ends_[at(lane.value)]) {
       add_edge(node, kSink, 0, EdgeKind::order);
     }
@@ -90,16 +94,14 @@ class Builder {
     if (timing_.launch > 0 && begins_chain(lane, slot)) {
       free = step(NodeKind::launched, EdgeKind::launch, timing_.launch, slot, lane, free);
     }
-    task.computed =
-        step(NodeKind::computed, EdgeKind::compute, timing_.compute, slot, lane, free);
+    task.computed = step(NodeKind::computed, EdgeKind::compute, timing_.compute, slot, lane, free);
     task.turn = task.computed;
     if (overlap_) {
       const bool first = slot == table_.lane_begin[at(lane.value)];
       if (!first) add_edge(tasks_[at(slot) - 1].reduced, task.computed, 0, EdgeKind::order);
       task.turn = step(NodeKind::turn, EdgeKind::order, 0, slot, lane, task.computed);
     }
-    task.reduced =
-        step(NodeKind::reduced, EdgeKind::reduce, timing_.reduce, slot, lane, task.turn);
+    task.reduced = step(NodeKind::reduced, EdgeKind::reduce, timing_.reduce, slot, lane, task.turn);
     if (!ends_chain(lane, slot)) return overlap_ ? task.computed : task.reduced;
 
     free = drains_ ? task.computed : task.reduced;
@@ -161,7 +163,8 @@ class Builder {
     const auto relaxation = Relaxation::of(dag_);
     if (!relaxation) return false;
     Ticks horizon = 0;
-    for (const Edge& edge : dag_.edges) horizon += edge.weight;
+    for (const Edge& edge : dag_.edges)
+      horizon += edge.weight;
     std::vector<Lane> predecessor;
     while (true) {
       const auto starts = lane_starts(relaxation->earliest(dag_), predecessor);
@@ -185,7 +188,8 @@ class Builder {
                                  std::vector<Lane>& predecessor) {
     using Free = std::pair<Ticks, std::int32_t>;
     std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
-    for (std::int32_t sm = 0; sm < resident_; ++sm) free.emplace(0, sm);
+    for (std::int32_t sm = 0; sm < resident_; ++sm)
+      free.emplace(0, sm);
     std::vector<Lane> last(at(resident_), Lane{-1});
     std::vector<Ticks> starts;
     predecessor.clear();
@@ -226,9 +230,9 @@ class Builder {
   bool overlap_;
   bool drains_;
   Dag dag_;
-  std::vector<TaskNodes> tasks_;                         ///< by slot
-  std::vector<std::vector<std::int64_t>> lane_ends_;     ///< by lane: the nodes that end it
-  std::vector<std::int64_t> waits_for_sm_;               ///< by lane: its dispatch edge, or -1
+  std::vector<TaskNodes> tasks_;                      ///< by slot
+  std::vector<std::vector<std::int64_t>> lane_ends_;  ///< by lane: the nodes that end it
+  std::vector<std::int64_t> waits_for_sm_;            ///< by lane: its dispatch edge, or -1
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timeline.hpp"
+#include "core/timing.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timeline.hpp"
-#include "core/timing.hpp"
 
 namespace stagger::dag {
 
@@ -16,12 +16,12 @@ enum class NodeKind {
   source,
   sink,
   dispatched,  ///< the lane has its SM (only for lanes that wait for one)
-  launched,  ///< a chain's launch is over (only if launch > 0)
-  computed,  ///< compute is over; in the chain model the reduction starts here, in the overlap
-             ///< model the task is handed over to the writer
-  turn,      ///< overlap model: the reduction starts
-  reduced,   ///< the reduction is over
-  written,   ///< a chain's epilogue is over (only if epilogue > 0)
+  launched,    ///< a chain's launch is over (only if launch > 0)
+  computed,    ///< compute is over; in the chain model the reduction starts here, in the overlap
+               ///< model the task is handed over to the writer
+  turn,        ///< overlap model: the reduction starts
+  reduced,     ///< the reduction is over
+  written,     ///< a chain's epilogue is over (only if epilogue > 0)
 };
 
 /// What an edge's weight stands for.
@@ -38,9 +38,9 @@ enum class EdgeKind {
 
 struct Node {
   NodeKind kind = NodeKind::source;
-  std::int64_t slot = -1;   ///< index into Table::slots; -1 for source and sink
+  std::int64_t slot = -1;  ///< index into Table::slots; -1 for source and sink
   std::int32_t lane = -1;
-  std::int32_t depth = 0;   ///< edges from the source along the node's own lane
+  std::int32_t depth = 0;  ///< edges from the source along the node's own lane
 };
 
 struct Edge {
@@ -55,7 +55,7 @@ struct Edge {
 /// written).
 struct Dag {
   std::vector<Node> nodes;
-  std::vector<Edge> edges;     ///< dependency edges last, from `first_dependency` on
+  std::vector<Edge> edges;  ///< dependency edges last, from `first_dependency` on
   std::int64_t first_dependency = 0;
   std::vector<Sm> sm_of_lane;  ///< where each lane runs
 };

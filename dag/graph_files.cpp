@@ -1,13 +1,15 @@
 #include "dag/graph_files.hpp"
 
-#include <fmt/format.h>
-
 #include "dag/longest_path.hpp"
+
+#include <fmt/format.h>
 
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 const char* name(NodeKind kind) {
   constexpr const char* kNames[] = {"source",   "sink", "dispatched", "launched",
@@ -79,14 +81,15 @@ std::string write_dot(const Table& table, const Dag& dag) {
     }
     std::string times;
     if (timed.times) {
-      times = fmt::format("\\n{}..{}", timed.times->earliest[at(node)],
-                          timed.times->latest[at(node)]);
+      times =
+          fmt::format("\\n{}..{}", timed.times->earliest[at(node)], timed.times->latest[at(node)]);
     }
     text += fmt::format("  n{} [label=\"{}{}\"{}];\n", node, label(table, dag, node), times,
                         timed.critical(node) ? ", color=red" : "");
   }
   if (lane >= 0) text += "  }\n";
-  for (const Edge& edge : dag.edges) text += dot_edge(edge, timed.critical(edge));
+  for (const Edge& edge : dag.edges)
+    text += dot_edge(edge, timed.critical(edge));
   return text + "}\n";
 }
 
@@ -96,12 +99,14 @@ std::string write_graphml(const Table& table, const Dag& dag) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n";
   const auto declare = [&](const char* of, const char* key, const char* type) {
-    text += fmt::format(
-        "  <key id=\"{0}_{1}\" for=\"{0}\" attr.name=\"{1}\" attr.type=\"{2}\"/>\n", of, key, type);
+    text += fmt::format("  <key id=\"{0}_{1}\" for=\"{0}\" attr.name=\"{1}\" attr.type=\"{2}\"/>\n",
+                        of, key, type);
   };
   declare("node", "kind", "string");
-  for (const char* key : {"sm", "head", "kv", "q", "depth"}) declare("node", key, "int");
-  for (const char* key : {"earliest", "latest", "slack"}) declare("node", key, "long");
+  for (const char* key : {"sm", "head", "kv", "q", "depth"})
+    declare("node", key, "int");
+  for (const char* key : {"earliest", "latest", "slack"})
+    declare("node", key, "long");
   declare("node", "critical", "boolean");
   declare("edge", "kind", "string");
   declare("edge", "weight", "long");

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "dag/dag.hpp"
+
+#include <string>
 
 namespace stagger::dag {
 

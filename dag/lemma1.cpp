@@ -1,15 +1,17 @@
 #include "dag/lemma1.hpp"
 
-#include <algorithm>
-
 #include "core/error.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 
+#include <algorithm>
+
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// The places in a lane at which chains begin: two lanes with launches are isomorphic if these
 /// are the same.

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timing.hpp"
 
 namespace stagger::dag {
 
@@ -23,9 +23,9 @@ struct DependencyEdge {
 /// Lemma 1 of DASH on a table: on parallel isomorphic chains, dependency edges leave the critical
 /// path as it is if and only if none goes from a larger depth to a smaller one.
 struct Lemma1 {
-  bool premise = false;          ///< the lanes are parallel isomorphic chains, edges weigh 0
-  std::string premise_fails;     ///< why not; empty if the premise holds
-  bool monotone = true;          ///< no edge decreases the depth
+  bool premise = false;       ///< the lanes are parallel isomorphic chains, edges weigh 0
+  std::string premise_fails;  ///< why not; empty if the premise holds
+  bool monotone = true;       ///< no edge decreases the depth
   std::int64_t dependency_edges = 0;
   std::int64_t violation_count = 0;
   std::vector<DependencyEdge> violations;  ///< depth-decreasing edges, at most `limit`

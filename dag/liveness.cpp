@@ -5,12 +5,12 @@
 
 #include "dag/liveness.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
-
-#include "core/error.hpp"
 
 namespace stagger::dag {
 namespace {
@@ -19,7 +19,9 @@ constexpr std::int32_t kNone = -1;
 constexpr std::size_t kStarvedListed = 100;
 constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< edges looked at, at most
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 class Play {
  public:
@@ -223,7 +225,8 @@ class Play {
     std::vector<Wait> cycle;
     if (!closing) return cycle;
     cycle.push_back(*closing);
-    while (cycle.back().lane != start) cycle.push_back(reached_by[at(cycle.back().lane.value)]);
+    while (cycle.back().lane != start)
+      cycle.push_back(reached_by[at(cycle.back().lane.value)]);
     std::reverse(cycle.begin(), cycle.end());
     return cycle;
   }
@@ -232,10 +235,10 @@ class Play {
   bool delayed_;
   std::int32_t q_tiles_;
   std::int64_t head_tasks_ = 0;
-  std::vector<std::int64_t> first_rank_;    ///< by q
-  std::vector<std::int32_t> values_;        ///< by (head, q): the lock
-  std::vector<std::int64_t> next_;          ///< by lane: the next slot
-  std::vector<std::int32_t> waiting_;       ///< by (head, q, rank): the lane that waits
+  std::vector<std::int64_t> first_rank_;  ///< by q
+  std::vector<std::int32_t> values_;      ///< by (head, q): the lock
+  std::vector<std::int64_t> next_;        ///< by lane: the next slot
+  std::vector<std::int32_t> waiting_;     ///< by (head, q, rank): the lane that waits
   std::vector<std::int32_t> playable_;
   std::int32_t launched_ = 0;
   std::int32_t ended_ = 0;
@@ -255,11 +258,10 @@ std::string describe(const Wait& wait, const std::string& unit) {
     return lane + " is not launched: it waits for an SM, and " + unit +
            std::to_string(wait.for_lane.value) + " holds one";
   }
-  std::string text = lane + " is at " + name(wait.task) + " and waits for lock value " +
-                     std::to_string(wait.rank) + " of dQ(head " +
-                     std::to_string(wait.task.head.value) + ", q " +
-                     std::to_string(wait.task.q.value) + "), which shows " +
-                     std::to_string(wait.value);
+  std::string text =
+      lane + " is at " + name(wait.task) + " and waits for lock value " +
+      std::to_string(wait.rank) + " of dQ(head " + std::to_string(wait.task.head.value) + ", q " +
+      std::to_string(wait.task.q.value) + "), which shows " + std::to_string(wait.value);
   if (!wait.promised) return text + "; no task ever brings that value";
   text += ": " + name(wait.for_task) + ", rank " + std::to_string(wait.for_rank) +
           ", must reduce first, and that is ";

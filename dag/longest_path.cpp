@@ -1,28 +1,31 @@
 #include "dag/longest_path.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <utility>
+#include "core/error.hpp"
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/topological_sort.hpp>
 
-#include "core/error.hpp"
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
-using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property,
-                                                 boost::no_property, boost::no_property,
-                                                 std::size_t, std::size_t>;
+using Graph =
+    boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
+                                       boost::no_property, std::size_t, std::size_t>;
 
 /// Nodes in reverse topological order, nullopt on a cycle.
 std::optional<std::vector<std::size_t>> reverse_topological_order(const Dag& dag) {
   std::vector<std::pair<std::size_t, std::size_t>> ends;
   ends.reserve(dag.edges.size());
-  for (const Edge& edge : dag.edges) ends.emplace_back(at(edge.from), at(edge.to));
+  for (const Edge& edge : dag.edges)
+    ends.emplace_back(at(edge.from), at(edge.to));
   const Graph graph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(),
                     dag.nodes.size());
   std::vector<std::size_t> order;
@@ -44,7 +47,8 @@ struct Incidence {
 Incidence group_by(const Dag& dag, std::int64_t Edge::*end) {
   Incidence groups;
   groups.begin.assign(dag.nodes.size() + 1, 0);
-  for (const Edge& edge : dag.edges) ++groups.begin[at(edge.*end) + 1];
+  for (const Edge& edge : dag.edges)
+    ++groups.begin[at(edge.*end) + 1];
   for (std::size_t node = 0; node < dag.nodes.size(); ++node) {
     groups.begin[node + 1] += groups.begin[node];
   }
@@ -140,7 +144,8 @@ std::optional<PathTimes> path_times(const Dag& dag) {
 
 std::vector<std::int64_t> critical_nodes(const Dag& dag, const PathTimes& times) {
   std::vector<std::int64_t> nodes = {kSource};
-  for (const std::size_t edge : critical_edges(dag, times)) nodes.push_back(dag.edges[edge].to);
+  for (const std::size_t edge : critical_edges(dag, times))
+    nodes.push_back(dag.edges[edge].to);
   return nodes;
 }
 

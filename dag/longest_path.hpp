@@ -1,10 +1,10 @@
 #pragma once
 
-#include <optional>
-#include <vector>
-
 #include "core/timeline.hpp"
 #include "dag/dag.hpp"
+
+#include <optional>
+#include <vector>
 
 namespace stagger::dag {
 

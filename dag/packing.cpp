@@ -1,16 +1,18 @@
 #include "dag/packing.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <queue>
 
-#include "core/error.hpp"
-
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// `jobs` is sorted, longest first.
 Ticks lower_bound(const std::vector<Ticks>& jobs, std::int32_t machines) {
@@ -28,7 +30,8 @@ Ticks lower_bound(const std::vector<Ticks>& jobs, std::int32_t machines) {
 
 Ticks longest_first(const std::vector<Ticks>& jobs, std::int32_t machines) {
   std::priority_queue<Ticks, std::vector<Ticks>, std::greater<>> loads;
-  for (std::int32_t machine = 0; machine < machines; ++machine) loads.push(0);
+  for (std::int32_t machine = 0; machine < machines; ++machine)
+    loads.push(0);
   Ticks makespan = 0;
   for (const Ticks job : jobs) {
     const Ticks load = loads.top() + job;
@@ -91,7 +94,8 @@ Packing pack(std::vector<Ticks> jobs, std::int32_t machines, std::int64_t nodes)
   // In units of the common divisor, so that rounding up is as sharp as it can be.
   const Ticks unit = std::accumulate(jobs.begin(), jobs.end(), Ticks{0},
                                      [](Ticks left, Ticks right) { return std::gcd(left, right); });
-  for (Ticks& job : jobs) job /= unit;
+  for (Ticks& job : jobs)
+    job /= unit;
   std::sort(jobs.begin(), jobs.end(), std::greater<>());
   Packing packing{.lower = lower_bound(jobs, machines), .upper = longest_first(jobs, machines)};
   if (!packing.exact() && jobs.size() <= kSearchJobs && machines <= kSearchMachines) {

@@ -1,16 +1,16 @@
 #pragma once
 
+#include "core/timing.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "core/timing.hpp"
 
 namespace stagger::dag {
 
 /// What is known of the smallest makespan of jobs on identical machines (P || Cmax).
 struct Packing {
-  Ticks lower = 0;     ///< proven
-  Ticks upper = 0;     ///< of a packing that was found
+  Ticks lower = 0;  ///< proven
+  Ticks upper = 0;  ///< of a packing that was found
   [[nodiscard]] bool exact() const { return lower == upper; }
 };
 

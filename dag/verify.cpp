@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::size_t kKinds = 11;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 std::string name(const Task& task) {
   return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
@@ -64,13 +66,15 @@ class Verifier {
     coverage_broken_ = true;
     add({.kind = FindingKind::too_many_lanes,
          .message = std::to_string(table_.lanes()) + " lanes for " +
-                    std::to_string(table_.problem.sms) + " SMs; with static dispatch lane i is SM i",
+                    std::to_string(table_.problem.sms) +
+                    " SMs; with static dispatch lane i is SM i",
          .lane = table_.problem.sms});
   }
 
   /// Range, liveness, duplicates and contiguity, in one pass over the slots.
   void check_tasks() {
-    seen_.assign(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles()), false);
+    seen_.assign(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles()),
+                 false);
     std::vector<bool> chain_begun(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles()), false);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       const auto slots = table_.lane(lane);
@@ -88,8 +92,8 @@ class Verifier {
 
   void check_chain(Lane lane, const Slot& slot, std::span<const Slot> slots,
                    std::vector<bool>& begun) {
-    auto chain = begun[at(std::int64_t{slot.task.head.value} * grid_.kv_tiles() +
-                          slot.task.kv.value)];
+    auto chain =
+        begun[at(std::int64_t{slot.task.head.value} * grid_.kv_tiles() + slot.task.kv.value)];
     if (chain) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
@@ -154,8 +158,8 @@ class Verifier {
           report_rank(FindingKind::rank_out_of_range, lane, slot, slots);
           continue;
         }
-        auto rank = taken[at(slot.task.head.value * head_tasks +
-                             first_rank[at(slot.task.q.value)] + slot.rank)];
+        auto rank = taken[at(slot.task.head.value * head_tasks + first_rank[at(slot.task.q.value)] +
+                             slot.rank)];
         if (rank) report_rank(FindingKind::rank_duplicate, lane, slot, slots);
         distinct += rank ? 0 : 1;
         rank = true;
@@ -173,8 +177,8 @@ class Verifier {
       finding.message += ", as another task of its dQ tile";
     } else {
       const std::int32_t ranks = grid_.contributions(slot.task.q);
-      finding.message += ", but its dQ tile has " + std::to_string(ranks) + " contributions: ranks 0 to " +
-                         std::to_string(ranks - 1);
+      finding.message += ", but its dQ tile has " + std::to_string(ranks) +
+                         " contributions: ranks 0 to " + std::to_string(ranks - 1);
     }
     add(std::move(finding));
   }
@@ -254,9 +258,9 @@ class Verifier {
 
 const char* finding_name(FindingKind kind) {
   constexpr std::array<const char*, kKinds> kNames = {
-      "missing-task",   "duplicate-task",    "dead-task",   "task-out-of-range",
-      "rank-gap",       "rank-duplicate",    "rank-out-of-range", "split-chain",
-      "too-many-lanes", "deadlock",          "needs-co-residency"};
+      "missing-task",   "duplicate-task", "dead-task",         "task-out-of-range",
+      "rank-gap",       "rank-duplicate", "rank-out-of-range", "split-chain",
+      "too-many-lanes", "deadlock",       "needs-co-residency"};
   return kNames[at(static_cast<int>(kind))];
 }
 

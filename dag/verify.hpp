@@ -1,13 +1,13 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timing.hpp"
+#include "dag/liveness.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timing.hpp"
-#include "dag/liveness.hpp"
 
 namespace stagger::dag {
 
@@ -30,9 +30,9 @@ enum class FindingKind {
 /// A departure from an invariant, and where. Fields that do not apply are -1.
 struct Finding {
   FindingKind kind = FindingKind::missing_task;
-  std::string message;       ///< one sentence, with the place
+  std::string message;  ///< one sentence, with the place
   std::int32_t lane = -1;
-  std::int64_t place = -1;   ///< of the slot in its lane
+  std::int64_t place = -1;  ///< of the slot in its lane
   Task task{Head{-1}, KvTile{-1}, QTile{-1}};
   std::int32_t rank = -1;
 };
@@ -48,8 +48,8 @@ enum class Verdict { ok, invalid, deadlock };
 
 struct Verification {
   Verdict verdict = Verdict::ok;
-  std::vector<Finding> findings;  ///< in the order found, at most `limit` of a kind
-  std::int64_t total = 0;         ///< findings in all
+  std::vector<Finding> findings;     ///< in the order found, at most `limit` of a kind
+  std::int64_t total = 0;            ///< findings in all
   std::optional<Liveness> liveness;  ///< absent if a task is out of range
 };
 
@@ -58,7 +58,6 @@ struct Verification {
 /// are there. The verdict is `deadlock` if the table is valid (or its lock values are absolute)
 /// and hangs. O(tasks) time, about 8 bytes a task of scratch memory.
 [[nodiscard]] Verification verify(const Table& table, const Timing& timing,
-                                  LockValues values = LockValues::ranks,
-                                  std::int64_t limit = 100);
+                                  LockValues values = LockValues::ranks, std::int64_t limit = 100);
 
 }  // namespace stagger::dag

@@ -21,7 +21,9 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 void build(const Problem& problem, const Parameters&, Table& table) {
   const LiveRanks ranks(problem.grid);
@@ -38,7 +40,9 @@ void build(const Problem& problem, const Parameters&, Table& table) {
   }
 }
 
-bool always(const Problem&, const Timing&) { return true; }
+bool always(const Problem&, const Timing&) {
+  return true;
+}
 
 Ticks full_makespan(const Problem& problem, const Timing& timing) {
   return 2 * (problem.heads * problem.grid.q_tiles() * (timing.compute + timing.reduce) +
@@ -46,12 +50,20 @@ Ticks full_makespan(const Problem& problem, const Timing& timing) {
 }
 
 constexpr Formula kFormulas[] = {
-    {.name = "T_full", .text = "m n_q (c+r) + (n_kv-1) r", .source = "DASH §3.2",
-     .domain = "full masks, all n, m, c, r", .shape = is_full, .in_domain = always,
+    {.name = "T_full",
+     .text = "m n_q (c+r) + (n_kv-1) r",
+     .source = "DASH §3.2",
+     .domain = "full masks, all n, m, c, r",
+     .shape = is_full,
+     .in_domain = always,
      .twice_ticks = full_makespan},
-    {.name = "T_causal", .text = "m n (c+r) + (n-1) r", .source = "DASH §3.2",
-     .domain = "square causal masks, all n, m, c, r", .shape = is_square_causal,
-     .in_domain = always, .twice_ticks = full_makespan},
+    {.name = "T_causal",
+     .text = "m n (c+r) + (n-1) r",
+     .source = "DASH §3.2",
+     .domain = "square causal masks, all n, m, c, r",
+     .shape = is_square_causal,
+     .in_domain = always,
+     .twice_ticks = full_makespan},
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const K
       if (chain.empty()) continue;  // the kernel's CTA returns at once
       for (Head head{static_cast<std::int32_t>(first)}; head.value < last; ++head) {
         std::int32_t* ranks = &launched[static_cast<std::size_t>(head.value) * q_tiles];
-        for (const QTile q : chain) table.slots.push_back({{head, kv, q}, ranks[q.value]++});
+        for (const QTile q : chain)
+          table.slots.push_back({{head, kv, q}, ranks[q.value]++});
         table.end_lane();
       }
     }
@@ -24,19 +25,22 @@ void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const K
 
 std::vector<std::vector<QTile>> ascending_q(const TileGrid& grid) {
   std::vector<std::vector<QTile>> chains;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) chains.push_back(grid.live_q(kv));
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    chains.push_back(grid.live_q(kv));
   return chains;
 }
 
 std::vector<std::vector<QTile>> descending_q(const TileGrid& grid) {
   std::vector<std::vector<QTile>> chains = ascending_q(grid);
-  for (auto& chain : chains) std::reverse(chain.begin(), chain.end());
+  for (auto& chain : chains)
+    std::reverse(chain.begin(), chain.end());
   return chains;
 }
 
 std::vector<KvTile> ascending_kv(const TileGrid& grid) {
   std::vector<KvTile> order;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) order.push_back(kv);
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    order.push_back(kv);
   return order;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "core/table.hpp"
 #include "schedules/schedule.hpp"
+
+#include <span>
+#include <vector>
 
 namespace stagger::schedules {
 

@@ -14,17 +14,19 @@
 // wait points backwards, with fewer SMs than KV tiles too.
 // Source: DASH section 3.3, Figure 4.
 
-#include <algorithm>
-
 #include "schedules/cta_grid.hpp"
 #include "schedules/live_ranks.hpp"
 #include "schedules/reversed_makespan.hpp"
 #include "schedules/schedule.hpp"
 
+#include <algorithm>
+
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 /// The SM of a KV tile: i mod S, counted from the other end on odd heads.
 std::int32_t sm_of(const Problem& problem, Head head, KvTile kv) {
@@ -41,7 +43,8 @@ void build(const Problem& problem, const Parameters&, Table& table) {
     for (Head head{0}; head.value < problem.heads; ++head) {
       // The lowest KV tile of this SM; the others follow at a stride of S.
       std::int32_t kv = 0;
-      while (kv < std::min(stride, kv_tiles) && sm_of(problem, head, KvTile{kv}) != sm) ++kv;
+      while (kv < std::min(stride, kv_tiles) && sm_of(problem, head, KvTile{kv}) != sm)
+        ++kv;
       if (kv == stride) continue;
       for (; kv < kv_tiles; kv += stride) {
         for (const QTile q : chains[static_cast<std::size_t>(kv)]) {

@@ -6,15 +6,17 @@
 // window, so neighbours visit the same Q tiles at different times.
 // Source: FlashAttention-4, flash_attn/cute/block_sparsity.py:80-148.
 
-#include <algorithm>
-
 #include "schedules/cta_grid.hpp"
 #include "schedules/schedule.hpp"
+
+#include <algorithm>
 
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 std::vector<std::vector<QTile>> partial_first(const TileGrid& grid) {
   auto chains = ascending_q(grid);

@@ -11,7 +11,9 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 void build(const Problem& problem, const Parameters&, Table& table) {
   launch_ctas(problem, 1, ascending_kv(problem.grid), ascending_q(problem.grid), table);

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "core/tile_grid.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "core/tile_grid.hpp"
 
 namespace stagger::schedules {
 

@@ -12,7 +12,9 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),

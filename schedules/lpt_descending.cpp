@@ -13,7 +13,9 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) { return std::nullopt; }
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
 
 void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
@@ -28,7 +30,8 @@ constexpr Formula kFormulas[] = {kReversedMakespan};
 extern const Schedule kLptDescending;
 constinit const Schedule kLptDescending{
     .name = "lpt-descending",
-    .summary = "in-order dispatch, longest chain first, Q descending: the paper's Descending in code",
+    .summary =
+        "in-order dispatch, longest chain first, Q descending: the paper's Descending in code",
     .source = "DASH §3.3, FA3 SingleTileBwdLPTScheduler",
     .preconditions = "any mask; made for causal ones",
     .dispatch = Dispatch::in_order,

@@ -1,10 +1,10 @@
-#include <algorithm>
-#include <array>
-#include <charconv>
-
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "schedules/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 
 namespace stagger::schedules {
 
@@ -22,11 +22,13 @@ namespace {
 
 // An explicit list: self-registering objects would be dropped by the linker from a static library.
 constexpr std::array<const Schedule*, 9> kAll = {
-    &kAscending,     &kDescending,   &kShift,         &kSymmetricShift, &kGridAscending,
-    &kLptAscending,  &kLptDescending, &kSpt,          &kFa4Sparse,
+    &kAscending,    &kDescending,    &kShift, &kSymmetricShift, &kGridAscending,
+    &kLptAscending, &kLptDescending, &kSpt,   &kFa4Sparse,
 };
 
-[[noreturn]] void reject(const std::string& what) { throw Error(ErrorKind::usage, what); }
+[[noreturn]] void reject(const std::string& what) {
+  throw Error(ErrorKind::usage, what);
+}
 
 const Schedule& find(std::string_view name) {
   std::string known;
@@ -66,7 +68,9 @@ void read_parameter(const Schedule& schedule, std::string_view item, Parameters&
 
 }  // namespace
 
-std::span<const Schedule* const> all() { return kAll; }
+std::span<const Schedule* const> all() {
+  return kAll;
+}
 
 Selection select(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());

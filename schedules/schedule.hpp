@@ -1,5 +1,8 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,9 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timing.hpp"
 
 namespace stagger::schedules {
 
@@ -27,8 +27,8 @@ struct Parameter {
 
 /// A closed form for a schedule's makespan, and where it is exact.
 struct Formula {
-  const char* name;    ///< the paper's symbol
-  const char* text;    ///< in n, m, c, r (n_q, n_kv where they differ)
+  const char* name;  ///< the paper's symbol
+  const char* text;  ///< in n, m, c, r (n_q, n_kv where they differ)
   const char* source;
   const char* domain;  ///< in words, beyond the setting of paper_setting()
   /// The mask shape the formula speaks of.

@@ -5,7 +5,8 @@ namespace {
 
 std::int32_t first_live(const TileGrid& grid, KvTile kv) {
   QTile q{0};
-  while (q.value < grid.q_tiles() && !grid.live(kv, q)) ++q;
+  while (q.value < grid.q_tiles() && !grid.live(kv, q))
+    ++q;
   return q.value;
 }
 

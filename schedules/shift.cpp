@@ -18,11 +18,11 @@
 // Source: DASH section 3.4, Figure 6; the waves are those of its public code, with the real number
 // of SMs in place of its constant 132.
 
-#include <algorithm>
-
 #include "schedules/schedule.hpp"
 #include "schedules/shape.hpp"
 #include "schedules/wave.hpp"
+
+#include <algorithm>
 
 namespace stagger::schedules {
 namespace {
@@ -45,8 +45,7 @@ void append_chain(const Problem& problem, const Wave& wave, Head head, KvTile kv
   const std::int32_t q_tiles = problem.grid.q_tiles();
   for (std::int32_t step = 0; step < q_tiles; ++step) {
     const std::int32_t q = (wave.place + step) % q_tiles;
-    const std::int32_t turn =
-        (std::min(q, wave.width - 1) - wave.place + wave.width) % wave.width;
+    const std::int32_t turn = (std::min(q, wave.width - 1) - wave.place + wave.width) % wave.width;
     table.slots.push_back({{head, kv, QTile{q}}, wave.before + turn});
   }
 }
@@ -74,8 +73,12 @@ Ticks shift_makespan(const Problem& problem, const Timing& timing) {
 }
 
 constexpr Formula kFormulas[] = {
-    {.name = "T_full_opt", .text = "m n_q (c+r)", .source = "DASH §3.4",
-     .domain = "full masks, S = n_kv <= n_q (or r = 0), all m, c", .shape = is_full, .in_domain = fits,
+    {.name = "T_full_opt",
+     .text = "m n_q (c+r)",
+     .source = "DASH §3.4",
+     .domain = "full masks, S = n_kv <= n_q (or r = 0), all m, c",
+     .shape = is_full,
+     .in_domain = fits,
      .twice_ticks = shift_makespan},
 };
 

@@ -20,11 +20,11 @@
 // Source: DASH section 3.4, Figure 7, and its public code for waves and for several Q tiles per KV
 // tile. The paper writes KV blocks for what Figure 7 shows as Q tiles.
 
-#include <algorithm>
-
 #include "schedules/schedule.hpp"
 #include "schedules/shape.hpp"
 #include "schedules/wave.hpp"
+
+#include <algorithm>
 
 namespace stagger::schedules {
 namespace {
@@ -45,7 +45,10 @@ std::optional<std::string> unsupported(const Problem& problem, const Parameters&
 class Fold {
  public:
   Fold(const TileGrid& grid, const Staircase& stairs, const Wave& wave)
-      : kv_tiles_(grid.kv_tiles()), q_tiles_(grid.q_tiles()), stairs_(stairs), wave_(wave),
+      : kv_tiles_(grid.kv_tiles()),
+        q_tiles_(grid.q_tiles()),
+        stairs_(stairs),
+        wave_(wave),
         rectangle_(first_q(wave.before + wave.width - 1)) {}
 
   void append_long(Head head, std::int32_t pair, Table& table) const {
@@ -118,9 +121,13 @@ Ticks symmetric_makespan(const Problem& problem, const Timing& timing) {
 }
 
 constexpr Formula kFormulas[] = {
-    {.name = "T_causal_opt", .text = "m (n+1) (c+r) / 2", .source = "DASH §3.4",
-     .domain = "square causal masks, S = n, even n, even m", .shape = is_square_causal,
-     .in_domain = balanced, .twice_ticks = symmetric_makespan},
+    {.name = "T_causal_opt",
+     .text = "m (n+1) (c+r) / 2",
+     .source = "DASH §3.4",
+     .domain = "square causal masks, S = n, even n, even m",
+     .shape = is_square_causal,
+     .in_domain = balanced,
+     .twice_ticks = symmetric_makespan},
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "core/index.hpp"
+
 #include <algorithm>
 #include <cstdint>
-
-#include "core/index.hpp"
 
 namespace stagger::schedules {
 

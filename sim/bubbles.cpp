@@ -1,13 +1,15 @@
 #include "sim/bubbles.hpp"
 
-#include <algorithm>
-
 #include "core/error.hpp"
+
+#include <algorithm>
 
 namespace stagger::sim {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// One SM's phases in order of their starts.
 struct SmClock {
@@ -21,12 +23,12 @@ class Count {
       : table_(table), timing_(timing), simulation_(simulation) {}
 
   Bubbles run() {
-    std::vector<SmClock> clocks(
-        at(resident_lanes(table_.problem, timing_.residency)));
+    std::vector<SmClock> clocks(at(resident_lanes(table_.problem, timing_.residency)));
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       count_lane(lane, clocks[at(simulation_.lanes[at(lane.value)].sm.value)]);
     }
-    for (const SmClock& clock : clocks) sum_.tail += simulation_.makespan - clock.covered;
+    for (const SmClock& clock : clocks)
+      sum_.tail += simulation_.makespan - clock.covered;
     sum_.busy = std::ssize(clocks) * simulation_.makespan - sum_.total();
     return sum_;
   }

@@ -16,8 +16,7 @@ class Layout {
   Chart run() {
     chart_.axis = axis_of(timeline_.makespan, 10);
     chart_.split_rows = reductions_overlap();
-    chart_.heads_shown =
-        std::min(timeline_.heads, static_cast<std::int32_t>(kHeadColors.size()));
+    chart_.heads_shown = std::min(timeline_.heads, static_cast<std::int32_t>(kHeadColors.size()));
     std::int32_t sm = -1;
     for (const Interval& interval : timeline_.intervals) {
       if (interval.sm.value != sm) open_ = {-1, -1};
@@ -51,9 +50,13 @@ class Layout {
   }
 
   void add(const Interval& interval) {
-    Box box{.row = interval.sm.value, .style = style_of(interval.phase),
-            .head = interval.task.head.value, .begin = part(interval.start),
-            .end = part(interval.end), .critical = interval.critical, .label = {}};
+    Box box{.row = interval.sm.value,
+            .style = style_of(interval.phase),
+            .head = interval.task.head.value,
+            .begin = part(interval.start),
+            .end = part(interval.end),
+            .critical = interval.critical,
+            .label = {}};
     if (interval.phase == Phase::compute) box.label = std::to_string(interval.task.q.value);
     // In split rows compute and reduction are merged apart.
     const std::size_t lane = chart_.split_rows && box.style == BoxStyle::reduce ? 1 : 0;
@@ -119,12 +122,22 @@ std::vector<Ticks> axis_of(Ticks makespan, int count) {
     }
   }
   std::vector<Ticks> axis;
-  for (Ticks time = 0; time <= makespan && axis.size() < 1000; time += step) axis.push_back(time);
+  for (Ticks time = 0; time <= makespan && axis.size() < 1000; time += step)
+    axis.push_back(time);
   return axis;
 }
 
 Chart chart_of(const Timeline& timeline, double resolution) {
   return Layout(timeline, resolution).run();
+}
+
+Chart chart_within(const Timeline& timeline, double resolution, std::size_t most_boxes) {
+  Chart chart = chart_of(timeline, resolution);
+  while (chart.boxes.size() > most_boxes && resolution < 1) {
+    resolution *= 1.5;
+    chart = chart_of(timeline, resolution);
+  }
+  return chart;
 }
 
 std::string grouped(Ticks number) {

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "core/timeline.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "core/timeline.hpp"
 
 namespace stagger::sim {
 
@@ -19,13 +19,13 @@ enum class BoxStyle {
 
 /// A box of a Gantt chart. Along the time axis in parts of the makespan, 0 … 1.
 struct Box {
-  std::int32_t row = 0;   ///< SM
+  std::int32_t row = 0;  ///< SM
   BoxStyle style = BoxStyle::compute;
   std::int32_t head = 0;
   double begin = 0;
   double end = 0;
   bool critical = false;
-  std::string label;      ///< Q tile of a compute phase, else empty
+  std::string label;  ///< Q tile of a compute phase, else empty
 };
 
 /// Where the critical path goes from one SM to another, or on with a gap.
@@ -38,17 +38,21 @@ struct Hop {
 
 /// A timeline made ready to draw, for SVG and TikZ alike.
 struct Chart {
-  std::vector<Box> boxes;       ///< by row and time
+  std::vector<Box> boxes;  ///< by row and time
   std::vector<Hop> hops;
-  std::vector<Ticks> axis;      ///< round times up to the makespan, from 0
-  bool split_rows = false;      ///< compute above, reductions below: they overlap in time
-  bool merged = false;          ///< boxes narrower than `resolution` were merged into busy ones
-  std::int32_t heads_shown = 0; ///< heads in the legend: at most the colours there are
+  std::vector<Ticks> axis;       ///< round times up to the makespan, from 0
+  bool split_rows = false;       ///< compute above, reductions below: they overlap in time
+  bool merged = false;           ///< boxes narrower than `resolution` were merged into busy ones
+  std::int32_t heads_shown = 0;  ///< heads in the legend: at most the colours there are
 };
 
 /// Lays a timeline out; `resolution` is the narrowest box worth drawing, in parts of the makespan.
 /// Waits are left as gaps. O(intervals log intervals).
 [[nodiscard]] Chart chart_of(const Timeline& timeline, double resolution);
+
+/// The same at a resolution coarse enough for at most `most_boxes` boxes (one a row at worst).
+[[nodiscard]] Chart chart_within(const Timeline& timeline, double resolution,
+                                 std::size_t most_boxes);
 
 /// Round times 0, step, 2 step … up to the makespan, about `count` of them; the step is 1, 2 or 5
 /// times a power of ten.
@@ -56,11 +60,11 @@ struct Chart {
 
 /// A head's colour, as rrggbb; colours repeat after kHeadColors.size() heads.
 /// Source: the palette of Okabe and Ito, for colour-blind readers.
-inline constexpr std::array<const char*, 7> kHeadColors = {
-    "56b4e9", "e69f00", "009e73", "f0e442", "cc79a7", "0072b2", "d55e00"};
+inline constexpr std::array<const char*, 7> kHeadColors = {"56b4e9", "e69f00", "009e73", "f0e442",
+                                                           "cc79a7", "0072b2", "d55e00"};
 /// The same, darker: for reductions.
-inline constexpr std::array<const char*, 7> kReduceColors = {
-    "2a7fb0", "a06e00", "00664a", "a89c1c", "94496f", "004c78", "963f00"};
+inline constexpr std::array<const char*, 7> kReduceColors = {"2a7fb0", "a06e00", "00664a", "a89c1c",
+                                                             "94496f", "004c78", "963f00"};
 
 [[nodiscard]] inline std::size_t color_of(std::int32_t head) {
   return static_cast<std::size_t>(head) % kHeadColors.size();

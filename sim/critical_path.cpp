@@ -3,15 +3,17 @@
 
 #include "sim/critical_path.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <utility>
-
-#include "core/error.hpp"
 
 namespace stagger::sim {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 class Walk {
  public:
@@ -27,12 +29,14 @@ class Walk {
 
   CriticalPath run() {
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      if (simulation_.lanes[at(lane.value)].end == simulation_.makespan && !table_.lane(lane).empty()) {
+      if (simulation_.lanes[at(lane.value)].end == simulation_.makespan &&
+          !table_.lane(lane).empty()) {
         from_lane_end(lane);
         break;
       }
     }
-    while (moment_ != Moment::source) step_back();
+    while (moment_ != Moment::source)
+      step_back();
     std::reverse(path_.steps.begin(), path_.steps.end());
     path_.length = simulation_.makespan;
     return std::move(path_);
@@ -138,8 +142,7 @@ class Walk {
 
   /// From where the SM is free again after `slot_`, a chain's last.
   void from_chain_end() {
-    const Ticks work_ends =
-        drains_ ? handed(slot_) : reduce_start(slot_) + timing_.reduce;
+    const Ticks work_ends = drains_ ? handed(slot_) : reduce_start(slot_) + timing_.reduce;
     add(Phase::epilogue, work_ends, work_ends + timing_.epilogue);
     if (drains_) {
       moment_ = Moment::handed_over;
@@ -156,13 +159,12 @@ class Walk {
   void add(Phase phase, Ticks start, Ticks end) {
     if (slot_ < lane_begin() || slot_ >= table_.lane_begin[at(lane_.value) + 1]) find_lane();
     if (start == end) return;
-    path_.steps.push_back({simulation_.lanes[at(lane_.value)].sm, table_.slots[at(slot_)].task,
-                           phase, start, end});
+    path_.steps.push_back(
+        {simulation_.lanes[at(lane_.value)].sm, table_.slots[at(slot_)].task, phase, start, end});
   }
 
   void find_lane() {
-    const auto next =
-        std::upper_bound(table_.lane_begin.begin(), table_.lane_begin.end(), slot_);
+    const auto next = std::upper_bound(table_.lane_begin.begin(), table_.lane_begin.end(), slot_);
     lane_.value = static_cast<std::int32_t>(next - table_.lane_begin.begin()) - 1;
   }
 
@@ -197,9 +199,9 @@ class Walk {
   bool overlap_;
   bool drains_;
   std::int64_t head_tasks_ = 0;
-  std::vector<std::int64_t> first_rank_;   ///< by q
-  std::vector<std::int32_t> slot_of_rank_; ///< by (head, q, rank)
-  std::vector<Lane> before_;               ///< by lane: the last with tasks before it on its SM, or -1
+  std::vector<std::int64_t> first_rank_;    ///< by q
+  std::vector<std::int32_t> slot_of_rank_;  ///< by (head, q, rank)
+  std::vector<Lane> before_;  ///< by lane: the last with tasks before it on its SM, or -1
   Lane lane_;
   std::int64_t slot_ = 0;
   Moment moment_ = Moment::source;
@@ -208,8 +210,7 @@ class Walk {
 
 }  // namespace
 
-CriticalPath critical_path(const Table& table, const Timing& timing,
-                           const Simulation& simulation) {
+CriticalPath critical_path(const Table& table, const Timing& timing, const Simulation& simulation) {
   STAGGER_EXPECTS(simulation.complete);
   return Walk(table, timing, simulation).run();
 }

@@ -1,13 +1,15 @@
 #include "sim/gantt_svg.hpp"
 
-#include <algorithm>
+#include "sim/chart.hpp"
 
 #include <fmt/format.h>
 
-#include "sim/chart.hpp"
+#include <algorithm>
 
 namespace stagger::sim {
 namespace {
+
+constexpr std::size_t kMostBoxes = 20'000;  ///< about 2 MB; viewers stay quick
 
 std::string escape(const std::string& text) {
   std::string escaped;
@@ -39,7 +41,7 @@ class Svg {
         top_(46),
         bottom_(top_ + rows_ * pitch_),
         width_(options.width),
-        chart_(chart_of(timeline, 1.2 / (right_ - left_))) {}
+        chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostBoxes)) {}
 
   std::string draw() {
     const double height = bottom_ + 84;
@@ -75,9 +77,8 @@ class Svg {
   }
 
   void line(double x1, double y1, double x2, double y2, const char* style) {
-    text_ += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2,
-        style);
+    text_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1,
+                         y1, x2, y2, style);
   }
 
   void define_hatches() {
@@ -146,13 +147,14 @@ class Svg {
   }
 
   void critical_path() {
-    text_ += "<g fill=\"none\" stroke=\"black\" stroke-width=\"1.4\">\n";
+    text_ += fmt::format("<g fill=\"none\" stroke=\"black\" stroke-width=\"{}\">\n",
+                         pitch_ >= 12 ? 1.4 : 0.7);
     for (const Box& box : chart_.boxes) {
       if (!box.critical) continue;
       const Frame frame = frame_of(box);
-      text_ += fmt::format(
-          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n", x(box.begin),
-          frame.top, std::max(x(box.end) - x(box.begin), 0.3), frame.height);
+      text_ += fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n",
+                           x(box.begin), frame.top, std::max(x(box.end) - x(box.begin), 0.3),
+                           frame.height);
     }
     for (const Hop& hop : chart_.hops) {
       text_ += fmt::format("<path d=\"M{:.2f} {:.2f}L{:.2f} {:.2f}\"/>\n", x(hop.from),
@@ -168,17 +170,16 @@ class Svg {
       label(x_of(time), bottom_ + 20, "middle", "font-size=\"10\"", grouped(time));
     }
     label(right_, bottom_ + 34, "end", "font-size=\"10\"",
-          timeline_.device.empty() ? timeline_.clock
-                                   : timeline_.clock + ", " + timeline_.device);
+          timeline_.device.empty() ? timeline_.clock : timeline_.clock + ", " + timeline_.device);
   }
 
   void limits() {
     const Ticks bound = timeline_.lower_bound;
     const bool reached = bound == timeline_.makespan && bound > 0;
     line(right_, top_ - 8, right_, bottom_ + 4, "stroke=\"black\" stroke-width=\"1.2\"");
-    label(right_, top_ - 11, "end", "font-size=\"10\"",
-          fmt::format("makespan {}{}", grouped(timeline_.makespan),
-                      reached ? " = lower bound" : ""));
+    label(
+        right_, top_ - 11, "end", "font-size=\"10\"",
+        fmt::format("makespan {}{}", grouped(timeline_.makespan), reached ? " = lower bound" : ""));
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(x_of(bound), top_ - 8, x_of(bound), bottom_ + 4,
          "stroke=\"#b00000\" stroke-width=\"1.2\" stroke-dasharray=\"5 3\"");

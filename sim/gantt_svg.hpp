@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "core/timeline.hpp"
+
+#include <string>
 
 namespace stagger::sim {
 

@@ -1,12 +1,12 @@
 #include "sim/gantt_text.hpp"
 
-#include <algorithm>
-#include <span>
-#include <vector>
+#include "sim/chart.hpp"
 
 #include <fmt/format.h>
 
-#include "sim/chart.hpp"
+#include <algorithm>
+#include <span>
+#include <vector>
 
 namespace stagger::sim {
 namespace {
@@ -48,7 +48,8 @@ class Text {
     auto interval = timeline_.intervals.begin();
     for (std::int32_t sm = 0; sm < timeline_.sms; ++sm) {
       const auto begin = interval;
-      while (interval != timeline_.intervals.end() && interval->sm.value == sm) ++interval;
+      while (interval != timeline_.intervals.end() && interval->sm.value == sm)
+        ++interval;
       if (sm == head) {
         text_ += fmt::format("{:<{}}{} {} more SMs\n", "", label_, glyph(U'…', '~'),
                              timeline_.sms - shown);
@@ -136,7 +137,8 @@ class Text {
   [[nodiscard]] std::string paint(const std::vector<Cell>& cells) const {
     constexpr int kAnsi[] = {36, 33, 32, 93, 35, 34, 31};
     std::size_t length = cells.size();
-    while (length > 0 && cells[length - 1].glyph == U' ') --length;
+    while (length > 0 && cells[length - 1].glyph == U' ')
+      --length;
     std::string line;
     std::int32_t head = -1;
     for (std::size_t at = 0; at < length; ++at) {
@@ -179,8 +181,8 @@ class Text {
     if (per_column_ > 1) {
       parts.push_back(fmt::format("{} {} a column", per_column_, timeline_.clock));
     }
-    parts.push_back(fmt::format("{} {} compute (even, odd heads; number: Q tile)",
-                                glyph(U'░', '-'), glyph(U'▒', '=')));
+    parts.push_back(fmt::format("{} {} compute (even, odd heads; number: Q tile)", glyph(U'░', '-'),
+                                glyph(U'▒', '=')));
     parts.push_back(glyph(U'█', '#') + " reduce");
     parts.push_back(glyph(U'·', '.') + " wait");
     std::string text;

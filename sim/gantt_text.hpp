@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "core/timeline.hpp"
+
+#include <string>
 
 namespace stagger::sim {
 
@@ -22,10 +22,10 @@ namespace stagger::sim {
 // Reading: no dots, so nobody waits; SM 1 reduces Q tile 2 just before SM 0 does.
 
 struct TextOptions {
-  int width = 80;       ///< columns, at least 20; no line is longer
+  int width = 80;  ///< columns, at least 20; no line is longer
   bool unicode = true;
-  bool color = false;   ///< ANSI colours by head
-  int max_rows = 0;     ///< SMs shown, the middle ones are left out; 0 = all
+  bool color = false;  ///< ANSI colours by head
+  int max_rows = 0;    ///< SMs shown, the middle ones are left out; 0 = all
 };
 
 /// A Gantt chart for the terminal, one row per SM; two in the overlap model, where compute (above)

@@ -1,10 +1,10 @@
 #include "sim/gantt_tikz.hpp"
 
-#include <algorithm>
+#include "sim/chart.hpp"
 
 #include <fmt/format.h>
 
-#include "sim/chart.hpp"
+#include <algorithm>
 
 namespace stagger::sim {
 namespace {
@@ -30,17 +30,6 @@ std::string escape(const std::string& text) {
   return escaped;
 }
 
-/// The chart at the finest resolution that TeX can hold.
-Chart chart_for_tex(const Timeline& timeline) {
-  double resolution = 0.001;
-  Chart chart = chart_of(timeline, resolution);
-  while (chart.boxes.size() > kMostBoxes && resolution < 1) {
-    resolution *= 2;
-    chart = chart_of(timeline, resolution);
-  }
-  return chart;
-}
-
 class Tikz {
  public:
   Tikz(const Timeline& timeline, const TikzOptions& options)
@@ -48,14 +37,15 @@ class Tikz {
         rows_(std::max(timeline.sms, 1)),
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
         width_(options.width_cm),
-        chart_(chart_for_tex(timeline)) {}
+        chart_(chart_within(timeline, 0.001, kMostBoxes)) {}
 
   std::string draw() {
     preamble();
-    line(fmt::format("\\node[anchor=south west,font=\\bfseries\\small] at (0,{:.3f}) {{{}}};",
-                     0.55, escape(timeline_.title)));
+    line(fmt::format("\\node[anchor=south west,font=\\bfseries\\small] at (0,{:.3f}) {{{}}};", 0.55,
+                     escape(timeline_.title)));
     rows();
-    for (const Box& box : chart_.boxes) draw_box(box);
+    for (const Box& box : chart_.boxes)
+      draw_box(box);
     critical_path();
     axis();
     limits();
@@ -77,13 +67,14 @@ class Tikz {
   void preamble() {
     line("\\IfFileExists{standalone.cls}{\\documentclass[border=3pt]{standalone}}{%");
     line("  \\documentclass{article}");
-    line(fmt::format("  \\usepackage[paperwidth={:.1f}cm,paperheight={:.1f}cm,margin=4mm]{{geometry}}",
-                     width_ + 4, rows_ * pitch_ + 4.5));
+    line(fmt::format(
+        "  \\usepackage[paperwidth={:.1f}cm,paperheight={:.1f}cm,margin=4mm]{{geometry}}",
+        width_ + 4, rows_ * pitch_ + 4.5));
     line("  \\pagestyle{empty}\\parindent=0pt}");
     line("\\usepackage{tikz}\n\\usetikzlibrary{patterns}");
     for (std::size_t color = 0; color < kHeadColors.size(); ++color) {
-      for (const auto& [name, value] : {std::pair{"head", kHeadColors[color]},
-                                        std::pair{"reduce", kReduceColors[color]}}) {
+      for (const auto& [name, value] :
+           {std::pair{"head", kHeadColors[color]}, std::pair{"reduce", kReduceColors[color]}}) {
         std::string upper = value;
         std::transform(upper.begin(), upper.end(), upper.begin(), [](char letter) {
           return letter >= 'a' ? static_cast<char>(letter - 'a' + 'A') : letter;
@@ -128,13 +119,13 @@ class Tikz {
       }
       return;
     }
-    line(fmt::format("\\fill[{}] {};",
-                     box.style == BoxStyle::overhead ? std::string("gray")
-                                                     : fmt::format("head{}", color),
-                     corners));
-    const bool fits = frame.top - frame.bottom > 0.2 &&
-                      x(box.end) - x(box.begin) >
-                          0.13 * static_cast<double>(box.label.size()) + 0.02;
+    line(fmt::format(
+        "\\fill[{}] {};",
+        box.style == BoxStyle::overhead ? std::string("gray") : fmt::format("head{}", color),
+        corners));
+    const bool fits =
+        frame.top - frame.bottom > 0.2 &&
+        x(box.end) - x(box.begin) > 0.13 * static_cast<double>(box.label.size()) + 0.02;
     if (!box.label.empty() && fits) {
       line(fmt::format("\\node at ({:.4f},{:.4f}) {{{}}};", x((box.begin + box.end) / 2),
                        (frame.bottom + frame.top) / 2, box.label));
@@ -161,9 +152,8 @@ class Tikz {
       line(fmt::format("\\draw ({0:.4f},{1:.3f}) -- ++(0,-0.1) node[below] {{{2}}};", x_of(time),
                        base, grouped(time)));
     }
-    const std::string unit = timeline_.device.empty()
-                                 ? timeline_.clock
-                                 : timeline_.clock + ", " + timeline_.device;
+    const std::string unit =
+        timeline_.device.empty() ? timeline_.clock : timeline_.clock + ", " + timeline_.device;
     line(fmt::format("\\node[anchor=north east] at ({:.3f},{:.3f}) {{{}}};", width_, base - 0.5,
                      escape(unit)));
   }
@@ -177,9 +167,8 @@ class Tikz {
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(fmt::format("\\draw[thick,dashed,red!70!black] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});",
                      x_of(bound), bottom() - 0.1));
-    line(fmt::format(
-        "\\node[anchor=south east,red!70!black] at ({:.3f},0.16) {{lower bound {}}};",
-        std::min(x_of(bound) - 0.05, width_ - 2.4), grouped(bound)));
+    line(fmt::format("\\node[anchor=south east,red!70!black] at ({:.3f},0.16) {{lower bound {}}};",
+                     std::min(x_of(bound) - 0.05, width_ - 2.4), grouped(bound)));
   }
 
   void legend() {

@@ -9,19 +9,21 @@
 
 #include "sim/simulate.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <queue>
 #include <utility>
-
-#include "core/error.hpp"
 
 namespace stagger::sim {
 namespace {
 
 constexpr std::int32_t kNobody = -1;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 /// The semaphore of one dQ tile.
 struct Lock {
@@ -31,12 +33,12 @@ struct Lock {
 
 /// How far a lane has come.
 struct Cursor {
-  std::int64_t slot = 0;     ///< the next to reduce
-  bool computed = false;     ///< whether `handed` is that slot's
-  Ticks free = 0;            ///< when the next compute phase (or launch) may start
-  Ticks handed = 0;          ///< when the slot is ready to reduce
-  Ticks writer_free = 0;     ///< overlap model: end of the SM's last reduction
-  Ticks end = 0;             ///< of everything so far
+  std::int64_t slot = 0;  ///< the next to reduce
+  bool computed = false;  ///< whether `handed` is that slot's
+  Ticks free = 0;         ///< when the next compute phase (or launch) may start
+  Ticks handed = 0;       ///< when the slot is ready to reduce
+  Ticks writer_free = 0;  ///< overlap model: end of the SM's last reduction
+  Ticks end = 0;          ///< of everything so far
 };
 
 class Simulator {
@@ -63,7 +65,8 @@ class Simulator {
 
   Simulation run() {
     const std::int32_t resident = resident_lanes(table_.problem, timing_.residency);
-    for (Sm sm{0}; sm.value < resident; ++sm) ends_.emplace(0, sm.value);
+    for (Sm sm{0}; sm.value < resident; ++sm)
+      ends_.emplace(0, sm.value);
     while (next_.value < table_.lanes() && !ends_.empty()) {
       const auto [time, sm] = ends_.top();
       ends_.pop();
@@ -105,8 +108,7 @@ class Simulator {
     for (; cursor.slot < end; ++cursor.slot) {
       const Slot& slot = table_.slots[at(cursor.slot)];
       const bool first = begins_chain(&table_.slots[at(begin)], &slot);
-      const bool last =
-          cursor.slot + 1 == end || begins_chain(&table_.slots[at(begin)], &slot + 1);
+      const bool last = cursor.slot + 1 == end || begins_chain(&table_.slots[at(begin)], &slot + 1);
       if (!cursor.computed) compute(first, cursor);
       Lock& lock = lock_of(slot.task);
       if (lock.value != slot.rank) {
@@ -174,15 +176,15 @@ class Simulator {
   const Timing& timing_;
   bool drains_;  ///< the SM goes on after a chain while its writer drains
   std::int32_t q_tiles_;
-  std::vector<Lock> locks_;                ///< by (head, q)
-  std::vector<std::int64_t> first_rank_;   ///< by q: contributions to the Q tiles before
-  std::vector<std::int32_t> waiting_;      ///< by (head, q, rank): the lane that waits
-  std::vector<Cursor> cursors_;            ///< by lane
-  std::vector<std::int32_t> playable_;     ///< lanes that can be played on
+  std::vector<Lock> locks_;               ///< by (head, q)
+  std::vector<std::int64_t> first_rank_;  ///< by q: contributions to the Q tiles before
+  std::vector<std::int32_t> waiting_;     ///< by (head, q, rank): the lane that waits
+  std::vector<Cursor> cursors_;           ///< by lane
+  std::vector<std::int32_t> playable_;    ///< lanes that can be played on
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
-      ends_;                               ///< (when, which) SMs are free
-  Lane next_;                              ///< the next to launch
+      ends_;   ///< (when, which) SMs are free
+  Lane next_;  ///< the next to launch
   std::int64_t done_ = 0;
   Simulation result_;
 };

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <vector>
-
 #include "core/table.hpp"
 #include "core/timing.hpp"
+
+#include <vector>
 
 namespace stagger::sim {
 

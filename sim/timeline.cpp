@@ -7,7 +7,9 @@
 namespace stagger::sim {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 class Drawing {
  public:
@@ -55,8 +57,7 @@ class Drawing {
       add(Phase::wait, slot, handed, reduce < 0 ? simulation_.makespan : reduce);
       if (reduce < 0) return;
       add(Phase::reduce, slot, reduce, reduce + timing_.reduce);
-      if (slot + 1 == end ||
-          begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot) + 1])) {
+      if (slot + 1 == end || begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot) + 1])) {
         const Ticks freed = drains_ ? handed : reduce + timing_.reduce;
         add(Phase::epilogue, slot, freed, freed + timing_.epilogue);
       }
@@ -66,8 +67,8 @@ class Drawing {
   void add(Phase phase, std::int64_t slot, Ticks start, Ticks end) {
     if (start >= end) return;
     const Slot& of = table_.slots[at(slot)];
-    timeline_.intervals.push_back({.sm = sm_, .task = of.task, .phase = phase, .start = start,
-                                   .end = end, .rank = of.rank});
+    timeline_.intervals.push_back(
+        {.sm = sm_, .task = of.task, .phase = phase, .start = start, .end = end, .rank = of.rank});
   }
 
   const Table& table_;
@@ -81,7 +82,8 @@ class Drawing {
 
 void mark(const CriticalPath& path, Timeline& timeline) {
   std::set<std::tuple<Task, Phase>> critical;
-  for (const CriticalStep& step : path.steps) critical.emplace(step.task, step.phase);
+  for (const CriticalStep& step : path.steps)
+    critical.emplace(step.task, step.phase);
   for (Interval& interval : timeline.intervals) {
     interval.critical =
         interval.phase != Phase::wait && critical.contains({interval.task, interval.phase});

@@ -1,11 +1,11 @@
 #include "sim/trace_json.hpp"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <tuple>
 #include <vector>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace stagger::sim {
 namespace {
@@ -14,7 +14,9 @@ std::string quote(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-int thread_of(Phase phase) { return phase == Phase::wait || phase == Phase::reduce ? 1 : 0; }
+int thread_of(Phase phase) {
+  return phase == Phase::wait || phase == Phase::reduce ? 1 : 0;
+}
 
 class Trace {
  public:
@@ -22,8 +24,10 @@ class Trace {
       : timeline_(timeline), nanoseconds_(timeline.clock == "ns") {}
 
   std::string write() {
-    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm) name_sm(sm);
-    for (const Interval& interval : timeline_.intervals) add_phase(interval);
+    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm)
+      name_sm(sm);
+    for (const Interval& interval : timeline_.intervals)
+      add_phase(interval);
     add_flows();
     return fmt::format(
         "{{\"displayTimeUnit\": \"ns\",\n\"otherData\": {{\"schema\": \"stagger.trace/1\", "
@@ -44,13 +48,19 @@ class Trace {
   }
 
   void name_sm(std::int32_t sm) {
-    add(fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_name\",\"args\":{{\"name\":"
-                    "\"SM {0:03}\"}}}}", sm));
-    add(fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
-                    "{{\"sort_index\":{0}}}}}", sm));
+    add(
+        fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_name\",\"args\":{{\"name\":"
+                    "\"SM {0:03}\"}}}}",
+                    sm));
+    add(
+        fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
+                    "{{\"sort_index\":{0}}}}}",
+                    sm));
     for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "dQ writer"}}) {
-      add(fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
-                      "{{\"name\":\"{}\"}}}}", sm, thread, name));
+      add(
+          fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
+                      "{{\"name\":\"{}\"}}}}",
+                      sm, thread, name));
     }
   }
 
@@ -58,7 +68,8 @@ class Trace {
     const auto& [head, kv, q] = interval.task;
     add(fmt::format(
         "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{} h{} kv{} q{}\","
-        "\"cat\":\"{}\",\"args\":{{\"head\":{},\"kv\":{},\"q\":{},\"rank\":{},\"phase\":\"{}\"{}}}}}",
+        "\"cat\":\"{}\",\"args\":{{\"head\":{},\"kv\":{},\"q\":{},\"rank\":{},\"phase\":\"{}\"{}}}}"
+        "}",
         interval.sm.value, thread_of(interval.phase), time(interval.start),
         time(interval.end - interval.start), phase_name(interval.phase), head.value, kv.value,
         q.value, phase_name(interval.phase), head.value, kv.value, q.value, interval.rank,
@@ -82,7 +93,8 @@ class Trace {
   }
 
   void add_flow(const char* phase, std::size_t id, const Interval& interval, Ticks at) {
-    add(fmt::format("{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"name\":\"critical "
+    add(
+        fmt::format("{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"name\":\"critical "
                     "path\",\"cat\":\"critical\"}}",
                     phase, id, interval.sm.value, thread_of(interval.phase), time(at)));
   }
@@ -94,6 +106,8 @@ class Trace {
 
 }  // namespace
 
-std::string trace_json(const Timeline& timeline) { return Trace(timeline).write(); }
+std::string trace_json(const Timeline& timeline) {
+  return Trace(timeline).write();
+}
 
 }  // namespace stagger::sim

@@ -75,4 +75,4 @@ for config in "$source_dir"/configs/fig*.json; do
   expect 0 "" export --config "$config" -o "$work/figure.svg"
 done
 
-finish 50
+finish 48

@@ -9,7 +9,6 @@ int main() {
       stagger::make_problem(stagger::make_mask("causal"), {8, 8}, {}, 4, 8);
   const stagger::Table table =
       stagger::schedules::build(stagger::schedules::select("symmetric-shift"), problem);
-  const stagger::Ticks bound =
-      stagger::dag::lower_bounds(problem, {}, table.dispatch).best.ticks;
+  const stagger::Ticks bound = stagger::dag::lower_bounds(problem, {}, table.dispatch).best.ticks;
   return stagger::sim::simulate(table, {}).makespan == bound ? 0 : 1;
 }

@@ -1,11 +1,11 @@
 #include "core/files.hpp"
 
-#include <functional>
-
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+
+#include <functional>
 
 namespace stagger {
 namespace {
@@ -56,7 +56,8 @@ TEST_CASE("a CSV of cells alone takes its problem from elsewhere") {
 TEST_CASE("token-level problems keep their lengths and tiles") {
   Table table;
   table.name = "tokens \"quoted\"";
-  table.problem = make_problem(parse_mask("sliding:left=100,right=0"), {1000, 1500}, {64, 128}, 2, 3);
+  table.problem =
+      make_problem(parse_mask("sliding:left=100,right=0"), {1000, 1500}, {64, 128}, 2, 3);
   table.end_lane();
   const Table read = read_table_json(write_table_json(table), "json");
   CHECK(read.name == table.name);
@@ -126,8 +127,13 @@ TEST_CASE("timelines survive JSON") {
   timeline.heads = 1;
   timeline.makespan = 9;
   timeline.intervals = {{.sm = Sm{0}, .task = {}, .phase = Phase::compute, .start = 0, .end = 5},
-                        {.sm = Sm{1}, .task = {Head{0}, KvTile{1}, QTile{2}},
-                         .phase = Phase::wait, .start = 5, .end = 9, .rank = 3, .critical = true}};
+                        {.sm = Sm{1},
+                         .task = {Head{0}, KvTile{1}, QTile{2}},
+                         .phase = Phase::wait,
+                         .start = 5,
+                         .end = 9,
+                         .rank = 3,
+                         .critical = true}};
   const Timeline read = read_timeline_json(write_timeline_json(timeline), "timeline");
   CHECK(read.clock == "ns");
   CHECK(read.device == timeline.device);

@@ -1,11 +1,11 @@
 #include "core/mask.hpp"
 
-#include <functional>
-
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+
+#include <functional>
 
 namespace stagger {
 namespace {
@@ -54,24 +54,26 @@ TEST_CASE("every token mask tiles as the definition says, pair by pair") {
     const Lengths lengths{.q = random.between(1, 40), .kv = random.between(1, 40)};
     const std::int64_t shift = lengths.kv - lengths.q;
     CAPTURE(round);
-    expect_same(make_mask("full"), [](auto, auto) { return true; }, lengths,
-                random_shape(random));
-    expect_same(make_mask("causal"), [&](auto q, auto k) { return k <= q + shift; }, lengths,
-                random_shape(random));
+    expect_same(
+        make_mask("full"), [](auto, auto) { return true; }, lengths, random_shape(random));
+    expect_same(
+        make_mask("causal"), [&](auto q, auto k) { return k <= q + shift; }, lengths,
+        random_shape(random));
 
     const std::int64_t left = random.between(-1, 20);
     const std::int64_t right = random.between(-1, 20);
-    expect_same(make_mask("sliding", {{"left", left}, {"right", right}}),
-                [&](auto q, auto k) {
-                  return (left == -1 || k >= q + shift - left) &&
-                         (right == -1 || k <= q + shift + right);
-                },
-                lengths, random_shape(random));
+    expect_same(
+        make_mask("sliding", {{"left", left}, {"right", right}}),
+        [&](auto q, auto k) {
+          return (left == -1 || k >= q + shift - left) && (right == -1 || k <= q + shift + right);
+        },
+        lengths, random_shape(random));
 
     const std::int64_t prefix = random.between(0, 45);
-    expect_same(make_mask("prefix", {{"length", prefix}}),
-                [&](auto q, auto k) { return k < prefix || k <= q + shift; }, lengths,
-                random_shape(random));
+    expect_same(
+        make_mask("prefix", {{"length", prefix}}),
+        [&](auto q, auto k) { return k < prefix || k <= q + shift; }, lengths,
+        random_shape(random));
   }
 }
 
@@ -86,36 +88,39 @@ TEST_CASE("packed documents and block-causal masks tile as the definition says")
     }
     const bool causal = random.chance(2);
     const Lengths packed{.q = std::ssize(owner), .kv = std::ssize(owner)};
-    expect_same(make_mask("document", {{"lengths", documents}, {"causal", causal}}),
-                [&](auto q, auto k) {
-                  return owner[static_cast<std::size_t>(q)] == owner[static_cast<std::size_t>(k)] &&
-                         (!causal || k <= q);
-                },
-                packed, random_shape(random));
+    expect_same(
+        make_mask("document", {{"lengths", documents}, {"causal", causal}}),
+        [&](auto q, auto k) {
+          return owner[static_cast<std::size_t>(q)] == owner[static_cast<std::size_t>(k)] &&
+                 (!causal || k <= q);
+        },
+        packed, random_shape(random));
 
     std::vector<std::int64_t> q_blocks(static_cast<std::size_t>(random.between(1, 40)));
     std::vector<std::int64_t> kv_blocks(static_cast<std::size_t>(random.between(1, 40)));
     for (auto* blocks : {&q_blocks, &kv_blocks}) {
-      for (std::int64_t& block : *blocks) block = random.between(-2, 8);
+      for (std::int64_t& block : *blocks)
+        block = random.between(-2, 8);
       std::sort(blocks->begin(), blocks->end());
     }
-    expect_same(make_mask("block-causal", {{"q_blocks", q_blocks}, {"kv_blocks", kv_blocks}}),
-                [&](auto q, auto k) {
-                  return kv_blocks[static_cast<std::size_t>(k)] <=
-                         q_blocks[static_cast<std::size_t>(q)];
-                },
-                {.q = std::ssize(q_blocks), .kv = std::ssize(kv_blocks)}, random_shape(random));
+    expect_same(
+        make_mask("block-causal", {{"q_blocks", q_blocks}, {"kv_blocks", kv_blocks}}),
+        [&](auto q, auto k) {
+          return kv_blocks[static_cast<std::size_t>(k)] <= q_blocks[static_cast<std::size_t>(q)];
+        },
+        {.q = std::ssize(q_blocks), .kv = std::ssize(kv_blocks)}, random_shape(random));
   }
 }
 
 TEST_CASE("the packed-document example of the block-sparse deadlock gives its published matrix") {
-  const TileGrid grid = tile(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
-                             {1024, 1024}, {128, 128});
+  const TileGrid grid =
+      tile(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024}, {128, 128});
   const std::vector<std::string> published = {"ffp.....", "ffp.....", "pppp....", "..ppppp.",
                                               "...pffp.", "...pffp.", "...ppppp", "......pp"};
   for (QTile q{0}; q.value < 8; ++q) {
     std::string row;
-    for (KvTile kv{0}; kv.value < 8; ++kv) row += static_cast<char>(grid.kind(kv, q));
+    for (KvTile kv{0}; kv.value < 8; ++kv)
+      row += static_cast<char>(grid.kind(kv, q));
     CHECK(row == published[static_cast<std::size_t>(q.value)]);
   }
 }
@@ -125,9 +130,9 @@ TEST_CASE("the same example as FlashAttention-4's CSR arrays is the same grid") 
       "csr:mask_block_cnt=1+1+4+5+2+2+5+2,mask_block_offset=0+1+2+6+11+13+15+20+22,"
       "mask_block_idx=2+2+0+1+2+3+2+3+4+5+6+3+6+3+6+3+4+5+6+7+6+7,full_block_cnt=2+2+0+0+2+2+0+0,"
       "full_block_offset=0+2+4+4+4+6+8+8+8,full_block_idx=0+1+0+1+4+5+4+5");
-  CHECK(tile(csr, csr.family->implied(csr), {}) ==
-        tile(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024},
-             {128, 128}));
+  CHECK(
+      tile(csr, csr.family->implied(csr), {}) ==
+      tile(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024}, {128, 128}));
 }
 
 TEST_CASE("any grid written as tiles reads back as itself") {

@@ -22,10 +22,10 @@ TEST_CASE("sizes that cannot be are refused before memory is asked for") {
   CHECK_THROWS_AS(make(4, std::int64_t{1} << 40, 1), Error);
   CHECK_THROWS_AS(make(4, 1, std::int64_t{1} << 40), Error);
   CHECK_THROWS_AS(make(1024, 1000, 1), Error);  // a thousand million tasks
-  CHECK_THROWS_AS(make_problem(make_mask("sliding", {{"left", std::int64_t{0}},
-                                                     {"right", std::int64_t{0}}}),
-                               {8000, 8000}, {}, 8000, 1),
-                  Error);  // few tasks, but a huge grid
+  CHECK_THROWS_AS(
+      make_problem(make_mask("sliding", {{"left", std::int64_t{0}}, {"right", std::int64_t{0}}}),
+                   {8000, 8000}, {}, 8000, 1),
+      Error);  // few tasks, but a huge grid
 }
 
 TEST_CASE("ticks that could overflow are refused") {

@@ -25,7 +25,8 @@ TEST_CASE("packing is exact where it says so and never above the optimum") {
   std::int64_t exact = 0;
   for (int round = 0; round < 1'000; ++round) {
     std::vector<Ticks> jobs(static_cast<std::size_t>(random.between(1, 7)));
-    for (Ticks& job : jobs) job = random.between(0, 12) * 3;
+    for (Ticks& job : jobs)
+      job = random.between(0, 12) * 3;
     const auto machines = static_cast<std::int32_t>(random.between(1, 4));
     std::vector<Ticks> loads(static_cast<std::size_t>(machines), 0);
     const Ticks best = best_packing(jobs, loads, 0);
@@ -40,8 +41,7 @@ TEST_CASE("packing is exact where it says so and never above the optimum") {
 }
 
 TEST_CASE("sliding window of 8, n = 32, 8 SMs: work 29 slots, packing 32") {
-  const Problem problem =
-      make_problem(parse_mask("sliding:left=7,right=0"), {32, 32}, {}, 1, 8);
+  const Problem problem = make_problem(parse_mask("sliding:left=7,right=0"), {32, 32}, {}, 1, 8);
   const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);
   CHECK(bounds.all[0].ticks == 29);
   CHECK(bounds.best.ticks == 32);

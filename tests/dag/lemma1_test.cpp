@@ -19,7 +19,8 @@ Table random_isomorphic(test::Random& random) {
   std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(sms));
   for (std::int32_t head = 0; head < heads; ++head) {
     std::vector<std::int32_t> of(lanes.size());
-    for (std::size_t kv = 0; kv < of.size(); ++kv) of[kv] = static_cast<std::int32_t>(kv);
+    for (std::size_t kv = 0; kv < of.size(); ++kv)
+      of[kv] = static_cast<std::int32_t>(kv);
     random.shuffle(of);
     for (const Slot& slot : table.slots) {
       if (slot.task.head.value == head) {
@@ -103,7 +104,8 @@ TEST_CASE("the premise says why it fails") {
   Table table;
   table.problem = full;
   for (KvTile kv{0}; kv.value < 3; ++kv) {
-    for (QTile q{0}; q.value < 3; ++q) table.slots.push_back({{Head{0}, kv, q}, kv.value});
+    for (QTile q{0}; q.value < 3; ++q)
+      table.slots.push_back({{Head{0}, kv, q}, kv.value});
     table.end_lane();
   }
   const auto why = [&](const Timing& timing) {

@@ -71,16 +71,17 @@ TEST_CASE("a CTA that waits for one not launched needs co-residency") {
 }
 
 TEST_CASE("absolute lock values hang on the published block-sparse example as published") {
-  Table table = schedules::build(
-      schedules::select("fa4-sparse"),
-      make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024},
-                   {128, 128}, 1, 8));
+  Table table =
+      schedules::build(schedules::select("fa4-sparse"),
+                       make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
+                                    {1024, 1024}, {128, 128}, 1, 8));
   CHECK(verify(table, {}).verdict == Verdict::ok);
   use_kv_index_ranks(table);
   const Verification verification = verify(table, {}, LockValues::absolute);
   CHECK(verification.verdict == Verdict::deadlock);
   std::vector<std::int32_t> hanging;
-  for (const auto& [head, q] : verification.liveness->hanging) hanging.push_back(q.value);
+  for (const auto& [head, q] : verification.liveness->hanging)
+    hanging.push_back(q.value);
   CHECK(hanging == std::vector<std::int32_t>{3, 4, 5, 6, 7});
   CHECK(verification.liveness->cycle.empty());
   CHECK_FALSE(verification.liveness->starved.empty());

@@ -28,7 +28,8 @@ Table figure2() {
   Table table;
   table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
   for (KvTile kv{0}; kv.value < 2; ++kv) {
-    for (QTile q{0}; q.value < 2; ++q) table.slots.push_back({{Head{0}, kv, q}, kv.value});
+    for (QTile q{0}; q.value < 2; ++q)
+      table.slots.push_back({{Head{0}, kv, q}, kv.value});
     table.end_lane();
   }
   return table;
@@ -39,7 +40,8 @@ TEST_CASE("figure 2, node by node") {
   REQUIRE(dag.nodes.size() == 10);
   REQUIRE(std::ssize(dag.edges) - dag.first_dependency == 2);
   std::vector<std::int32_t> depths;
-  for (const Node& node : dag.nodes) depths.push_back(node.depth);
+  for (const Node& node : dag.nodes)
+    depths.push_back(node.depth);
   CHECK(depths == std::vector<std::int32_t>{0, 0, 1, 2, 3, 4, 1, 2, 3, 4});
   const PathTimes times = *path_times(dag);
   CHECK(times.length == 13);
@@ -75,7 +77,8 @@ TEST_CASE("earliest, latest and slack are what following every path gives") {
               times.length - follow_all(*dag, node, kSink));
       REQUIRE(times.slack(node) >= 0);
     }
-    for (const std::int64_t node : critical_nodes(*dag, times)) REQUIRE(times.slack(node) == 0);
+    for (const std::int64_t node : critical_nodes(*dag, times))
+      REQUIRE(times.slack(node) == 0);
   }
 }
 

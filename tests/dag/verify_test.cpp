@@ -1,12 +1,12 @@
 #include "dag/verify.hpp"
 
-#include <algorithm>
-
 #include "core/files.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+
+#include <algorithm>
 
 namespace stagger::dag {
 namespace {
@@ -76,8 +76,7 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
   }
   SECTION("too many lanes") {
     table.problem.sms = 1;
-    CHECK(kinds(verify(table, {})) ==
-          Names{"deadlock", "needs-co-residency", "too-many-lanes"});
+    CHECK(kinds(verify(table, {})) == Names{"deadlock", "needs-co-residency", "too-many-lanes"});
     CHECK(verify(table, {}).verdict == Verdict::invalid);
   }
 }
@@ -122,7 +121,8 @@ TEST_CASE("a KV tile that is not contiguous on one lane is split") {
 TEST_CASE("findings of a kind are limited, their total is not") {
   Table table = schedules::build(schedules::select("ascending"),
                                  make_problem(make_mask("full"), {20, 20}, {}, 1, 20));
-  for (Slot& slot : table.slots) slot.rank = 0;
+  for (Slot& slot : table.slots)
+    slot.rank = 0;
   const Verification verification = verify(table, {}, LockValues::ranks, 5);
   CHECK(verification.findings.size() == 11);  // 5 duplicates, 5 gaps, 1 deadlock
   CHECK(verification.total == 2 * 380 + 1);
@@ -135,7 +135,8 @@ TEST_CASE("any one wrong rank or task in a random table is found") {
     Table table = test::random_live_table(random, problem, Dispatch::static_);
     if (table.slots.empty()) continue;
     REQUIRE(verify(table, {}).verdict == Verdict::ok);
-    Slot& slot = table.slots[static_cast<std::size_t>(random.between(0, std::ssize(table.slots) - 1))];
+    Slot& slot =
+        table.slots[static_cast<std::size_t>(random.between(0, std::ssize(table.slots) - 1))];
     switch (random.between(0, 3)) {
       case 0:
         slot.rank += random.chance(2) ? 1 : -1;

@@ -68,7 +68,8 @@ void check_finished(const Table& table, const Timing& timing, const sim::Simulat
     std::int64_t chains = 0;
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
       const auto slots = table.lane(lane);
-      for (const Slot& slot : slots) chains += begins_chain(slots.data(), &slot) ? 1 : 0;
+      for (const Slot& slot : slots)
+        chains += begins_chain(slots.data(), &slot) ? 1 : 0;
     }
     REQUIRE(bubbles.busy == table.problem.tasks() * (timing.compute + timing.reduce) +
                                 chains * (timing.launch + timing.epilogue));
@@ -106,8 +107,7 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t sw
     CAPTURE(schedule->name, problem.mask.family->name, problem.grid.kv_tiles(),
             problem.grid.q_tiles(), problem.heads, problem.sms, swizzle,
             timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
-            timing.launch, timing.epilogue, timing.residency,
-            timing.release == Release::delayed);
+            timing.launch, timing.epilogue, timing.residency, timing.release == Release::delayed);
     if (schedule->unsupported(problem, selection.parameters)) {
       REQUIRE_THROWS_AS(schedules::build(selection, problem), Error);
       continue;
@@ -116,8 +116,7 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t sw
     check_table(table, timing, counts);
     if (const schedules::Formula* formula = schedules::claim(selection, problem, timing)) {
       ++counts.claims;
-      REQUIRE(formula->twice_ticks(problem, timing) ==
-              2 * sim::simulate(table, timing).makespan);
+      REQUIRE(formula->twice_ticks(problem, timing) == 2 * sim::simulate(table, timing).makespan);
     }
   }
 }

@@ -1,10 +1,10 @@
-#include <filesystem>
-#include <set>
-
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+
+#include <filesystem>
+#include <set>
 
 namespace stagger::schedules {
 namespace {
@@ -26,15 +26,15 @@ std::optional<std::string> why_not(const char* schedule, const Problem& problem)
 TEST_CASE("every schedule has a file of its name and every such file is registered") {
   std::set<std::string> files;
   const std::set<std::string> shared = {"registry", "shape", "cta_grid"};
-  for (const auto& entry :
-       std::filesystem::directory_iterator(STAGGER_SOURCE_DIR "/schedules")) {
+  for (const auto& entry : std::filesystem::directory_iterator(STAGGER_SOURCE_DIR "/schedules")) {
     if (entry.path().extension() != ".cpp" || shared.contains(entry.path().stem())) continue;
     std::string name = entry.path().stem();
     std::replace(name.begin(), name.end(), '_', '-');
     files.insert(name);
   }
   std::set<std::string> names;
-  for (const Schedule* schedule : all()) names.insert(schedule->name);
+  for (const Schedule* schedule : all())
+    names.insert(schedule->name);
   CHECK(files == names);
 }
 

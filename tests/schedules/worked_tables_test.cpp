@@ -1,10 +1,10 @@
 // Tables worked out by hand from the published rules: a row per SM, `KV tile: Q@rank …`.
 
-#include <sstream>
-
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
+
+#include <sstream>
 
 namespace stagger {
 namespace {
@@ -95,16 +95,13 @@ TEST_CASE("symmetric shift with two Q tiles a KV tile, 8 x 4 on 2 SMs") {
 
 TEST_CASE("spt, the baseline and descending, causal 4 x 4 on 4 SMs") {
   const Table spt = table_of("spt", "causal", 4, 4, 1, 4);
-  CHECK(lanes_of(spt) ==
-        "3: 3@0\n2: 2@0 3@1\n1: 1@0 2@1 3@2\n0: 0@0 1@1 2@2 3@3\n");
+  CHECK(lanes_of(spt) == "3: 3@0\n2: 2@0 3@1\n1: 1@0 2@1 3@2\n0: 0@0 1@1 2@2 3@3\n");
   CHECK(makespan_of(spt) == 8);
   const Table baseline = table_of("lpt-ascending", "causal", 4, 4, 1, 4);
-  CHECK(lanes_of(baseline) ==
-        "0: 0@0 1@0 2@0 3@0\n1: 1@1 2@1 3@1\n2: 2@2 3@2\n3: 3@3\n");
+  CHECK(lanes_of(baseline) == "0: 0@0 1@0 2@0 3@0\n1: 1@1 2@1 3@1\n2: 2@2 3@2\n3: 3@3\n");
   CHECK(makespan_of(baseline) == 11);
   const Table descending = table_of("lpt-descending", "causal", 4, 4, 1, 4);
-  CHECK(lanes_of(descending) ==
-        "0: 3@0 2@0 1@0 0@0\n1: 3@1 2@1 1@1\n2: 3@2 2@2\n3: 3@3\n");
+  CHECK(lanes_of(descending) == "0: 3@0 2@0 1@0 0@0\n1: 3@1 2@1 1@1\n2: 3@2 2@2\n3: 3@3\n");
   CHECK(makespan_of(descending) == 8);
 }
 
@@ -122,8 +119,8 @@ TEST_CASE("the L2 swizzle interleaves the heads of a section") {
 }
 
 TEST_CASE("fa4-sparse visits partial tiles first and counts ranks over live tiles") {
-  const Problem problem = make_problem(
-      parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"), {1024, 1024}, {128, 128}, 1, 8);
+  const Problem problem = make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
+                                       {1024, 1024}, {128, 128}, 1, 8);
   CHECK(lanes_of(schedules::build(schedules::select("fa4-sparse"), problem)) ==
         "0: 2@0 0@0 1@0\n"
         "1: 2@1 0@1 1@1\n"

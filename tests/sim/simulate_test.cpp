@@ -18,7 +18,8 @@ Table figure2() {
   Table table;
   table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
   for (KvTile kv{0}; kv.value < 2; ++kv) {
-    for (QTile q{0}; q.value < 2; ++q) table.slots.push_back({{Head{0}, kv, q}, kv.value});
+    for (QTile q{0}; q.value < 2; ++q)
+      table.slots.push_back({{Head{0}, kv, q}, kv.value});
     table.end_lane();
   }
   return table;
@@ -49,8 +50,8 @@ TEST_CASE("overlap model: the next compute starts at the hand-over") {
 }
 
 TEST_CASE("latency, launch and epilogue") {
-  const Simulation simulation = simulate(
-      figure2(), {.compute = 5, .reduce = 1, .latency = 2, .launch = 3, .epilogue = 4});
+  const Simulation simulation =
+      simulate(figure2(), {.compute = 5, .reduce = 1, .latency = 2, .launch = 3, .epilogue = 4});
   CHECK(simulation.compute_start == Times{3, 9, 3, 12});
   CHECK(simulation.reduce_start == Times{8, 14, 11, 17});
   CHECK(simulation.makespan == 18 + 4);
@@ -126,8 +127,8 @@ TEST_CASE("a timeline holds every phase once, and an SM never does two things of
     const Timing timing = test::random_timing(random, problem);
     const Simulation simulation = simulate(table, timing);
     if (!simulation.complete) continue;
-    const Timeline timeline = sim::timeline(table, timing, simulation,
-                                            critical_path(table, timing, simulation));
+    const Timeline timeline =
+        sim::timeline(table, timing, simulation, critical_path(table, timing, simulation));
     CAPTURE(round);
     std::int64_t computed = 0;
     Ticks reduced = 0;
@@ -151,8 +152,10 @@ TEST_CASE("a timeline holds every phase once, and an SM never does two things of
 
 TEST_CASE("a table that hangs has a timeline of what ran and open waits") {
   Table table = figure2();
-  table.slots = {{{Head{0}, KvTile{0}, QTile{0}}, 0}, {{Head{0}, KvTile{0}, QTile{1}}, 1},
-                 {{Head{0}, KvTile{1}, QTile{0}}, 1}, {{Head{0}, KvTile{1}, QTile{1}}, 0}};
+  table.slots = {{{Head{0}, KvTile{0}, QTile{0}}, 0},
+                 {{Head{0}, KvTile{0}, QTile{1}}, 1},
+                 {{Head{0}, KvTile{1}, QTile{0}}, 1},
+                 {{Head{0}, KvTile{1}, QTile{1}}, 0}};
   table.problem.sms = 1;  // two lanes, one SM: lane 0 waits for lane 1
   const Simulation simulation = simulate(table, {});
   CHECK_FALSE(simulation.complete);

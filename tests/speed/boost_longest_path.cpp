@@ -3,6 +3,12 @@
 //
 //   boost_longest_path N HEADS        causal symmetric-shift, c = 5, r = 1
 
+#include "schedules/schedule.hpp"
+
+#include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <boost/graph/topological_sort.hpp>
+#include <boost/range/iterator_range.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,12 +16,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#include <boost/graph/compressed_sparse_row_graph.hpp>
-#include <boost/graph/topological_sort.hpp>
-#include <boost/range/iterator_range.hpp>
-
-#include "schedules/schedule.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
     add(before, 1, 0);
   }
   std::vector<std::size_t> by_rank(tasks);
-  for (std::size_t i = 0; i < tasks; ++i) by_rank[i] = i;
+  for (std::size_t i = 0; i < tasks; ++i)
+    by_rank[i] = i;
   std::sort(by_rank.begin(), by_rank.end(), [&](std::size_t left, std::size_t right) {
     const auto& [a, a_rank] = table.slots[left];
     const auto& [b, b_rank] = table.slots[right];
@@ -54,8 +55,8 @@ int main(int argc, char** argv) {
     if (table.slots[by_rank[i]].rank > 0) add(3 + 2 * by_rank[i - 1], 2 + 2 * by_rank[i], 0);
   }
 
-  using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property,
-                                                   stagger::Ticks>;
+  using Graph =
+      boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, stagger::Ticks>;
   const Graph graph(boost::edges_are_unsorted_multi_pass, edges.begin(), edges.end(),
                     weights.begin(), 2 + 2 * tasks);
   std::vector<std::size_t> order;

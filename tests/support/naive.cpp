@@ -24,15 +24,17 @@ class Clock {
  public:
   Clock(const Table& table, const Timing& timing) : table_(table), timing_(timing) {
     launched_.assign(static_cast<std::size_t>(table.lanes()), kNever);
-    for (Lane lane{0}; lane.value < table.lanes(); ++lane) add_lane(lane);
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane)
+      add_lane(lane);
   }
 
   std::optional<Ticks> run() {
-    const Ticks patience = 2 + timing_.compute + timing_.reduce + timing_.latency +
-                           timing_.launch + timing_.epilogue;
+    const Ticks patience =
+        2 + timing_.compute + timing_.reduce + timing_.latency + timing_.launch + timing_.epilogue;
     Ticks last_move = 0;
     for (Ticks now = 0; now <= last_move + patience; ++now) {
-      while (move(now)) last_move = now;
+      while (move(now))
+        last_move = now;
     }
     Ticks makespan = 0;
     for (std::size_t lane = 0; lane < launched_.size(); ++lane) {
@@ -182,7 +184,8 @@ class AllTables {
     for (Head head{0}; head.value < problem.heads; ++head) {
       for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
         std::vector<Task> chain;
-        for (const QTile q : problem.grid.live_q(kv)) chain.push_back({head, kv, q});
+        for (const QTile q : problem.grid.live_q(kv))
+          chain.push_back({head, kv, q});
         if (!chain.empty()) chains_.push_back(chain);
       }
     }
@@ -239,8 +242,7 @@ class AllTables {
     for (const auto& lane : lanes_) {
       for (const auto& chain : lane) {
         for (const Task& task : chain) {
-          table_.slots.push_back(
-              {task, ranks_[{task.head.value, task.kv.value, task.q.value}]});
+          table_.slots.push_back({task, ranks_[{task.head.value, task.kv.value, task.q.value}]});
         }
       }
       table_.end_lane();

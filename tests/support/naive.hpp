@@ -1,9 +1,9 @@
 #pragma once
 
-#include <optional>
-
 #include "core/table.hpp"
 #include "core/timing.hpp"
+
+#include <optional>
 
 namespace stagger::test {
 

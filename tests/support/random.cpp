@@ -5,13 +5,16 @@
 namespace stagger::test {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 std::vector<std::string> random_rows(Random& random, std::int64_t most) {
   const std::int64_t q_tiles = random.between(1, most);
   std::vector<std::string> rows(at(random.between(1, most)));
   for (std::string& row : rows) {
-    for (std::int64_t q = 0; q < q_tiles; ++q) row += ".fp"[random.between(0, 2)];
+    for (std::int64_t q = 0; q < q_tiles; ++q)
+      row += ".fp"[random.between(0, 2)];
   }
   return rows;
 }
@@ -28,7 +31,8 @@ Table deal_chains(Random& random, const Problem& problem, Dispatch dispatch) {
   for (Head head{0}; head.value < problem.heads; ++head) {
     for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
       std::vector<Slot> chain;
-      for (const QTile q : problem.grid.live_q(kv)) chain.push_back({{head, kv, q}, 0});
+      for (const QTile q : problem.grid.live_q(kv))
+        chain.push_back({{head, kv, q}, 0});
       random.shuffle(chain);
       if (!chain.empty()) chains.push_back(chain);
     }
@@ -69,7 +73,8 @@ Problem random_problem(Random& random, std::int64_t most) {
   }
   // Several Q tiles a KV tile now and then, and ragged last tiles.
   const std::int64_t ratio = random.between(1, 3);
-  const Lengths lengths{.q = random.between(1, most * ratio), .kv = random.between(1, most * ratio)};
+  const Lengths lengths{.q = random.between(1, most * ratio),
+                        .kv = random.between(1, most * ratio)};
   return make_problem(make_mask(kind == 0 ? "full" : "causal"), lengths, {.q = 1, .kv = ratio},
                       heads, sms);
 }
@@ -99,7 +104,8 @@ Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {
     auto& of = ranks[lock_of(problem, slot.task)];
     of.push_back(static_cast<std::int32_t>(of.size()));
   }
-  for (auto& of : ranks) random.shuffle(of);
+  for (auto& of : ranks)
+    random.shuffle(of);
   for (Slot& slot : table.slots) {
     auto& of = ranks[lock_of(problem, slot.task)];
     slot.rank = of.back();
@@ -113,7 +119,8 @@ Table random_live_table(Random& random, const Problem& problem, Dispatch dispatc
   std::vector<std::int32_t> next_rank(at(std::int64_t{problem.heads} * problem.grid.q_tiles()), 0);
   std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
   std::vector<std::size_t> open;
-  for (std::size_t lane = 0; lane < next.size(); ++lane) open.push_back(lane);
+  for (std::size_t lane = 0; lane < next.size(); ++lane)
+    open.push_back(lane);
   while (!open.empty()) {
     const std::size_t pick = at(random.between(0, std::ssize(open) - 1));
     const std::size_t lane = open[pick];

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
-
-#include "core/table.hpp"
-#include "core/timing.hpp"
 
 namespace stagger::test {
 
