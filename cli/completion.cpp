@@ -92,7 +92,7 @@ complete -F _stagger stagger
 }
 
 /// Within zsh's '…[…]…' specifications.
-std::string zsh_quote(std::string text) {
+std::string zsh_quote(const std::string& text) {
   std::string quoted;
   for (const char letter : text) {
     if (letter == '[' || letter == ']' || letter == ':' || letter == '\\') quoted += '\\';

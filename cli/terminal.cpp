@@ -1,6 +1,7 @@
 #include "cli/terminal.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,9 @@ bool locale_is_utf8() {
 int terminal_width() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
-  const int columns = std::atoi(environment("COLUMNS").c_str());
+  const std::string text = environment("COLUMNS");
+  int columns = 0;
+  std::from_chars(text.data(), text.data() + text.size(), columns);
   return columns >= 20 && columns <= 10'000 ? columns : 80;
 }
 

@@ -341,6 +341,7 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
   const std::vector<std::string> parts = split(text, '+');
   if (std::holds_alternative<std::vector<std::string>>(key.fallback)) return parts;
   std::vector<std::int64_t> integers;
+  integers.reserve(parts.size());
   for (const std::string& part : parts)
     integers.push_back(parse_integer(place, part));
   return integers;

@@ -190,7 +190,7 @@ class Play {
   }
 
   /// Breadth-first from every stuck lane, within a budget.
-  std::vector<Wait> shortest_cycle() const {
+  [[nodiscard]] std::vector<Wait> shortest_cycle() const {
     std::vector<Wait> best;
     std::int64_t budget = kCycleSearch;
     for (Lane start{0}; start.value < launched_ && budget > 0; ++start) {

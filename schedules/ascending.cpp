@@ -45,7 +45,7 @@ bool always(const Problem&, const Timing&) {
 }
 
 Ticks full_makespan(const Problem& problem, const Timing& timing) {
-  return 2 * (problem.heads * problem.grid.q_tiles() * (timing.compute + timing.reduce) +
+  return 2 * (Ticks{problem.heads} * problem.grid.q_tiles() * (timing.compute + timing.reduce) +
               (problem.grid.kv_tiles() - 1) * timing.reduce);
 }
 

@@ -69,7 +69,7 @@ bool fits(const Problem& problem, const Timing& timing) {
 }
 
 Ticks shift_makespan(const Problem& problem, const Timing& timing) {
-  return 2 * problem.heads * problem.grid.q_tiles() * (timing.compute + timing.reduce);
+  return Ticks{2} * problem.heads * problem.grid.q_tiles() * (timing.compute + timing.reduce);
 }
 
 constexpr Formula kFormulas[] = {
