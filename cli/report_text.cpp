@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace stagger::cli {
 namespace {
 
-constexpr std::size_t kFindingsShown = 10;
+constexpr std::size_t kFindingsShown = 3;  ///< of a kind
+constexpr std::size_t kWaitsShown = 4;
 constexpr std::size_t kEdgesShown = 4;
 constexpr std::size_t kStepsShown = 8;
 
@@ -90,16 +92,18 @@ class Report {
            fmt::format(", {} finding{}", verification.total, verification.total == 1 ? "" : "s");
   }
 
+  /// The first few of each kind.
   void findings() {
     const dag::Verification& verification = analysis_.verification;
-    const std::size_t shown = std::min(kFindingsShown, verification.findings.size());
-    // The deadlock explains itself below; findings about the table come first.
-    for (std::size_t index = 0; index < shown; ++index) {
-      const dag::Finding& finding = verification.findings[index];
-      line(index == 0 ? "findings" : "",
-           paint("31", dag::finding_name(finding.kind)) + ": " + finding.message);
+    std::map<dag::FindingKind, std::size_t> shown;
+    std::int64_t left = verification.total;
+    const char* label = "findings";
+    for (const dag::Finding& finding : verification.findings) {
+      if (shown[finding.kind]++ >= kFindingsShown) continue;
+      line(label, paint("31", dag::finding_name(finding.kind)) + ": " + finding.message);
+      label = "";
+      --left;
     }
-    const std::int64_t left = verification.total - static_cast<std::int64_t>(shown);
     if (left > 0) more(fmt::format("and {} more; --json lists them", left));
     if (verification.liveness && !verification.liveness->live) deadlock();
   }
@@ -113,9 +117,10 @@ class Report {
         more(words);
     }
     const auto starved = dag::describe(liveness.starved, dispatch);
-    for (std::size_t index = 0; index < std::min(kFindingsShown, starved.size()); ++index) {
-      line(index == 0 ? "waits for ever" : "", starved[index]);
+    for (std::size_t index = 0; index < std::min(kWaitsShown, starved.size()); ++index) {
+      line(index == 0 ? "stuck" : "", starved[index]);
     }
+    if (starved.size() > kWaitsShown) more("… --json lists them all");
     hanging(liveness);
   }
 

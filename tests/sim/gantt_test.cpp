@@ -1,17 +1,16 @@
-#include "sim/gantt_text.hpp"
-
-#include <algorithm>
-#include <sstream>
-
 #include "schedules/schedule.hpp"
 #include "sim/chart.hpp"
 #include "sim/critical_path.hpp"
 #include "sim/gantt_svg.hpp"
+#include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+
+#include <algorithm>
+#include <sstream>
 
 namespace stagger::sim {
 namespace {
@@ -69,7 +68,8 @@ TEST_CASE("no line is wider than the terminal, whatever is drawn") {
     for (std::string line; std::getline(lines, line);) {
       CAPTURE(line);
       REQUIRE(columns_of(line) <= options.width);
-      const bool ascii = std::all_of(line.begin(), line.end(), [](char letter) { return letter >= 0; });
+      const bool ascii =
+          std::all_of(line.begin(), line.end(), [](char letter) { return letter >= 0; });
       REQUIRE((options.unicode || ascii));
     }
     // The other pictures are made of the same timeline without a fault.
@@ -88,8 +88,8 @@ TEST_CASE("empty and huge timelines can be drawn") {
   timeline.sms = 2;
   timeline.heads = 1;
   timeline.makespan = Ticks{1} << 62;
-  timeline.intervals = {{.sm = Sm{1}, .task = {}, .phase = Phase::compute, .start = 5,
-                         .end = timeline.makespan}};
+  timeline.intervals = {
+      {.sm = Sm{1}, .task = {}, .phase = Phase::compute, .start = 5, .end = timeline.makespan}};
   CHECK_FALSE(gantt_text(timeline).empty());
   CHECK_FALSE(gantt_svg(timeline).empty());
   CHECK_FALSE(gantt_tikz(timeline).empty());
@@ -115,8 +115,8 @@ TEST_CASE("a chart has a box per phase, until boxes are too narrow") {
   const Chart coarse = chart_within(timeline, 0.001, 60);
   CHECK(coarse.boxes.size() <= 60);
   CHECK(coarse.merged);
-  CHECK(chart_of(timeline_of("descending", "causal", 8, 4, {.model = Model::overlap}), 0)
-            .split_rows);
+  CHECK(
+      chart_of(timeline_of("descending", "causal", 8, 4, {.model = Model::overlap}), 0).split_rows);
 }
 
 TEST_CASE("the axis has round times") {
@@ -134,8 +134,12 @@ TEST_CASE("trace events of a thread never overlap, and times in ns are exact") {
   CHECK(trace.find("\"name\":\"SM 003\"") != std::string::npos);
   CHECK(trace.find("one tick is shown as one microsecond") != std::string::npos);
   timeline.clock = "ns";
-  timeline.intervals = {{.sm = Sm{0}, .task = {}, .phase = Phase::reduce, .start = 1234567,
-                         .end = 2000000, .critical = true}};
+  timeline.intervals = {{.sm = Sm{0},
+                         .task = {},
+                         .phase = Phase::reduce,
+                         .start = 1234567,
+                         .end = 2000000,
+                         .critical = true}};
   const std::string measured = trace_json(timeline);
   CHECK(measured.find("\"ts\":1234.567,\"dur\":765.433") != std::string::npos);
   CHECK(measured.find("\"critical\":true") != std::string::npos);
