@@ -60,9 +60,9 @@ Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& opt
   analysis.simulation = sim::simulate(table, timing);
   STAGGER_EXPECTS(analysis.simulation->complete);
   analysis.bubbles = sim::bubbles(table, timing, *analysis.simulation);
-  const std::int64_t graph_tasks = options.always_build_graph ? problem.tasks() : dag::kGraphTasks;
-  explain_makespan(analysis, problem.tasks() <= graph_tasks);
-  analysis.lemma1 = dag::check_lemma1(table, timing, options.limit, graph_tasks);
+  const bool build_graph = options.always_build_graph || dag::is_graph_cheap(table, timing);
+  explain_makespan(analysis, build_graph);
+  analysis.lemma1 = dag::check_lemma1(table, timing, options.limit, build_graph);
   analysis.formula = check_formula(analysis);
   if (analysis.simulation->makespan == analysis.bounds.best.ticks) analysis.optimal = true;
   return analysis;

@@ -48,7 +48,7 @@ struct AnalysisOptions {
 [[nodiscard]] AnalysisOptions analysis_options(const Options& options);
 
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
-/// compared with the simulated makespan, for up to dag::kGraphTasks tasks or on request; a
+/// compared with the simulated makespan, if that is cheap or asked for; a
 /// difference is a ContractViolation. Throws Error{limit} if the ticks could overflow.
 [[nodiscard]] Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& options);
 

@@ -57,7 +57,7 @@ std::vector<Step> measure(const Options& options, const Problem& problem) {
     const auto simulation = timed(*step++, [&] { return sim::simulate(table, timing); });
     timed(*step++, [&] { return sim::bubbles(table, timing, simulation); });
     timed(*step++, [&] { return sim::critical_path(table, timing, simulation); });
-    timed(*step++, [&] { return dag::check_lemma1(table, timing, 0, 0); });
+    timed(*step++, [&] { return dag::check_lemma1(table, timing, 0, false); });
     timed(*step++, [&] { return dag::lower_bounds(problem, timing, table.dispatch); });
   }
   return steps;

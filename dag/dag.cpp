@@ -237,6 +237,14 @@ class Builder {
 
 }  // namespace
 
+bool is_graph_cheap(const Table& table, const Timing& timing) {
+  constexpr std::int64_t kTasks = 100'000;
+  constexpr std::int64_t kTaskRounds = 20'000'000;
+  const std::int64_t tasks = std::ssize(table.slots);
+  const std::int64_t rounds = 1 + table.lanes() / resident_lanes(table.problem, timing.residency);
+  return tasks <= kTasks && tasks * rounds <= kTaskRounds;
+}
+
 std::optional<Dag> build(const Table& table, const Timing& timing) {
   return Builder(table, timing).run();
 }

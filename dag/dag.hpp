@@ -63,8 +63,9 @@ struct Dag {
 inline constexpr std::int64_t kSource = 0;
 inline constexpr std::int64_t kSink = 1;
 
-/// Tasks up to which a graph is built unasked: 200 to 300 bytes a task.
-inline constexpr std::int64_t kGraphTasks = 100'000;
+/// Whether a graph is worth building unasked: up to 100,000 tasks (200 to 300 bytes each) and a
+/// second or two of rounds for lanes that wait for an SM.
+[[nodiscard]] bool is_graph_cheap(const Table& table, const Timing& timing);
 
 /// Builds the graph. Lanes that wait for an SM (in-order dispatch, residency) start at the least
 /// fixed point of "lane b starts when b - R + 1 of the lanes before it have ended", which needs no

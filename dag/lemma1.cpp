@@ -120,14 +120,12 @@ void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, L
 }  // namespace
 
 Lemma1 check_lemma1(const Table& table, const Timing& timing, std::int64_t limit,
-                    std::int64_t graph_tasks) {
+                    bool build_graph) {
   Lemma1 lemma;
   lemma.premise_fails = premise_fails(table, timing);
   lemma.premise = lemma.premise_fails.empty();
   compare_depths(table, limit, lemma);
-  if (!lemma.premise && std::ssize(table.slots) <= graph_tasks) {
-    judge_edges(table, timing, limit, lemma);
-  }
+  if (!lemma.premise && build_graph) judge_edges(table, timing, limit, lemma);
   return lemma;
 }
 

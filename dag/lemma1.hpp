@@ -32,14 +32,14 @@ struct Lemma1 {
 
   /// Where the premise fails, an edge (u, v) alone is harmless if and only if
   /// earliest(u) + weight <= latest(v) in the graph without dependency edges. The ones that are
-  /// not, at most `limit`; nullopt if the premise holds or the graph is too large to build.
+  /// not, at most `limit`; nullopt if the premise holds or the graph is not to be built.
   std::optional<std::vector<DependencyEdge>> harmful;
   std::int64_t harmful_count = 0;
 };
 
-/// Requires a table that `verify` finds ok. Depths take O(tasks); `harmful` builds the graph if
-/// there are at most `graph_tasks` tasks. Source: DASH Lemma 1 and its appendix B.
+/// Requires a table that `verify` finds ok. Depths take O(tasks); `harmful` builds the graph, if
+/// that is wanted. Source: DASH Lemma 1 and its appendix B.
 [[nodiscard]] Lemma1 check_lemma1(const Table& table, const Timing& timing, std::int64_t limit,
-                                  std::int64_t graph_tasks);
+                                  bool build_graph);
 
 }  // namespace stagger::dag

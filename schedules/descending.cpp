@@ -19,8 +19,6 @@
 #include "schedules/reversed_makespan.hpp"
 #include "schedules/schedule.hpp"
 
-#include <algorithm>
-
 namespace stagger::schedules {
 namespace {
 
@@ -28,27 +26,23 @@ std::optional<std::string> unsupported(const Problem&, const Parameters&) {
   return std::nullopt;
 }
 
-/// The SM of a KV tile: i mod S, counted from the other end on odd heads.
-std::int32_t sm_of(const Problem& problem, Head head, KvTile kv) {
-  const bool mirrored = head.value % 2 == 1;
-  return (mirrored ? problem.grid.kv_tiles() - 1 - kv.value : kv.value) % problem.sms;
+/// The lowest KV tile of an SM in a head; the others follow at a stride of S. On odd heads KV tile
+/// i is on SM (n-1-i) mod S instead of i mod S.
+std::int32_t first_kv(const Problem& problem, Head head, std::int32_t sm) {
+  if (head.value % 2 == 0) return sm;
+  const std::int32_t mirrored = (problem.grid.kv_tiles() - 1 - sm) % problem.sms;
+  return mirrored < 0 ? mirrored + problem.sms : mirrored;
 }
 
 void build(const Problem& problem, const Parameters&, Table& table) {
   const LiveRanks ranks(problem.grid);
   const auto chains = descending_q(problem.grid);
-  const std::int32_t kv_tiles = problem.grid.kv_tiles();
-  const std::int32_t stride = problem.sms;
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
     for (Head head{0}; head.value < problem.heads; ++head) {
-      // The lowest KV tile of this SM; the others follow at a stride of S.
-      std::int32_t kv = 0;
-      while (kv < std::min(stride, kv_tiles) && sm_of(problem, head, KvTile{kv}) != sm)
-        ++kv;
-      if (kv == stride) continue;
-      for (; kv < kv_tiles; kv += stride) {
-        for (const QTile q : chains[static_cast<std::size_t>(kv)]) {
-          table.slots.push_back({{head, KvTile{kv}, q}, ranks.of(KvTile{kv}, q)});
+      for (KvTile kv{first_kv(problem, head, sm)}; kv.value < problem.grid.kv_tiles();
+           kv.value += problem.sms) {
+        for (const QTile q : chains[static_cast<std::size_t>(kv.value)]) {
+          table.slots.push_back({{head, kv, q}, ranks.of(kv, q)});
         }
       }
     }
