@@ -43,8 +43,12 @@ bool expectations_hold(const Options& options, const Analysis& analysis) {
 int report(const Options& options, Source source) {
   const Analysis analysis =
       analyze(std::move(source), timing_of(options), analysis_options(options));
-  write_stdout(options.json ? report_json(analysis, true) + "\n"
-                            : report_text(analysis, terminal_of(options)));
+  if (options.json) {
+    write_stdout(report_json(analysis, true) + "\n");
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(report_text(analysis, terminal), terminal);
+  }
   const bool expected = expectations_hold(options, analysis);
   if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
   const bool formula = !analysis.formula || analysis.formula->holds;

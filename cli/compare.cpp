@@ -223,7 +223,12 @@ int run(const Options& options) {
   comparison.add_all();
   if (own) comparison.add({std::move(*own), std::nullopt});
   comparison.refute_optimality();
-  write_stdout(options.json ? comparison.json() : comparison.text(terminal_of(options)));
+  if (options.json) {
+    write_stdout(comparison.json());
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(comparison.text(terminal), terminal);
+  }
   return comparison.exit_code();
 }
 

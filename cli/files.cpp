@@ -98,7 +98,7 @@ void write_file(const std::string& path, std::string_view text) {
   if (is_special(path)) return write_directly(path, text);
   const std::string name = path + ".XXXXXX";
   if (name.size() >= sizeof temporary_name) {
-    throw Error(ErrorKind::io, path.substr(0, 60) + "…: the name is too long");
+    throw Error(ErrorKind::io, path.substr(0, 60) + "...: the name is too long");
   }
   std::memcpy(temporary_name, name.c_str(), name.size() + 1);
   try {

@@ -243,7 +243,11 @@ void add_options(CLI::App& app, Options& options) {
 
 int run(const Options& options) {
   const std::vector<FormulaResult> results = Sweep(options).run();
-  write_stdout(options.json ? json_of(results).dump(1) + "\n" : text_of(results));
+  if (options.json) {
+    write_stdout(json_of(results).dump(1) + "\n");
+  } else {
+    write_text(text_of(results), terminal_of(options));
+  }
   const bool all = std::all_of(results.begin(), results.end(), [](const FormulaResult& result) {
     return result.inside.holds == result.inside.checked;
   });

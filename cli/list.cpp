@@ -1,5 +1,6 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
@@ -113,7 +114,7 @@ int run(const Options& options) {
   if (options.json) {
     write_stdout((masks ? masks_json() : schedules_json()).dump(1) + "\n");
   } else {
-    write_stdout(masks ? masks_text() : schedules_text());
+    write_text(masks ? masks_text() : schedules_text(), terminal_of(options));
   }
   return kHolds;
 }

@@ -62,14 +62,14 @@ int run(const Options& options) {
         "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +
         ",\n\"report\": " + report_json(analysis, true) + "}\n");
   } else {
-    write_stdout(table_text(analysis.table, terminal) + "\n");
+    write_text(table_text(analysis.table, terminal) + "\n", terminal);
     if (analysis.verification.verdict != dag::Verdict::invalid) {
       write_stdout(sim::gantt_text(timeline_of(analysis), {.width = terminal.width,
                                                            .unicode = terminal.unicode,
                                                            .color = terminal.color,
                                                            .max_rows = kLanesShown}));
     }
-    if (!analysis.ok()) write_stdout(report_text(analysis, terminal));
+    if (!analysis.ok()) write_text(report_text(analysis, terminal), terminal);
   }
   if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
   return analysis.ok() ? kHolds : kViolated;

@@ -1,5 +1,7 @@
 #include "cli/terminal.hpp"
 
+#include "cli/files.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -53,6 +55,24 @@ Terminal terminal_of(const Options& options) {
                        environment("NO_COLOR").empty();
   terminal.color = options.color == "always" || (options.color == "auto" && capable);
   return terminal;
+}
+
+void write_text(const std::string& text, const Terminal& terminal) {
+  if (terminal.unicode) return write_stdout(text);
+  std::string ascii;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    if (text[at] >= 0) {
+      ascii += text[at];
+    } else if (rest.starts_with("…")) {
+      ascii += "...";
+    } else if (rest.starts_with("§")) {
+      ascii += "section ";
+    } else if ((static_cast<unsigned char>(text[at]) & 0xc0) == 0xc0) {
+      ascii += '?';
+    }
+  }
+  write_stdout(ascii);
 }
 
 Progress::Progress(std::string what)

@@ -17,6 +17,10 @@ struct Terminal {
 /// terminal itself.
 [[nodiscard]] Terminal terminal_of(const Options& options);
 
+/// Writes text to standard output; without Unicode, `…` becomes `...` and `§` becomes `section `.
+/// Throws Error{io}.
+void write_text(const std::string& text, const Terminal& terminal);
+
 /// A bar on standard error, if that is a terminal and the work takes longer than half a second.
 class Progress {
  public:

@@ -54,7 +54,7 @@ Slot read_cell(const std::string& place, std::string_view cell) {
   std::string_view rest = cell;
   for (std::int32_t& part : parts) {
     if (rest.empty()) reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
-    part = static_cast<std::int32_t>(number(place, take(rest, ':'), -1, INT32_MAX));
+    part = static_cast<std::int32_t>(number(place, take(rest, ':'), -INT32_MAX, INT32_MAX));
   }
   if (!rest.empty()) reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
   return {{Head{parts[0]}, KvTile{parts[1]}, QTile{parts[2]}}, parts[3]};
@@ -113,7 +113,7 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
     table.problem = *problem;
   } else {
     throw Error(ErrorKind::usage, source + ": no first row '" + std::string(kHeader) +
-                                      ",heads=…': give the problem with --mask, --n, …");
+                                      ",heads=...': give the problem with --mask, --n, …");
   }
   for (int line = 1; !text.empty(); ++line) {
     std::string_view row = take(text, '\n');

@@ -67,8 +67,8 @@ std::string write_value(const MaskValue& value) {
 // ---- tables -----------------------------------------------------------------------------------
 
 Problem read_problem(const JsonValue& problem) {
-  problem.expect_keys({"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q",
-                       "tile_kv", "tasks"});
+  problem.expect_keys(
+      {"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q", "tile_kv"});
   const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
     return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
   };
@@ -99,7 +99,7 @@ Problem read_problem(const JsonValue& problem) {
 Slot read_slot(const JsonValue& slot) {
   if (slot.size() != 4) slot.reject("a slot is [head, kv, q, rank]");
   const auto number = [&](std::size_t index) {
-    return static_cast<std::int32_t>(slot.item(index).integer(-1, kAnyIndex));
+    return static_cast<std::int32_t>(slot.item(index).integer(-kAnyIndex, kAnyIndex));
   };
   return {{Head{number(0)}, KvTile{number(1)}, QTile{number(2)}}, number(3)};
 }

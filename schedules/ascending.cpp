@@ -51,14 +51,14 @@ Ticks full_makespan(const Problem& problem, const Timing& timing) {
 
 constexpr Formula kFormulas[] = {
     {.name = "T_full",
-     .text = "m n_q (c+r) + (n_kv-1) r",
+     .text = "m n_q(c+r) + (n_kv-1)r",
      .source = "DASH §3.2",
      .domain = "full masks, all n, m, c, r",
      .shape = is_full,
      .in_domain = always,
      .twice_ticks = full_makespan},
     {.name = "T_causal",
-     .text = "m n (c+r) + (n-1) r",
+     .text = "m n(c+r) + (n-1)r",
      .source = "DASH §3.2",
      .domain = "square causal masks, all n, m, c, r",
      .shape = is_square_causal,

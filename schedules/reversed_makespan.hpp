@@ -12,7 +12,7 @@ namespace stagger::schedules {
 /// it is exact for odd m too.
 inline constexpr Formula kReversedMakespan = {
     .name = "T_reversed",
-    .text = "m (n+1) (c+r) / 2 + (n-1) r",
+    .text = "m(n+1)(c+r)/2 + (n-1)r",
     .source = "DASH §3.3",
     .domain = "square causal masks, S = n; even m with r < c, or m = 2, or r = c, or n = 1",
     .shape = is_square_causal,

@@ -74,7 +74,7 @@ Ticks shift_makespan(const Problem& problem, const Timing& timing) {
 
 constexpr Formula kFormulas[] = {
     {.name = "T_full_opt",
-     .text = "m n_q (c+r)",
+     .text = "m n_q(c+r)",
      .source = "DASH §3.4",
      .domain = "full masks, S = n_kv <= n_q (or r = 0), all m, c",
      .shape = is_full,

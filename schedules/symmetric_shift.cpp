@@ -122,7 +122,7 @@ Ticks symmetric_makespan(const Problem& problem, const Timing& timing) {
 
 constexpr Formula kFormulas[] = {
     {.name = "T_causal_opt",
-     .text = "m (n+1) (c+r) / 2",
+     .text = "m(n+1)(c+r)/2",
      .source = "DASH §3.4",
      .domain = "square causal masks, S = n, even n, even m",
      .shape = is_square_causal,

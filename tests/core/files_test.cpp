@@ -113,7 +113,7 @@ TEST_CASE("a broken CSV is refused with its lane and cell") {
     return message_of([&] { (void)read_table_csv(text, "file", &problem); });
   };
   CHECK(message("0:0:0:0,0:0:x:0\n") ==
-        "file: lane 0, cell 2: 'x' is not an integer from -1 to 2147483647");
+        "file: lane 0, cell 2: 'x' is not an integer from -2147483647 to 2147483647");
   CHECK(message("0:0:0\n") == "file: lane 0, cell 1: '0:0:0' is not head:kv:q:rank");
   CHECK(message("0:0:0:0:0\n").find("is not head:kv:q:rank") != std::string::npos);
   CHECK(message("stagger.table/1,heads=1\n").find("key 'q_tiles' is missing") != std::string::npos);

@@ -40,6 +40,24 @@ TEST_CASE("packing is exact where it says so and never above the optimum") {
   CHECK(exact == 1'000);
 }
 
+TEST_CASE("a search that is cut short proves nothing it should not") {
+  test::Random random(14);
+  std::int64_t open = 0;
+  for (int round = 0; round < 1'000; ++round) {
+    std::vector<Ticks> jobs(7);
+    for (Ticks& job : jobs)
+      job = random.between(5, 12);
+    std::vector<Ticks> loads(3, 0);
+    const Ticks best = best_packing(jobs, loads, 0);
+    const Packing packing = pack(jobs, 3, random.between(1, 12));
+    CAPTURE(round);
+    REQUIRE(packing.lower <= best);
+    REQUIRE(packing.upper >= best);
+    open += packing.exact() ? 0 : 1;
+  }
+  CHECK(open > 50);
+}
+
 TEST_CASE("sliding window of 8, n = 32, 8 SMs: work 29 slots, packing 32") {
   const Problem problem = make_problem(parse_mask("sliding:left=7,right=0"), {32, 32}, {}, 1, 8);
   const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);
