@@ -19,12 +19,13 @@
 namespace stagger::cli {
 namespace {
 
-/// What can be exported, from a timeline or from a table.
+/// What can be exported, from a timeline, a table or a problem alone.
 struct Format {
   const char* name;  ///< the file's extension without the dot
   const char* what;
   std::string (*of_timeline)(const Timeline&, const Terminal&);
   std::string (*of_table)(const Analysis&);
+  std::string (*of_problem)(const Problem&) = nullptr;
 };
 
 dag::Dag graph_of(const Analysis& analysis) {
@@ -49,8 +50,8 @@ constexpr Format kFormats[] = {
      [](const Analysis& analysis) { return write_table_json(analysis.table); }},
     {"csv", "the table as CSV", nullptr,
      [](const Analysis& analysis) { return write_table_csv(analysis.table); }},
-    {"mask.json", "the mask as tiles", nullptr,
-     [](const Analysis& analysis) { return write_mask_json(analysis.table.problem.grid); }},
+    {"mask.json", "the mask as tiles; needs no schedule", nullptr, nullptr,
+     [](const Problem& problem) { return write_mask_json(problem.grid); }},
     {"timeline.json", "the timeline",
      [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
      nullptr},
@@ -116,6 +117,10 @@ std::string exported(const Options& options, const Format& format) {
     }
     return format.of_timeline(read_timeline_json(read_file(options.timeline), options.timeline),
                               terminal);
+  }
+  if (format.of_problem != nullptr) {
+    return format.of_problem(options.table.empty() ? problem_of(options)
+                                                   : read_table(options.table, options).problem);
   }
   const Analysis analysis =
       analyze(source_of(options), timing_of(options), analysis_options(options));

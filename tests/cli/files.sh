@@ -42,6 +42,7 @@ expect 0 "ok" verify "$work/x.csv" --model overlap --latency 3
 "$stagger" compare --mask-file "$work/x.mask.json" --heads 2 --json | sed -n '/"rows"/,$p' |
   grep '"makespan"' >"$work/second"
 cmp -s "$work/first" "$work/second" || fail "a mask from a file gives other makespans"
+expect 0 '"ff....",' export --mask sliding:left=1,right=0 --n 6 -o - --format mask.json
 expect 0 "tiles, 6 KV x 6 Q tiles" compare --mask-file "$work/x.mask.json"
 
 # A timeline read back draws the same chart.
