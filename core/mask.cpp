@@ -1,10 +1,8 @@
 // The masks: one row of the table below each.
 //
-// A token-level family says which keys each query sees, as one interval [begin, end). Tiling is
-// then the same for all of them: every query adds itself to the KV tiles its interval touches and
-// to those it covers, by difference arrays, so that a Q tile costs its queries plus its tiles.
-// Lengths that differ are aligned at the bottom right, as FlashAttention does: query q stands at
-// key position q + kv - q_length.
+// A token-level family says which keys each query sees, as one interval [begin, end); tiling.cpp
+// does the rest. Lengths that differ are aligned at the bottom right, as FlashAttention does: query
+// q stands at key position q + kv - q_length.
 
 #include "core/mask.hpp"
 
@@ -347,63 +345,6 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
   return integers;
 }
 
-// ---- tiling -----------------------------------------------------------------------------------
-
-std::int32_t tile_count(const char* what, std::int64_t tokens, std::int64_t tile) {
-  if (tile < 1) throw Error(ErrorKind::usage, std::string(what) + " tile size must be 1 or more");
-  if (tokens < 0 || tokens > kMaxTokens) {
-    throw Error(ErrorKind::limit, std::string(what) + " length " + std::to_string(tokens) +
-                                      " is not within 0 to " + std::to_string(kMaxTokens));
-  }
-  const std::int64_t tiles = tokens / tile + (tokens % tile != 0 ? 1 : 0);
-  if (tiles > kMaxTiles) {
-    throw Error(ErrorKind::limit, std::to_string(tiles) + " " + what + " tiles; at most " +
-                                      std::to_string(kMaxTiles) + " are supported");
-  }
-  return static_cast<std::int32_t>(tiles);
-}
-
-/// How many queries of one Q tile touch and cover each KV tile, by difference arrays.
-class TileCoverage {
- public:
-  TileCoverage(const Lengths& lengths, std::int64_t tile, std::int32_t kv_tiles)
-      : keys_(lengths.kv), tile_(tile), touch_(at(kv_tiles) + 1), cover_(at(kv_tiles) + 1) {}
-
-  void add(const KeyRange& row) {
-    if (row.begin >= row.end) return;
-    ++touch_[at(row.begin / tile_)];
-    --touch_[at((row.end - 1) / tile_ + 1)];
-    const std::int64_t first = (row.begin + tile_ - 1) / tile_;
-    const std::int64_t last = row.end == keys_ ? std::ssize(cover_) - 1 : row.end / tile_;
-    if (first < last) {
-      ++cover_[at(first)];
-      --cover_[at(last)];
-    }
-  }
-
-  /// Calls `tile(kv, kind)` for every KV tile and clears the counts. `queries` rows were added.
-  template <class Tile>
-  void drain(std::int64_t queries, Tile tile) {
-    std::int64_t touched = 0;
-    std::int64_t covered = 0;
-    for (std::size_t kv = 0; kv + 1 < touch_.size(); ++kv) {
-      touched += std::exchange(touch_[kv], 0);
-      covered += std::exchange(cover_[kv], 0);
-      tile(kv, covered == queries ? TileKind::full
-               : touched > 0      ? TileKind::partial
-                                  : TileKind::empty);
-    }
-    touch_.back() = 0;
-    cover_.back() = 0;
-  }
-
- private:
-  std::int64_t keys_;
-  std::int64_t tile_;
-  std::vector<std::int32_t> touch_;
-  std::vector<std::int32_t> cover_;
-};
-
 }  // namespace
 
 std::int64_t Mask::integer(std::string_view key) const {
@@ -466,31 +407,6 @@ Mask parse_mask(std::string_view text) {
     }
   }
   return make_mask(kind, std::move(values));
-}
-
-TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) {
-  STAGGER_EXPECTS(mask.family != nullptr);
-  const std::int32_t q_tiles = tile_count("query", lengths.q, shape.q);
-  const std::int32_t kv_tiles = tile_count("key", lengths.kv, shape.kv);
-  if (std::int64_t{q_tiles} * kv_tiles > kMaxGridTiles) {
-    throw Error(ErrorKind::limit, std::to_string(kv_tiles) + " x " + std::to_string(q_tiles) +
-                                      " tiles; at most " + std::to_string(kMaxGridTiles) +
-                                      " a head are supported");
-  }
-  if (mask.family->tiles != nullptr) return mask.family->tiles(mask, kv_tiles, q_tiles);
-
-  const std::vector<KeyRange> rows = mask.family->rows(mask, lengths);
-  std::vector<TileKind> kinds(at(kv_tiles) * at(q_tiles));
-  TileCoverage coverage(lengths, shape.kv, kv_tiles);
-  for (std::int32_t q = 0; q < q_tiles; ++q) {
-    const std::int64_t begin = q * shape.q;
-    const std::int64_t end = std::min(begin + shape.q, lengths.q);
-    for (std::int64_t query = begin; query < end; ++query)
-      coverage.add(rows[at(query)]);
-    coverage.drain(end - begin,
-                   [&](std::size_t kv, TileKind kind) { kinds[kv * at(q_tiles) + at(q)] = kind; });
-  }
-  return {kv_tiles, q_tiles, std::move(kinds)};
 }
 
 }  // namespace stagger

@@ -86,9 +86,4 @@ struct MaskFamily {
 /// Reads `kind:key=value,key=value`; lists are joined by '+'. Throws like make_mask.
 [[nodiscard]] Mask parse_mask(std::string_view text);
 
-/// Tiles of a mask at a size: a tile is full if every pair of tokens in it attends, partial if
-/// some do. Exact; O(tokens + tiles). Throws Error{invalid_input} if the mask does not fit the
-/// lengths, Error{limit} above core/limits.hpp.
-[[nodiscard]] TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape);
-
 }  // namespace stagger

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/tiling.hpp"
 
 #include <algorithm>
 #include <string>

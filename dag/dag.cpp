@@ -1,5 +1,6 @@
 #include "dag/dag.hpp"
 
+#include "core/rank_places.hpp"
 #include "dag/longest_path.hpp"
 
 #include <algorithm>
@@ -114,20 +115,14 @@ class Builder {
   }
 
   void add_dependencies() {
-    const TileGrid& grid = table_.problem.grid;
-    std::vector<std::int64_t> first_rank;
-    std::int64_t head_tasks = 0;
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      first_rank.push_back(head_tasks);
-      head_tasks += grid.contributions(q);
-    }
+    const RankPlaces places(table_.problem);
     std::vector<std::int64_t> order(table_.slots.size());  // slots by (head, q, rank)
     std::vector<Lane> lane_of(table_.slots.size());
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       for (std::int64_t slot = table_.lane_begin[at(lane.value)];
            slot < table_.lane_begin[at(lane.value) + 1]; ++slot) {
         const auto& [task, rank] = table_.slots[at(slot)];
-        order[at(task.head.value * head_tasks + first_rank[at(task.q.value)] + rank)] = slot;
+        order[places.of(task, rank)] = slot;
         lane_of[at(slot)] = lane;
       }
     }

@@ -1,6 +1,7 @@
 #include "dag/lemma1.hpp"
 
 #include "core/error.hpp"
+#include "core/rank_places.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 
@@ -55,12 +56,7 @@ std::string premise_fails(const Table& table, const Timing& timing) {
 /// Compares the places of consecutive ranks: 2p+2 <= 2p'+1 if and only if p < p'.
 void compare_depths(const Table& table, std::int64_t limit, Lemma1& lemma) {
   const TileGrid& grid = table.problem.grid;
-  std::vector<std::int64_t> first_rank;
-  std::int64_t head_tasks = 0;
-  for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-    first_rank.push_back(head_tasks);
-    head_tasks += grid.contributions(q);
-  }
+  const RankPlaces index(table.problem);
   struct Place {
     std::int32_t kv = -1;
     std::int32_t place = 0;
@@ -70,8 +66,7 @@ void compare_depths(const Table& table, std::int64_t limit, Lemma1& lemma) {
     const auto slots = table.lane(lane);
     std::int32_t place = 0;
     for (const auto& [task, rank] : slots) {
-      places[at(task.head.value * head_tasks + first_rank[at(task.q.value)] + rank)] = {
-          task.kv.value, place++};
+      places[index.of(task, rank)] = {task.kv.value, place++};
     }
   }
   std::size_t next = 0;

@@ -5,7 +5,7 @@
 
 #include "dag/liveness.hpp"
 
-#include "core/error.hpp"
+#include "core/rank_places.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -30,15 +30,9 @@ class Play {
         delayed_(timing.release == Release::delayed),
         q_tiles_(table.problem.grid.q_tiles()),
         values_(at(std::int64_t{table.problem.heads} * q_tiles_), 0),
-        next_(table.lane_begin.begin(), table.lane_begin.end() - 1) {
-    const TileGrid& grid = table.problem.grid;
-    std::int64_t first = 0;
-    for (QTile q{0}; q.value < q_tiles_; ++q) {
-      first_rank_.push_back(first);
-      first += grid.contributions(q);
-    }
-    head_tasks_ = first;
-    waiting_.assign(at(head_tasks_ * table.problem.heads), kNone);
+        next_(table.lane_begin.begin(), table.lane_begin.end() - 1),
+        places_(table.problem),
+        waiting_(places_.size(), kNone) {
     result_.residency_available = resident_lanes(table.problem, timing.residency);
   }
 
@@ -77,17 +71,13 @@ class Play {
   [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
     return table_.problem.grid.contributions(task.q);
   }
-  [[nodiscard]] std::size_t rank_place(const Task& task, std::int32_t rank) const {
-    return at(task.head.value * head_tasks_ + first_rank_[at(task.q.value)] + rank);
-  }
-
   void play(Lane lane) {
     const std::int64_t begin = table_.lane_begin[at(lane.value)];
     std::int64_t& slot = next_[at(lane.value)];
     for (; slot < end_of(lane); ++slot) {
       const auto& [task, rank] = table_.slots[at(slot)];
       if (values_[lock_of(task)] != rank) {
-        if (rank >= 0 && rank < ranks_of(task)) waiting_[rank_place(task, rank)] = lane.value;
+        if (rank >= 0 && rank < ranks_of(task)) waiting_[places_.of(task, rank)] = lane.value;
         return;
       }
       const bool first = begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot)]);
@@ -105,7 +95,7 @@ class Play {
   void release(const Task& task) {
     const std::int32_t value = ++values_[lock_of(task)];
     if (value >= ranks_of(task)) return;
-    std::int32_t& waiting = waiting_[rank_place(task, value)];
+    std::int32_t& waiting = waiting_[places_.of(task, value)];
     if (waiting != kNone) playable_.push_back(std::exchange(waiting, kNone));
   }
 
@@ -136,8 +126,8 @@ class Play {
         const auto& [task, rank] = table_.slots[at(slot)];
         result_.hanging.push_back({task.head, task.q});
         if (rank < 0 || rank >= ranks_of(task)) continue;
-        slot_of_rank_[rank_place(task, rank)] = static_cast<std::int32_t>(slot);
-        lane_of_rank_[rank_place(task, rank)] = lane.value;
+        slot_of_rank_[places_.of(task, rank)] = static_cast<std::int32_t>(slot);
+        lane_of_rank_[places_.of(task, rank)] = lane.value;
       }
     }
     std::sort(result_.hanging.begin(), result_.hanging.end());
@@ -161,7 +151,7 @@ class Play {
   }
 
   void point_at(std::int32_t rank, Wait& wait) const {
-    const std::size_t place = rank_place(wait.task, rank);
+    const std::size_t place = places_.of(wait.task, rank);
     wait.promised = slot_of_rank_[place] != kNone;
     if (!wait.promised) return;
     wait.for_task = table_.slots[at(slot_of_rank_[place])].task;
@@ -234,11 +224,10 @@ class Play {
   const Table& table_;
   bool delayed_;
   std::int32_t q_tiles_;
-  std::int64_t head_tasks_ = 0;
-  std::vector<std::int64_t> first_rank_;  ///< by q
-  std::vector<std::int32_t> values_;      ///< by (head, q): the lock
-  std::vector<std::int64_t> next_;        ///< by lane: the next slot
-  std::vector<std::int32_t> waiting_;     ///< by (head, q, rank): the lane that waits
+  std::vector<std::int32_t> values_;  ///< by (head, q): the lock
+  std::vector<std::int64_t> next_;    ///< by lane: the next slot
+  RankPlaces places_;
+  std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
   std::vector<std::int32_t> playable_;
   std::int32_t launched_ = 0;
   std::int32_t ended_ = 0;

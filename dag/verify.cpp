@@ -1,5 +1,7 @@
 #include "dag/verify.hpp"
 
+#include "core/rank_places.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -140,15 +142,10 @@ class Verifier {
     }
   }
 
-  /// Ranks 0 … k-1 once each for every (head, q). `taken_` has a bit per (head, q, rank).
+  /// Ranks 0 … k-1 once each for every (head, q). `taken` has a bit per (head, q, rank).
   void check_ranks() {
-    std::vector<std::int64_t> first_rank;
-    std::int64_t head_tasks = 0;
-    for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
-      first_rank.push_back(head_tasks);
-      head_tasks += grid_.contributions(q);
-    }
-    std::vector<bool> taken(at(table_.problem.tasks()), false);
+    const RankPlaces places(table_.problem);
+    std::vector<bool> taken(places.size(), false);
     std::int64_t distinct = 0;
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       const auto slots = table_.lane(lane);
@@ -158,8 +155,7 @@ class Verifier {
           report_rank(FindingKind::rank_out_of_range, lane, slot, slots);
           continue;
         }
-        auto rank = taken[at(slot.task.head.value * head_tasks + first_rank[at(slot.task.q.value)] +
-                             slot.rank)];
+        auto rank = taken[places.of(slot.task, slot.rank)];
         if (rank) report_rank(FindingKind::rank_duplicate, lane, slot, slots);
         distinct += rank ? 0 : 1;
         rank = true;

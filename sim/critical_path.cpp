@@ -4,6 +4,7 @@
 #include "sim/critical_path.hpp"
 
 #include "core/error.hpp"
+#include "core/rank_places.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +22,7 @@ class Walk {
       : table_(table),
         timing_(timing),
         simulation_(simulation),
+        places_(table.problem),
         overlap_(timing.model == Model::overlap),
         drains_(overlap_ && table.dispatch == Dispatch::static_) {
     index_ranks();
@@ -46,14 +48,10 @@ class Walk {
   enum class Moment { reduce_starts, handed_over, compute_starts, source };
 
   void index_ranks() {
-    const TileGrid& grid = table_.problem.grid;
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      first_rank_.push_back(head_tasks_);
-      head_tasks_ += grid.contributions(q);
-    }
     slot_of_rank_.resize(table_.slots.size());
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
-      slot_of_rank_[rank_place(table_.slots[at(slot)], 0)] = static_cast<std::int32_t>(slot);
+      const auto& [task, rank] = table_.slots[at(slot)];
+      slot_of_rank_[places_.of(task, rank)] = static_cast<std::int32_t>(slot);
     }
   }
 
@@ -86,7 +84,8 @@ class Walk {
     }
     const Ticks turn = reduce_start(slot_);
     add(Phase::wait, turn - timing_.latency, turn);
-    slot_ = slot_of_rank_[rank_place(table_.slots[at(slot_)], -1)];
+    const auto& [task, rank] = table_.slots[at(slot_)];
+    slot_ = slot_of_rank_[places_.of(task, rank - 1)];
     if (timing_.release == Release::delayed && !ends_chain(slot_)) {
       ++slot_;
       add(Phase::reduce, reduce_start(slot_), reduce_start(slot_) + timing_.reduce / 2);
@@ -188,18 +187,12 @@ class Walk {
     return std::binary_search(table_.lane_begin.begin(), table_.lane_begin.end(), slot + 1) ||
            stagger::begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot + 1)]);
   }
-  [[nodiscard]] std::size_t rank_place(const Slot& slot, std::int32_t offset) const {
-    return at(slot.task.head.value * head_tasks_ + first_rank_[at(slot.task.q.value)] + slot.rank +
-              offset);
-  }
-
   const Table& table_;
   const Timing& timing_;
   const Simulation& simulation_;
+  RankPlaces places_;
   bool overlap_;
   bool drains_;
-  std::int64_t head_tasks_ = 0;
-  std::vector<std::int64_t> first_rank_;    ///< by q
   std::vector<std::int32_t> slot_of_rank_;  ///< by (head, q, rank)
   std::vector<Lane> before_;  ///< by lane: the last with tasks before it on its SM, or -1
   Lane lane_;

@@ -10,6 +10,7 @@
 #include "sim/simulate.hpp"
 
 #include "core/error.hpp"
+#include "core/rank_places.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -49,15 +50,9 @@ class Simulator {
         drains_(timing.model == Model::overlap && table.dispatch == Dispatch::static_),
         q_tiles_(table.problem.grid.q_tiles()),
         locks_(at(std::int64_t{table.problem.heads} * q_tiles_)),
-        waiting_(at(table.problem.tasks()), kNobody),
+        places_(table.problem),
+        waiting_(places_.size(), kNobody),
         cursors_(at(table.lanes())) {
-    first_rank_.reserve(at(q_tiles_) + 1);
-    std::int64_t tasks = 0;
-    for (QTile q{0}; q.value < q_tiles_; ++q) {
-      first_rank_.push_back(tasks);
-      tasks += table.problem.grid.contributions(q);
-    }
-    first_rank_.push_back(tasks);
     result_.compute_start.assign(table.slots.size(), -1);
     result_.reduce_start.assign(table.slots.size(), -1);
     result_.lanes.resize(at(table.lanes()));
@@ -112,7 +107,7 @@ class Simulator {
       if (!cursor.computed) compute(first, cursor);
       Lock& lock = lock_of(slot.task);
       if (lock.value != slot.rank) {
-        waiting_[waiting_place(slot)] = lane.value;
+        waiting_[places_.of(slot.task, slot.rank)] = lane.value;
         return;
       }
       reduce(slot, lock, first, last, cursor);
@@ -160,27 +155,22 @@ class Simulator {
     ++lock.value;
     lock.released = time;
     if (lock.value == table_.problem.grid.contributions(task.q)) return;
-    std::int32_t& waiting = waiting_[waiting_place({task, lock.value})];
+    std::int32_t& waiting = waiting_[places_.of(task, lock.value)];
     if (waiting != kNobody) playable_.push_back(std::exchange(waiting, kNobody));
   }
 
   Lock& lock_of(const Task& task) {
     return locks_[at(std::int64_t{task.head.value} * q_tiles_ + task.q.value)];
   }
-  [[nodiscard]] std::size_t waiting_place(const Slot& slot) const {
-    return at(slot.task.head.value * first_rank_.back() + first_rank_[at(slot.task.q.value)] +
-              slot.rank);
-  }
-
   const Table& table_;
   const Timing& timing_;
   bool drains_;  ///< the SM goes on after a chain while its writer drains
   std::int32_t q_tiles_;
-  std::vector<Lock> locks_;               ///< by (head, q)
-  std::vector<std::int64_t> first_rank_;  ///< by q: contributions to the Q tiles before
-  std::vector<std::int32_t> waiting_;     ///< by (head, q, rank): the lane that waits
-  std::vector<Cursor> cursors_;           ///< by lane
-  std::vector<std::int32_t> playable_;    ///< lanes that can be played on
+  std::vector<Lock> locks_;  ///< by (head, q)
+  RankPlaces places_;
+  std::vector<std::int32_t> waiting_;   ///< by (head, q, rank): the lane that waits
+  std::vector<Cursor> cursors_;         ///< by lane
+  std::vector<std::int32_t> playable_;  ///< lanes that can be played on
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
       ends_;   ///< (when, which) SMs are free

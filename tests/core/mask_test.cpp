@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/tiling.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
