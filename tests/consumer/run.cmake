@@ -8,6 +8,9 @@ foreach(command
   execute_process(COMMAND ${CMAKE_COMMAND} ${command} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 execute_process(COMMAND ${WORK}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
+if(NOT CLI)
+  return()
+endif()
 execute_process(COMMAND ${WORK}/prefix/bin/stagger --version COMMAND_ERROR_IS_FATAL ANY)
 foreach(file share/man/man1/stagger.1 share/bash-completion/completions/stagger
              share/zsh/site-functions/_stagger share/fish/vendor_completions.d/stagger.fish)
