@@ -60,6 +60,7 @@ void add_report_options(CLI::App& app, Options& options) {
   app.add_option("--expect", options.expect,
                  "exit 1 unless this holds, e.g. 'makespan == m*n*(c+r)'; may be repeated")
       ->type_name("EXPR")
+      ->allow_extra_args(false)
       ->group(kGroup);
   app.add_option("--limit", options.limit, "findings of a kind and edges listed at most")
       ->type_name("COUNT")

@@ -32,6 +32,7 @@ for file in x.table.json x.csv; do
   done
 done
 "$stagger" verify - <"$work/x.table.json" | grep -q "ok: complete" || fail "a table from stdin"
+expect 0 "from a file" verify --expect "n == 6" --expect "m == 2" "$work/x.table.json"
 expect 0 "from a file" analyze --table "$work/x.table.json"
 expect 0 "descending" compare --table "$work/x.table.json"
 expect 2 "its problem is another" compare --table "$work/x.table.json" --mask causal --n 7
