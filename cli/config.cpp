@@ -37,6 +37,14 @@ std::string known_options(const CLI::App& command) {
   return known;
 }
 
+/// Whether another command has the option.
+bool known_elsewhere(const CLI::App& command, const std::string& key) {
+  const auto commands = command.get_parent()->get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(commands.begin(), commands.end(), [&](const CLI::App* other) {
+    return other->get_option_no_throw("--" + key) != nullptr;
+  });
+}
+
 std::string word_of(const JsonValue& value) {
   if (value.is_string()) return value.string();
   if (value.is_object()) return value.dump();  // a mask description
@@ -75,6 +83,9 @@ std::vector<std::string> config_words(const std::string& path, const CLI::App& c
         value.reject("this config is for `stagger " + value.string() + "`");
       }
       continue;
+    }
+    if (command.get_option_no_throw("--" + key) == nullptr && known_elsewhere(command, key)) {
+      continue;  // one config serves several commands
     }
     if (key == "config" || command.get_option_no_throw("--" + key) == nullptr) {
       value.reject("unknown option; known to `" + command.get_name() +

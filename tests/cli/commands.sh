@@ -37,6 +37,8 @@ expect 0 '"verdict": "unsupported"' compare $causal --json
 varlen="$source_dir/configs/varlen_full_1k.json"
 expect 0 "best:" compare --config "$varlen"
 expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --schedule fa4-sparse --ranks kv-index
+expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --ranks kv-index
+expect 0 "ok" analyze --config "$varlen"
 expect 4 "no task ever brings that value" analyze --config "$varlen" --schedule ascending --ranks kv-index
 
 expect 0 "cases hold: ok" formulas --n 1..5
