@@ -1,5 +1,7 @@
 #include "sim/chart.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -19,7 +21,7 @@ class Layout {
     chart_.heads_shown = std::min(timeline_.heads, static_cast<std::int32_t>(kHeadColors.size()));
     std::int32_t sm = -1;
     for (const Interval& interval : timeline_.intervals) {
-      if (interval.sm.value != sm) open_ = {-1, -1};
+      if (interval.sm.value != sm) open_.fill(-1);
       sm = interval.sm.value;
       if (interval.phase != Phase::wait) add(interval);
     }
@@ -55,28 +57,30 @@ class Layout {
             .head = interval.task.head.value,
             .begin = part(interval.start),
             .end = part(interval.end),
-            .critical = interval.critical,
             .label = {}};
-    if (interval.phase == Phase::compute) box.label = std::to_string(interval.task.q.value);
-    // In split rows compute and reduction are merged apart.
+    // In split rows compute and reduction are merged apart; critical boxes are outlined apart, so
+    // that a merged box is not critical as a whole.
     const std::size_t lane = chart_.split_rows && box.style == BoxStyle::reduce ? 1 : 0;
-    if (!merge(box, open_[lane])) {
-      open_[lane] = std::ssize(chart_.boxes);
-      chart_.boxes.push_back(std::move(box));
-    }
+    if (interval.critical) add_to(chart_.critical, open_[2 + lane], box);
+    if (interval.phase == Phase::compute) box.label = std::to_string(interval.task.q.value);
+    if (add_to(chart_.boxes, open_[lane], std::move(box))) chart_.merged = true;
   }
 
-  /// Grows the row's last box if this one is too narrow to be seen beside it.
-  bool merge(const Box& box, std::ptrdiff_t open) {
-    if (open < 0 || box.end - box.begin >= resolution_) return false;
-    Box& last = chart_.boxes[static_cast<std::size_t>(open)];
+  /// Adds a box, or grows the row's last one if it can't be seen beside that; whether it grew.
+  bool add_to(std::vector<Box>& boxes, std::ptrdiff_t& open, Box box) const {
+    if (open >= 0 && grow(boxes[static_cast<std::size_t>(open)], box)) return true;
+    open = std::ssize(boxes);
+    boxes.push_back(std::move(box));
+    return false;
+  }
+
+  [[nodiscard]] bool grow(Box& last, const Box& box) const {
+    if (box.end - box.begin >= resolution_) return false;
     if (last.head != box.head || box.begin - last.end >= resolution_) return false;
     if (last.end - last.begin >= resolution_ && last.style != BoxStyle::busy) return false;
     if (last.style != box.style) last.style = BoxStyle::busy;
     last.end = std::max(last.end, box.end);
-    last.critical = last.critical || box.critical;
     last.label.clear();
-    chart_.merged = true;
     return true;
   }
 
@@ -96,8 +100,20 @@ class Layout {
     for (std::size_t place = 1; place < path.size(); ++place) {
       const Interval& from = *path[place - 1];
       const Interval& to = *path[place];
-      if (from.sm == to.sm) continue;
-      chart_.hops.push_back({from.sm.value, to.sm.value, part(from.end), part(to.start)});
+      if (from.sm != to.sm) {
+        add_hop({from.sm.value, to.sm.value, part(from.end), part(to.start)});
+      }
+    }
+  }
+
+  void add_hop(const Hop& hop) {
+    if (!chart_.hops.empty() && hop.to - chart_.hops.back().from < resolution_) {
+      Hop& last = chart_.hops.back();
+      const auto [top, bottom] =
+          std::minmax({last.from_row, last.to_row, hop.from_row, hop.to_row});
+      last = {top, bottom, last.from, hop.to};
+    } else {
+      chart_.hops.push_back(hop);
     }
   }
 
@@ -105,7 +121,8 @@ class Layout {
   double whole_;
   double resolution_;
   Chart chart_;
-  std::array<std::ptrdiff_t, 2> open_ = {-1, -1};  ///< the row's last boxes
+  /// The row's last box and last outline, each above and below in split rows.
+  std::array<std::ptrdiff_t, 4> open_ = {-1, -1, -1, -1};
 };
 
 }  // namespace
@@ -127,13 +144,31 @@ std::vector<Ticks> axis_of(Ticks makespan, int count) {
   return axis;
 }
 
+bool drawable(const Timeline& timeline) {
+  const Interval* last = nullptr;
+  for (const Interval& interval : timeline.intervals) {
+    const bool inside = interval.sm.value >= 0 && interval.sm.value < timeline.sms &&
+                        interval.task.head.value >= 0 && interval.start >= 0 &&
+                        interval.start <= interval.end && interval.end <= timeline.makespan;
+    if (!inside) return false;
+    if (last != nullptr &&
+        std::tie(last->sm, last->start) > std::tie(interval.sm, interval.start)) {
+      return false;
+    }
+    last = &interval;
+  }
+  return true;
+}
+
 Chart chart_of(const Timeline& timeline, double resolution) {
+  STAGGER_EXPECTS(drawable(timeline));
   return Layout(timeline, resolution).run();
 }
 
-Chart chart_within(const Timeline& timeline, double resolution, std::size_t most_boxes) {
+Chart chart_within(const Timeline& timeline, double resolution, std::size_t most_shapes) {
   Chart chart = chart_of(timeline, resolution);
-  while (chart.boxes.size() > most_boxes && resolution < 1) {
+  while (chart.boxes.size() + chart.critical.size() + chart.hops.size() > most_shapes &&
+         resolution < 1) {
     resolution *= 1.5;
     chart = chart_of(timeline, resolution);
   }

@@ -24,11 +24,11 @@ struct Box {
   std::int32_t head = 0;
   double begin = 0;
   double end = 0;
-  bool critical = false;
   std::string label;  ///< Q tile of a compute phase, else empty
 };
 
-/// Where the critical path goes from one SM to another, or on with a gap.
+/// Where the critical path goes from one SM to another. Hops that are closer together than
+/// `resolution` are one line over all their rows.
 struct Hop {
   std::int32_t from_row = 0;
   std::int32_t to_row = 0;
@@ -38,7 +38,8 @@ struct Hop {
 
 /// A timeline made ready to draw, for SVG and TikZ alike.
 struct Chart {
-  std::vector<Box> boxes;  ///< by row and time
+  std::vector<Box> boxes;     ///< by row and time
+  std::vector<Box> critical;  ///< outlines: what of the boxes is on the critical path
   std::vector<Hop> hops;
   std::vector<Ticks> axis;       ///< round times up to the makespan, from 0
   bool split_rows = false;       ///< compute above, reductions below: they overlap in time
@@ -47,12 +48,17 @@ struct Chart {
 };
 
 /// Lays a timeline out; `resolution` is the narrowest box worth drawing, in parts of the makespan.
-/// Waits are left as gaps. O(intervals log intervals).
+/// Waits are left as gaps. Intervals are by SM and start, and lie in 0 … makespan, as a file's do.
+/// O(intervals log intervals).
 [[nodiscard]] Chart chart_of(const Timeline& timeline, double resolution);
 
-/// The same at a resolution coarse enough for at most `most_boxes` boxes (one a row at worst).
+/// The same at a resolution coarse enough for at most `most_shapes` boxes, outlines and hops (one
+/// box and one outline a row at worst).
 [[nodiscard]] Chart chart_within(const Timeline& timeline, double resolution,
-                                 std::size_t most_boxes);
+                                 std::size_t most_shapes);
+
+/// Whether the timeline can be drawn: its intervals are by SM and start, and lie in 0 … makespan.
+[[nodiscard]] bool drawable(const Timeline& timeline);
 
 /// Round times 0, step, 2 step … up to the makespan, about `count` of them; the step is 1, 2 or 5
 /// times a power of ten.

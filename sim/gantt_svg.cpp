@@ -3,17 +3,24 @@
 #include "sim/chart.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace stagger::sim {
 namespace {
 
-constexpr std::size_t kMostBoxes = 20'000;  ///< about 2 MB; viewers stay quick
+constexpr std::size_t kMostShapes = 20'000;  ///< about 2 MB; viewers stay quick
+
+/// The text with U+FFFD for what is not UTF-8, which would make the picture malformed XML.
+std::string valid_utf8(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 std::string escape(const std::string& text) {
   std::string escaped;
-  for (const char letter : text) {
+  for (const char letter : valid_utf8(text)) {
     const auto code = static_cast<unsigned char>(letter);
     if (letter == '&') {
       escaped += "&amp;";
@@ -41,7 +48,7 @@ class Svg {
         top_(46),
         bottom_(top_ + rows_ * pitch_),
         width_(options.width),
-        chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostBoxes)) {}
+        chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostShapes)) {}
 
   std::string draw() {
     const double height = bottom_ + 84;
@@ -149,8 +156,7 @@ class Svg {
   void critical_path() {
     text_ += fmt::format("<g fill=\"none\" stroke=\"black\" stroke-width=\"{}\">\n",
                          pitch_ >= 12 ? 1.4 : 0.7);
-    for (const Box& box : chart_.boxes) {
-      if (!box.critical) continue;
+    for (const Box& box : chart_.critical) {
       const Frame frame = frame_of(box);
       text_ += fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n",
                            x(box.begin), frame.top, std::max(x(box.end) - x(box.begin), 0.3),

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
+#include <sstream>
 #include <vector>
 
 namespace stagger::sim {
@@ -51,8 +53,7 @@ class Text {
       while (interval != timeline_.intervals.end() && interval->sm.value == sm)
         ++interval;
       if (sm == head) {
-        text_ += fmt::format("{:<{}}{} {} more SMs\n", "", label_, glyph(U'…', '~'),
-                             timeline_.sms - shown);
+        text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), timeline_.sms - shown);
       }
       if (sm < head || sm >= timeline_.sms - (shown - head)) draw_sm(sm, {begin, interval});
     }
@@ -81,26 +82,53 @@ class Text {
     row(std::string(static_cast<std::size_t>(label_), ' '), intervals, writes);
   }
 
+  /// What happens within one column, by phase.
+  struct Column {
+    std::array<double, 5> ticks = {};  ///< not integers: a measured timeline's may overflow
+    std::array<const Interval*, 5> last = {};
+  };
+
   /// One row: every column shows the phase that has most of its ticks; a reduction wins a tie.
   template <class Wanted>
   void row(const std::string& label, std::span<const Interval> intervals, Wanted wanted) {
-    std::vector<Cell> cells(static_cast<std::size_t>(columns_));
-    std::vector<Ticks> most(cells.size(), 0);
+    std::vector<Column> columns(static_cast<std::size_t>(columns_));
     for (const Interval& interval : intervals) {
-      if (!wanted(interval.phase)) continue;
-      for (std::int64_t at = column(interval.start);
-           at <= column(interval.end - 1) + per_tick_ - 1 && at < columns_; ++at) {
-        const Ticks from = std::max(interval.start, at * per_column_ / per_tick_);
-        const Ticks to = std::min(interval.end, (at * per_column_) / per_tick_ + per_column_);
-        const Ticks share = 2 * (to - from) + (interval.phase == Phase::reduce ? 1 : 0);
-        Ticks& best = most[static_cast<std::size_t>(at)];
-        if (share <= best) continue;
-        best = share;
-        cells[static_cast<std::size_t>(at)] = cell_of(interval);
-      }
-      if (interval.phase == Phase::compute) write_q(interval, cells);
+      if (wanted(interval.phase) && interval.start < interval.end) spread(interval, columns);
+    }
+    std::vector<Cell> cells(columns.size());
+    std::transform(columns.begin(), columns.end(), cells.begin(),
+                   [&](const Column& column) { return cell_of(column); });
+    for (const Interval& interval : intervals) {
+      if (wanted(interval.phase) && interval.phase == Phase::compute) write_q(interval, cells);
     }
     text_ += label + paint(cells) + "\n";
+  }
+
+  /// Adds an interval to the columns that it touches.
+  void spread(const Interval& interval, std::vector<Column>& columns) const {
+    const auto phase = static_cast<std::size_t>(interval.phase);
+    const std::int64_t end = std::min<std::int64_t>(column(interval.end - 1) + per_tick_, columns_);
+    for (std::int64_t at = column(interval.start); at < end; ++at) {
+      Column& touched = columns[static_cast<std::size_t>(at)];
+      const Ticks from = std::max(interval.start, at * per_column_ / per_tick_);
+      const Ticks to = std::min(interval.end, at * per_column_ / per_tick_ + per_column_);
+      touched.ticks[phase] += static_cast<double>(to - from);
+      touched.last[phase] = &interval;
+    }
+  }
+
+  [[nodiscard]] Cell cell_of(const Column& column) const {
+    constexpr Phase kByImportance[] = {Phase::reduce, Phase::compute, Phase::wait, Phase::launch,
+                                       Phase::epilogue};
+    const Interval* shown = nullptr;
+    double most = 0;
+    for (const Phase phase : kByImportance) {
+      const auto at = static_cast<std::size_t>(phase);
+      if (column.ticks[at] <= most) continue;
+      most = column.ticks[at];
+      shown = column.last[at];
+    }
+    return shown == nullptr ? Cell{} : cell_of(*shown);
   }
 
   [[nodiscard]] Cell cell_of(const Interval& interval) const {
@@ -124,7 +152,7 @@ class Text {
   void write_q(const Interval& interval, std::vector<Cell>& cells) const {
     const std::string digits = std::to_string(interval.task.q.value);
     const std::int64_t first = column(interval.start);
-    const std::int64_t room = column(interval.end) - first;
+    const std::int64_t room = (interval.end - interval.start) / per_column_ * per_tick_;
     if (room < std::ssize(digits) || first + std::ssize(digits) > columns_) return;
     if (room == std::ssize(digits) && room > 1) return;  // two numbers would run together
     for (std::size_t at = 0; at < digits.size(); ++at) {
@@ -188,15 +216,44 @@ class Text {
     std::string text;
     std::size_t used = 0;
     for (const std::string& part : parts) {
-      // Glyphs of three bytes take one column; counting bytes errs on the safe side.
-      if (used > 0 && used + part.size() + 2 > static_cast<std::size_t>(options_.width)) {
+      if (used > 0 && used + 2 + columns_of(part) <= width()) {
+        text += "; ";
+        used += 2;
+      } else if (used > 0) {
         text += "\n";
         used = 0;
       }
-      text += (used > 0 ? "; " : "") + part;
-      used += part.size() + 2;
+      add_words(part, text, used);
     }
     return text + "\n";
+  }
+
+  /// Appends words to a text whose last line has `used` columns, and breaks lines between them.
+  void add_words(const std::string& words, std::string& text, std::size_t& used) const {
+    std::istringstream stream(words);
+    bool first = true;
+    for (std::string word; stream >> word; first = false) {
+      if (!first && used + 1 + columns_of(word) > width()) {
+        text += "\n";
+        used = 0;
+      } else if (!first) {
+        text += " ";
+        ++used;
+      }
+      text += word;
+      used += columns_of(word);
+    }
+  }
+
+  [[nodiscard]] std::size_t width() const {
+    return static_cast<std::size_t>(label_ + columns_ + 1);
+  }
+
+  /// Columns of a text: its code points.
+  static std::size_t columns_of(const std::string& text) {
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+      return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+    }));
   }
 
   const Timeline& timeline_;

@@ -9,7 +9,7 @@
 namespace stagger::sim {
 namespace {
 
-constexpr std::size_t kMostBoxes = 6'000;  ///< TeX's main memory takes about three times as many
+constexpr std::size_t kMostShapes = 6'000;  ///< TeX's main memory takes about three times as many
 
 std::string escape(const std::string& text) {
   std::string escaped;
@@ -37,7 +37,7 @@ class Tikz {
         rows_(std::max(timeline.sms, 1)),
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
         width_(options.width_cm),
-        chart_(chart_within(timeline, 0.001, kMostBoxes)) {}
+        chart_(chart_within(timeline, 0.001, kMostShapes)) {}
 
   std::string draw() {
     preamble();
@@ -133,8 +133,7 @@ class Tikz {
   }
 
   void critical_path() {
-    for (const Box& box : chart_.boxes) {
-      if (!box.critical) continue;
+    for (const Box& box : chart_.critical) {
       const Frame frame = frame_of(box);
       line(fmt::format("\\draw[line width=0.7pt] ({:.4f},{:.4f}) rectangle ({:.4f},{:.4f});",
                        x(box.begin), frame.bottom, x(box.end), frame.top));

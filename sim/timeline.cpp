@@ -21,7 +21,7 @@ class Drawing {
         drains_(overlap_ && table.dispatch == Dispatch::static_) {
     timeline_.sms = resident_lanes(table.problem, timing.residency);
     timeline_.heads = table.problem.heads;
-    timeline_.makespan = simulation.makespan;
+    timeline_.makespan = end();
     timeline_.title = table.name;
   }
 
@@ -38,6 +38,15 @@ class Drawing {
   }
 
  private:
+  /// Where the last interval ends: after the makespan if a table hangs while a compute phase runs.
+  [[nodiscard]] Ticks end() const {
+    Ticks last = simulation_.makespan;
+    for (const Ticks start : simulation_.compute_start) {
+      if (start >= 0) last = std::max(last, start + timing_.compute);
+    }
+    return last;
+  }
+
   void draw_lane(Lane lane) {
     const std::int64_t begin = table_.lane_begin[at(lane.value)];
     const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
@@ -54,7 +63,7 @@ class Drawing {
       if (overlap_ && slot > begin) {
         handed = std::max(handed, simulation_.reduce_start[at(slot) - 1] + timing_.reduce);
       }
-      add(Phase::wait, slot, handed, reduce < 0 ? simulation_.makespan : reduce);
+      add(Phase::wait, slot, handed, reduce < 0 ? timeline_.makespan : reduce);
       if (reduce < 0) return;
       add(Phase::reduce, slot, reduce, reduce + timing_.reduce);
       if (slot + 1 == end || begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot) + 1])) {

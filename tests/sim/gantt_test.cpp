@@ -1,3 +1,4 @@
+#include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/chart.hpp"
 #include "sim/critical_path.hpp"
@@ -21,6 +22,19 @@ Timeline timeline_of(const char* schedule, const char* mask, std::int64_t n, std
                                        make_problem(make_mask(mask), {n, n}, {}, heads, n));
   const Simulation simulation = simulate(table, timing);
   return timeline(table, timing, simulation, critical_path(table, timing, simulation));
+}
+
+Timeline timeline_on(std::int32_t sms, Ticks makespan) {
+  Timeline timeline;
+  timeline.sms = sms;
+  timeline.heads = 1;
+  timeline.makespan = makespan;
+  return timeline;
+}
+
+Interval interval_of(std::int32_t sm, Phase phase, Ticks start, Ticks end, bool critical = false) {
+  return {
+      .sm = Sm{sm}, .task = {}, .phase = phase, .start = start, .end = end, .critical = critical};
 }
 
 /// Columns a terminal needs for a line: code points that are not ANSI codes.
@@ -59,12 +73,13 @@ TEST_CASE("no line is wider than the terminal, whatever is drawn") {
     if (random.chance(3)) timing.compute *= 1000;
     const Simulation simulation = simulate(table, timing);
     const Timeline drawn = timeline(table, timing, simulation);
-    TextOptions options{.width = static_cast<int>(random.between(50, 140)),
+    TextOptions options{.width = static_cast<int>(random.between(20, 140)),
                         .unicode = random.chance(2),
                         .color = random.chance(2),
                         .max_rows = static_cast<int>(random.between(0, 4))};
     std::istringstream lines(gantt_text(drawn, options));
     CAPTURE(round, options.width);
+    REQUIRE(drawable(drawn));
     for (std::string line; std::getline(lines, line);) {
       CAPTURE(line);
       REQUIRE(columns_of(line) <= options.width);
@@ -77,6 +92,64 @@ TEST_CASE("no line is wider than the terminal, whatever is drawn") {
     REQUIRE(gantt_tikz(drawn).ends_with("\\end{document}\n"));
     REQUIRE(trace_json(drawn).ends_with("]}\n"));
   }
+}
+
+TEST_CASE("a column of the text chart shows what most of its ticks are") {
+  Timeline timeline = timeline_on(1, 1000);
+  for (Ticks time = 0; time < 1000; time += 10) {  // many short computes, few longer waits
+    const Ticks ready = time + (time % 100 == 0 ? 3 : 7);
+    timeline.intervals.push_back(interval_of(0, Phase::compute, time, ready));
+    timeline.intervals.push_back(interval_of(0, Phase::wait, ready, time + 10));
+  }
+  const std::string text = gantt_text(timeline, {.width = 20, .unicode = false});
+  CHECK(text.substr(0, text.find('\n')) == "SM 0  " + std::string(13, '-'));
+}
+
+TEST_CASE("a timeline that does not fit its chart is a caller's fault") {
+  Timeline timeline = timeline_on(1, 10);
+  const auto rejected = [&](Interval interval) {
+    timeline.intervals = {interval};
+    CHECK_FALSE(drawable(timeline));
+    CHECK_THROWS_AS(gantt_text(timeline), ContractViolation);
+    CHECK_THROWS_AS(gantt_svg(timeline), ContractViolation);
+    CHECK_THROWS_AS(gantt_tikz(timeline), ContractViolation);
+  };
+  rejected(interval_of(0, Phase::compute, -5, 3));
+  rejected(interval_of(0, Phase::compute, 5, 3));
+  rejected(interval_of(0, Phase::compute, 5, 11));
+  rejected(interval_of(1, Phase::compute, 5, 6));
+  rejected(interval_of(-1, Phase::compute, 5, 6));
+  timeline.intervals = {interval_of(0, Phase::compute, 5, 6), interval_of(0, Phase::compute, 4, 5)};
+  CHECK_FALSE(drawable(timeline));
+}
+
+TEST_CASE("what is merged with a critical phase is not outlined as critical") {
+  Timeline timeline = timeline_on(1, 100'000);
+  for (Ticks time = 0; time < 100'000; time += 10) {
+    const bool critical = time >= 50'000 && time < 50'200;
+    timeline.intervals.push_back(interval_of(0, Phase::compute, time, time + 10, critical));
+  }
+  const Chart chart = chart_of(timeline, 0.001);
+  CHECK(chart.merged);
+  REQUIRE_FALSE(chart.critical.empty());
+  CHECK(chart.critical.front().begin == Approx(0.5));
+  CHECK(chart.critical.back().end == Approx(0.502));
+}
+
+TEST_CASE("hops of the critical path that are too close to be told apart are one line") {
+  Timeline timeline = timeline_on(4, 10'000);
+  const auto critical = [&](std::int32_t sm, Ticks start, Ticks end) {
+    timeline.intervals.push_back(interval_of(sm, Phase::compute, start, end, true));
+  };
+  critical(0, 0, 5'000);
+  critical(1, 5'000, 5'001);
+  critical(2, 5'002, 10'000);
+  critical(3, 5'001, 5'002);
+  CHECK(chart_of(timeline, 0).hops.size() == 3);
+  const Chart coarse = chart_of(timeline, 0.01);
+  REQUIRE(coarse.hops.size() == 1);
+  CHECK(coarse.hops[0].from_row == 0);
+  CHECK(coarse.hops[0].to_row == 3);
 }
 
 TEST_CASE("empty and huge timelines can be drawn") {
@@ -97,10 +170,12 @@ TEST_CASE("empty and huge timelines can be drawn") {
 
 TEST_CASE("titles from outside cannot break a picture") {
   Timeline timeline = timeline_of("shift", "full", 2, 1, {});
-  timeline.title = "<script>&\"\\input{x}$%#_^~\x01";
+  timeline.title = "<script>&\"\\input{x}$%#_^~\x01\xff";
   const std::string svg = gantt_svg(timeline);
   CHECK(svg.find("<script>") == std::string::npos);
   CHECK(svg.find("&lt;script&gt;&amp;&quot;") != std::string::npos);
+  CHECK(svg.find('\xff') == std::string::npos);
+  CHECK(svg.find("\xef\xbf\xbd") != std::string::npos);
   const std::string tex = gantt_tikz(timeline);
   CHECK(tex.find("\\input{x}") == std::string::npos);
   CHECK(tex.find("\\textbackslash{}input\\{x\\}\\$\\%\\#\\_") != std::string::npos);
