@@ -246,7 +246,7 @@ class Text {
   }
 
   [[nodiscard]] std::size_t width() const {
-    return static_cast<std::size_t>(label_ + columns_ + 1);
+    return static_cast<std::size_t>(label_) + static_cast<std::size_t>(columns_) + 1;
   }
 
   /// Columns of a text: its code points.
