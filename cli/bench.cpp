@@ -49,7 +49,8 @@ std::vector<Step> measure(const Options& options, const Problem& problem) {
                              {"bounds", {}}};
   for (std::int64_t run = 0; run < options.repeat; ++run) {
     auto step = steps.begin();
-    const Table table = timed(*step++, [&] { return schedules::build(selection, problem); });
+    const Table table =
+        timed(*step++, [&] { return schedules::build(selection, problem, timing); });
     const auto verified = timed(*step++, [&] { return dag::verify(table, timing); });
     if (verified.verdict != dag::Verdict::ok) {
       throw Error(ErrorKind::usage, "this table is not ok; see `stagger analyze`");

@@ -16,15 +16,16 @@ extern const Command kCompare;
 extern const Command kVerify;
 extern const Command kExport;
 extern const Command kFormulas;
+extern const Command kOptimize;
 extern const Command kBench;
 extern const Command kCompletion;
 extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 10> kCommands = {&kList,       &kShow,   &kAnalyze,  &kCompare,
-                                                      &kVerify,     &kExport, &kFormulas, &kBench,
-                                                      &kCompletion, &kMan};
+constexpr std::array<const Command*, 11> kCommands = {
+    &kList,     &kShow,     &kAnalyze, &kCompare,    &kVerify, &kExport,
+    &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
 
 }  // namespace
 

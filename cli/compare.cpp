@@ -48,7 +48,7 @@ class Comparison {
         rows_.emplace_back(Unsupported{schedule->name, *reason});
         continue;
       }
-      Table table = schedules::build(selection, problem_);
+      Table table = schedules::build(selection, problem_, timing_);
       if (options_.ranks == "kv-index") use_kv_index_ranks(table);
       add({std::move(table), std::move(selection)});
     }

@@ -1,25 +1,18 @@
 #include "cli/commands.hpp"
 #include "cli/config.hpp"
-#include "cli/files.hpp"
+#include "cli/interrupt.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <malloc.h>
 #include <new>
-#include <unistd.h>
 
 namespace stagger::cli {
 namespace {
-
-extern "C" void interrupted(int) {
-  remove_temporary();
-  ::_exit(kInterrupted);
-}
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
@@ -91,8 +84,7 @@ int main(int argc, char** argv) {
   // Large arrays come and go in every step: keep their pages instead of faulting them in again.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  std::signal(SIGINT, interrupted);
-  std::signal(SIGTERM, interrupted);
+  handle_interrupts();
   try {
     return run(argc, argv);
   } catch (const stagger::Error& error) {

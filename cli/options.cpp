@@ -107,11 +107,12 @@ void add_problem_options(CLI::App& app, Options& options) {
       ->group(kGroup);
 }
 
-void add_timing_options(CLI::App& app, Options& options) {
+void add_timing_options(CLI::App& app, Options& options, std::vector<std::string> models) {
   constexpr const char* kGroup = "Timing model (ticks)";
-  app.add_option("--model", options.model, "chain (the paper) or overlap (a dQ writer warp)")
+  const std::string slot = models.size() > 2 ? " or slot (no collisions, in slots)" : "";
+  app.add_option("--model", options.model, "chain (the paper) or overlap (a dQ writer)" + slot)
       ->type_name("MODEL")
-      ->check(CLI::IsMember({"chain", "overlap"}))
+      ->check(CLI::IsMember(std::move(models)))
       ->capture_default_str()
       ->group(kGroup);
   for (const auto& [name, target, what] :
@@ -184,7 +185,7 @@ Timing timing_of(const Options& options) {
   if (options.residency > kMaxSms) {
     throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
   }
-  return {.model = options.model == "chain" ? Model::chain : Model::overlap,
+  return {.model = options.model == "overlap" ? Model::overlap : Model::chain,
           .compute = options.compute,
           .reduce = options.reduce,
           .latency = options.latency,
@@ -211,7 +212,7 @@ Source source_of(const Options& options) {
     source.table = read_table(options.table, options);
   } else if (!options.schedule.empty()) {
     source.selection = schedules::select(options.schedule);
-    source.table = schedules::build(*source.selection, problem_of(options));
+    source.table = schedules::build(*source.selection, problem_of(options), timing_of(options));
   } else {
     reject("give --schedule NAME (see `stagger list schedules`) or --table FILE");
   }

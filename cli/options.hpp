@@ -62,6 +62,13 @@ struct Options {
   std::string compute_range = "1..4";
   std::string reduce_range = "0..4";
 
+  // optimize
+  double time_limit = 60;
+  std::int64_t threads = 0;
+  std::int64_t seed = 1;
+  std::int64_t effort = 100;
+  std::string proof;
+
   std::int64_t repeat = 5;
   std::string topic;  ///< positional: what to list, which shell
   std::string config;
@@ -71,7 +78,8 @@ struct Options {
 };
 
 void add_problem_options(CLI::App& app, Options& options);
-void add_timing_options(CLI::App& app, Options& options);
+void add_timing_options(CLI::App& app, Options& options,
+                        std::vector<std::string> models = {"chain", "overlap"});
 void add_schedule_options(CLI::App& app, Options& options);
 /// `--json`, `--color`, `--ascii`, `--width`, `--config`.
 void add_output_options(CLI::App& app, Options& options);

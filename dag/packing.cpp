@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <queue>
+#include <set>
 
 namespace stagger::dag {
 namespace {
@@ -42,48 +44,96 @@ Ticks longest_first(const std::vector<Ticks>& jobs, std::int32_t machines) {
   return makespan;
 }
 
-/// Depth first over jobs, longest first; a machine only if no other of the same load was tried.
-class BranchAndBound {
+/// "Do the jobs fit on the machines by a deadline?", machine by machine: each takes the longest job
+/// left and others that fill it, the fullest filling first, while the idle time of all machines
+/// stays within what there is. What was left when that failed is not tried again.
+class Filling {
  public:
-  BranchAndBound(const std::vector<Ticks>& jobs, std::int32_t machines, std::int64_t nodes)
-      : jobs_(jobs), loads_(at(machines), 0), nodes_(nodes) {}
+  enum class Verdict { fits, fails, unknown };
 
-  void improve(Packing& packing) {
-    best_ = packing.upper;
-    enough_ = packing.lower;
-    place(0);
-    packing.upper = best_;
-    if (nodes_ > 0) packing.lower = best_;  // searched to the end: the best is optimal
+  /// `jobs` is sorted, longest first.
+  Filling(const std::vector<Ticks>& jobs, std::int32_t machines, Ticks deadline,
+          std::int64_t& nodes)
+      : machines_(machines), deadline_(deadline), nodes_(nodes) {
+    Ticks sum = 0;
+    for (const Ticks job : jobs) {
+      if (lengths_.empty() || lengths_.back() != job) {
+        lengths_.push_back(job);
+        left_.push_back(0);
+      }
+      ++left_.back();
+      sum += job;
+    }
+    idle_ = machines * deadline - sum;
+  }
+
+  Verdict run() {
+    if (idle_ < 0) return Verdict::fails;
+    if (next_machine(machines_)) return Verdict::fits;
+    return nodes_ > 0 ? Verdict::fails : Verdict::unknown;
   }
 
  private:
-  void place(std::size_t job) {
-    if (best_ == enough_ || --nodes_ <= 0) return;
-    if (job == jobs_.size()) {
-      best_ = *std::max_element(loads_.begin(), loads_.end());
-      return;
-    }
-    for (std::size_t machine = 0; machine < loads_.size(); ++machine) {
-      const Ticks load = loads_[machine];
-      const auto same = std::find(loads_.begin(), loads_.begin() + std::ptrdiff_t(machine), load);
-      if (same != loads_.begin() + std::ptrdiff_t(machine)) continue;
-      if (load + jobs_[job] >= best_) continue;
-      loads_[machine] += jobs_[job];
-      place(job + 1);
-      loads_[machine] = load;
-    }
+  bool next_machine(std::int32_t machines) {
+    const auto longest =
+        std::find_if(left_.begin(), left_.end(), [](auto count) { return count > 0; });
+    if (longest == left_.end()) return true;
+    if (machines == 0 || failed_.contains(left_)) return false;
+    const auto first = static_cast<std::size_t>(longest - left_.begin());
+    --left_[first];
+    const bool fits = fill(first, deadline_ - lengths_[first], machines);
+    ++left_[first];
+    if (!fits && nodes_ > 0) failed_.insert(left_);
+    return fits;
   }
 
-  const std::vector<Ticks>& jobs_;
-  std::vector<Ticks> loads_;
-  std::int64_t nodes_;
-  Ticks best_ = 0;
-  Ticks enough_ = 0;
+  /// Adds jobs to a machine with `room` left, from `length` on to shorter ones, as many as fit
+  /// first.
+  bool fill(std::size_t length, Ticks room, std::int32_t machines) {
+    if (--nodes_ <= 0) return false;
+    for (; length < lengths_.size(); ++length) {
+      const Ticks most = std::min(left_[length], room / lengths_[length]);
+      for (Ticks count = most; count > 0; --count) {
+        left_[length] -= count;
+        const bool fits = fill(length + 1, room - count * lengths_[length], machines);
+        left_[length] += count;
+        if (fits || nodes_ <= 0) return fits;
+      }
+    }
+    if (room > idle_) return false;
+    idle_ -= room;
+    const bool fits = next_machine(machines - 1);
+    idle_ += room;
+    return fits;
+  }
+
+  std::int32_t machines_;
+  Ticks deadline_;
+  std::int64_t& nodes_;
+  Ticks idle_ = 0;              ///< idle time that all machines may still have
+  std::vector<Ticks> lengths_;  ///< the different ones, longest first
+  std::vector<Ticks> left_;     ///< jobs left, by length
+  std::set<std::vector<Ticks>> failed_;
 };
 
-// A node costs up to machines^2 / 2 comparisons; beyond these sizes the bounds have to do.
-constexpr std::size_t kSearchJobs = 128;
-constexpr std::int32_t kSearchMachines = 64;
+/// Raises the lower bound to the first deadline that is not refuted.
+void search(const std::vector<Ticks>& jobs, std::int32_t machines, std::int64_t nodes,
+            Packing& packing) {
+  constexpr std::size_t kJobs = 4096;  // frames of the recursion
+  if (jobs.size() > kJobs || packing.upper > std::numeric_limits<Ticks>::max() / machines) return;
+  while (!packing.exact()) {
+    switch (Filling(jobs, machines, packing.lower, nodes).run()) {
+      case Filling::Verdict::fits:
+        packing.upper = packing.lower;
+        break;
+      case Filling::Verdict::fails:
+        ++packing.lower;
+        break;
+      case Filling::Verdict::unknown:
+        return;
+    }
+  }
+}
 
 }  // namespace
 
@@ -98,9 +148,7 @@ Packing pack(std::vector<Ticks> jobs, std::int32_t machines, std::int64_t nodes)
     job /= unit;
   std::sort(jobs.begin(), jobs.end(), std::greater<>());
   Packing packing{.lower = lower_bound(jobs, machines), .upper = longest_first(jobs, machines)};
-  if (!packing.exact() && jobs.size() <= kSearchJobs && machines <= kSearchMachines) {
-    BranchAndBound(jobs, machines, nodes).improve(packing);
-  }
+  search(jobs, machines, nodes, packing);
   return {.lower = packing.lower * unit, .upper = packing.upper * unit};
 }
 

@@ -14,11 +14,12 @@ struct Packing {
   [[nodiscard]] bool exact() const { return lower == upper; }
 };
 
-/// Packs whole jobs on `machines` machines: bounds, longest-first, then branch and bound of at
-/// most `nodes` nodes if they differ. Requires machines >= 1, jobs >= 0 whose sum fits Ticks.
-/// O(jobs log jobs); the search, for at most 128 jobs on 64 machines, O(nodes * machines^2).
-/// Source: Graham 1969 (longest first); Dell'Amico and Martello 1995 (the bounds).
+/// Packs whole jobs on `machines` machines: bounds, longest-first, then, if they differ, a search
+/// of at most `nodes` nodes for a packing by each deadline from the lower bound on. Requires
+/// machines >= 1, jobs >= 0 whose sum times 2 fits Ticks. O(jobs log jobs + nodes * lengths).
+/// Source: Graham 1969 (longest first); Dell'Amico and Martello 1995 (the bounds); Korf 2003 (bin
+/// completion).
 [[nodiscard]] Packing pack(std::vector<Ticks> jobs, std::int32_t machines,
-                           std::int64_t nodes = 50'000);
+                           std::int64_t nodes = 2'000'000);
 
 }  // namespace stagger::dag

@@ -25,7 +25,7 @@ std::optional<std::string> unsupported(const Problem&, const Parameters&) {
   return std::nullopt;
 }
 
-void build(const Problem& problem, const Parameters&, Table& table) {
+void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   const LiveRanks ranks(problem.grid);
   const auto chains = ascending_q(problem.grid);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {

@@ -34,7 +34,7 @@ std::int32_t first_kv(const Problem& problem, Head head, std::int32_t sm) {
   return mirrored < 0 ? mirrored + problem.sms : mirrored;
 }
 
-void build(const Problem& problem, const Parameters&, Table& table) {
+void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   const LiveRanks ranks(problem.grid);
   const auto chains = descending_q(problem.grid);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {

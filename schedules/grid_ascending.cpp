@@ -15,7 +15,7 @@ std::optional<std::string> unsupported(const Problem&, const Parameters&) {
   return std::nullopt;
 }
 
-void build(const Problem& problem, const Parameters&, Table& table) {
+void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   launch_ctas(problem, 1, ascending_kv(problem.grid), ascending_q(problem.grid), table);
 }
 

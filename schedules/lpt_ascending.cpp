@@ -16,7 +16,7 @@ std::optional<std::string> unsupported(const Problem&, const Parameters&) {
   return std::nullopt;
 }
 
-void build(const Problem& problem, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
               ascending_q(problem.grid), table);
 }

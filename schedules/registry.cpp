@@ -12,18 +12,21 @@ extern const Schedule kAscending;
 extern const Schedule kDescending;
 extern const Schedule kShift;
 extern const Schedule kSymmetricShift;
+extern const Schedule kHeadBlocks;
 extern const Schedule kGridAscending;
 extern const Schedule kLptAscending;
 extern const Schedule kLptDescending;
 extern const Schedule kSpt;
 extern const Schedule kFa4Sparse;
+extern const Schedule kBalanced;
+extern const Schedule kOptimal;
 
 namespace {
 
 // An explicit list: self-registering objects would be dropped by the linker from a static library.
-constexpr std::array<const Schedule*, 9> kAll = {
-    &kAscending,    &kDescending,    &kShift, &kSymmetricShift, &kGridAscending,
-    &kLptAscending, &kLptDescending, &kSpt,   &kFa4Sparse,
+constexpr std::array<const Schedule*, 12> kAll = {
+    &kAscending,    &kDescending,    &kShift, &kSymmetricShift, &kHeadBlocks, &kGridAscending,
+    &kLptAscending, &kLptDescending, &kSpt,   &kFa4Sparse,      &kBalanced,   &kOptimal,
 };
 
 [[noreturn]] void reject(const std::string& what) {
@@ -88,7 +91,7 @@ Selection select(std::string_view text) {
   return {&schedule, std::move(parameters), std::string(text)};
 }
 
-Table build(const Selection& selection, const Problem& problem) {
+Table build(const Selection& selection, const Problem& problem, const Timing& timing) {
   const Schedule& schedule = *selection.schedule;
   if (const auto reason = schedule.unsupported(problem, selection.parameters)) {
     throw Error(ErrorKind::unsupported, std::string(schedule.name) + ": " + *reason);
@@ -98,7 +101,7 @@ Table build(const Selection& selection, const Problem& problem) {
   table.problem = problem;
   table.dispatch = schedule.dispatch;
   table.slots.reserve(static_cast<std::size_t>(problem.tasks()));
-  schedule.build(problem, selection.parameters, table);
+  schedule.build(problem, timing, selection.parameters, table);
   return table;
 }
 

@@ -46,13 +46,15 @@ struct Schedule {
   const char* source;
   const char* preconditions;
   Dispatch dispatch;
+  bool searches = false;  ///< its table depends on the timing model
   std::span<const Parameter> parameters = {};
   std::span<const Formula> formulas = {};
   /// Why the schedule does not apply to this problem, nullopt if it does. By shape, not by the
   /// mask's name.
   std::optional<std::string> (*unsupported)(const Problem&, const Parameters&);
-  /// Appends the lanes. Requires unsupported() == nullopt.
-  void (*build)(const Problem&, const Parameters&, Table&);
+  /// Appends the lanes; only one that `searches` asks for the timing. Requires unsupported() ==
+  /// nullopt.
+  void (*build)(const Problem&, const Timing&, const Parameters&, Table&);
 };
 
 /// Every schedule, in the order `stagger list schedules` prints.
@@ -70,7 +72,8 @@ struct Selection {
 
 /// The schedule's table for a problem. Throws Error{unsupported} with the reason if it does not
 /// apply. O(tasks).
-[[nodiscard]] Table build(const Selection& selection, const Problem& problem);
+[[nodiscard]] Table build(const Selection& selection, const Problem& problem,
+                          const Timing& timing = {});
 
 /// Whether the paper's assumptions hold: chain model, no latency, launch or epilogue, immediate
 /// release, every SM there, at least one SM per KV tile.

@@ -95,7 +95,7 @@ class Fold {
   std::int32_t rectangle_;
 };
 
-void build(const Problem& problem, const Parameters&, Table& table) {
+void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   const Staircase stairs = *staircase(problem.grid);
   const std::int32_t pairs = problem.grid.kv_tiles() / 2;
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {

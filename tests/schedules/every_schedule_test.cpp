@@ -104,6 +104,7 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t sw
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
     if (selection.parameters.contains("swizzle")) selection.parameters["swizzle"] = swizzle;
+    if (selection.parameters.contains("effort")) selection.parameters["effort"] = 0;
     CAPTURE(schedule->name, problem.mask.family->name, problem.grid.kv_tiles(),
             problem.grid.q_tiles(), problem.heads, problem.sms, swizzle,
             timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
@@ -112,7 +113,7 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t sw
       REQUIRE_THROWS_AS(schedules::build(selection, problem), Error);
       continue;
     }
-    const Table table = schedules::build(selection, problem);
+    const Table table = schedules::build(selection, problem, timing);
     check_table(table, timing, counts);
     if (const schedules::Formula* formula = schedules::claim(selection, problem, timing)) {
       ++counts.claims;
@@ -166,10 +167,11 @@ TEST_CASE("a tick-by-tick play of the rules agrees too") {
     const Problem problem = test::random_problem(random, 4);
     const Timing timing = test::random_timing(random, problem);
     for (const schedules::Schedule* schedule : schedules::all()) {
-      const schedules::Selection selection = schedules::select(schedule->name);
+      schedules::Selection selection = schedules::select(schedule->name);
       if (schedule->unsupported(problem, selection.parameters)) continue;
+      if (selection.parameters.contains("effort")) selection.parameters["effort"] = 0;
       CAPTURE(round, schedule->name);
-      const Table table = schedules::build(selection, problem);
+      const Table table = schedules::build(selection, problem, timing);
       const auto naive = test::naive_makespan(table, timing);
       const sim::Simulation simulation = sim::simulate(table, timing);
       REQUIRE(naive.has_value() == simulation.complete);

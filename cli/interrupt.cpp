@@ -1,0 +1,39 @@
+#include "cli/interrupt.hpp"
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace stagger::cli {
+namespace {
+
+volatile std::sig_atomic_t g_finishes = 0;
+volatile std::sig_atomic_t g_interrupted = 0;
+
+extern "C" void on_interrupt(int) {
+  if (g_finishes != 0 && g_interrupted == 0) {
+    g_interrupted = 1;
+    return;
+  }
+  remove_temporary();
+  ::_exit(kInterrupted);
+}
+
+}  // namespace
+
+void finish_on_interrupt() {
+  g_finishes = 1;
+}
+
+void handle_interrupts() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
+
+bool interrupted() noexcept {
+  return g_interrupted != 0;
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "core/problem.hpp"
+#include "dag/bounds.hpp"
+
+namespace stagger::dag {
+
+/// Lower bounds in the slot model, in slots: a task takes one, the slots of a chain follow one
+/// another, and no two tasks of a dQ tile share one.
+///
+/// work, chain and packing as in the chain model; degree the contributions to one dQ tile;
+/// matching: of a set of chains no more can run at once than a matching of their live tiles has
+/// edges, so they are packed on that many SMs. Sets tried: the chains of at least d tasks of one
+/// head or of all, and the components of one head. O(kv_tiles * live tiles) and the packings;
+/// matchings only up to 2^20 tiles a head. Source: König 1916 (degree); dag/README.md.
+[[nodiscard]] Bounds slot_bounds(const Problem& problem);
+
+}  // namespace stagger::dag

@@ -1,0 +1,43 @@
+// Balanced: whole chains are packed so that no SM has more tasks than it must, then every SM takes,
+// whenever it is free, the Q tile of its chain whose reduction can start soonest in the timing
+// model asked for (search/list_scheduling.hpp); of equals the next one round from its KV tile's
+// place, as in shift. Source: P || Cmax for the lanes (Graham 1969), list scheduling for the Q
+// order.
+
+#include "schedules/schedule.hpp"
+#include "schedules/search/list_scheduling.hpp"
+#include "schedules/search/packing.hpp"
+
+#include <algorithm>
+
+namespace stagger::schedules {
+namespace {
+
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
+
+void build(const Problem& problem, const Timing& timing, const Parameters&, Table& table) {
+  const std::int32_t sms = resident_lanes(problem, timing.residency);
+  const Ticks least = (problem.tasks() + sms - 1) / sms;
+  const auto lanes = search::pack_chains(search::chains_of(problem), sms, least);
+  Table built = search::list_schedule(problem, timing, lanes, search::QOrder::cyclic);
+  table.slots = std::move(built.slots);
+  table.lane_begin = std::move(built.lane_begin);
+}
+
+}  // namespace
+
+extern const Schedule kBalanced;
+constinit const Schedule kBalanced{
+    .name = "balanced",
+    .summary = "chains packed evenly, then the Q tile that can reduce soonest",
+    .source = "Stagger",
+    .preconditions = "any mask",
+    .dispatch = Dispatch::static_,
+    .searches = true,
+    .unsupported = unsupported,
+    .build = build,
+};
+
+}  // namespace stagger::schedules

@@ -1,0 +1,83 @@
+// Optimal: the best table that a short search finds in the timing model asked for, starting from
+// every static schedule here (search/optimize.hpp). `stagger optimize` searches longer and says
+// what is proved; a table of this schedule is proved optimal where the report says so, and only
+// there.
+
+#include "schedules/schedule.hpp"
+#include "schedules/search/evaluate.hpp"
+#include "schedules/search/optimize.hpp"
+
+#include <algorithm>
+
+namespace stagger::schedules {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {.name = "effort",
+     .meaning = "how long it searches; `stagger optimize` has 100",
+     .fallback = 3,
+     .least = 0,
+     .most = 100'000},
+};
+
+std::optional<std::string> unsupported(const Problem&, const Parameters&) {
+  return std::nullopt;
+}
+
+/// The best of the other static schedules.
+std::optional<search::Incumbent> best_named(const Problem& problem, const Timing& timing) {
+  std::optional<search::Incumbent> best;
+  for (const Schedule* schedule : all()) {
+    Selection selection = select(schedule->name);
+    if (schedule->searches || schedule->dispatch != Dispatch::static_) continue;
+    if (schedule->unsupported(problem, selection.parameters)) continue;
+    if (resident_lanes(problem, timing.residency) < problem.sms) continue;
+    Table table = schedules::build(selection, problem, timing);
+    const std::optional<Ticks> makespan = search::makespan_of(table, timing);
+    if (!makespan || (best && best->makespan <= *makespan)) continue;
+    best = {std::move(table), *makespan};
+  }
+  return best;
+}
+
+/// What any table needs: its share of the tasks, and its longest chain.
+search::ProvenBound lower_bound(const Problem& problem, const Timing& timing) {
+  if (problem.tasks() == 0) return {0, "work"};
+  const std::int64_t sms = resident_lanes(problem, timing.residency);
+  std::int64_t most = (problem.tasks() + sms - 1) / sms;
+  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+    most = std::max<std::int64_t>(most, problem.grid.chain_length(kv));
+  const bool overlap = timing.model == Model::overlap;
+  const Ticks task =
+      overlap ? std::max(timing.compute, timing.reduce) : timing.compute + timing.reduce;
+  return {most * task, "work"};
+}
+
+void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
+           Table& table) {
+  search::SearchOptions options;
+  options.effort = parameters.at("effort");
+  options.stop = [] { return false; };
+  search::Optimum optimum =
+      search::optimize(problem, {.timing = timing}, lower_bound(problem, timing),
+                       best_named(problem, timing), options);
+  table.slots = std::move(optimum.best->table.slots);
+  table.lane_begin = std::move(optimum.best->table.lane_begin);
+}
+
+}  // namespace
+
+extern const Schedule kOptimal;
+constinit const Schedule kOptimal{
+    .name = "optimal",
+    .summary = "the best table a short search finds in the timing model asked for",
+    .source = "Stagger",
+    .preconditions = "any mask",
+    .dispatch = Dispatch::static_,
+    .searches = true,
+    .parameters = kParameters,
+    .unsupported = unsupported,
+    .build = build,
+};
+
+}  // namespace stagger::schedules

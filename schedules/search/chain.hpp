@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/problem.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace stagger::search {
+
+/// All tasks of one KV tile of one head: what an SM takes as a whole.
+struct Chain {
+  Head head;
+  KvTile kv;
+  std::int32_t length = 0;
+
+  friend bool operator==(const Chain&, const Chain&) = default;
+};
+
+/// The chains of a problem that have tasks, head by head, KV tiles ascending.
+[[nodiscard]] inline std::vector<Chain> chains_of(const Problem& problem) {
+  std::vector<Chain> chains;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      const std::int32_t length = problem.grid.chain_length(kv);
+      if (length > 0) chains.push_back({head, kv, length});
+    }
+  }
+  return chains;
+}
+
+/// The chains of every SM, in order.
+using ChainLanes = std::vector<std::vector<Chain>>;
+
+}  // namespace stagger::search

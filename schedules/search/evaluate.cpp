@@ -1,0 +1,179 @@
+#include "schedules/search/evaluate.hpp"
+
+#include "core/rank_places.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+namespace stagger::search {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+constexpr Ticks kNotYet = -1;
+
+class LaneByLane {
+ public:
+  LaneByLane(const Table& table, const Timing& timing)
+      : table_(table),
+        timing_(timing),
+        overlap_(timing.model == Model::overlap),
+        delayed_(timing.release == Release::delayed),
+        places_(table.problem),
+        turn_(places_.size(), kNotYet),
+        waiting_(places_.size(), -1),
+        lanes_(at(table.lanes())) {}
+
+  std::optional<Ticks> run() {
+    for (std::int32_t lane = 0; lane < table_.lanes(); ++lane) {
+      lanes_[at(lane)].next = table_.lane_begin[at(lane)];
+      runnable_.push_back(lane);
+    }
+    while (!runnable_.empty()) {
+      const std::int32_t lane = runnable_.back();
+      runnable_.pop_back();
+      advance(lane);
+    }
+    return done_ == std::ssize(table_.slots) ? std::optional(makespan_) : std::nullopt;
+  }
+
+ private:
+  struct LaneState {
+    std::int64_t next = 0;  ///< slot
+    Ticks free = 0;         ///< when its next compute phase or launch can start
+    Ticks writer = 0;       ///< when its last reduction ends
+  };
+
+  [[nodiscard]] bool ends_chain(std::int64_t slot, std::int64_t end) const {
+    return slot + 1 == end || begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot) + 1]);
+  }
+
+  /// Plays a lane until it has to wait for a rank that was not played yet.
+  void advance(std::int32_t lane) {
+    LaneState& state = lanes_[at(lane)];
+    const std::int64_t begin = table_.lane_begin[at(lane)];
+    const std::int64_t end = table_.lane_begin[at(lane) + 1];
+    for (; state.next < end; ++state.next) {
+      const Slot& slot = table_.slots[at(state.next)];
+      const std::size_t place = places_.of(slot.task, slot.rank);
+      if (slot.rank > 0 && turn_[place] == kNotYet) {
+        waiting_[place] = lane;
+        return;
+      }
+      const bool first = begins_chain(&table_.slots[at(begin)], &slot);
+      const Ticks computed = state.free + (first ? timing_.launch : 0) + timing_.compute;
+      const Ticks handed = overlap_ ? std::max(computed, state.writer) : computed;
+      const Ticks start = slot.rank > 0 ? std::max(handed, turn_[place]) : handed;
+      if (delayed_ && !first) release((&slot)[-1], start + timing_.reduce / 2);
+      state.writer = start + timing_.reduce;
+      state.free = overlap_ ? handed : state.writer;
+      const bool last = ends_chain(state.next, end);
+      if (last) state.free += timing_.epilogue;
+      if (last || !delayed_) release(slot, state.writer);
+      makespan_ = std::max({makespan_, state.writer, last ? state.free : 0});
+      ++done_;
+    }
+  }
+
+  void release(const Slot& slot, Ticks time) {
+    if (slot.rank + 1 == table_.problem.grid.contributions(slot.task.q)) return;
+    const std::size_t next = places_.of(slot.task, slot.rank + 1);
+    turn_[next] = time + timing_.latency;
+    if (waiting_[next] >= 0) runnable_.push_back(waiting_[next]);
+  }
+
+  const Table& table_;
+  const Timing& timing_;
+  bool overlap_;
+  bool delayed_;
+  RankPlaces places_;
+  std::vector<Ticks> turn_;            ///< by rank: when it may start
+  std::vector<std::int32_t> waiting_;  ///< by rank: the lane that waits for it
+  std::vector<LaneState> lanes_;
+  std::vector<std::int32_t> runnable_;
+  std::int64_t done_ = 0;
+  Ticks makespan_ = 0;
+};
+
+class SlotStarts {
+ public:
+  explicit SlotStarts(const Table& table)
+      : table_(table), places_(table.problem), chain_of_(table.slots.size()) {
+    slot_of_.resize(places_.size());
+    for (std::int32_t lane = 0; lane < table.lanes(); ++lane)
+      add_lane(table.lane_begin[at(lane)], table.lane_begin[at(lane) + 1]);
+    start_.assign(first_.size(), 0);
+    moves_.assign(first_.size(), 0);
+    first_.push_back(std::ssize(table.slots));
+  }
+
+  std::optional<std::int64_t> run() {
+    std::deque<std::size_t> changed;
+    std::vector<bool> queued(start_.size(), true);
+    for (std::size_t chain = 0; chain < start_.size(); ++chain)
+      changed.push_back(chain);
+    std::int64_t makespan = 0;
+    while (!changed.empty()) {
+      const std::size_t chain = changed.front();
+      changed.pop_front();
+      queued[chain] = false;
+      const auto push = [&](std::size_t other, std::int64_t least) {
+        if (start_[other] >= least) return true;
+        start_[other] = least;
+        if (!queued[other]) changed.push_back(other);
+        queued[other] = true;
+        return ++moves_[other] <= std::ssize(start_);  // more: a cycle that never settles
+      };
+      const std::int64_t length = first_[chain + 1] - first_[chain];
+      makespan = std::max(makespan, start_[chain] + length);
+      if (continues_[chain] && !push(chain + 1, start_[chain] + length)) return std::nullopt;
+      for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
+        const Slot& of = table_.slots[at(slot)];
+        if (of.rank + 1 == table_.problem.grid.contributions(of.task.q)) continue;
+        const std::int64_t next = slot_of_[places_.of(of.task, of.rank + 1)];
+        const std::size_t other = chain_of_[at(next)];
+        const std::int64_t time = start_[chain] + slot - first_[chain];
+        if (other == chain || !push(other, time + 1 - (next - first_[other]))) return std::nullopt;
+      }
+    }
+    return makespan;
+  }
+
+ private:
+  void add_lane(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      const Slot& of = table_.slots[at(slot)];
+      if (begins_chain(&table_.slots[at(begin)], &of)) {
+        if (slot > begin) continues_.back() = true;
+        first_.push_back(slot);
+        continues_.push_back(false);
+      }
+      chain_of_[at(slot)] = first_.size() - 1;
+      slot_of_[places_.of(of.task, of.rank)] = slot;
+    }
+  }
+
+  const Table& table_;
+  RankPlaces places_;
+  std::vector<std::size_t> chain_of_;  ///< by slot of the table
+  std::vector<std::int64_t> slot_of_;  ///< by rank
+  std::vector<std::int64_t> first_;    ///< by chain: its first slot of the table
+  std::vector<bool> continues_;        ///< by chain: another one follows on its lane
+  std::vector<std::int64_t> start_;    ///< by chain: its slot in time
+  std::vector<std::int64_t> moves_;    ///< by chain
+};
+
+}  // namespace
+
+std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+  return LaneByLane(table, timing).run();
+}
+
+std::optional<std::int64_t> slots_of(const Table& table) {
+  return SlotStarts(table).run();
+}
+
+}  // namespace stagger::search

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+#include "schedules/search/chain.hpp"
+#include "schedules/search/list_scheduling.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace stagger::search {
+
+/// A place in the search space: the chains of every SM in order, and how each SM picks its Q tiles;
+/// list scheduling makes the table.
+struct Arrangement {
+  ChainLanes lanes;
+  QOrder q = QOrder::cyclic;
+};
+
+struct LocalSearchOptions {
+  std::uint64_t seed = 1;
+  std::int64_t moves = 1'000;
+  Ticks at_least = 0;          ///< a proven lower bound: stop there
+  std::function<bool()> stop;  ///< asked before every move
+  /// The makespan of a table in the model asked for; below 0: infeasible.
+  std::function<Ticks(const Table&)> makespan;
+};
+
+struct LocalSearchResult {
+  Table table;
+  Ticks makespan = 0;
+};
+
+/// Improves an arrangement: exchanges two chains of two SMs, moves one, or reorders an SM's, and
+/// keeps what is not worse. A move costs a list scheduling. The same options give the same result
+/// unless `stop` cuts it short.
+[[nodiscard]] LocalSearchResult local_search(const Problem& problem, const Timing& timing,
+                                             Arrangement arrangement,
+                                             const LocalSearchOptions& options);
+
+/// Improves a table: exchanges two Q tiles of a chain or two ranks of a dQ tile, and keeps what is
+/// not worse. A move costs an evaluation.
+[[nodiscard]] LocalSearchResult polish(Table table, const LocalSearchOptions& options);
+
+}  // namespace stagger::search

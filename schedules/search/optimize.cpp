@@ -1,0 +1,301 @@
+#include "schedules/search/optimize.hpp"
+
+#include "schedules/search/chain_search.hpp"
+#include "schedules/search/evaluate.hpp"
+#include "schedules/search/list_scheduling.hpp"
+#include "schedules/search/local_search.hpp"
+#include "schedules/search/packing.hpp"
+#include "schedules/search/sat.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <future>
+#include <vector>
+
+namespace stagger::search {
+namespace {
+
+constexpr std::array kQRules = {QOrder::cyclic, QOrder::ascending, QOrder::descending,
+                                QOrder::most_awaited};
+// Per unit of effort, and at most.
+constexpr std::int64_t kScans = 10'000'000;    ///< steps of list scheduling, by rules and moves
+constexpr std::int64_t kPlayed = 1'000'000;    ///< tasks of evaluations
+constexpr std::int64_t kMoves = 100;           ///< of local search
+constexpr std::int64_t kConflicts = 500;       ///< of a SAT problem
+constexpr std::int64_t kLiterals = 1'000'000;  ///< of a SAT problem
+constexpr std::int64_t kMostLiterals = 30'000'000;  ///< about 1 GB in the solver
+constexpr std::int64_t kNodes = 50'000;             ///< of an exhaustive search
+constexpr std::int64_t kMostNodes = 5'000'000;      ///< about 1 GB
+
+class Optimizer {
+ public:
+  Optimizer(const Problem& problem, const Objective& objective, const ProvenBound& lower_bound,
+            std::optional<Incumbent> known, const SearchOptions& options)
+      : problem_(problem), objective_(objective), options_(options) {
+    optimum_.best = std::move(known);
+    optimum_.lower_bound = lower_bound;
+    if (objective.slots) {
+      rule_timing_ = {.model = Model::chain, .compute = 0, .reduce = 1};
+    } else {
+      rule_timing_ = objective.timing;
+    }
+  }
+
+  Optimum run() {
+    offer(safe_table());
+    rules_ = most_rules();
+    phase("list scheduling", [&] { list_schedules(); });
+    rules_ = most_rules();
+    phase("packing", [&] { packings(); });
+    phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
+    if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
+    phase("local search", [&] { local_searches(); });
+    if (objective_.slots) phase("slot search", [&] { slot_search(-1); });
+    conclude();
+    return std::move(optimum_);
+  }
+
+ private:
+  template <class Work>
+  void phase(const char* name, Work work) {
+    if (done()) return;
+    phase_ = name;
+    tell();
+    work();
+  }
+
+  void tell() {
+    if (options_.progress) options_.progress(phase_, optimum_);
+  }
+
+  [[nodiscard]] bool stopped() { return optimum_.stopped = optimum_.stopped || options_.stop(); }
+  [[nodiscard]] bool proved() const {
+    return optimum_.best && optimum_.best->makespan <= optimum_.lower_bound.ticks;
+  }
+  [[nodiscard]] bool done() { return proved() || stopped(); }
+
+  /// In the model asked for; -1 if the table does not run to the end in it.
+  [[nodiscard]] Ticks makespan(const Table& table) const {
+    return objective_.slots ? slots_of(table).value_or(-1)
+                            : makespan_of(table, objective_.timing).value_or(-1);
+  }
+
+  void offer(Table table) {
+    const Ticks found = makespan(table);
+    offer(std::move(table), found);
+  }
+  void offer(Table table, Ticks found) {
+    if (found < 0 || (optimum_.best && optimum_.best->makespan <= found)) return;
+    table.name = "optimized";
+    optimum_.best = {std::move(table), found};
+    tell();
+  }
+
+  /// The chains in one order, dealt to the SMs in turn; each accumulation follows that order, so a
+  /// chain waits for earlier ones only and the table runs under any release.
+  [[nodiscard]] Table safe_table() const {
+    std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(problem_.sms));
+    const auto sms =
+        static_cast<std::size_t>(resident_lanes(problem_, objective_.timing.residency));
+    std::vector<std::int32_t> ranks;
+    std::size_t next = 0;
+    for (const Chain& chain : chains_of(problem_)) {
+      const bool first_of_head = next == 0 || chain.head != last_head_of(lanes[(next - 1) % sms]);
+      if (first_of_head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
+      for (const QTile q : problem_.grid.live_q(chain.kv)) {
+        lanes[next % sms].push_back(
+            {{chain.head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
+      }
+      ++next;
+    }
+    Table table;
+    table.problem = problem_;
+    for (const std::vector<Slot>& lane : lanes) {
+      table.slots.insert(table.slots.end(), lane.begin(), lane.end());
+      table.end_lane();
+    }
+    return table;
+  }
+  static Head last_head_of(const std::vector<Slot>& lane) { return lane.back().task.head; }
+
+  /// Steps of one list scheduling: it looks at every task of a chain for every task of it.
+  [[nodiscard]] std::int64_t scans() const {
+    std::int64_t steps = 0;
+    for (KvTile kv{0}; kv.value < problem_.grid.kv_tiles(); ++kv) {
+      const std::int64_t length = problem_.grid.chain_length(kv);
+      steps += length * length;
+    }
+    return std::max<std::int64_t>(steps * problem_.heads, 1);
+  }
+
+  /// Rules that list scheduling and packing may try each: at least one.
+  [[nodiscard]] std::int64_t most_rules() const { return 1 + options_.effort * kScans / scans(); }
+
+  void list_schedules() {
+    for (const ChainOrder chains : {ChainOrder::longest_by_head, ChainOrder::longest_by_kv,
+                                    ChainOrder::launch_order, ChainOrder::reverse_order}) {
+      for (const QOrder q : kQRules) {
+        if (done()) return;
+        if (rules_-- <= 0) return;
+        offer(list_schedule(problem_, rule_timing_, {chains, q}));
+      }
+    }
+  }
+
+  /// Lanes of whole chains: as packed, the other way round, and every other one reversed.
+  [[nodiscard]] std::vector<ChainLanes> packed_lanes() const {
+    const std::int32_t sms = resident_lanes(problem_, rule_timing_.residency);
+    const Ticks least = (problem_.tasks() + sms - 1) / sms;
+    Ticks a_task = rule_timing_.compute + rule_timing_.reduce;
+    if (rule_timing_.model == Model::overlap) {
+      a_task = std::max(rule_timing_.compute, rule_timing_.reduce);
+    }
+    const Ticks target = std::max(least, optimum_.lower_bound.ticks / std::max<Ticks>(a_task, 1));
+    const ChainLanes falling = pack_chains(chains_of(problem_), sms, target);
+    ChainLanes rising = falling;
+    ChainLanes mixed = falling;
+    for (std::size_t lane = 0; lane < falling.size(); ++lane) {
+      std::reverse(rising[lane].begin(), rising[lane].end());
+      if (lane % 2 == 1) std::reverse(mixed[lane].begin(), mixed[lane].end());
+    }
+    return {falling, rising, mixed};
+  }
+
+  void packings() {
+    for (ChainLanes& lanes : packed_lanes()) {
+      for (const QOrder q : kQRules) {
+        if (done() || rules_-- <= 0) return;
+        Table table = list_schedule(problem_, rule_timing_, lanes, q);
+        const Ticks found = makespan(table);
+        if (found < 0) continue;
+        if (start_.lanes.empty() || found < start_makespan_) {
+          start_ = {lanes, q};
+          start_makespan_ = found;
+        }
+        offer(std::move(table), found);
+      }
+    }
+  }
+
+  /// Ticks of a slot.
+  [[nodiscard]] Ticks slot_ticks() const {
+    return objective_.slots ? 1 : objective_.timing.compute + objective_.timing.reduce;
+  }
+
+  [[nodiscard]] bool sat_fits() const {
+    if (!has_sat_solver() || !optimum_.best) return false;
+    const Ticks slots = optimum_.best->makespan / slot_ticks();
+    return slots < 100'000 &&
+           SlotCnf::estimated_literals(problem_, static_cast<std::int32_t>(slots)) <=
+               std::min(kMostLiterals, kLiterals * options_.effort);
+  }
+
+  /// "Do T slots suffice?" from the bound up. In the slot model a No raises the bound; in the
+  /// others a table that needs T slots is one more candidate.
+  void slot_search(std::int64_t conflicts) {
+    if (!sat_fits()) return;
+    Ticks slots = (optimum_.lower_bound.ticks + slot_ticks() - 1) / slot_ticks();
+    for (slots = std::max<Ticks>(slots, 1); !done(); ++slots) {
+      if (slots * slot_ticks() >= optimum_.best->makespan) break;
+      const SlotCnf cnf(problem_, static_cast<std::int32_t>(slots));
+      const SatAnswer answer = solve(cnf.cnf(), {conflicts, options_.stop}, options_.proof_file);
+      if (answer.verdict == Satisfiable::unknown) return;
+      if (answer.verdict == Satisfiable::yes) {
+        offer(cnf.decode([&](int variable) {
+          return static_cast<bool>(answer.model[static_cast<std::size_t>(variable)]);
+        }));
+        return;
+      }
+      if (objective_.slots) {
+        raise_bound(slots + 1, "SAT: " + std::to_string(slots) + " slots do not suffice");
+      }
+    }
+  }
+
+  void raise_bound(Ticks ticks, const std::string& detail) {
+    optimum_.lower_bound = {ticks, "search"};
+    optimum_.detail = detail;
+    tell();
+  }
+
+  [[nodiscard]] bool exact_fits() const {
+    return !objective_.slots && optimum_.best && objective_.timing.model == Model::chain &&
+           objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
+           problem_.grid.q_tiles() <= kExactTasks;
+  }
+
+  void exhaustive_search() {
+    ChainSearch found = search_chains(
+        problem_, objective_.timing, optimum_.best->makespan, optimum_.lower_bound.ticks,
+        std::min(kMostNodes, kNodes * options_.effort), [&] { return stopped(); });
+    if (found.table) offer(std::move(*found.table), found.makespan);
+    if (found.complete && !proved()) {
+      raise_bound(optimum_.best->makespan,
+                  "exhaustive search of " + std::to_string(found.nodes) + " states");
+    }
+  }
+
+  /// Independent runs from one start, each with its own seed; the first of the best counts, so that
+  /// the number of threads does not matter.
+  void local_searches() {
+    constexpr std::size_t kRuns = 4;
+    if (start_.lanes.empty()) return;
+    std::vector<LocalSearchResult> results(kRuns);
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t run = next++; run < kRuns; run = next++)
+        results[run] = improve(options_.seed + run);
+    };
+    std::vector<std::future<void>> threads;
+    for (int thread = 1; thread < options_.threads; ++thread)
+      threads.push_back(std::async(std::launch::async, work));
+    work();
+    for (std::future<void>& thread : threads)
+      thread.get();
+    for (LocalSearchResult& result : results)
+      offer(std::move(result.table), result.makespan);
+  }
+
+  [[nodiscard]] LocalSearchResult improve(std::uint64_t seed) const {
+    LocalSearchOptions options{
+        .seed = seed,
+        .moves = options_.effort * std::min<std::int64_t>(kScans / scans(), kMoves),
+        .at_least = optimum_.lower_bound.ticks,
+        .stop = options_.stop,
+        .makespan = [this](const Table& table) { return makespan(table); }};
+    const LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
+    options.moves = options_.effort * std::min(kPlayed / problem_.tasks(), 4 * kMoves);
+    return polish(arranged.table, options);
+  }
+
+  void conclude() {
+    if (!proved()) {
+      (void)stopped();
+      return;
+    }
+    const bool searched = optimum_.lower_bound.by == "search";
+    optimum_.proof = searched ? ProofKind::search : ProofKind::bound;
+    if (!searched) optimum_.detail = "the makespan is the " + optimum_.lower_bound.by + " bound";
+    optimum_.stopped = false;
+  }
+
+  const Problem& problem_;
+  const Objective& objective_;
+  const SearchOptions& options_;
+  Timing rule_timing_;  ///< that list scheduling uses
+  Optimum optimum_;
+  std::string phase_;
+  std::int64_t rules_ = 0;  ///< that may still be tried
+  Arrangement start_;       ///< the best packing
+  Ticks start_makespan_ = 0;
+};
+
+}  // namespace
+
+Optimum optimize(const Problem& problem, const Objective& objective, const ProvenBound& lower_bound,
+                 std::optional<Incumbent> known, const SearchOptions& options) {
+  return Optimizer(problem, objective, lower_bound, std::move(known), options).run();
+}
+
+}  // namespace stagger::search

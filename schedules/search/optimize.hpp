@@ -1,0 +1,65 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace stagger::search {
+
+/// What is minimised.
+struct Objective {
+  Timing timing;
+  bool slots = false;  ///< the slot model instead: the makespan is in slots
+};
+
+/// A table and its makespan: ticks, or slots in the slot model.
+struct Incumbent {
+  Table table;
+  Ticks makespan = 0;
+};
+
+/// A lower bound that was proved elsewhere, and what proves it.
+struct ProvenBound {
+  Ticks ticks = 0;
+  std::string by;
+};
+
+enum class ProofKind {
+  none,    ///< the best table found, not proved best
+  bound,   ///< its makespan is the lower bound
+  search,  ///< nothing shorter was found by a search that leaves nothing out
+};
+
+struct Optimum {
+  std::optional<Incumbent> best;  ///< absent: no table was found
+  ProvenBound lower_bound;        ///< the best known; raised by searches that fail
+  ProofKind proof = ProofKind::none;
+  std::string detail;  ///< what proves it, in words
+  bool stopped = false;
+};
+
+struct SearchOptions {
+  std::uint64_t seed = 1;
+  int threads = 1;
+  /// Scales the work of the heuristics; the same value gives the same table.
+  std::int64_t effort = 100;
+  std::function<bool()> stop;  ///< asked often, from any thread
+  /// Told of every phase and improvement.
+  std::function<void(const std::string& phase, const Optimum& so_far)> progress;
+  std::string proof_file;  ///< DRAT proof of the last slot count refuted, if not empty
+};
+
+/// Looks for the table with the smallest makespan: list scheduling with several rules, whole chains
+/// packed and ordered, "do T slots suffice?" as a SAT problem, an exhaustive search if the problem
+/// is small, and local search; each only while the best is above the lower bound. `known` is a
+/// table to beat, absent if none. The result is the same for the same options, whatever the number
+/// of threads, unless `stop` cut it short.
+[[nodiscard]] Optimum optimize(const Problem& problem, const Objective& objective,
+                               const ProvenBound& lower_bound, std::optional<Incumbent> known,
+                               const SearchOptions& options);
+
+}  // namespace stagger::search

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "schedules/search/slot_cnf.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace stagger::search {
+
+enum class Satisfiable { yes, no, unknown };
+
+struct SatAnswer {
+  Satisfiable verdict = Satisfiable::unknown;
+  std::vector<bool> model;  ///< by variable (0 unused), if satisfiable
+};
+
+/// Whether this build has a SAT solver (CaDiCaL).
+[[nodiscard]] bool has_sat_solver();
+
+/// When to give up.
+struct SatLimits {
+  std::int64_t conflicts = -1;  ///< of the solver; -1: no limit
+  std::function<bool()> stop;   ///< asked often
+};
+
+/// Asks the solver until it knows or has to give up. A `proof` path, if not empty, receives a DRAT
+/// proof in text. Throws Error{unsupported} without a solver, Error{io} if the proof can't be
+/// written.
+[[nodiscard]] SatAnswer solve(const Cnf& cnf, const SatLimits& limits,
+                              const std::string& proof = {});
+
+}  // namespace stagger::search

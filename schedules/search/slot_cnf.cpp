@@ -1,0 +1,268 @@
+#include "schedules/search/slot_cnf.hpp"
+
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace stagger::search {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+}  // namespace
+
+SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots)
+    : problem_(problem), slots_(slots), chains_(chains_of(problem)) {
+  STAGGER_EXPECTS(slots >= 1 && !chains_.empty());
+  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+    live_q_.push_back(problem.grid.live_q(kv));
+  for (const Chain& chain : chains_) {
+    first_variable_.push_back(cnf_.variables + 1);
+    cnf_.variables += slots_ * (chain.length + 2);
+  }
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    place_chain(chain);
+    place_tasks(chain);
+  }
+  separate_contributions();
+  bound_sms();
+  break_symmetry();
+}
+
+std::int64_t SlotCnf::estimated_literals(const Problem& problem, std::int32_t slots) {
+  std::int64_t literals = 0;
+  for (const Chain& chain : chains_of(problem)) {
+    literals += std::int64_t{chain.length} * slots * 14 + std::int64_t{problem.sms} * slots * 7;
+  }
+  return literals;
+}
+
+int SlotCnf::start(std::size_t chain, std::int32_t slot) const {
+  return first_variable_[chain] + slot;
+}
+int SlotCnf::active(std::size_t chain, std::int32_t slot) const {
+  return first_variable_[chain] + slots_ + slot;
+}
+int SlotCnf::task(std::size_t chain, std::int32_t k, std::int32_t slot) const {
+  return first_variable_[chain] + slots_ * (2 + k) + slot;
+}
+std::int32_t SlotCnf::last_start(std::size_t chain) const {
+  return slots_ - chains_[chain].length;
+}
+
+void SlotCnf::add(std::initializer_list<int> clause) {
+  cnf_.literals.insert(cnf_.literals.end(), clause);
+  cnf_.literals.push_back(0);
+  ++cnf_.clauses;
+}
+void SlotCnf::add(const std::vector<int>& clause) {
+  cnf_.literals.insert(cnf_.literals.end(), clause.begin(), clause.end());
+  cnf_.literals.push_back(0);
+  ++cnf_.clauses;
+}
+
+/// Pairwise if few, else with a running "one so far".
+void SlotCnf::at_most_one(const std::vector<int>& literals) {
+  constexpr std::size_t kPairwise = 6;
+  if (literals.size() > kPairwise) return at_most(1, literals);
+  for (std::size_t first = 0; first < literals.size(); ++first) {
+    for (std::size_t second = first + 1; second < literals.size(); ++second)
+      add({-literals[first], -literals[second]});
+  }
+}
+
+/// A sequential counter: counted[k] after literal i says that more than k of the first i are true.
+/// Source: Sinz 2005.
+void SlotCnf::at_most(std::int32_t most, const std::vector<int>& literals) {
+  if (std::ssize(literals) <= most) return;
+  const auto counters = at(most);
+  std::vector<int> before;
+  for (std::size_t place = 0; place < literals.size(); ++place) {
+    const int literal = literals[place];
+    if (before.size() == counters) add({-literal, -before.back()});
+    if (place + 1 == literals.size()) break;
+    std::vector<int> after(std::min(before.size() + 1, counters));
+    for (int& variable : after)
+      variable = ++cnf_.variables;
+    add({-literal, after[0]});
+    for (std::size_t count = 0; count < before.size(); ++count) {
+      add({-before[count], after[count]});
+      if (count + 1 < after.size()) add({-literal, -before[count], after[count + 1]});
+    }
+    before = std::move(after);
+  }
+}
+
+/// One start, and active in exactly the slots that follow it.
+void SlotCnf::place_chain(std::size_t chain) {
+  const std::int32_t length = chains_[chain].length;
+  std::vector<int> starts;
+  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    if (slot <= last_start(chain)) {
+      starts.push_back(start(chain, slot));
+    } else {
+      add({-start(chain, slot)});
+    }
+  }
+  add(starts);
+  at_most_one(starts);
+  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    std::vector<int> covering = {-active(chain, slot)};
+    for (std::int32_t from = std::max(0, slot - length + 1);
+         from <= std::min(slot, last_start(chain)); ++from) {
+      covering.push_back(start(chain, from));
+      add({-start(chain, from), active(chain, slot)});
+    }
+    add(covering);
+  }
+}
+
+/// Each task has exactly one slot, and each active slot exactly one task.
+void SlotCnf::place_tasks(std::size_t chain) {
+  const std::int32_t length = chains_[chain].length;
+  for (std::int32_t k = 0; k < length; ++k) {
+    std::vector<int> slots;
+    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+      slots.push_back(task(chain, k, slot));
+      add({-task(chain, k, slot), active(chain, slot)});
+    }
+    add(slots);
+    at_most_one(slots);
+  }
+  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    std::vector<int> tasks;
+    for (std::int32_t k = 0; k < length; ++k)
+      tasks.push_back(task(chain, k, slot));
+    at_most_one(tasks);
+    tasks.push_back(-active(chain, slot));
+    add(tasks);
+  }
+}
+
+void SlotCnf::separate_contributions() {
+  std::map<std::pair<Head, QTile>, std::vector<std::pair<std::size_t, std::int32_t>>> tasks;
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    const auto& live = live_q_[at(chains_[chain].kv.value)];
+    for (std::int32_t k = 0; k < chains_[chain].length; ++k)
+      tasks[{chains_[chain].head, live[at(k)]}].emplace_back(chain, k);
+  }
+  for (const auto& [tile, contributions] : tasks) {
+    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+      std::vector<int> literals;
+      for (const auto& [chain, k] : contributions)
+        literals.push_back(task(chain, k, slot));
+      at_most_one(literals);
+    }
+  }
+}
+
+void SlotCnf::bound_sms() {
+  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    std::vector<int> literals;
+    for (std::size_t chain = 0; chain < chains_.size(); ++chain)
+      literals.push_back(active(chain, slot));
+    at_most(problem_.sms, literals);
+  }
+}
+
+/// Heads by the start of their first chain; equal rows by their own.
+void SlotCnf::break_symmetry() {
+  const std::size_t a_head = chains_.size() / at(problem_.heads);
+  for (std::size_t first = 0; first + a_head < chains_.size(); first += a_head)
+    order_starts(first, first + a_head);
+  std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    // The first chain of a head is already ordered, and may not be twice.
+    if (chain % a_head == 0 && problem_.heads > 1) continue;
+    const std::pair key{chains_[chain].head, live_q_[at(chains_[chain].kv.value)]};
+    if (const auto same = last.find(key); same != last.end()) order_starts(same->second, chain);
+    last[key] = chain;
+  }
+}
+
+void SlotCnf::order_starts(std::size_t first, std::size_t second) {
+  for (std::int32_t slot = 0; slot <= last_start(second); ++slot) {
+    std::vector<int> clause = {-start(second, slot)};
+    for (std::int32_t from = 0; from <= std::min(slot, last_start(first)); ++from)
+      clause.push_back(start(first, from));
+    add(clause);
+  }
+}
+
+Table SlotCnf::decode(const std::function<bool(int)>& is_true) const {
+  struct Placed {
+    std::int32_t start;
+    std::size_t chain;
+  };
+  std::vector<Placed> placed;
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    std::int32_t slot = 0;
+    while (!is_true(start(chain, slot)))
+      ++slot;
+    placed.push_back({slot, chain});
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const Placed& left, const Placed& right) {
+    return left.start < right.start;
+  });
+  std::vector<std::vector<Slot>> lanes(at(problem_.sms));
+  std::vector<std::int32_t> free(lanes.size(), 0);
+  std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> by_slot;  // slot, lane, place
+  for (const auto& [begin, chain] : placed) {
+    const auto lane = at(std::min_element(free.begin(), free.end()) - free.begin());
+    STAGGER_EXPECTS(free[lane] <= begin);
+    free[lane] = begin + chains_[chain].length;
+    for (std::int32_t slot = begin; slot < free[lane]; ++slot) {
+      std::int32_t k = 0;
+      while (!is_true(task(chain, k, slot)))
+        ++k;
+      by_slot.emplace_back(slot, lane, lanes[lane].size());
+      const QTile q = live_q_[at(chains_[chain].kv.value)][at(k)];
+      lanes[lane].push_back({{chains_[chain].head, chains_[chain].kv, q}, 0});
+    }
+  }
+  std::sort(by_slot.begin(), by_slot.end());
+  std::map<std::pair<Head, QTile>, std::int32_t> ranks;
+  for (const auto& [slot, lane, place] : by_slot) {
+    Slot& of = lanes[lane][place];
+    of.rank = ranks[{of.task.head, of.task.q}]++;
+  }
+  Table table;
+  table.problem = problem_;
+  for (const std::vector<Slot>& lane : lanes) {
+    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
+    table.end_lane();
+  }
+  return table;
+}
+
+std::string SlotCnf::dimacs() const {
+  std::string text = "c stagger: do " + std::to_string(slots_) + " slots suffice?\n";
+  const auto name = [&](int variable, const std::string& meaning) {
+    text += "c " + std::to_string(variable) + " = " + meaning + "\n";
+  };
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    const auto& [head, kv, length] = chains_[chain];
+    const std::string place =
+        " head " + std::to_string(head.value) + " kv " + std::to_string(kv.value);
+    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+      name(start(chain, slot), "start" + place + " slot " + std::to_string(slot));
+      for (std::int32_t k = 0; k < length; ++k) {
+        const QTile q = live_q_[at(kv.value)][at(k)];
+        name(task(chain, k, slot),
+             "task" + place + " q " + std::to_string(q.value) + " slot " + std::to_string(slot));
+      }
+    }
+  }
+  text += "p cnf " + std::to_string(cnf_.variables) + " " + std::to_string(cnf_.clauses) + "\n";
+  for (const int literal : cnf_.literals) {
+    text += std::to_string(literal);
+    text += literal == 0 ? '\n' : ' ';
+  }
+  return text;
+}
+
+}  // namespace stagger::search

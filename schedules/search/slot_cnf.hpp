@@ -1,0 +1,70 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "schedules/search/chain.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace stagger::search {
+
+/// A formula in conjunctive normal form, as SAT solvers take it: literals ±1 … ±variables, a 0
+/// after each clause.
+struct Cnf {
+  int variables = 0;
+  std::int64_t clauses = 0;
+  std::vector<int> literals;
+};
+
+/// "Do T slots suffice?" in the slot model, as a formula. A model of it is a table whose slot
+/// makespan is at most T; if it has none, no table has.
+///
+/// Variables: start(chain, slot); task(chain, k, slot) for the chain's k-th live Q tile;
+/// active(chain, slot). Each chain starts once and is active in the slots that follow; each task
+/// has one slot, in which its chain is active, and has it for itself; no two tasks of a dQ tile
+/// share one; at most S chains are active at once (intervals of which at most S overlap fit on S
+/// lanes). Heads, and equal rows within a head, are ordered by their starts: they are
+/// interchangeable.
+/// O(tasks * T + chains * T * S) literals.
+class SlotCnf {
+ public:
+  /// Requires T >= 1 and at least one task.
+  SlotCnf(const Problem& problem, std::int32_t slots);
+
+  [[nodiscard]] const Cnf& cnf() const { return cnf_; }
+  /// Literals that the formula of these sizes has, without building it.
+  [[nodiscard]] static std::int64_t estimated_literals(const Problem& problem, std::int32_t slots);
+
+  /// The table of a model: `is_true(variable)`.
+  [[nodiscard]] Table decode(const std::function<bool(int)>& is_true) const;
+  /// DIMACS with a comment for every start and task variable: `c start head kv slot = variable`.
+  [[nodiscard]] std::string dimacs() const;
+
+ private:
+  [[nodiscard]] int start(std::size_t chain, std::int32_t slot) const;
+  [[nodiscard]] int task(std::size_t chain, std::int32_t k, std::int32_t slot) const;
+  [[nodiscard]] int active(std::size_t chain, std::int32_t slot) const;
+  [[nodiscard]] std::int32_t last_start(std::size_t chain) const;
+
+  void add(std::initializer_list<int> clause);
+  void add(const std::vector<int>& clause);
+  void at_most_one(const std::vector<int>& literals);
+  void at_most(std::int32_t most, const std::vector<int>& literals);
+  void place_chain(std::size_t chain);
+  void place_tasks(std::size_t chain);
+  void separate_contributions();
+  void bound_sms();
+  void break_symmetry();
+  void order_starts(std::size_t first, std::size_t second);
+
+  const Problem& problem_;
+  std::int32_t slots_;
+  std::vector<Chain> chains_;
+  std::vector<std::vector<QTile>> live_q_;  ///< by KV tile
+  std::vector<int> first_variable_;         ///< by chain
+  Cnf cnf_;
+};
+
+}  // namespace stagger::search
