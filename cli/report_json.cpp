@@ -51,7 +51,7 @@ Json to_json(const Task& task) {
   return {{"head", task.head.value}, {"kv", task.kv.value}, {"q", task.q.value}};
 }
 
-Json to_json(const dag::Wait& wait) {
+Json to_json(const Wait& wait) {
   Json json = {{"lane", wait.lane.value}, {"launched", wait.launched}};
   if (!wait.launched) {
     json["waits_for"] = {{"lane", wait.for_lane.value}};
@@ -69,8 +69,8 @@ Json to_json(const dag::Wait& wait) {
   return json;
 }
 
-Json to_json(const std::vector<dag::Wait>& waits, Dispatch dispatch) {
-  const std::vector<std::string> words = dag::describe(waits, dispatch);
+Json to_json(const std::vector<Wait>& waits, Dispatch dispatch) {
+  const std::vector<std::string> words = describe(waits, dispatch);
   Json json = Json::array();
   for (std::size_t index = 0; index < waits.size(); ++index) {
     json.push_back(to_json(waits[index]));

@@ -113,10 +113,10 @@ class Report {
     const Dispatch dispatch = analysis_.table.dispatch;
     if (!liveness.cycle.empty()) {
       line("wait-for cycle", "each waits for the next, the last for the first:");
-      for (const std::string& words : dag::describe(liveness.cycle, dispatch))
+      for (const std::string& words : describe(liveness.cycle, dispatch))
         more(words);
     }
-    const auto starved = dag::describe(liveness.starved, dispatch);
+    const auto starved = describe(liveness.starved, dispatch);
     for (std::size_t index = 0; index < std::min(kWaitsShown, starved.size()); ++index) {
       line(index == 0 ? "stuck" : "", starved[index]);
     }
