@@ -166,7 +166,7 @@ class Executor {
   /// Adds the partial and leaves the witness. The caller holds the tile.
   void reduce(Lane lane, const Slot& slot, std::size_t tile, LaneState& state,
               const SmMemory& memory) {
-    if (state.holds >= 0) release(at(std::exchange(state.holds, -1)));
+    if (state.holds >= 0) release(at(std::exchange(state.holds, -1)), state);
     tile_.add_dq(slot.task, memory.dq, result_.gradients.dq);
     result_.witness[places_.of(slot.task, reduced_[tile]++)] = state.slot;
     result_.times[at(state.slot)].reduce_end = now();
@@ -176,12 +176,13 @@ class Executor {
     if (delayed) {
       state.holds = static_cast<std::int64_t>(tile);
     } else {
-      release(tile);
+      release(tile, state);
     }
   }
 
-  void release(std::size_t tile) {
+  void release(std::size_t tile, const LaneState& state) {
     semaphores_.release(tile);
+    perturbation_.delay(state.slot, 3);
     if (options_.mode == Mode::deterministic) lanes_.wake(tile);
   }
 
