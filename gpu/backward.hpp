@@ -28,6 +28,7 @@ struct BackwardOptions {
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
   std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
   bool keep_partials = false;
+  std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
 };
 
 /// How a run ended.

@@ -224,11 +224,12 @@ std::int32_t default_threads(const Table& table, const BackwardOptions& options)
 }
 
 Backward backward_on_cpu(const Table& table, const Attention& attention,
-                         const BackwardOptions& options, std::int32_t threads) {
-  STAGGER_EXPECTS(threads >= 0 && threads <= kMaxThreads);
+                         const BackwardOptions& options) {
+  STAGGER_EXPECTS(options.threads >= 0 && options.threads <= kMaxThreads);
   STAGGER_EXPECTS(is_complete(table));
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
-  if (threads == 0) threads = default_threads(table, options);
+  const std::int32_t threads =
+      options.threads == 0 ? default_threads(table, options) : options.threads;
   return Executor(table, attention, options).run(threads);
 }
 

@@ -14,13 +14,13 @@ inline constexpr std::int32_t kMaxThreads = 1024;
 /// Runs a table's backward pass on CPU threads: a task at a time per SM, its dQ added when the
 /// semaphore of (head, q) shows its rank.
 ///
-/// `threads` workers play the lanes that are resident; 0 = as many as there are SMs or, if those
-/// are fewer, cores (at least 2). Fewer threads than lanes never starve a lane (cpu_lanes.hpp).
-/// Requires each live task exactly once and every chain on one lane; ranks may be anything.
+/// `options.threads` workers play the lanes that are resident; fewer threads than lanes never
+/// starve a lane (cpu_lanes.hpp). Requires each live task exactly once, every chain on one lane and
+/// at most kMaxThreads; ranks may be anything.
 [[nodiscard]] Backward backward_on_cpu(const Table& table, const Attention& attention,
-                                       const BackwardOptions& options, std::int32_t threads = 0);
+                                       const BackwardOptions& options);
 
-/// The threads that `threads` = 0 stands for.
+/// As many threads as there are SMs or, if those are fewer, cores (but 2 at least).
 [[nodiscard]] std::int32_t default_threads(const Table& table, const BackwardOptions& options);
 
 /// The processor's name, or "cpu" if it is not known.

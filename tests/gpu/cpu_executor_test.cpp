@@ -62,9 +62,9 @@ void check_table(const Table& table, const Attention& attention, std::uint64_t s
   REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials)) ==
           digest(plain.gradients.dq));
   for (const std::int32_t threads : {1, 3}) {
-    BackwardOptions options{.timeout = kPatience};
+    BackwardOptions options{.timeout = kPatience, .threads = threads};
     if (seed % 4 == 0) options.perturb = seed;
-    const Backward again = backward_on_cpu(table, attention, options, threads);
+    const Backward again = backward_on_cpu(table, attention, options);
     REQUIRE(again.outcome == Outcome::finished);
     REQUIRE(digests(again.gradients) == digests(plain.gradients));
     REQUIRE(again.witness == plain.witness);
@@ -99,11 +99,12 @@ TEST_CASE("random tables finish or hang as the liveness check says, with any res
                                          : test::random_live_table(random, problem, dispatch);
     const dag::Liveness liveness = dag::check_liveness(table, timing);
     const Attention attention = attention_of(problem, 1);
-    BackwardOptions options{
-        .release = timing.release, .residency = timing.residency, .timeout = kPatience};
+    BackwardOptions options{.release = timing.release,
+                            .residency = timing.residency,
+                            .timeout = kPatience,
+                            .threads = static_cast<std::int32_t>(random.between(1, 4))};
     if (round % 10 == 0) options.perturb = static_cast<std::uint64_t>(round);
-    const Backward run =
-        backward_on_cpu(table, attention, options, static_cast<std::int32_t>(random.between(1, 4)));
+    const Backward run = backward_on_cpu(table, attention, options);
     REQUIRE(run.outcome == (liveness.live ? Outcome::finished : Outcome::deadlock));
     REQUIRE(order_faults(table, run).empty());
     REQUIRE(waits(table, run).empty() == liveness.live);
@@ -148,11 +149,11 @@ TEST_CASE("a planted rank hangs, and the wait names both sides") {
   Table table = square(2);
   std::swap(table.slots[0].rank, table.slots[2].rank);
   const Attention attention = attention_of(table.problem);
-  const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience}, 2);
+  const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 2});
   CHECK(run.outcome == Outcome::finished);  // another order, but an order
   // Lane 0 waits at q 0 for lane 1, which waits at q 1 for lane 0.
   std::swap(table.slots[2], table.slots[3]);
-  const Backward hung = backward_on_cpu(table, attention, {.timeout = kPatience}, 2);
+  const Backward hung = backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 2});
   CHECK(hung.outcome == Outcome::deadlock);
   const auto lines = describe(waits(table, hung), table.dispatch);
   REQUIRE(lines.size() == 2);
@@ -170,7 +171,7 @@ TEST_CASE("two tasks of one rank do not race: one of them hangs") {
   const Attention attention = attention_of(table.problem);
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Backward run =
-        backward_on_cpu(table, attention, {.timeout = kPatience, .perturb = seed}, 3);
+        backward_on_cpu(table, attention, {.timeout = kPatience, .perturb = seed, .threads = 3});
     CHECK(run.outcome == Outcome::deadlock);
     const std::vector<Wait> stuck = waits(table, run);
     const auto passed = std::find_if(stuck.begin(), stuck.end(),
@@ -197,13 +198,14 @@ TEST_CASE("a wait longer than the timeout stops the run") {
   std::reverse(table.slots.begin() + 5, table.slots.begin() + 10);
   const Attention attention = attention_of(table.problem, 128);
   const Backward run =
-      backward_on_cpu(table, attention, {.timeout = std::chrono::milliseconds(1)}, 1);
+      backward_on_cpu(table, attention, {.timeout = std::chrono::milliseconds(1), .threads = 1});
   CHECK(run.outcome == Outcome::timeout);
   const std::vector<Wait> late = waits(table, run);
   CHECK(std::any_of(late.begin(), late.end(), [](const Wait& wait) {
     return wait.lane == Lane{1} && wait.task.q == QTile{4} && wait.for_lane == Lane{0};
   }));
-  CHECK(backward_on_cpu(table, attention, {.timeout = kPatience}, 1).outcome == Outcome::finished);
+  CHECK(backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 1}).outcome ==
+        Outcome::finished);
 }
 
 TEST_CASE("atomic mode adds every partial once, in no promised order") {
@@ -214,7 +216,7 @@ TEST_CASE("atomic mode adds every partial once, in no promised order") {
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Backward run =
-        backward_on_cpu(table, attention, {.mode = Mode::atomic, .perturb = seed}, 4);
+        backward_on_cpu(table, attention, {.mode = Mode::atomic, .perturb = seed, .threads = 4});
     REQUIRE(run.outcome == Outcome::finished);
     check_gradients(run.gradients, exact, fp32_bound(attention.shape));
     std::vector<std::int64_t> slots = run.witness;
@@ -269,8 +271,8 @@ TEST_CASE("the measured timeline: one lane an SM, compute before wait before red
 TEST_CASE("lanes are launched in order, the next one when an SM is free") {
   const Problem problem = make_problem(make_mask("full"), {6, 6}, {}, 1, 6);
   const Table table = schedules::build(schedules::select("lpt-ascending"), problem);
-  const Backward run =
-      backward_on_cpu(table, attention_of(problem), {.residency = 1, .timeout = kPatience}, 4);
+  const Backward run = backward_on_cpu(table, attention_of(problem),
+                                       {.residency = 1, .timeout = kPatience, .threads = 4});
   REQUIRE(run.outcome == Outcome::finished);
   std::int64_t before = 0;
   for (const TaskTimes& times : run.times) {
