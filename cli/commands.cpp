@@ -15,6 +15,7 @@ extern const Command kAnalyze;
 extern const Command kCompare;
 extern const Command kVerify;
 extern const Command kExport;
+extern const Command kRun;
 extern const Command kFormulas;
 extern const Command kBench;
 extern const Command kCompletion;
@@ -22,9 +23,9 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 10> kCommands = {&kList,       &kShow,   &kAnalyze,  &kCompare,
-                                                      &kVerify,     &kExport, &kFormulas, &kBench,
-                                                      &kCompletion, &kMan};
+constexpr std::array<const Command*, 11> kCommands = {&kList,   &kShow,       &kAnalyze, &kCompare,
+                                                      &kVerify, &kExport,     &kRun,     &kFormulas,
+                                                      &kBench,  &kCompletion, &kMan};
 
 }  // namespace
 
