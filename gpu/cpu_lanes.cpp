@@ -118,11 +118,10 @@ bool CpuLanes::overdue() {
 }
 
 void CpuLanes::wait(std::unique_lock<std::mutex>& lock) {
-  if (deadlines_.empty()) {
-    changed_.wait(lock);
-  } else {
-    changed_.wait_until(lock, deadlines_.front().time);
-  }
+  if (deadlines_.empty()) return changed_.wait(lock);
+  // A copy: wait_until looks at it again afterwards, when it may have left the queue.
+  const Clock::time_point time = deadlines_.front().time;
+  changed_.wait_until(lock, time);
 }
 
 }  // namespace stagger::gpu
