@@ -86,6 +86,26 @@ TEST_CASE("every schedule on every mask gives right gradients, the same bits and
   CHECK(runs > 300);
 }
 
+TEST_CASE("every head_dim and tile shape gives right gradients") {
+  std::int64_t cases = 0;
+  for (const char* mask : {"causal", "sliding:left=20,right=3", "prefix:length=9"}) {
+    for (const TileShape shape : {TileShape{.q = 1, .kv = 1}, TileShape{.q = 5, .kv = 3},
+                                  TileShape{.q = 16, .kv = 8}, TileShape{.q = 64, .kv = 64}}) {
+      const Problem problem = make_problem(parse_mask(mask), {.q = 33, .kv = 38}, shape, 1, 0);
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      for (const std::int64_t head_dim : {1, 5, 64, 128}) {
+        CAPTURE(mask, shape.q, shape.kv, head_dim);
+        const Attention attention = attention_of(problem, head_dim);
+        const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience});
+        REQUIRE(run.outcome == Outcome::finished);
+        check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
+        ++cases;
+      }
+    }
+  }
+  CHECK(cases == 48);
+}
+
 TEST_CASE("random tables finish or hang as the liveness check says, with any residency") {
   Random random(20260303);
   std::int64_t hanging = 0;
