@@ -25,7 +25,8 @@ expect 4 '"verdict": "deadlock"' run --config "$varlen" --ranks kv-index --head-
 expect 4 "SM 7 is not launched" run --mask full --n 8 --schedule shift --residency 7
 expect 4 "nothing can move any more" run --mask full --n 4 --schedule shift --release delayed
 expect 4 "timeout: a task waited for its turn for more than 1 ms" \
-  run --mask causal --n 8 --tile-q 128 --tile-kv 128 --schedule ascending --threads 1 --timeout 1
+  run --mask causal --n 8 --tile-q 64 --tile-kv 64 --head-dim 128 --schedule ascending \
+  --threads 1 --timeout 1
 
 # Tables from files: a sound one, one with a planted rank, one that lacks a task.
 "$stagger" export --mask full --n 3 --schedule shift -o "$work/sound.csv"

@@ -3,6 +3,8 @@
 #include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
+
 namespace stagger {
 namespace {
 

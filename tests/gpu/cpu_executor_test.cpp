@@ -12,6 +12,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace stagger::gpu {
 namespace {

@@ -5,6 +5,7 @@
 #include "tests/support/catch.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace stagger::gpu {
 namespace {
