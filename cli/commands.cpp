@@ -15,6 +15,7 @@ extern const Command kAnalyze;
 extern const Command kCompare;
 extern const Command kVerify;
 extern const Command kExport;
+extern const Command kRun;
 extern const Command kFormulas;
 extern const Command kOptimize;
 extern const Command kBench;
@@ -23,9 +24,9 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 11> kCommands = {
-    &kList,     &kShow,     &kAnalyze, &kCompare,    &kVerify, &kExport,
-    &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
+constexpr std::array<const Command*, 12> kCommands = {
+    &kList, &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport,
+    &kRun,  &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
 
 }  // namespace
 

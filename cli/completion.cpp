@@ -75,6 +75,8 @@ _stagger() {{
     --model) COMPREPLY=($(compgen -W "chain overlap" -- "$current")); return ;;
     --release) COMPREPLY=($(compgen -W "immediate delayed" -- "$current")); return ;;
     --ranks) COMPREPLY=($(compgen -W "position kv-index" -- "$current")); return ;;
+    --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
+    --mode) COMPREPLY=($(compgen -W "deterministic atomic no-reduce" -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
     list) COMPREPLY=($(compgen -W "masks schedules" -- "$current")); return ;;
     completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")); return ;;

@@ -62,12 +62,22 @@ struct Options {
   std::string compute_range = "1..4";
   std::string reduce_range = "0..4";
 
+  // optimize and run
+  std::int64_t threads = 0;  ///< 0: as many as the machine has
+  std::int64_t seed = 1;
+
   // optimize
   double time_limit = 60;
-  std::int64_t threads = 0;
-  std::int64_t seed = 1;
   std::int64_t effort = 100;
   std::string proof;
+
+  // run
+  std::string device = "cpu";
+  std::string mode = "deterministic";
+  std::int64_t head_dim = 64;
+  std::int64_t runs = 10;  ///< --repeat
+  std::optional<std::int64_t> perturb;
+  std::int64_t timeout_ms = 10'000;
 
   std::int64_t repeat = 5;
   std::string topic;  ///< positional: what to list, which shell

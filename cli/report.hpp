@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 
 #include <string>
+#include <vector>
 
 namespace stagger::cli {
 
@@ -17,11 +18,23 @@ namespace stagger::cli {
 [[nodiscard]] std::string problem_json(const Problem& problem);
 [[nodiscard]] std::string timing_json(const Problem& problem, const Timing& timing);
 
+/// Parts of every report: where a table is from, what verification found, who waits for whom, and
+/// the Q tiles that hang, by head.
+[[nodiscard]] std::string schedule_json(const Analysis& analysis);
+[[nodiscard]] std::string findings_json(const Analysis& analysis);
+[[nodiscard]] std::string waits_json(const std::vector<Wait>& waits, Dispatch dispatch);
+[[nodiscard]] std::string hanging_json(const std::vector<dag::Liveness::Hanging>& hanging);
+
 /// The whole report for people.
 [[nodiscard]] std::string report_text(const Analysis& analysis, const Terminal& terminal);
 
 /// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`.
 [[nodiscard]] std::string problem_line(const Problem& problem);
+/// One line: `spt (in-order dispatch; FlashAttention-3)`.
+[[nodiscard]] std::string schedule_line(const Analysis& analysis);
+/// One line: `head 0: 3-7 hang, 0-2 finish`.
+[[nodiscard]] std::string hanging_line(const Problem& problem,
+                                       const std::vector<dag::Liveness::Hanging>& hanging);
 /// One line: `chain model, compute 5, reduce 1`.
 [[nodiscard]] std::string timing_line(const Timing& timing);
 /// `12.5 %`, of a part and a positive whole.

@@ -51,7 +51,7 @@ Json to_json(const Task& task) {
   return {{"head", task.head.value}, {"kv", task.kv.value}, {"q", task.q.value}};
 }
 
-Json to_json(const dag::Wait& wait) {
+Json to_json(const Wait& wait) {
   Json json = {{"lane", wait.lane.value}, {"launched", wait.launched}};
   if (!wait.launched) {
     json["waits_for"] = {{"lane", wait.for_lane.value}};
@@ -69,8 +69,8 @@ Json to_json(const dag::Wait& wait) {
   return json;
 }
 
-Json to_json(const std::vector<dag::Wait>& waits, Dispatch dispatch) {
-  const std::vector<std::string> words = dag::describe(waits, dispatch);
+Json to_json(const std::vector<Wait>& waits, Dispatch dispatch) {
+  const std::vector<std::string> words = describe(waits, dispatch);
   Json json = Json::array();
   for (std::size_t index = 0; index < waits.size(); ++index) {
     json.push_back(to_json(waits[index]));
@@ -111,7 +111,7 @@ Json to_json(const dag::Finding& finding, const Analysis& analysis) {
   return json;
 }
 
-Json findings_json(const Analysis& analysis) {
+Json findings(const Analysis& analysis) {
   Json json = Json::array();
   for (const dag::Finding& finding : analysis.verification.findings) {
     json.push_back(to_json(finding, analysis));
@@ -193,7 +193,7 @@ Json formula_json(const std::optional<FormulaCheck>& check) {
           {"source", check->formula->source}};
 }
 
-Json schedule_json(const Analysis& analysis) {
+Json schedule(const Analysis& analysis) {
   const bool in_order = analysis.table.dispatch == Dispatch::in_order;
   return {{"name", analysis.table.name},
           {"dispatch", in_order ? "in-order" : "static"},
@@ -217,6 +217,22 @@ std::string timing_json(const Problem& problem, const Timing& timing) {
   return dump(to_json(problem, timing));
 }
 
+std::string schedule_json(const Analysis& analysis) {
+  return dump(schedule(analysis));
+}
+
+std::string findings_json(const Analysis& analysis) {
+  return dump(findings(analysis));
+}
+
+std::string waits_json(const std::vector<Wait>& waits, Dispatch dispatch) {
+  return dump(to_json(waits, dispatch));
+}
+
+std::string hanging_json(const std::vector<dag::Liveness::Hanging>& hanging) {
+  return dump(tiles_by_head(hanging));
+}
+
 std::string unsupported_json(const std::string& schedule, const std::string& reason) {
   return dump({{"schema", "stagger.report/1"},
                {"version", version()},
@@ -229,10 +245,10 @@ std::string report_json(const Analysis& analysis, bool steps) {
   Json json = {{"schema", "stagger.report/1"},
                {"version", version()},
                {"problem", to_json(analysis.table.problem)},
-               {"schedule", schedule_json(analysis)},
+               {"schedule", schedule(analysis)},
                {"model", to_json(analysis.table.problem, analysis.timing)},
                {"verdict", dag::verdict_name(analysis.verification.verdict)},
-               {"findings", findings_json(analysis)},
+               {"findings", findings(analysis)},
                {"findings_total", analysis.verification.total},
                {"co_residency", co_residency_json(analysis.verification)}};
   const bool ok = analysis.ok();

@@ -55,12 +55,9 @@ class Report {
 
   std::string text() {
     const Table& table = analysis_.table;
-    const bool in_order = table.dispatch == Dispatch::in_order;
     line("problem", problem_line(table.problem));
     line("model", timing_line(analysis_.timing));
-    line("schedule",
-         fmt::format("{} ({} dispatch; {})", table.name, in_order ? "in-order" : "static",
-                     analysis_.selection ? analysis_.selection->schedule->source : "from a file"));
+    line("schedule", schedule_line(analysis_));
     line("verdict", verdict());
     findings();
     if (analysis_.verification.liveness) co_residency();
@@ -113,30 +110,15 @@ class Report {
     const Dispatch dispatch = analysis_.table.dispatch;
     if (!liveness.cycle.empty()) {
       line("wait-for cycle", "each waits for the next, the last for the first:");
-      for (const std::string& words : dag::describe(liveness.cycle, dispatch))
+      for (const std::string& words : describe(liveness.cycle, dispatch))
         more(words);
     }
-    const auto starved = dag::describe(liveness.starved, dispatch);
+    const auto starved = describe(liveness.starved, dispatch);
     for (std::size_t index = 0; index < std::min(kWaitsShown, starved.size()); ++index) {
       line(index == 0 ? "stuck" : "", starved[index]);
     }
     if (starved.size() > kWaitsShown) more("… --json lists them all");
-    hanging(liveness);
-  }
-
-  void hanging(const dag::Liveness& liveness) {
-    const Head head = liveness.hanging.empty() ? Head{0} : liveness.hanging.front().head;
-    std::vector<std::int32_t> hang;
-    for (const auto& tile : liveness.hanging) {
-      if (tile.head == head) hang.push_back(tile.q.value);
-    }
-    std::vector<std::int32_t> finish;
-    for (std::int32_t q = 0; q < analysis_.table.problem.grid.q_tiles(); ++q) {
-      if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
-    }
-    line("Q tiles",
-         fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang), ranges(finish),
-                     analysis_.table.problem.heads > 1 ? " (other heads: --json)" : ""));
+    line("Q tiles", hanging_line(analysis_.table.problem, liveness.hanging));
   }
 
   void co_residency() {
@@ -236,6 +218,27 @@ std::string problem_line(const Problem& problem) {
   return line + fmt::format(", {} head{} on {} SM{}: {} tasks", problem.heads,
                             problem.heads == 1 ? "" : "s", problem.sms, problem.sms == 1 ? "" : "s",
                             problem.tasks());
+}
+
+std::string schedule_line(const Analysis& analysis) {
+  return fmt::format("{} ({} dispatch; {})", analysis.table.name,
+                     analysis.table.dispatch == Dispatch::in_order ? "in-order" : "static",
+                     analysis.selection ? analysis.selection->schedule->source : "from a file");
+}
+
+std::string hanging_line(const Problem& problem,
+                         const std::vector<dag::Liveness::Hanging>& hanging) {
+  const Head head = hanging.empty() ? Head{0} : hanging.front().head;
+  std::vector<std::int32_t> hang;
+  for (const auto& tile : hanging) {
+    if (tile.head == head) hang.push_back(tile.q.value);
+  }
+  std::vector<std::int32_t> finish;
+  for (std::int32_t q = 0; q < problem.grid.q_tiles(); ++q) {
+    if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
+  }
+  return fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang), ranges(finish),
+                     problem.heads > 1 ? " (other heads: --json)" : "");
 }
 
 std::string timing_line(const Timing& timing) {

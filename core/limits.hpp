@@ -14,6 +14,7 @@ inline constexpr std::int64_t kMaxProblemTiles = std::int64_t{1} << 34;  ///< of
 inline constexpr std::int64_t kMaxLocks = std::int64_t{1} << 28;         ///< heads x (KV + Q tiles)
 inline constexpr std::int64_t kMaxSms = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 26;  ///< of one table: 4 GiB of work
+inline constexpr std::int64_t kMaxRunBytes = std::int64_t{1} << 32;  ///< of a run on the host
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 28;
 inline constexpr int kMaxJsonDepth = 32;
 

@@ -236,41 +236,10 @@ class Play {
   Liveness result_;
 };
 
-std::string name(const Task& task) {
-  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
-         ", q " + std::to_string(task.q.value) + ")";
-}
-
-std::string describe(const Wait& wait, const std::string& unit) {
-  const std::string lane = unit + std::to_string(wait.lane.value);
-  if (!wait.launched) {
-    return lane + " is not launched: it waits for an SM, and " + unit +
-           std::to_string(wait.for_lane.value) + " holds one";
-  }
-  std::string text =
-      lane + " is at " + name(wait.task) + " and waits for lock value " +
-      std::to_string(wait.rank) + " of dQ(head " + std::to_string(wait.task.head.value) + ", q " +
-      std::to_string(wait.task.q.value) + "), which shows " + std::to_string(wait.value);
-  if (!wait.promised) return text + "; no task ever brings that value";
-  text += ": " + name(wait.for_task) + ", rank " + std::to_string(wait.for_rank) +
-          ", must reduce first, and that is ";
-  if (wait.for_lane != wait.lane) return text + "on " + unit + std::to_string(wait.for_lane.value);
-  return text + "behind it on the same " + unit.substr(0, unit.size() - 1);
-}
-
 }  // namespace
 
 Liveness check_liveness(const Table& table, const Timing& timing) {
   return Play(table, timing).run();
-}
-
-std::vector<std::string> describe(const std::vector<Wait>& waits, Dispatch dispatch) {
-  std::vector<std::string> lines;
-  lines.reserve(waits.size());
-  for (const Wait& wait : waits) {
-    lines.push_back(describe(wait, dispatch == Dispatch::static_ ? "SM " : "CTA "));
-  }
-  return lines;
 }
 
 }  // namespace stagger::dag

@@ -2,25 +2,12 @@
 
 #include "core/table.hpp"
 #include "core/timing.hpp"
+#include "core/wait.hpp"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace stagger::dag {
-
-/// A task that can never reduce, and what it waits for.
-struct Wait {
-  Lane lane;
-  bool launched = true;    ///< false: the lane itself waits for an SM
-  Task task;               ///< the lane's next task
-  std::int32_t rank = 0;   ///< the lock value it waits for
-  std::int32_t value = 0;  ///< the lock value it sees
-  bool promised = true;    ///< false: no task ever brings the value
-  Task for_task;           ///< the task whose release it needs (if promised)
-  std::int32_t for_rank = 0;
-  Lane for_lane;  ///< where that is (if promised); the SM's holder (if not launched)
-};
 
 /// Whether a table runs to its end, whatever the times: a task can reduce when the ones before it
 /// on its lane and in its accumulation order have; a lane can start when an SM is free.
@@ -48,8 +35,5 @@ struct Liveness {
 /// may be anything. O(tasks) time, 8 bytes a task of scratch memory; the cycle search of a
 /// deadlock is bounded, so on thousands of stuck lanes it may be a cycle that is not the shortest.
 [[nodiscard]] Liveness check_liveness(const Table& table, const Timing& timing);
-
-/// The waits as sentences in a kernel engineer's words, one a line.
-[[nodiscard]] std::vector<std::string> describe(const std::vector<Wait>& waits, Dispatch dispatch);
 
 }  // namespace stagger::dag

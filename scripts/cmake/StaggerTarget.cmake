@@ -14,9 +14,11 @@ target_compile_options(stagger_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${STAGGER_WERROR}>:-Werror>
   $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined -fno-sanitize-recover=all
-                                -fno-omit-frame-pointer>)
+                                -fno-omit-frame-pointer>
+  $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread -fno-omit-frame-pointer>)
 target_link_options(stagger_options INTERFACE
-  $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined>)
+  $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined>
+  $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread>)
 
 function(stagger_add_library name)
   cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE" ${ARGN})

@@ -1,0 +1,192 @@
+#include "cli/analysis.hpp"
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/report.hpp"
+#include "cli/run_report.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/limits.hpp"
+#include "gpu/cpu_executor.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace stagger::cli {
+namespace {
+
+gpu::Mode mode_of(const Options& options) {
+  if (options.mode == "atomic") return gpu::Mode::atomic;
+  return options.mode == "no-reduce" ? gpu::Mode::no_reduce : gpu::Mode::deterministic;
+}
+
+gpu::BackwardOptions backward_options(const Options& options, const Table& table,
+                                      const Timing& timing) {
+  gpu::BackwardOptions run{.mode = mode_of(options),
+                           .release = timing.release,
+                           .residency = timing.residency,
+                           .timeout = std::chrono::milliseconds(options.timeout_ms),
+                           .threads = static_cast<std::int32_t>(options.threads)};
+  if (options.perturb) run.perturb = static_cast<std::uint64_t>(*options.perturb);
+  if (run.threads == 0) run.threads = gpu::default_threads(table, run);
+  return run;
+}
+
+/// Whether every live task is there once and no chain is split; ranks may be wrong, and the run
+/// then shows what comes of it.
+bool runnable(const dag::Verification& verification) {
+  return std::none_of(verification.findings.begin(), verification.findings.end(),
+                      [](const dag::Finding& finding) {
+                        switch (finding.kind) {
+                          case dag::FindingKind::rank_gap:
+                          case dag::FindingKind::rank_duplicate:
+                          case dag::FindingKind::rank_out_of_range:
+                          case dag::FindingKind::deadlock:
+                          case dag::FindingKind::co_residency:
+                            return false;
+                          default:
+                            return true;
+                        }
+                      });
+}
+
+void expect_fits(const Execution& execution) {
+  const Table& table = execution.analysis.table;
+  const std::int64_t bytes = gpu::run_bytes(
+      table, execution.shape, resident_lanes(table.problem, execution.options.residency));
+  if (bytes <= kMaxRunBytes) return;
+  throw Error(ErrorKind::limit,
+              fmt::format("{}, head_dim {}: a checked run takes about {:.1f} GiB; the limit is {} "
+                          "GiB",
+                          problem_line(table.problem), execution.shape.head_dim,
+                          static_cast<double>(bytes) / (1 << 30), kMaxRunBytes >> 30));
+}
+
+Execution execute(const Options& options) {
+  Execution execution;
+  execution.analysis = analyze(source_of(options), timing_of(options), analysis_options(options));
+  const Analysis& analysis = execution.analysis;
+  execution.shape = gpu::attention_shape(analysis.table.problem, options.head_dim);
+  execution.options = backward_options(options, analysis.table, analysis.timing);
+  execution.seed = static_cast<std::uint64_t>(options.seed);
+  execution.device = gpu::cpu_name();
+  if (!runnable(analysis.verification)) return execution;
+  expect_fits(execution);
+  const gpu::Attention attention = gpu::make_attention(
+      analysis.table.problem, execution.shape, gpu::random_inputs(execution.shape, execution.seed));
+  execution.flops = gpu::backward_flops(attention);
+  execution.runs = gpu::check_runs(analysis.table, attention, gpu::reference_gradients(attention),
+                                   execution.options, options.runs, gpu::backward_on_cpu);
+  return execution;
+}
+
+std::string timeline_json(const Execution& execution) {
+  Timeline timeline = gpu::measured_timeline(
+      execution.analysis.table, execution.runs->run,
+      fmt::format("{}, {} threads", execution.device, execution.options.threads));
+  timeline.title += ": " + problem_line(execution.analysis.table.problem);
+  return write_timeline_json(timeline);
+}
+
+int exit_code(const Execution& execution) {
+  if (!execution.runs) return kViolated;
+  switch (execution.runs->verdict) {
+    case gpu::RunVerdict::ok:
+      return kHolds;
+    case gpu::RunVerdict::mismatch:
+      return kViolated;
+    case gpu::RunVerdict::deadlock:
+    case gpu::RunVerdict::timeout:
+      break;
+  }
+  return kDeadlock;
+}
+
+int run(const Options& options) {
+  if (options.device == "cuda") {
+    fmt::print(stderr,
+               "stagger: this build has no CUDA: `--device cpu` runs the same table on threads\n");
+    return kSkipped;
+  }
+  if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {
+    throw Error(ErrorKind::usage, options.output +
+                                      ": a run writes its timeline as .json; draw it with "
+                                      "`stagger export --timeline`");
+  }
+  const Execution execution = execute(options);
+  if (!options.output.empty() && execution.runs) {
+    write_file(options.output, timeline_json(execution));
+  }
+  if (options.output == "-") return exit_code(execution);
+  if (options.json) {
+    write_stdout(run_json(execution) + "\n");
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(run_text(execution, terminal), terminal);
+  }
+  return exit_code(execution);
+}
+
+void add_run_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Run";
+  const auto add = [&](const char* name, auto& target, const char* what, const char* type) {
+    return app.add_option(name, target, what)->type_name(type)->group(kGroup);
+  };
+  add("--device", options.device, "cpu, or cuda in a build that has it", "DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  add("--mode", options.mode,
+      "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
+      ->check(CLI::IsMember({"deterministic", "atomic", "no-reduce"}))
+      ->capture_default_str();
+  add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
+      ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim))
+      ->capture_default_str();
+  add("--seed", options.seed, "of the inputs", "SEED")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add("--repeat", options.runs, "runs whose bits must be the same", "RUNS")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  add("--perturb", options.perturb, "random delays in every run but the first", "SEED")
+      ->check(CLI::NonNegativeNumber);
+  add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
+      ->check(CLI::Range(1, 86'400'000))
+      ->capture_default_str();
+  add("--threads", options.threads, "of the CPU; default: a core each, at most one per SM",
+      "THREADS")
+      ->check(CLI::Range(std::int32_t{1}, gpu::kMaxThreads));
+}
+
+void add_options(CLI::App& app, Options& options) {
+  add_problem_options(app, options);
+  add_schedule_options(app, options);
+  add_run_options(app, options);
+  add_timing_options(app, options);
+  app.add_option("-o,--output", options.output,
+                 "the measured timeline (.timeline.json); - for stdout, instead of the report")
+      ->type_name("FILE")
+      ->group("Output");
+  add_output_options(app, options);
+}
+
+}  // namespace
+
+extern const Command kRun;
+const Command kRun{
+    .name = "run",
+    .summary = "The backward pass by a table, for real: gradients, bits, order, time",
+    .examples =
+        "  stagger run --mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4 \\\n"
+        "      --schedule symmetric-shift\n"
+        "  stagger run --table mine.table.json --perturb 1 --repeat 20\n"
+        "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 --mode atomic\n"
+        "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
+        "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

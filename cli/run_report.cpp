@@ -1,0 +1,291 @@
+#include "cli/run_report.hpp"
+
+#include "cli/report.hpp"
+#include "core/version.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The (head, q) whose accumulation has not ended.
+std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution) {
+  const Problem& problem = execution.analysis.table.problem;
+  std::vector<dag::Liveness::Hanging> hanging;
+  std::size_t lock = 0;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+      if (execution.runs->run.lock_values[lock++] != problem.grid.contributions(q)) {
+        hanging.push_back({head, q});
+      }
+    }
+  }
+  return hanging;
+}
+
+std::int64_t tasks_left(const Execution& execution) {
+  std::int64_t left = execution.analysis.table.problem.tasks();
+  for (const std::int64_t slot : execution.runs->run.witness)
+    left -= slot >= 0 ? 1 : 0;
+  return left;
+}
+
+bool stopped(const Execution& execution) {
+  return execution.runs && execution.runs->run.outcome != gpu::Outcome::finished;
+}
+
+std::string why_stopped(const Execution& execution) {
+  const std::string left = fmt::format("{} of {} tasks have not reduced", tasks_left(execution),
+                                       execution.analysis.table.problem.tasks());
+  if (execution.runs->verdict == gpu::RunVerdict::deadlock) {
+    return "nothing can move any more; " + left;
+  }
+  return fmt::format("a task waited for its turn for more than {} ms; {}",
+                     execution.options.timeout.count(), left);
+}
+
+/// In units of 10^12 a second.
+double teraflops(const Execution& execution) {
+  return 1e-3 * execution.flops / static_cast<double>(execution.runs->median_ns);
+}
+
+// ---- JSON -------------------------------------------------------------------------------------
+
+Json error_json(const gpu::CheckedRuns& runs) {
+  if (!runs.errors) return nullptr;
+  const auto& [dq, dk, dv] = *runs.errors;
+  return {{"dq", dq ? Json(dq->frobenius) : Json(nullptr)},
+          {"dk", dk.frobenius},
+          {"dv", dv.frobenius},
+          {"most", {{"dq", dq ? Json(dq->most) : Json(nullptr)}, {"dk", dk.most}, {"dv", dv.most}}},
+          {"bound", runs.bound},
+          {"bound_is", "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"}};
+}
+
+Json bitwise_json(const Execution& execution) {
+  const gpu::CheckedRuns& runs = *execution.runs;
+  Json json = {{"repeats", runs.repeats}, {"identical", nullptr}, {"digest", nullptr}};
+  if (runs.repeats > 0) {
+    json["identical"] = runs.identical;
+    json["digest"] = {{"dq", runs.digests.dq}, {"dk", runs.digests.dk}, {"dv", runs.digests.dv}};
+  }
+  json["perturb"] = execution.options.perturb ? Json(*execution.options.perturb) : Json(nullptr);
+  json["dq_difference"] = runs.dq_difference;
+  return json;
+}
+
+Json measured_json(const Execution& execution) {
+  if (execution.runs->median_ns == 0) return nullptr;
+  return {{"ms", 1e-6 * static_cast<double>(execution.runs->median_ns)},
+          {"tflops", teraflops(execution)}};
+}
+
+Json predicted_json(const Analysis& analysis) {
+  if (!analysis.ok()) return nullptr;
+  const Ticks all = analysis.bubbles.total() + analysis.bubbles.busy;
+  return {
+      {"makespan", analysis.simulation->makespan},
+      {"lower_bound", analysis.bounds.best.ticks},
+      {"bubble",
+       all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
+}
+
+/// The table's findings, then the run's.
+Json all_findings(const Execution& execution) {
+  Json json = Json::parse(findings_json(execution.analysis));
+  if (!execution.runs) return json;
+  for (const gpu::RunFault& fault : execution.runs->faults)
+    json.push_back({{"kind", fault.kind}, {"message", fault.message}});
+  if (stopped(execution)) {
+    const Table& table = execution.analysis.table;
+    const auto waiting = gpu::waits(table, execution.runs->run);
+    json.push_back({{"kind", execution.verdict()},
+                    {"message", why_stopped(execution)},
+                    {"waits", Json::parse(waits_json(waiting, table.dispatch))},
+                    {"hangs", Json::parse(hanging_json(hanging_tiles(execution)))}});
+  }
+  return json;
+}
+
+// ---- text -------------------------------------------------------------------------------------
+
+std::string error_line(const char* name, const gpu::Deviation& error) {
+  return fmt::format("{} {:.1e} (worst element {:.1e})", name, error.frobenius, error.most);
+}
+
+class RunReport {
+ public:
+  RunReport(const Execution& execution, const Terminal& terminal)
+      : execution_(execution), analysis_(execution.analysis), terminal_(terminal) {}
+
+  std::string text() {
+    line("problem", problem_line(analysis_.table.problem));
+    line("schedule", schedule_line(analysis_));
+    line("device", device());
+    line("verdict", verdict());
+    findings();
+    if (!execution_.runs) return std::move(text_);
+    if (stopped(execution_)) waiting();
+    if (execution_.runs->errors) {
+      gradients();
+      bits();
+      order();
+      times();
+    }
+    return std::move(text_);
+  }
+
+ private:
+  void line(const char* label, const std::string& value) {
+    text_ += paint("2", fmt::format("{:<14}", label)) + value + "\n";
+  }
+  [[nodiscard]] std::string paint(const char* code, const std::string& what) const {
+    return terminal_.color ? fmt::format("\033[{}m{}\033[0m", code, what) : what;
+  }
+
+  [[nodiscard]] std::string device() const {
+    const gpu::BackwardOptions& options = execution_.options;
+    return fmt::format("cpu ({}), {} thread{}; fp32, head_dim {}, seed {}, {}{}", execution_.device,
+                       options.threads, options.threads == 1 ? "" : "s", execution_.shape.head_dim,
+                       execution_.seed, gpu::mode_name(options.mode),
+                       options.perturb ? fmt::format(", perturbed by {}", *options.perturb) : "");
+  }
+
+  [[nodiscard]] std::string verdict() const {
+    if (!execution_.runs) return paint("31;1", "invalid") + ": not a table that can be run";
+    if (stopped(execution_)) {
+      return paint("31;1", execution_.verdict()) + ": " + why_stopped(execution_);
+    }
+    if (execution_.runs->verdict != gpu::RunVerdict::ok) return paint("31;1", execution_.verdict());
+    constexpr const char* kPromises[] = {"right gradients, the same bits, the table's order",
+                                         "right gradients, in any order", "right dK and dV"};
+    return paint("32", "ok") + ": " + kPromises[static_cast<int>(execution_.options.mode)];
+  }
+
+  void findings() {
+    constexpr std::size_t kShown = 3;
+    const char* label = "findings";
+    const auto& found = analysis_.verification.findings;
+    for (std::size_t index = 0; index < std::min(kShown, found.size()); ++index) {
+      line(std::exchange(label, ""),
+           paint("31", dag::finding_name(found[index].kind)) + ": " + found[index].message);
+    }
+    if (found.size() > kShown) {
+      line("", fmt::format("and {} more of the table; --json lists them",
+                           analysis_.verification.total - std::int64_t{kShown}));
+    }
+    if (!execution_.runs) return;
+    for (const gpu::RunFault& fault : execution_.runs->faults)
+      line(std::exchange(label, ""), paint("31", fault.kind) + ": " + fault.message);
+  }
+
+  void waiting() {
+    constexpr std::size_t kShown = 8;
+    const Table& table = analysis_.table;
+    const auto lines = describe(gpu::waits(table, execution_.runs->run), table.dispatch);
+    for (std::size_t index = 0; index < std::min(kShown, lines.size()); ++index)
+      line(index == 0 ? "stuck" : "", lines[index]);
+    if (lines.size() > kShown) line("", "… --json lists them all");
+    line("Q tiles", hanging_line(table.problem, hanging_tiles(execution_)));
+  }
+
+  void gradients() {
+    const gpu::CheckedRuns& runs = *execution_.runs;
+    const auto& [dq, dk, dv] = *runs.errors;
+    line("gradients", "relative Frobenius error against double precision, without tiles:");
+    if (dq) line("", error_line("dQ", *dq));
+    line("", error_line("dK", dk));
+    line("", error_line("dV", dv));
+    line("", fmt::format("held to {:.1e} = 8 * 2^-24 * sqrt(additions): roundings of fp32 add up "
+                         "like a random walk",
+                         runs.bound));
+  }
+
+  void bits() {
+    const gpu::CheckedRuns& runs = *execution_.runs;
+    line("bits", fmt::format("{} in {} run{}{}", runs.identical ? "the same" : "NOT the same",
+                             runs.repeats, runs.repeats == 1 ? "" : "s",
+                             execution_.options.perturb ? ", all but the first perturbed" : ""));
+    line("", fmt::format("FNV-1a: dQ {}, dK {}, dV {}", runs.digests.dq, runs.digests.dk,
+                         runs.digests.dv));
+    if (!runs.identical) {
+      line("", fmt::format("largest difference of an element of dQ: {:.1e}", runs.dq_difference));
+    }
+    if (runs.reaccumulated) {
+      line("", fmt::format("dQ's partials, added by the host in the table's order, give {} bits",
+                           *runs.reaccumulated ? "the same" : "OTHER"));
+    }
+  }
+
+  void order() {
+    if (execution_.options.mode == gpu::Mode::no_reduce) return;
+    const bool promised = execution_.options.mode == gpu::Mode::deterministic;
+    line("order", execution_.runs->order_matches ? "of every dQ tile as its ranks say, in every run"
+                  : promised                     ? "NOT as the ranks say"
+                             : "another than the ranks'; this mode promises none");
+  }
+
+  void times() {
+    if (execution_.runs->median_ns == 0) return;
+    line("measured", fmt::format("{:.3f} ms, {:.2f} GFLOP/s",
+                                 1e-6 * static_cast<double>(execution_.runs->median_ns),
+                                 1e3 * teraflops(execution_)));
+    if (!analysis_.ok()) return;
+    const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
+    line("predicted", fmt::format("{} ticks ({}), {} bubbles", analysis_.simulation->makespan,
+                                  timing_line(analysis_.timing),
+                                  percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
+  }
+
+  const Execution& execution_;
+  const Analysis& analysis_;
+  const Terminal& terminal_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string run_json(const Execution& execution) {
+  const Analysis& analysis = execution.analysis;
+  const Problem& problem = analysis.table.problem;
+  Json json = {
+      {"schema", "stagger.run/1"},
+      {"version", version()},
+      {"device",
+       {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.options.threads}}},
+      {"kernel", "fp32"},
+      {"mode", gpu::mode_name(execution.options.mode)},
+      {"head_dim", execution.shape.head_dim},
+      {"seed", execution.seed},
+      {"timeout_ms", execution.options.timeout.count()},
+      {"problem", Json::parse(problem_json(problem))},
+      {"schedule", Json::parse(schedule_json(analysis))},
+      {"model", Json::parse(timing_json(problem, analysis.timing))},
+      {"verdict", execution.verdict()}};
+  const bool ran = execution.runs.has_value();
+  const bool ordered =
+      ran && execution.runs->errors && execution.options.mode != gpu::Mode::no_reduce;
+  json["error"] = ran ? error_json(*execution.runs) : Json(nullptr);
+  json["bitwise"] = ran ? bitwise_json(execution) : Json(nullptr);
+  json["order"] = {
+      {"matches_table", ordered ? Json(execution.runs->order_matches) : Json(nullptr)}};
+  json["reaccumulation"] = {{"identical", ran && execution.runs->reaccumulated
+                                              ? Json(*execution.runs->reaccumulated)
+                                              : Json(nullptr)}};
+  json["measured"] = ran ? measured_json(execution) : Json(nullptr);
+  json["predicted"] = predicted_json(analysis);
+  json["findings"] = all_findings(execution);
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string run_text(const Execution& execution, const Terminal& terminal) {
+  return RunReport(execution, terminal).text();
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "cli/analysis.hpp"
+#include "cli/terminal.hpp"
+#include "gpu/checked_runs.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace stagger::cli {
+
+/// A table that was run, and what that showed.
+struct Execution {
+  Analysis analysis;  ///< what was predicted of the table
+  gpu::AttentionShape shape;
+  gpu::BackwardOptions options;
+  std::uint64_t seed = 0;
+  std::string device;  ///< the processor's name
+  double flops = 0;
+  std::optional<gpu::CheckedRuns> runs;  ///< absent: the table is too broken to be run
+
+  [[nodiscard]] const char* verdict() const {
+    return runs ? gpu::verdict_name(runs->verdict) : "invalid";
+  }
+};
+
+/// `stagger.run/1`.
+[[nodiscard]] std::string run_json(const Execution& execution);
+
+/// The same for people.
+[[nodiscard]] std::string run_text(const Execution& execution, const Terminal& terminal);
+
+}  // namespace stagger::cli

@@ -1,0 +1,139 @@
+#include "gpu/backward.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Where the task is that brings a lock its next value.
+struct Due {
+  Slot slot;
+  Lane lane;
+};
+
+using Lock = std::pair<Head, QTile>;
+
+/// For each lock that somebody waits for, the task whose rank is the value it shows.
+std::map<Lock, Due> due_tasks(const Table& table, const std::map<Lock, std::int32_t>& values) {
+  std::map<Lock, Due> due;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (const Slot& slot : table.lane(lane)) {
+      const Lock lock{slot.task.head, slot.task.q};
+      const auto waited = values.find(lock);
+      if (waited != values.end() && waited->second == slot.rank) due[lock] = {slot, lane};
+    }
+  }
+  return due;
+}
+
+Wait wait_of(const Table& table, const Backward& backward, Lane lane) {
+  const Slot& slot = table.slots[at(backward.next_slots[at(lane.value)])];
+  const std::int64_t lock =
+      std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() + slot.task.q.value;
+  return {.lane = lane,
+          .task = slot.task,
+          .rank = slot.rank,
+          .value = backward.lock_values[at(lock)],
+          .promised = false};
+}
+
+/// Whether a lane's next task is computed and its turn has not come.
+bool is_waiting(const Table& table, const Backward& backward, Lane lane) {
+  const std::int64_t slot = backward.next_slots[at(lane.value)];
+  if (slot == table.lane_begin[at(lane.value) + 1]) return false;
+  const TaskTimes& times = backward.times[at(slot)];
+  return times.compute_end >= 0 && times.turn < 0;
+}
+
+class Measured {
+ public:
+  Measured(const Table& table, const Backward& backward) : table_(table), backward_(backward) {}
+
+  Timeline run(const std::string& device) {
+    timeline_.clock = "ns";
+    timeline_.device = device;
+    timeline_.heads = table_.problem.heads;
+    timeline_.title = table_.name;
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
+      add_lane(lane);
+    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(),
+              [](const Interval& left, const Interval& right) {
+                return std::tie(left.sm, left.start, left.phase) <
+                       std::tie(right.sm, right.start, right.phase);
+              });
+    return std::move(timeline_);
+  }
+
+ private:
+  void add_lane(Lane lane) {
+    const Sm sm = backward_.lane_sms[at(lane.value)];
+    if (sm.value < 0) return;
+    timeline_.sms = std::max(timeline_.sms, sm.value + 1);
+    for (std::int64_t slot = table_.lane_begin[at(lane.value)];
+         slot < table_.lane_begin[at(lane.value) + 1]; ++slot) {
+      const TaskTimes& times = backward_.times[at(slot)];
+      const std::int64_t turn = times.turn < 0 ? backward_.elapsed_ns : times.turn;
+      add(sm, slot, Phase::compute, times.compute_start, times.compute_end);
+      if (times.compute_end >= 0) add(sm, slot, Phase::wait, times.compute_end, turn);
+      add(sm, slot, Phase::reduce, times.turn, times.reduce_end);
+    }
+  }
+
+  void add(Sm sm, std::int64_t slot, Phase phase, std::int64_t start, std::int64_t end) {
+    if (start < 0 || start >= end) return;
+    const Slot& of = table_.slots[at(slot)];
+    timeline_.intervals.push_back(
+        {.sm = sm, .task = of.task, .phase = phase, .start = start, .end = end, .rank = of.rank});
+    timeline_.makespan = std::max(timeline_.makespan, end);
+  }
+
+  const Table& table_;
+  const Backward& backward_;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+const char* mode_name(Mode mode) {
+  constexpr const char* kNames[] = {"deterministic", "atomic", "no-reduce"};
+  return kNames[static_cast<int>(mode)];
+}
+
+std::vector<Wait> waits(const Table& table, const Backward& backward) {
+  std::vector<Wait> waiting;
+  std::map<Lock, std::int32_t> values;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (!is_waiting(table, backward, lane)) continue;
+    waiting.push_back(wait_of(table, backward, lane));
+    values[{waiting.back().task.head, waiting.back().task.q}] = waiting.back().value;
+  }
+  const std::map<Lock, Due> due = due_tasks(table, values);
+  std::set<Lane> unlaunched;
+  for (Wait& wait : waiting) {
+    const auto found = due.find({wait.task.head, wait.task.q});
+    if (found == due.end() || wait.rank < wait.value) continue;
+    wait.promised = true;
+    wait.for_task = found->second.slot.task;
+    wait.for_rank = found->second.slot.rank;
+    wait.for_lane = found->second.lane;
+    if (backward.lane_sms[at(wait.for_lane.value)].value < 0) unlaunched.insert(wait.for_lane);
+  }
+  for (const Lane lane : unlaunched)
+    waiting.push_back({.lane = lane, .launched = false, .for_lane = waiting.front().lane});
+  return waiting;
+}
+
+Timeline measured_timeline(const Table& table, const Backward& backward,
+                           const std::string& device) {
+  return Measured(table, backward).run(device);
+}
+
+}  // namespace stagger::gpu

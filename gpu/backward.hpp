@@ -1,0 +1,79 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "core/timeline.hpp"
+#include "core/timing.hpp"
+#include "core/wait.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::gpu {
+
+/// What a run does with the dQ partials.
+enum class Mode {
+  deterministic,  ///< added in the order of the table's ranks
+  atomic,         ///< added as they come: the baseline that is not deterministic
+  no_reduce,      ///< not added: compute alone, dQ stays 0
+};
+[[nodiscard]] const char* mode_name(Mode mode);
+
+struct BackwardOptions {
+  Mode mode = Mode::deterministic;
+  Release release = Release::immediate;
+  std::int32_t residency = 0;            ///< lanes that run at once; 0 = the problem's SMs
+  std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
+  std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
+  bool keep_partials = false;
+  std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
+};
+
+/// How a run ended.
+enum class Outcome {
+  finished,
+  deadlock,  ///< nothing could move any more
+  timeout,   ///< a task waited for longer than `timeout`
+};
+
+/// When a task's phases were, in ns since the run's start; -1 if it did not come to that.
+struct TaskTimes {
+  std::int64_t compute_start = -1;
+  std::int64_t compute_end = -1;
+  std::int64_t turn = -1;  ///< its rank's turn was granted
+  std::int64_t reduce_end = -1;
+};
+
+struct Gradients {
+  std::vector<float> dq;
+  std::vector<float> dk;
+  std::vector<float> dv;
+};
+
+/// What a table's backward pass left behind, on whichever device.
+struct Backward {
+  Outcome outcome = Outcome::finished;
+  Gradients gradients;
+  /// The dQ partial of every slot, (slot, query in the tile, head_dim), rows beyond a ragged tile
+  /// 0; empty unless kept.
+  std::vector<float> partials;
+  /// By (head, q, n), as RankPlaces numbers them: the slot that was the n-th to reduce, -1 = none.
+  std::vector<std::int64_t> witness;
+  std::vector<TaskTimes> times;           ///< by slot
+  std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
+  std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
+  std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
+  std::int64_t elapsed_ns = 0;
+};
+
+/// Who waits for whom when a run has stopped: every task whose turn has not come, by lane, then the
+/// lanes that they wait for and that were never launched.
+[[nodiscard]] std::vector<Wait> waits(const Table& table, const Backward& backward);
+
+/// The measured timeline in ns. The makespan is the end of the last phase.
+[[nodiscard]] Timeline measured_timeline(const Table& table, const Backward& backward,
+                                         const std::string& device);
+
+}  // namespace stagger::gpu

@@ -1,0 +1,139 @@
+#include "gpu/checked_runs.hpp"
+
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+class Check {
+ public:
+  Check(const Table& table, const Attention& attention, const ReferenceGradients& exact,
+        const BackwardOptions& options)
+      : table_(table), attention_(attention), exact_(exact), mode_(options.mode) {
+    result_.bound = fp32_bound(attention.shape);
+  }
+
+  /// false if the run did not finish.
+  [[nodiscard]] bool add(Backward run, bool perturbed) {
+    if (run.outcome != Outcome::finished) {
+      result_.verdict =
+          run.outcome == Outcome::deadlock ? RunVerdict::deadlock : RunVerdict::timeout;
+      result_.run = std::move(run);
+      return false;
+    }
+    check_order(run);
+    if (!perturbed) elapsed_ns_.push_back(run.elapsed_ns);
+    if (result_.repeats++ == 0) {
+      check_first(run);
+      result_.run = std::move(run);
+    } else {
+      check_bits(run);
+    }
+    return true;
+  }
+
+  CheckedRuns finish() {
+    if (!elapsed_ns_.empty()) {
+      const auto middle = elapsed_ns_.begin() + std::ssize(elapsed_ns_) / 2;
+      std::nth_element(elapsed_ns_.begin(), middle, elapsed_ns_.end());
+      result_.median_ns = *middle;
+    }
+    if (result_.verdict == RunVerdict::ok && !result_.faults.empty()) {
+      result_.verdict = RunVerdict::mismatch;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void check_first(const Backward& run) {
+    GradientErrors errors{.dq = std::nullopt,
+                          .dk = deviation(run.gradients.dk, exact_.dk),
+                          .dv = deviation(run.gradients.dv, exact_.dv)};
+    if (mode_ != Mode::no_reduce) errors.dq = deviation(run.gradients.dq, exact_.dq);
+    if (errors.dq) check_error("dQ", *errors.dq);
+    check_error("dK", errors.dk);
+    check_error("dV", errors.dv);
+    result_.errors = errors;
+    result_.digests = digests(run.gradients);
+    if (mode_ != Mode::deterministic) return;
+    result_.reaccumulated =
+        digest(reaccumulate(table_, attention_.shape, run.partials)) == result_.digests.dq;
+    if (!*result_.reaccumulated) {
+      fault("reaccumulation",
+            "the run's own dQ partials, added in the order of the table, give other bits than dQ");
+    }
+  }
+
+  void check_error(const std::string& name, const Deviation& error) {
+    // Not >, which would let pass what is not a number.
+    if (error.frobenius <= result_.bound && error.most <= result_.bound) return;
+    fault("gradient", name + " is " + number(error.frobenius) + " (at worst " + number(error.most) +
+                          ") from the reference; it is held to " + number(result_.bound));
+  }
+
+  void check_bits(const Backward& run) {
+    const bool same = digests(run.gradients) == result_.digests;
+    if (same) return;
+    result_.dq_difference = std::max(
+        result_.dq_difference, largest_difference(run.gradients.dq, result_.run.gradients.dq));
+    if (std::exchange(result_.identical, false) && mode_ != Mode::atomic) {
+      fault("bits", "run " + std::to_string(result_.repeats) + " gives other bits than the first");
+    }
+  }
+
+  void check_order(const Backward& run) {
+    const std::vector<std::string> faults = order_faults(table_, run, 3);
+    if (faults.empty()) return;
+    if (std::exchange(result_.order_matches, false) && mode_ == Mode::deterministic) {
+      for (const std::string& message : faults)
+        fault("order", message);
+    }
+  }
+
+  void fault(const char* kind, std::string message) {
+    result_.faults.push_back({kind, std::move(message)});
+  }
+
+  const Table& table_;
+  const Attention& attention_;
+  const ReferenceGradients& exact_;
+  Mode mode_;
+  std::vector<std::int64_t> elapsed_ns_;  ///< of the runs without delays
+  CheckedRuns result_;
+};
+
+}  // namespace
+
+const char* verdict_name(RunVerdict verdict) {
+  constexpr const char* kNames[] = {"ok", "mismatch", "deadlock", "timeout"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+CheckedRuns check_runs(const Table& table, const Attention& attention,
+                       const ReferenceGradients& exact, const BackwardOptions& options,
+                       std::int64_t repeats, Device device) {
+  STAGGER_EXPECTS(repeats >= 1);
+  Check check(table, attention, exact, options);
+  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
+    BackwardOptions each = options;
+    each.keep_partials = repeat == 0 && options.mode == Mode::deterministic;
+    each.perturb = std::nullopt;
+    if (options.perturb && repeat > 0) {
+      each.perturb = *options.perturb + static_cast<std::uint64_t>(repeat) - 1;
+    }
+    if (!check.add(device(table, attention, each), each.perturb.has_value())) break;
+  }
+  return check.finish();
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "gpu/attention.hpp"
+#include "gpu/backward.hpp"
+#include "gpu/cross_check.hpp"
+#include "gpu/reference.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::gpu {
+
+enum class RunVerdict {
+  ok,        ///< right gradients and, in deterministic mode, the same bits in the table's order
+  mismatch,  ///< a fault says what is not
+  deadlock,
+  timeout,
+};
+[[nodiscard]] const char* verdict_name(RunVerdict verdict);
+
+/// A promise that a run did not keep.
+struct RunFault {
+  const char* kind;  ///< gradient, bits, order, reaccumulation
+  std::string message;
+};
+
+/// The errors of the gradients; dQ's is absent in no-reduce mode.
+struct GradientErrors {
+  std::optional<Deviation> dq;
+  Deviation dk;
+  Deviation dv;
+};
+
+/// What repeated runs of one table showed.
+struct CheckedRuns {
+  RunVerdict verdict = RunVerdict::ok;
+  std::vector<RunFault> faults;
+  Backward run;              ///< the first, with its partials; or the one that did not finish
+  std::int64_t repeats = 0;  ///< runs that finished
+  double bound = 0;          ///< that errors are held to
+
+  // Of the runs that finished, if any did:
+  std::optional<GradientErrors> errors;  ///< of the first
+  Digests digests;                       ///< of the first
+  bool identical = true;                 ///< every run's digests are the first's
+  double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
+  bool order_matches = true;             ///< of every run; true in no-reduce mode
+  std::optional<bool> reaccumulated;     ///< deterministic mode: the host gets the same bits
+  std::int64_t median_ns = 0;            ///< of the runs without delays
+};
+
+using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
+
+/// Runs a table `repeats` times and checks everything that its mode promises. With a seed in
+/// options.perturb the first run is left alone and each later one has delays of its own seed, from
+/// that one upwards. Stops at the first run that does not finish. Requires repeats >= 1.
+[[nodiscard]] CheckedRuns check_runs(const Table& table, const Attention& attention,
+                                     const ReferenceGradients& exact,
+                                     const BackwardOptions& options, std::int64_t repeats,
+                                     Device device);
+
+}  // namespace stagger::gpu

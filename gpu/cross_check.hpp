@@ -1,0 +1,64 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "gpu/attention.hpp"
+#include "gpu/backward.hpp"
+#include "gpu/reference.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stagger::gpu {
+
+/// How far a gradient is from the reference. Both are relative to the larger of the gradient and
+/// its terms (Exact::terms), which are alike unless everything cancels: a query that sees one key
+/// has dS = 0, and rounding errors alone.
+struct Deviation {
+  double frobenius = 0;  ///< norm of the difference
+  double most = 0;       ///< largest element of the difference, relative to the largest element
+};
+[[nodiscard]] Deviation deviation(const std::vector<float>& gradient, const Exact& exact);
+
+/// What both numbers of a Deviation are held to for fp32 arithmetic: 8 * 2^-24 * sqrt(additions),
+/// where the longest sum has head_dim + max(seq_q, seq_kv) additions.
+///
+/// Independent rounding errors grow with the square root of their number; 8 leaves room for those
+/// of exp and of dP - D. A pair of tokens too many or too few changes its row by about
+/// 1/sqrt(keys), a thousand times more.
+[[nodiscard]] double fp32_bound(const AttentionShape& shape);
+
+/// FNV-1a, 64 bits, over the bytes of the elements in order, as 16 hexadecimal digits.
+[[nodiscard]] std::string digest(const std::vector<float>& values);
+
+/// The same of all three gradients.
+struct Digests {
+  std::string dq;
+  std::string dk;
+  std::string dv;
+  friend bool operator==(const Digests&, const Digests&) = default;
+};
+[[nodiscard]] Digests digests(const Gradients& gradients);
+
+/// The largest difference of two elements at the same place.
+[[nodiscard]] double largest_difference(const std::vector<float>& left,
+                                        const std::vector<float>& right);
+
+/// What is wrong with the order in which a run added: for every dQ tile the n-th to reduce must
+/// have rank n, and its turn must not be before the end of the one before. Empty if nothing is;
+/// at most `limit` sentences.
+[[nodiscard]] std::vector<std::string> order_faults(const Table& table, const Backward& backward,
+                                                    std::size_t limit = 10);
+
+/// dQ as the host adds a run's own partials in the order of the table's ranks. Requires a run that
+/// kept them and ranks 0 … k-1 for every (head, q).
+[[nodiscard]] std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
+                                              const std::vector<float>& partials);
+
+/// Bytes that a cross-checked run on the host takes: inputs, forward, reference, two runs' results
+/// and one run's partials.
+[[nodiscard]] std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
+                                     std::int32_t sms);
+
+}  // namespace stagger::gpu

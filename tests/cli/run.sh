@@ -1,0 +1,69 @@
+# `stagger run`: right gradients, the same bits, the table's order; and what notices that they are
+# not.
+source "$(dirname "$0")/check.sh"
+causal="--mask causal --n 6 --tile-q 8 --tile-kv 8 --heads 2 --head-dim 16"
+varlen="$source_dir/configs/varlen_full_1k.json"
+
+expect 0 "ok: right gradients, the same bits, the table's order" run $causal --schedule symmetric-shift
+expect 0 "the same in 3 runs, all but the first perturbed" run $causal --schedule spt --repeat 3 --perturb 5
+expect 0 "dQ's partials, added by the host in the table's order, give the same bits" run $causal --schedule descending
+expect 0 "ok: right gradients, in any order" run $causal --schedule spt --mode atomic --perturb 1
+expect 0 "ok: right dK and dV" run $causal --schedule spt --mode no-reduce
+expect 0 '"matches_table": true' run $causal --schedule spt --json
+expect 0 '"schema": "stagger.run/1"' run $causal --schedule spt --json
+expect 0 "48 KV x 48 Q tiles" run --mask sliding:left=7,right=0 --n 48 --schedule lpt-ascending --head-dim 8 --residency 3
+expect 0 "of 3 x 5 tokens" run --mask full --seq-q 17 --seq-kv 10 --tile-q 5 --tile-kv 3 --schedule ascending
+expect 0 "1 thread;" run $causal --schedule symmetric-shift --threads 1
+expect 0 "6 threads;" run $causal --schedule symmetric-shift --threads 6
+
+# The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
+expect 0 "ok: right gradients" run --config "$varlen" --repeat 2 --head-dim 8
+expect 4 "head 0: 3-7 hang, 0-2 finish" run --config "$varlen" --ranks kv-index --timeout 500 --head-dim 8
+expect 4 "CTA 7 is at (head 0, kv 7, q 6) and waits for lock value 7 of dQ(head 0, q 6), which shows 0; no task ever brings that value" \
+  run --config "$varlen" --ranks kv-index --head-dim 8
+expect 4 '"verdict": "deadlock"' run --config "$varlen" --ranks kv-index --head-dim 8 --json
+expect 4 "SM 7 is not launched" run --mask full --n 8 --schedule shift --residency 7
+expect 4 "nothing can move any more" run --mask full --n 4 --schedule shift --release delayed
+expect 4 "timeout: a task waited for its turn for more than 1 ms" \
+  run --mask causal --n 8 --tile-q 64 --tile-kv 64 --head-dim 128 --schedule ascending \
+  --threads 1 --timeout 1
+
+# Tables from files: a sound one, one with a planted rank, one that lacks a task.
+"$stagger" export --mask full --n 3 --schedule shift -o "$work/sound.csv"
+expect 0 "from a file" run --table "$work/sound.csv" --head-dim 4
+sed 's/0:0:0:0/0:0:0:1/' "$work/sound.csv" >"$work/planted.csv"
+expect 4 "rank-duplicate" run --table "$work/planted.csv" --head-dim 4
+sed 's/,0:0:1:[0-9]*//' "$work/sound.csv" >"$work/short.csv"
+expect 1 "missing-task" run --table "$work/short.csv" --head-dim 4
+expect 1 '"verdict": "invalid"' run --table "$work/short.csv" --head-dim 4 --json
+
+# The bits depend on the table, the inputs and nothing else.
+digest() { "$stagger" run $causal "$@" | grep FNV-1a; }
+[ "$(digest --schedule spt --threads 1)" = "$(digest --schedule spt --threads 5 --perturb 2)" ] ||
+  fail "threads or delays change the bits"
+[ "$(digest --schedule spt)" != "$(digest --schedule ascending)" ] || fail "another order, the same bits"
+[ "$(digest --schedule spt)" != "$(digest --schedule spt --seed 2)" ] || fail "another seed, the same bits"
+
+# The measured timeline is one for every exporter.
+expect 0 "ok" run $causal --schedule spt -o "$work/run.timeline.json"
+expect 0 '"clock": "ns"' run $causal --schedule spt -o -
+expect 0 "ns a column" export --timeline "$work/run.timeline.json" -o - --format txt
+expect 0 "" export --timeline "$work/run.timeline.json" -o "$work/run.svg"
+expect 2 "draw it with" run $causal --schedule spt -o "$work/run.svg2"
+
+expect 77 "this build has no CUDA" run $causal --schedule spt --device cuda
+expect 2 "--device" run $causal --schedule spt --device tpu
+expect 2 "--head-dim" run $causal --schedule spt --head-dim 0
+expect 2 "--threads" run $causal --schedule spt --threads 100000
+expect 2 "the limit is 4 GiB" run --mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 16 --schedule shift --head-dim 128
+
+if command -v python3 >/dev/null; then
+  for arguments in "run $causal --schedule spt" "run $causal --schedule spt --mode no-reduce" \
+                   "run --config $varlen --ranks kv-index --head-dim 8"; do
+    "$stagger" $arguments --json 2>/dev/null | python3 -m json.tool >/dev/null ||
+      fail "not JSON: $arguments --json"
+    checks=$((checks + 1))
+  done
+fi
+
+finish 35

@@ -1,0 +1,52 @@
+#include "core/token_mask.hpp"
+
+#include "tests/support/attention.hpp"
+#include "tests/support/catch.hpp"
+
+#include <algorithm>
+
+namespace stagger {
+namespace {
+
+TEST_CASE("a mask at token level fills its tiles as their kinds say") {
+  std::int64_t tiles = 0;
+  for (const Problem& problem : test::every_mask()) {
+    const TokenMask mask(problem);
+    CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
+    std::int64_t pairs = 0;
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+        std::int64_t seen = 0;
+        std::int64_t all = 0;
+        for (std::int64_t query = q.value * problem.shape.q;
+             query < std::min((q.value + 1) * problem.shape.q, problem.lengths.q); ++query) {
+          for (std::int64_t key = kv.value * problem.shape.kv;
+               key < std::min((kv.value + 1) * problem.shape.kv, problem.lengths.kv); ++key) {
+            ++all;
+            seen += mask.sees(query, key) ? 1 : 0;
+          }
+        }
+        pairs += seen;
+        ++tiles;
+        const TileKind kind = problem.grid.kind(kv, q);
+        REQUIRE((seen > 0) == (kind != TileKind::empty));
+        if (kind == TileKind::full) REQUIRE(seen == all);
+      }
+    }
+    REQUIRE(mask.pairs() == pairs);
+  }
+  CHECK(tiles > 400);
+}
+
+TEST_CASE("a partial tile of a block-sparse mask is its lower triangle") {
+  const Problem problem =
+      make_problem(parse_mask("tiles:rows=pf"), {.q = 6, .kv = 4}, {.q = 3, .kv = 4}, 1, 0);
+  const TokenMask mask(problem);
+  for (std::int64_t query = 0; query < 6; ++query) {
+    for (std::int64_t key = 0; key < 4; ++key)
+      CHECK(mask.sees(query, key) == (query >= 3 || key <= query));
+  }
+}
+
+}  // namespace
+}  // namespace stagger

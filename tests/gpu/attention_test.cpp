@@ -1,0 +1,114 @@
+#include "gpu/attention.hpp"
+
+#include "core/error.hpp"
+#include "gpu/reference.hpp"
+#include "tests/support/attention.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+constexpr std::int64_t kDim = 3;
+
+bool is_near(double value, double expected) {
+  return std::abs(value - expected) <= 1e-12 * std::abs(expected);
+}
+
+/// sum(dO * O): its derivatives are dQ, dK and dV.
+double loss(const Problem& problem, const AttentionShape& shape, const Inputs& inputs) {
+  const Attention attention = make_attention(problem, shape, inputs);
+  double sum = 0;
+  for (std::size_t index = 0; index < inputs.d_out.size(); ++index)
+    sum += double{inputs.d_out[index]} * attention.forward.out[index];
+  return sum;
+}
+
+/// The central difference of one input; 2^-9 is exact in every one of them.
+double slope(const Problem& problem, const AttentionShape& shape, Inputs inputs,
+             std::vector<float> Inputs::*tensor, std::size_t index) {
+  constexpr float kStep = 0x1p-9F;
+  (inputs.*tensor)[index] += kStep;
+  const double above = loss(problem, shape, inputs);
+  (inputs.*tensor)[index] -= 2 * kStep;
+  return (above - loss(problem, shape, inputs)) / (2 * double{kStep});
+}
+
+TEST_CASE("the reference gradients are the finite differences of the forward pass") {
+  std::int64_t slopes = 0;
+  for (const Problem& problem : test::every_mask()) {
+    if (problem.heads > 1) continue;
+    const AttentionShape shape = attention_shape(problem, kDim);
+    const Inputs inputs = random_inputs(shape, 3);
+    const ReferenceGradients exact = reference_gradients(make_attention(problem, shape, inputs));
+    for (const auto& [tensor, gradient] :
+         {std::pair{&Inputs::q, &exact.dq}, std::pair{&Inputs::k, &exact.dk},
+          std::pair{&Inputs::v, &exact.dv}}) {
+      CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
+      REQUIRE(gradient->values.size() == (inputs.*tensor).size());
+      for (std::size_t index = 0; index < gradient->values.size(); ++index) {
+        const double expected = slope(problem, shape, inputs, tensor, index);
+        REQUIRE(std::abs(gradient->values[index] - expected) <= 1e-4 * (1 + std::abs(expected)));
+        ++slopes;
+      }
+    }
+  }
+  CHECK(slopes > 1000);
+}
+
+TEST_CASE("a query that sees nothing gives zeros and no NaN") {
+  // Causal, more queries than keys: the first two of five see nothing.
+  const Problem problem = make_problem(make_mask("causal"), {.q = 5, .kv = 3}, {}, 1, 0);
+  const AttentionShape shape = attention_shape(problem, kDim);
+  const Attention attention = make_attention(problem, shape, random_inputs(shape, 1));
+  const ReferenceGradients exact = reference_gradients(attention);
+  for (std::size_t query = 0; query < 2; ++query) {
+    CHECK(attention.forward.lse[query] == std::numeric_limits<double>::infinity());
+    CHECK(attention.forward.delta[query] == 0);
+  }
+  for (std::size_t element = 0; element < 2 * shape.dim(); ++element) {
+    CHECK(attention.forward.out[element] == 0);
+    CHECK(exact.dq.values[element] == 0);
+  }
+  for (const Exact* gradient : {&exact.dq, &exact.dk, &exact.dv}) {
+    for (const double value : gradient->values)
+      CHECK(std::isfinite(value));
+  }
+}
+
+TEST_CASE("the output is a mean of the values that are seen") {
+  // Two equal keys: the mean of their values, whatever the query is.
+  const Problem problem = make_problem(make_mask("full"), {.q = 1, .kv = 2}, {}, 1, 0);
+  const AttentionShape shape = attention_shape(problem, 2);
+  const Inputs inputs{.q = {1, 2}, .k = {3, -1, 3, -1}, .v = {1, 10, 3, 30}, .d_out = {1, 1}};
+  const Forward forward = make_attention(problem, shape, inputs).forward;
+  CHECK(is_near(forward.out[0], 2));
+  CHECK(is_near(forward.out[1], 20));
+  CHECK(is_near(forward.lse[0], (1 * 3 + 2 * -1) / std::sqrt(2.0) + std::log(2.0)));
+  CHECK(is_near(forward.delta[0], 22));
+}
+
+TEST_CASE("inputs depend on the seed and the element alone") {
+  const Problem small = make_problem(make_mask("full"), {.q = 2, .kv = 2}, {}, 1, 0);
+  const Problem large = make_problem(make_mask("causal"), {.q = 9, .kv = 5}, {}, 2, 0);
+  const Inputs few = random_inputs(attention_shape(small, kDim), 5);
+  const Inputs many = random_inputs(attention_shape(large, kDim), 5);
+  CHECK(std::equal(few.k.begin(), few.k.end(), many.k.begin()));
+  CHECK(few.k != few.q);
+  CHECK(few.q != random_inputs(attention_shape(small, kDim), 6).q);
+}
+
+TEST_CASE("head_dim has limits") {
+  const Problem problem = make_problem(make_mask("full"), {.q = 2, .kv = 2}, {}, 1, 0);
+  CHECK_THROWS_AS(attention_shape(problem, 0), Error);
+  CHECK_THROWS_AS(attention_shape(problem, kMaxHeadDim + 1), Error);
+  CHECK(attention_shape(problem, kMaxHeadDim).head_dim == kMaxHeadDim);
+}
+
+}  // namespace
+}  // namespace stagger::gpu

@@ -1,0 +1,319 @@
+#include "gpu/cpu_executor.hpp"
+
+#include "core/error.hpp"
+#include "dag/liveness.hpp"
+#include "gpu/cross_check.hpp"
+#include "schedules/schedule.hpp"
+#include "tests/support/attention.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+using test::Random;
+
+constexpr std::int64_t kDim = 4;
+constexpr std::chrono::milliseconds kPatience{60'000};
+
+Attention attention_of(const Problem& problem, std::int64_t head_dim = kDim) {
+  const AttentionShape shape = attention_shape(problem, head_dim);
+  return make_attention(problem, shape, random_inputs(shape, 11));
+}
+
+/// KV tile i on lane i, Q ascending, ranks by KV tile.
+Table square(std::int32_t tiles, TileShape shape = {}) {
+  const Lengths lengths{.q = tiles * shape.q, .kv = tiles * shape.kv};
+  Table table;
+  table.name = "square";
+  table.problem = make_problem(make_mask("full"), lengths, shape, 1, tiles);
+  for (KvTile kv{0}; kv.value < tiles; ++kv) {
+    for (QTile q{0}; q.value < tiles; ++q)
+      table.slots.push_back({{Head{0}, kv, q}, kv.value});
+    table.end_lane();
+  }
+  return table;
+}
+
+void check_gradients(const Gradients& got, const ReferenceGradients& want, double bound) {
+  for (const auto& [gradient, exact] :
+       {std::pair{&got.dq, &want.dq}, std::pair{&got.dk, &want.dk}, std::pair{&got.dv, &want.dv}}) {
+    const Deviation error = deviation(*gradient, *exact);
+    REQUIRE(error.frobenius <= bound);
+    REQUIRE(error.most <= bound);
+  }
+}
+
+/// Every property of a table that runs to its end; counts the runs.
+void check_table(const Table& table, const Attention& attention, std::uint64_t seed,
+                 std::int64_t& runs) {
+  CAPTURE(table.name, table.problem.mask.family->name, table.problem.heads, seed);
+  const ReferenceGradients exact = reference_gradients(attention);
+  const Backward plain =
+      backward_on_cpu(table, attention, {.timeout = kPatience, .keep_partials = true});
+  REQUIRE(plain.outcome == Outcome::finished);
+  check_gradients(plain.gradients, exact, fp32_bound(attention.shape));
+  REQUIRE(order_faults(table, plain).empty());
+  REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials)) ==
+          digest(plain.gradients.dq));
+  for (const std::int32_t threads : {1, 3}) {
+    BackwardOptions options{.timeout = kPatience, .threads = threads};
+    if (seed % 4 == 0) options.perturb = seed;
+    const Backward again = backward_on_cpu(table, attention, options);
+    REQUIRE(again.outcome == Outcome::finished);
+    REQUIRE(digests(again.gradients) == digests(plain.gradients));
+    REQUIRE(again.witness == plain.witness);
+    ++runs;
+  }
+}
+
+TEST_CASE("every schedule on every mask gives right gradients, the same bits and its own order") {
+  std::int64_t runs = 0;
+  std::uint64_t seed = 0;
+  for (const Problem& problem : test::every_mask()) {
+    const Attention attention = attention_of(problem);
+    for (const schedules::Schedule* schedule : schedules::all()) {
+      const schedules::Selection selection = schedules::select(schedule->name);
+      if (schedule->unsupported(problem, selection.parameters)) continue;
+      check_table(schedules::build(selection, problem), attention, ++seed, runs);
+    }
+  }
+  CHECK(runs > 300);
+}
+
+TEST_CASE("every head_dim and tile shape gives right gradients") {
+  std::int64_t cases = 0;
+  for (const char* mask : {"causal", "sliding:left=20,right=3", "prefix:length=9"}) {
+    for (const TileShape shape : {TileShape{.q = 1, .kv = 1}, TileShape{.q = 5, .kv = 3},
+                                  TileShape{.q = 16, .kv = 8}, TileShape{.q = 64, .kv = 64}}) {
+      const Problem problem = make_problem(parse_mask(mask), {.q = 33, .kv = 38}, shape, 1, 0);
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      for (const std::int64_t head_dim : {1, 5, 64, 128}) {
+        CAPTURE(mask, shape.q, shape.kv, head_dim);
+        const Attention attention = attention_of(problem, head_dim);
+        const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience});
+        REQUIRE(run.outcome == Outcome::finished);
+        check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
+        ++cases;
+      }
+    }
+  }
+  CHECK(cases == 48);
+}
+
+TEST_CASE("random tables finish or hang as the liveness check says, with any residency") {
+  Random random(20260303);
+  std::int64_t hanging = 0;
+  std::int64_t finished = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const Problem problem = test::random_problem(random, 5);
+    Timing timing = test::random_timing(random, problem);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
+                                         : test::random_live_table(random, problem, dispatch);
+    const dag::Liveness liveness = dag::check_liveness(table, timing);
+    const Attention attention = attention_of(problem, 1);
+    BackwardOptions options{.release = timing.release,
+                            .residency = timing.residency,
+                            .timeout = kPatience,
+                            .threads = static_cast<std::int32_t>(random.between(1, 4))};
+    if (round % 10 == 0) options.perturb = static_cast<std::uint64_t>(round);
+    const Backward run = backward_on_cpu(table, attention, options);
+    REQUIRE(run.outcome == (liveness.live ? Outcome::finished : Outcome::deadlock));
+    REQUIRE(order_faults(table, run).empty());
+    REQUIRE(waits(table, run).empty() == liveness.live);
+    std::int64_t left = 0;
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+      const auto place = static_cast<std::size_t>(lane.value);
+      left += table.lane_begin[place + 1] - run.next_slots[place];
+    }
+    REQUIRE(left == liveness.stuck_tasks);
+    (liveness.live ? finished : hanging) += 1;
+    if (liveness.live) {
+      check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
+    }
+  }
+  CHECK(hanging > 50);
+  CHECK(finished > 100);
+}
+
+TEST_CASE("the block-sparse deadlock: absolute lock values hang the published Q tiles") {
+  const Problem problem = make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
+                                       {1024, 1024}, {128, 128}, 1, 0);
+  Table table = schedules::build(schedules::select("fa4-sparse"), problem);
+  const Attention attention = attention_of(problem, 1);
+  CHECK(backward_on_cpu(table, attention, {.timeout = kPatience}).outcome == Outcome::finished);
+  use_kv_index_ranks(table);
+  const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience});
+  CHECK(run.outcome == Outcome::deadlock);
+  std::vector<std::int32_t> finish;
+  for (QTile q{0}; q.value < 8; ++q) {
+    const auto place = static_cast<std::size_t>(q.value);
+    if (run.lock_values[place] == problem.grid.contributions(q)) finish.push_back(q.value);
+  }
+  CHECK(finish == std::vector<std::int32_t>{0, 1, 2});
+  const std::vector<std::string> lines = describe(waits(table, run), table.dispatch);
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines.front() ==
+        "CTA 2 is at (head 0, kv 2, q 3) and waits for lock value 2 of dQ(head 0, q 3), which "
+        "shows 0; no task ever brings that value");
+}
+
+TEST_CASE("a planted rank hangs, and the wait names both sides") {
+  Table table = square(2);
+  std::swap(table.slots[0].rank, table.slots[2].rank);
+  const Attention attention = attention_of(table.problem);
+  const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 2});
+  CHECK(run.outcome == Outcome::finished);  // another order, but an order
+  // Lane 0 waits at q 0 for lane 1, which waits at q 1 for lane 0.
+  std::swap(table.slots[2], table.slots[3]);
+  const Backward hung = backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 2});
+  CHECK(hung.outcome == Outcome::deadlock);
+  const auto lines = describe(waits(table, hung), table.dispatch);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        "SM 0 is at (head 0, kv 0, q 0) and waits for lock value 1 of dQ(head 0, q 0), which shows "
+        "0: (head 0, kv 1, q 0), rank 0, must reduce first, and that is on SM 1");
+  CHECK(lines[1] ==
+        "SM 1 is at (head 0, kv 1, q 1) and waits for lock value 1 of dQ(head 0, q 1), which shows "
+        "0: (head 0, kv 0, q 1), rank 0, must reduce first, and that is on SM 0");
+}
+
+TEST_CASE("two tasks of one rank do not race: one of them hangs") {
+  Table table = square(3);
+  table.slots[3].rank = 0;  // as slot 0
+  const Attention attention = attention_of(table.problem);
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const Backward run =
+        backward_on_cpu(table, attention, {.timeout = kPatience, .perturb = seed, .threads = 3});
+    CHECK(run.outcome == Outcome::deadlock);
+    const std::vector<Wait> stuck = waits(table, run);
+    const auto passed = std::find_if(stuck.begin(), stuck.end(),
+                                     [](const Wait& wait) { return wait.rank < wait.value; });
+    REQUIRE(passed != stuck.end());
+    CHECK_FALSE(passed->promised);
+  }
+}
+
+TEST_CASE("too few resident lanes for a shift: the lane waited for is not launched") {
+  const Problem problem = make_problem(make_mask("full"), {4, 4}, {}, 1, 4);
+  const Table table = schedules::build(schedules::select("shift"), problem);
+  const Attention attention = attention_of(problem);
+  const Backward run = backward_on_cpu(table, attention, {.residency = 3, .timeout = kPatience});
+  CHECK(run.outcome == Outcome::deadlock);
+  const std::vector<Wait> stuck = waits(table, run);
+  CHECK(std::count_if(stuck.begin(), stuck.end(),
+                      [](const Wait& wait) { return !wait.launched; }) == 1);
+}
+
+TEST_CASE("a wait longer than the timeout stops the run") {
+  // One thread, and lane 1's first task waits for lane 0's last, ten tasks later.
+  Table table = square(5, {.q = 64, .kv = 64});
+  std::reverse(table.slots.begin() + 5, table.slots.begin() + 10);
+  const Attention attention = attention_of(table.problem, 128);
+  const Backward run =
+      backward_on_cpu(table, attention, {.timeout = std::chrono::milliseconds(1), .threads = 1});
+  CHECK(run.outcome == Outcome::timeout);
+  const std::vector<Wait> late = waits(table, run);
+  CHECK(std::any_of(late.begin(), late.end(), [](const Wait& wait) {
+    return wait.lane == Lane{1} && wait.task.q == QTile{4} && wait.for_lane == Lane{0};
+  }));
+  CHECK(backward_on_cpu(table, attention, {.timeout = kPatience, .threads = 1}).outcome ==
+        Outcome::finished);
+}
+
+TEST_CASE("atomic mode adds every partial once, in no promised order") {
+  const Problem problem = make_problem(make_mask("causal"), {16, 16}, {2, 2}, 2, 0);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const Attention attention = attention_of(problem);
+  const ReferenceGradients exact = reference_gradients(attention);
+  std::set<std::string> orders;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const Backward run =
+        backward_on_cpu(table, attention, {.mode = Mode::atomic, .perturb = seed, .threads = 4});
+    REQUIRE(run.outcome == Outcome::finished);
+    check_gradients(run.gradients, exact, fp32_bound(attention.shape));
+    std::vector<std::int64_t> slots = run.witness;
+    std::sort(slots.begin(), slots.end());
+    for (std::size_t slot = 0; slot < slots.size(); ++slot)
+      REQUIRE(slots[slot] == static_cast<std::int64_t>(slot));
+    orders.insert(order_faults(table, run).empty() ? "as the table" : "another");
+  }
+  CHECK(orders.contains("another"));
+}
+
+TEST_CASE("no-reduce mode computes dK and dV alone") {
+  const Problem problem = make_problem(make_mask("causal"), {16, 16}, {2, 2}, 2, 0);
+  Table table = schedules::build(schedules::select("spt"), problem);
+  const Attention attention = attention_of(problem);
+  const Backward whole = backward_on_cpu(table, attention, {.timeout = kPatience});
+  use_kv_index_ranks(table);  // ranks mean nothing here
+  const Backward alone = backward_on_cpu(table, attention, {.mode = Mode::no_reduce});
+  CHECK(alone.outcome == Outcome::finished);
+  CHECK(alone.gradients.dk == whole.gradients.dk);
+  CHECK(alone.gradients.dv == whole.gradients.dv);
+  CHECK(alone.gradients.dq == std::vector<float>(attention.shape.q_elements(), 0.0F));
+}
+
+TEST_CASE("the measured timeline: one lane an SM, compute before wait before reduce") {
+  const Problem problem = make_problem(make_mask("causal"), {24, 24}, {4, 4}, 2, 3);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  REQUIRE(table.dispatch == Dispatch::in_order);
+  const Attention attention = attention_of(problem);
+  const Backward run =
+      backward_on_cpu(table, attention, {.residency = 2, .timeout = kPatience, .perturb = 1});
+  REQUIRE(run.outcome == Outcome::finished);
+  const Timeline timeline = measured_timeline(table, run, "test");
+  CHECK(timeline.clock == "ns");
+  CHECK(timeline.sms == 2);
+  CHECK(timeline.makespan > 0);
+  CHECK(timeline.makespan <= run.elapsed_ns);
+  std::map<Phase, std::int64_t> phases;
+  for (std::size_t index = 0; index < timeline.intervals.size(); ++index) {
+    const Interval& interval = timeline.intervals[index];
+    ++phases[interval.phase];
+    REQUIRE(interval.start < interval.end);
+    if (index == 0 || timeline.intervals[index - 1].sm != interval.sm) continue;
+    const Interval& before = timeline.intervals[index - 1];
+    REQUIRE(before.end <= interval.start);
+    if (before.task == interval.task) REQUIRE(before.phase < interval.phase);
+  }
+  CHECK(phases[Phase::compute] == problem.tasks());
+  CHECK(phases[Phase::reduce] == problem.tasks());
+}
+
+TEST_CASE("lanes are launched in order, the next one when an SM is free") {
+  const Problem problem = make_problem(make_mask("full"), {6, 6}, {}, 1, 6);
+  const Table table = schedules::build(schedules::select("lpt-ascending"), problem);
+  const Backward run = backward_on_cpu(table, attention_of(problem),
+                                       {.residency = 1, .timeout = kPatience, .threads = 4});
+  REQUIRE(run.outcome == Outcome::finished);
+  std::int64_t before = 0;
+  for (const TaskTimes& times : run.times) {
+    CHECK(times.compute_start >= before);
+    before = times.reduce_end;
+  }
+}
+
+TEST_CASE("an incomplete table is a contract violation, not a crash") {
+  Table table = square(2);
+  const Attention attention = attention_of(table.problem);
+  table.slots[1] = table.slots[0];
+  CHECK_THROWS_AS(backward_on_cpu(table, attention, {}), ContractViolation);
+  table = square(2);
+  table.slots[3].task.q = QTile{7};
+  CHECK_THROWS_AS(backward_on_cpu(table, attention, {}), ContractViolation);
+  table = square(2);
+  std::swap(table.slots[0].task, table.slots[2].task);  // splits both chains
+  CHECK_THROWS_AS(backward_on_cpu(table, attention, {}), ContractViolation);
+}
+
+}  // namespace
+}  // namespace stagger::gpu
