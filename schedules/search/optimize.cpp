@@ -99,26 +99,18 @@ class Optimizer {
     const auto sms =
         static_cast<std::size_t>(resident_lanes(problem_, objective_.timing.residency));
     std::vector<std::int32_t> ranks;
+    Head head{-1};
     std::size_t next = 0;
     for (const Chain& chain : chains_of(problem_)) {
-      const bool first_of_head = next == 0 || chain.head != last_head_of(lanes[(next - 1) % sms]);
-      if (first_of_head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
+      if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
+      head = chain.head;
+      std::vector<Slot>& lane = lanes[next++ % sms];
       for (const QTile q : problem_.grid.live_q(chain.kv)) {
-        lanes[next % sms].push_back(
-            {{chain.head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
+        lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
       }
-      ++next;
     }
-    Table table;
-    table.problem = problem_;
-    for (const std::vector<Slot>& lane : lanes) {
-      table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-      table.end_lane();
-    }
-    return table;
+    return table_of(problem_, lanes);
   }
-  static Head last_head_of(const std::vector<Slot>& lane) { return lane.back().task.head; }
-
   /// Steps of one list scheduling: it looks at every task of a chain for every task of it.
   [[nodiscard]] std::int64_t scans() const {
     std::int64_t steps = 0;

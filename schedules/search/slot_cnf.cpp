@@ -230,13 +230,7 @@ Table SlotCnf::decode(const std::function<bool(int)>& is_true) const {
     Slot& of = lanes[lane][place];
     of.rank = ranks[{of.task.head, of.task.q}]++;
   }
-  Table table;
-  table.problem = problem_;
-  for (const std::vector<Slot>& lane : lanes) {
-    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-    table.end_lane();
-  }
-  return table;
+  return table_of(problem_, lanes);
 }
 
 std::string SlotCnf::dimacs() const {
