@@ -6,11 +6,13 @@
 #include "cli/report.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/limits.hpp"
 #include "core/version.hpp"
 #include "dag/bounds.hpp"
 #include "dag/slot_bounds.hpp"
 #include "dag/verify.hpp"
 #include "schedules/search/evaluate.hpp"
+#include "schedules/search/slot_files.hpp"
 #include "sim/simulate.hpp"
 
 #include <CLI/CLI.hpp>
@@ -80,6 +82,7 @@ class Optimization {
 
   void run() {
     find_best_named();
+    if (!options_.solution.empty()) import_solution();
     SearchProgress progress(begin_);
     const search::SearchOptions search{
         .seed = static_cast<std::uint64_t>(options_.seed),
@@ -90,8 +93,8 @@ class Optimization {
         .progress = [&](const std::string& phase,
                         const Optimum& so_far) { progress.show(phase, so_far); },
         .proof_file = options_.proof};
-    optimum_ = search::optimize(problem_, objective_, {bounds_.best.ticks, bounds_.best.by},
-                                best_named_, search);
+    optimum_ = search::optimize(problem_, objective_, {bounds_.best.ticks, bounds_.best.by}, known_,
+                                search);
     if (optimum_.best) check(*optimum_.best);
   }
 
@@ -121,9 +124,11 @@ class Optimization {
     if (optimum_.best) json["schedule"] = optimum_.best->table.name;
     json["best_named"] = nullptr;
     if (best_named_) {
-      json["best_named"] = {{"schedule", best_named_->table.name},
+      json["best_named"] = {{"schedule", best_named_->schedule},
                             {"makespan", best_named_->makespan}};
     }
+    json["imported"] = nullptr;
+    if (imported_) json["imported"] = *imported_;
     json["seconds"] = seconds_since(begin_);
     return json.dump(1) + "\n";
   }
@@ -142,12 +147,12 @@ class Optimization {
                               optimum_.stopped ? ": stopped before a proof" : "")
                 : fmt::format("status       optimal: {}\n", optimum_.detail);
     if (best_named_) {
-      text +=
-          fmt::format("best named   {} ({}{})\n", best_named_->makespan, best_named_->table.name,
-                      best_named_->makespan > makespan
-                          ? ", " + percent(best_named_->makespan - makespan, makespan) + " more"
-                          : "");
+      text += fmt::format("best named   {} ({}{})\n", best_named_->makespan, best_named_->schedule,
+                          best_named_->makespan > makespan
+                              ? ", " + percent(best_named_->makespan - makespan, makespan) + " more"
+                              : "");
     }
+    if (imported_) text += fmt::format("imported     {}\n", *imported_);
     return text;
   }
 
@@ -161,8 +166,24 @@ class Optimization {
       Table table = schedules::build(selection, problem_, objective_.timing);
       const std::optional<Ticks> makespan = makespan_of(table);
       if (!makespan || (best_named_ && best_named_->makespan <= *makespan)) continue;
-      best_named_ = {std::move(table), *makespan};
+      best_named_ = {table.name, *makespan};
+      known_ = {std::move(table), *makespan};
     }
+  }
+
+  /// A solver's answer is a table to beat like any other.
+  void import_solution() {
+    const std::int64_t slots =
+        options_.slots > 0 ? options_.slots : dag::slot_bounds(problem_).best.ticks;
+    if (slots > kMaxTasks) throw Error(ErrorKind::limit, "--slots is too large");
+    Table table = search::read_slot_solution(read_file(options_.solution), options_.solution,
+                                             problem_, static_cast<std::int32_t>(slots));
+    table.name = "imported";
+    STAGGER_EXPECTS(dag::verify(table, {}).verdict == dag::Verdict::ok);
+    const std::optional<Ticks> makespan = makespan_of(table);
+    if (!makespan) return;
+    imported_ = *makespan;
+    if (!known_ || *makespan < known_->makespan) known_ = {std::move(table), *makespan};
   }
 
   /// In the model asked for, nullopt if it does not run to the end in it.
@@ -198,7 +219,13 @@ class Optimization {
   Clock::time_point begin_;
   search::Objective objective_;
   dag::Bounds bounds_;
-  std::optional<Incumbent> best_named_;
+  struct Named {
+    std::string schedule;
+    Ticks makespan = 0;
+  };
+  std::optional<Named> best_named_;
+  std::optional<Ticks> imported_;   ///< makespan of the imported answer
+  std::optional<Incumbent> known_;  ///< the better of the two
   Optimum optimum_;
 };
 
@@ -228,6 +255,14 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--proof", options.proof,
                  "slot model: a DRAT proof that one slot fewer does not suffice")
       ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--import-solution", options.solution,
+                 "a solver's answer to an exported .cnf, .dzn or .lp, - for stdin")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--slots", options.slots, "slots that answer was asked for; default: the bound")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
       ->group(kGroup);
   app.add_option("-o,--output", options.output, "the table; .json or .csv, - for stdout")
       ->type_name("FILE")

@@ -70,6 +70,8 @@ struct Options {
   double time_limit = 60;
   std::int64_t effort = 100;
   std::string proof;
+  std::int64_t slots = 0;  ///< of a question to a solver; 0: the bound
+  std::string solution;
 
   // run
   std::string device = "cpu";

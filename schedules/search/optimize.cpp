@@ -194,9 +194,10 @@ class Optimizer {
       const SatAnswer answer = solve(cnf.cnf(), {conflicts, options_.stop}, options_.proof_file);
       if (answer.verdict == Satisfiable::unknown) return;
       if (answer.verdict == Satisfiable::yes) {
-        offer(cnf.decode([&](int variable) {
+        offer(table_of(problem_, cnf.times([&](int variable) {
           return static_cast<bool>(answer.model[static_cast<std::size_t>(variable)]);
-        }));
+        }),
+                       "the SAT solver"));
         return;
       }
       if (objective_.slots) {
