@@ -1,6 +1,8 @@
 #include "schedules/search/optimize.hpp"
 
 #include "schedules/search/chain_search.hpp"
+#include "schedules/search/dice.hpp"
+#include "schedules/search/edge_coloring.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/list_scheduling.hpp"
 #include "schedules/search/local_search.hpp"
@@ -48,6 +50,7 @@ class Optimizer {
     phase("list scheduling", [&] { list_schedules(); });
     rules_ = most_rules();
     phase("packing", [&] { packings(); });
+    phase("edge colouring", [&] { colorings(); });
     phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
     if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
     phase("local search", [&] { local_searches(); });
@@ -166,6 +169,22 @@ class Optimizer {
           start_makespan_ = found;
         }
         offer(std::move(table), found);
+      }
+    }
+  }
+
+  /// Q orders without a collision on packed lanes whose chains are shuffled, so that the short
+  /// chains of a head, which share few dQ tiles, do not meet: as long as the longest lane.
+  void colorings() {
+    constexpr int kShuffles = 8;
+    ChainLanes lanes = packed_lanes().front();
+    Dice dice(options_.seed);
+    for (int shuffle = 0; shuffle < kShuffles; ++shuffle) {
+      if (done() || longest_lane(lanes) * slot_ticks() >= optimum_.best->makespan) return;
+      for (std::vector<Chain>& lane : lanes)
+        dice.shuffle(lane);
+      if (auto times = color_edges(problem_, lanes, options_.seed, options_.effort * kMoves * 10)) {
+        offer(table_of(problem_, std::move(*times), "the edge colouring"));
       }
     }
   }

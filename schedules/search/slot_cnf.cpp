@@ -126,6 +126,7 @@ void SlotCnf::place_tasks(std::size_t chain) {
   const std::int32_t length = chains_[chain].length;
   for (std::int32_t k = 0; k < length; ++k) {
     std::vector<int> slots;
+    slots.reserve(at(slots_));
     for (std::int32_t slot = 0; slot < slots_; ++slot) {
       slots.push_back(task(chain, k, slot));
       add({-task(chain, k, slot), active(chain, slot)});
@@ -135,6 +136,7 @@ void SlotCnf::place_tasks(std::size_t chain) {
   }
   for (std::int32_t slot = 0; slot < slots_; ++slot) {
     std::vector<int> tasks;
+    tasks.reserve(at(length) + 1);
     for (std::int32_t k = 0; k < length; ++k)
       tasks.push_back(task(chain, k, slot));
     at_most_one(tasks);
@@ -163,6 +165,7 @@ void SlotCnf::separate_contributions() {
 void SlotCnf::bound_sms() {
   for (std::int32_t slot = 0; slot < slots_; ++slot) {
     std::vector<int> literals;
+    literals.reserve(chains_.size());
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)
       literals.push_back(active(chain, slot));
     at_most(problem_.sms, literals);

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <vector>
 
@@ -71,6 +71,7 @@ class LinearProgram {
   /// One start; one slot a task; in every slot one task if the chain covers it, else none.
   void place(const Chain& chain) {
     std::vector<std::string> starts;
+    starts.reserve(static_cast<std::size_t>(slots_));
     for (std::int32_t slot = 0; slot + chain.length <= slots_; ++slot)
       starts.push_back(start_name(chain, slot));
     names_.insert(names_.end(), starts.begin(), starts.end());
@@ -78,6 +79,7 @@ class LinearProgram {
     const std::vector<QTile> live = problem_.grid.live_q(chain.kv);
     for (const QTile q : live) {
       std::vector<std::string> tasks;
+      tasks.reserve(static_cast<std::size_t>(slots_));
       for (std::int32_t slot = 0; slot < slots_; ++slot)
         tasks.push_back(task_name(chain, q, slot));
       names_.insert(names_.end(), tasks.begin(), tasks.end());
@@ -85,6 +87,7 @@ class LinearProgram {
     }
     for (std::int32_t slot = 0; slot < slots_; ++slot) {
       std::vector<std::string> tasks;
+      tasks.reserve(live.size());
       for (const QTile q : live)
         tasks.push_back(task_name(chain, q, slot));
       row(tasks, covering(chain, slot), "= 0");
@@ -151,20 +154,21 @@ std::vector<bool> read_model(std::string_view text, const std::string& source, i
 }
 
 /// A line's task and slot: `task H K Q S`, or a variable task_H_K_Q_S that is 1.
-bool read_task(const std::string& line, std::array<int, 4>& place) {
+bool read_task(const std::string& line, std::array<std::int32_t, 4>& place) {
+  const std::size_t word = line.find("task");
+  if (word == std::string::npos) return false;
+  const bool variable = line.compare(word, 5, "task_") == 0;
+  std::string numbers = line.substr(word + 4);
+  std::replace(numbers.begin(), numbers.end(), '_', ' ');
+  std::istringstream words(numbers);
   auto& [head, kv, q, slot] = place;
-  if (std::sscanf(line.c_str(), "task %d %d %d %d", &head, &kv, &q, &slot) == 4) return true;
-  const std::size_t name = line.find("task_");
-  if (name == std::string::npos) return false;
-  int read = 0;
-  if (std::sscanf(line.c_str() + name, "task_%d_%d_%d_%d%n", &head, &kv, &q, &slot, &read) != 4) {
-    return false;
-  }
-  std::istringstream words(line.substr(name + static_cast<std::size_t>(read)));
-  for (std::string word; words >> word;) {
+  if (!(words >> head >> kv >> q >> slot)) return false;
+  if (!variable) return true;
+  // Solvers put marks and bounds around the value: the first number is it.
+  for (std::string next; words >> next;) {
     char* end = nullptr;
-    const double value = std::strtod(word.c_str(), &end);
-    if (end != word.c_str() && *end == '\0') return value > 0.5;
+    const double value = std::strtod(next.c_str(), &end);
+    if (end != next.c_str() && *end == '\0') return value > 0.5;
   }
   return false;
 }
@@ -246,7 +250,7 @@ Table read_slot_solution(std::string_view text, const std::string& source, const
   }
   SlotTimes times;
   std::istringstream lines(whole);
-  std::array<int, 4> place{};
+  std::array<std::int32_t, 4> place{};
   for (std::string line; std::getline(lines, line);) {
     if (!read_task(line, place)) continue;
     const auto& [head, kv, q, slot] = place;
