@@ -76,6 +76,7 @@ _stagger() {{
     --release) COMPREPLY=($(compgen -W "immediate delayed" -- "$current")); return ;;
     --ranks) COMPREPLY=($(compgen -W "position kv-index" -- "$current")); return ;;
     --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
+    --kernel) COMPREPLY=($(compgen -W "portable replay" -- "$current")); return ;;
     --mode) COMPREPLY=($(compgen -W "deterministic atomic no-reduce" -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
     list) COMPREPLY=($(compgen -W "masks schedules" -- "$current")); return ;;

@@ -20,6 +20,8 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::unsupported:
     case ErrorKind::limit:
       return kUsage;
+    case ErrorKind::device:
+      return kInternal;
     case ErrorKind::invalid_input:
     case ErrorKind::io:
       break;

@@ -77,6 +77,8 @@ struct Options {
 
   // run
   std::string device = "cpu";
+  std::string kernel = "portable";
+  std::int64_t tick_ns = 1000;
   std::string mode = "deterministic";
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat

@@ -7,12 +7,16 @@
 #include "core/files.hpp"
 #include "core/limits.hpp"
 #include "gpu/cpu_executor.hpp"
+#include "gpu/cuda_executor.hpp"
+#include "gpu/replay.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -64,33 +68,94 @@ void expect_fits(const Execution& execution) {
                           static_cast<double>(bytes) / (1 << 30), kMaxRunBytes >> 30));
 }
 
+/// What the same runs take that keep no times; of a CUDA run that was right.
+template <class Run>
+std::optional<std::int64_t> untimed_median_ns(const Execution& execution, Run run) {
+  constexpr std::size_t kRuns = 5;
+  if (!execution.cuda || execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
+  gpu::BackwardOptions untimed = execution.options;
+  untimed.take_times = false;
+  untimed.perturb = std::nullopt;
+  std::vector<std::int64_t> elapsed(kRuns);
+  for (std::int64_t& ns : elapsed)
+    ns = run(untimed);
+  std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
+  return elapsed[kRuns / 2];
+}
+
+/// One CTA an SM, and no more SMs than the device has.
+void fit(Timing& timing, const Problem& problem, const gpu::CudaDevice& device) {
+  if (resident_lanes(problem, timing.residency) > device.sms) timing.residency = device.sms;
+}
+
+/// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
+std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
+  const auto& liveness = analysis.verification.liveness;
+  if (!liveness || liveness->residency_needed <= device.sms) return "";
+  return fmt::format("the table needs {} CTAs resident at once; {} holds {}, one an SM",
+                     liveness->residency_needed, device.name, device.sms);
+}
+
+void run_attention(Execution& execution, const Options& options, gpu::Device device) {
+  expect_fits(execution);
+  const Table& table = execution.analysis.table;
+  const gpu::Attention attention = gpu::make_attention(
+      table.problem, execution.shape, gpu::random_inputs(execution.shape, execution.seed));
+  execution.flops = gpu::backward_flops(attention);
+  execution.runs = gpu::check_runs(table, attention, gpu::reference_gradients(attention),
+                                   execution.options, options.runs, device);
+  execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
+    return device(table, attention, untimed).elapsed_ns;
+  });
+}
+
+void run_replay(Execution& execution, const Options& options) {
+  const Table& table = execution.analysis.table;
+  const gpu::Replay replay{.device = gpu::replay_on_cuda,
+                           .times = {execution.analysis.timing, execution.tick_ns}};
+  execution.runs = gpu::check_replays(table, execution.options, options.runs, replay);
+  execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
+    return gpu::replay_on_cuda(table, replay.times, untimed).elapsed_ns;
+  });
+}
+
 Execution execute(const Options& options) {
   Execution execution;
-  execution.analysis = analyze(source_of(options), timing_of(options), analysis_options(options));
+  if (options.device == "cuda") execution.cuda = gpu::cuda_device();
+  Source source = source_of(options);
+  Timing timing = timing_of(options);
+  if (execution.cuda) fit(timing, source.table.problem, *execution.cuda);
+  execution.analysis = analyze(std::move(source), timing, analysis_options(options));
   const Analysis& analysis = execution.analysis;
   execution.shape = gpu::attention_shape(analysis.table.problem, options.head_dim);
   execution.options = backward_options(options, analysis.table, analysis.timing);
   execution.seed = static_cast<std::uint64_t>(options.seed);
-  execution.device = gpu::cpu_name();
+  execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
+  execution.kernel = options.kernel;
+  if (options.kernel == "replay") execution.tick_ns = options.tick_ns;
   if (!runnable(analysis.verification)) return execution;
-  expect_fits(execution);
-  const gpu::Attention attention = gpu::make_attention(
-      analysis.table.problem, execution.shape, gpu::random_inputs(execution.shape, execution.seed));
-  execution.flops = gpu::backward_flops(attention);
-  execution.runs = gpu::check_runs(analysis.table, attention, gpu::reference_gradients(attention),
-                                   execution.options, options.runs, gpu::backward_on_cpu);
+  if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
+  if (!execution.refused.empty()) return execution;
+  if (options.kernel == "replay") {
+    run_replay(execution, options);
+  } else {
+    run_attention(execution, options,
+                  execution.cuda ? gpu::backward_on_cuda : gpu::backward_on_cpu);
+  }
   return execution;
 }
 
 std::string timeline_json(const Execution& execution) {
   Timeline timeline = gpu::measured_timeline(
       execution.analysis.table, execution.runs->run,
-      fmt::format("{}, {} threads", execution.device, execution.options.threads));
+      execution.cuda ? execution.device
+                     : fmt::format("{}, {} threads", execution.device, execution.options.threads));
   timeline.title += ": " + problem_line(execution.analysis.table.problem);
   return write_timeline_json(timeline);
 }
 
 int exit_code(const Execution& execution) {
+  if (!execution.refused.empty()) return kDeadlock;
   if (!execution.runs) return kViolated;
   switch (execution.runs->verdict) {
     case gpu::RunVerdict::ok:
@@ -104,17 +169,33 @@ int exit_code(const Execution& execution) {
   return kDeadlock;
 }
 
-int run(const Options& options) {
-  if (options.device == "cuda") {
-    fmt::print(stderr,
-               "stagger: this build has no CUDA: `--device cpu` runs the same table on threads\n");
-    return kSkipped;
+/// Whether there is a GPU to run on; says so if not.
+bool has_device() {
+  if (gpu::cuda_device()) return true;
+  fmt::print(stderr, "stagger: {}: `--device cpu` runs the same table on threads\n",
+             gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA");
+  return false;
+}
+
+void check_options(const Options& options) {
+  if (options.kernel == "replay" && options.device != "cuda") {
+    throw Error(ErrorKind::usage,
+                "--kernel replay is for --device cuda: `stagger analyze` "
+                "simulates the same");
+  }
+  if (options.kernel == "replay" && options.model != "chain") {
+    throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
   }
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {
     throw Error(ErrorKind::usage, options.output +
                                       ": a run writes its timeline as .json; draw it with "
                                       "`stagger export --timeline`");
   }
+}
+
+int run(const Options& options) {
+  check_options(options);
+  if (options.device == "cuda" && !has_device()) return kSkipped;
   const Execution execution = execute(options);
   if (!options.output.empty() && execution.runs) {
     write_file(options.output, timeline_json(execution));
@@ -136,6 +217,13 @@ void add_run_options(CLI::App& app, Options& options) {
   };
   add("--device", options.device, "cpu, or cuda in a build that has it", "DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  add("--kernel", options.kernel,
+      "portable: the backward pass in fp32; replay: its locks alone, phases spin (cuda)", "KERNEL")
+      ->check(CLI::IsMember({"portable", "replay"}))
+      ->capture_default_str();
+  add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   add("--mode", options.mode,
       "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
@@ -184,7 +272,9 @@ const Command kRun{
         "  stagger run --table mine.table.json --perturb 1 --repeat 20\n"
         "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 --mode atomic\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
-        "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n",
+        "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"
+        "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
+        "      --kernel replay --tick-ns 1000\n",
     .add_options = add_options,
     .run = run,
 };

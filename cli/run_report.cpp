@@ -55,6 +55,19 @@ double teraflops(const Execution& execution) {
   return 1e-3 * execution.flops / static_cast<double>(execution.runs->median_ns);
 }
 
+/// Of the run that is kept.
+std::int64_t measured_makespan(const Execution& execution) {
+  return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
+}
+
+/// What taking times costs, as a part of the run.
+std::optional<double> overhead(const Execution& execution) {
+  if (!execution.untimed_ns || *execution.untimed_ns == 0) return std::nullopt;
+  return static_cast<double>(execution.runs->median_ns) /
+             static_cast<double>(*execution.untimed_ns) -
+         1;
+}
+
 // ---- JSON -------------------------------------------------------------------------------------
 
 Json error_json(const gpu::CheckedRuns& runs) {
@@ -71,7 +84,7 @@ Json error_json(const gpu::CheckedRuns& runs) {
 Json bitwise_json(const Execution& execution) {
   const gpu::CheckedRuns& runs = *execution.runs;
   Json json = {{"repeats", runs.repeats}, {"identical", nullptr}, {"digest", nullptr}};
-  if (runs.repeats > 0) {
+  if (runs.errors) {
     json["identical"] = runs.identical;
     json["digest"] = {{"dq", runs.digests.dq}, {"dk", runs.digests.dk}, {"dv", runs.digests.dv}};
   }
@@ -82,23 +95,48 @@ Json bitwise_json(const Execution& execution) {
 
 Json measured_json(const Execution& execution) {
   if (execution.runs->median_ns == 0) return nullptr;
-  return {{"ms", 1e-6 * static_cast<double>(execution.runs->median_ns)},
-          {"tflops", teraflops(execution)}};
+  Json json = {{"ms", 1e-6 * static_cast<double>(execution.runs->median_ns)},
+               {"tflops", execution.tick_ns == 0 ? Json(teraflops(execution)) : Json(nullptr)}};
+  if (!execution.cuda) return json;
+  json["makespan_ns"] = measured_makespan(execution);
+  json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
+  json["timestamp_overhead"] = overhead(execution) ? Json(*overhead(execution)) : Json(nullptr);
+  return json;
 }
 
-Json predicted_json(const Analysis& analysis) {
+Json device_json(const Execution& execution) {
+  if (!execution.cuda) {
+    return {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.options.threads}};
+  }
+  Json json = {{"kind", "cuda"},
+               {"name", execution.device},
+               {"sms", execution.cuda->sms},
+               {"driver", execution.cuda->driver}};
+  if (execution.runs) json["smids"] = execution.runs->run.smids;
+  return json;
+}
+
+Json predicted_json(const Execution& execution) {
+  const Analysis& analysis = execution.analysis;
   if (!analysis.ok()) return nullptr;
   const Ticks all = analysis.bubbles.total() + analysis.bubbles.busy;
-  return {
+  Json json = {
       {"makespan", analysis.simulation->makespan},
       {"lower_bound", analysis.bounds.best.ticks},
       {"bubble",
        all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
+  if (execution.tick_ns > 0) {
+    json["makespan_ns"] = analysis.simulation->makespan * execution.tick_ns;
+  }
+  return json;
 }
 
 /// The table's findings, then the run's.
 Json all_findings(const Execution& execution) {
   Json json = Json::parse(findings_json(execution.analysis));
+  if (!execution.refused.empty()) {
+    json.push_back({{"kind", "refused"}, {"message", execution.refused}});
+  }
   if (!execution.runs) return json;
   for (const gpu::RunFault& fault : execution.runs->faults)
     json.push_back({{"kind", fault.kind}, {"message", fault.message}});
@@ -135,6 +173,8 @@ class RunReport {
     if (execution_.runs->errors) {
       gradients();
       bits();
+    }
+    if (execution_.runs->repeats > 0) {
       order();
       times();
     }
@@ -151,13 +191,27 @@ class RunReport {
 
   [[nodiscard]] std::string device() const {
     const gpu::BackwardOptions& options = execution_.options;
-    return fmt::format("cpu ({}), {} thread{}; fp32, head_dim {}, seed {}, {}{}", execution_.device,
-                       options.threads, options.threads == 1 ? "" : "s", execution_.shape.head_dim,
-                       execution_.seed, gpu::mode_name(options.mode),
+    return fmt::format("{}; {}, {}{}", processor(), work(), gpu::mode_name(options.mode),
                        options.perturb ? fmt::format(", perturbed by {}", *options.perturb) : "");
+  }
+  [[nodiscard]] std::string processor() const {
+    if (execution_.cuda) {
+      return fmt::format("cuda ({}, {} SMs, CUDA {})", execution_.device, execution_.cuda->sms,
+                         execution_.cuda->driver);
+    }
+    const std::int32_t threads = execution_.options.threads;
+    return fmt::format("cpu ({}), {} thread{}", execution_.device, threads,
+                       threads == 1 ? "" : "s");
+  }
+  [[nodiscard]] std::string work() const {
+    if (execution_.tick_ns > 0) {
+      return fmt::format("replay, a tick is {} ns", execution_.tick_ns);
+    }
+    return fmt::format("fp32, head_dim {}, seed {}", execution_.shape.head_dim, execution_.seed);
   }
 
   [[nodiscard]] std::string verdict() const {
+    if (!execution_.refused.empty()) return paint("31;1", "refused") + ": " + execution_.refused;
     if (!execution_.runs) return paint("31;1", "invalid") + ": not a table that can be run";
     if (stopped(execution_)) {
       return paint("31;1", execution_.verdict()) + ": " + why_stopped(execution_);
@@ -165,6 +219,10 @@ class RunReport {
     if (execution_.runs->verdict != gpu::RunVerdict::ok) return paint("31;1", execution_.verdict());
     constexpr const char* kPromises[] = {"right gradients, the same bits, the table's order",
                                          "right gradients, in any order", "right dK and dV"};
+    constexpr const char* kReplayPromises[] = {"the table's order", "any order", "no order"};
+    if (execution_.tick_ns > 0) {
+      return paint("32", "ok") + ": " + kReplayPromises[static_cast<int>(execution_.options.mode)];
+    }
     return paint("32", "ok") + ": " + kPromises[static_cast<int>(execution_.options.mode)];
   }
 
@@ -233,14 +291,37 @@ class RunReport {
 
   void times() {
     if (execution_.runs->median_ns == 0) return;
-    line("measured", fmt::format("{:.3f} ms, {:.2f} GFLOP/s",
-                                 1e-6 * static_cast<double>(execution_.runs->median_ns),
-                                 1e3 * teraflops(execution_)));
+    const double ms = 1e-6 * static_cast<double>(execution_.runs->median_ns);
+    line("measured",
+         execution_.tick_ns > 0
+             ? fmt::format("{:.3f} ms, of which {:.3f} from the first task to the last", ms,
+                           1e-6 * static_cast<double>(measured_makespan(execution_)))
+             : fmt::format("{:.3f} ms, {:.2f} GFLOP/s", ms, 1e3 * teraflops(execution_)));
+    if (execution_.cuda) device_times();
     if (!analysis_.ok()) return;
     const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
     line("predicted", fmt::format("{} ticks ({}), {} bubbles", analysis_.simulation->makespan,
                                   timing_line(analysis_.timing),
                                   percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
+    if (execution_.tick_ns > 0) against_prediction();
+  }
+
+  void device_times() {
+    const std::int64_t hand_over = gpu::median_hand_over_ns(analysis_.table, execution_.runs->run);
+    if (hand_over > 0) {
+      line("", fmt::format("a hand-over that was waited for took {} ns (median)", hand_over));
+    }
+    if (overhead(execution_)) {
+      line("", fmt::format("taking each task's times costs {:.1f} % of the run",
+                           100 * *overhead(execution_)));
+    }
+  }
+
+  void against_prediction() {
+    const auto predicted = static_cast<double>(analysis_.simulation->makespan * execution_.tick_ns);
+    line("",
+         fmt::format("= {:.3f} ms; measured {:+.1f} %", 1e-6 * predicted,
+                     100 * (static_cast<double>(measured_makespan(execution_)) / predicted - 1)));
   }
 
   const Execution& execution_;
@@ -254,23 +335,22 @@ class RunReport {
 std::string run_json(const Execution& execution) {
   const Analysis& analysis = execution.analysis;
   const Problem& problem = analysis.table.problem;
-  Json json = {
-      {"schema", "stagger.run/1"},
-      {"version", version()},
-      {"device",
-       {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.options.threads}}},
-      {"kernel", "fp32"},
-      {"mode", gpu::mode_name(execution.options.mode)},
-      {"head_dim", execution.shape.head_dim},
-      {"seed", execution.seed},
-      {"timeout_ms", execution.options.timeout.count()},
-      {"problem", Json::parse(problem_json(problem))},
-      {"schedule", Json::parse(schedule_json(analysis))},
-      {"model", Json::parse(timing_json(problem, analysis.timing))},
-      {"verdict", execution.verdict()}};
+  Json json = {{"schema", "stagger.run/1"},
+               {"version", version()},
+               {"device", device_json(execution)},
+               {"kernel", execution.kernel},
+               {"mode", gpu::mode_name(execution.options.mode)},
+               {"head_dim", execution.shape.head_dim},
+               {"seed", execution.seed},
+               {"timeout_ms", execution.options.timeout.count()},
+               {"problem", Json::parse(problem_json(problem))},
+               {"schedule", Json::parse(schedule_json(analysis))},
+               {"model", Json::parse(timing_json(problem, analysis.timing))},
+               {"verdict", execution.verdict()}};
+  if (execution.tick_ns > 0) json["tick_ns"] = execution.tick_ns;
   const bool ran = execution.runs.has_value();
   const bool ordered =
-      ran && execution.runs->errors && execution.options.mode != gpu::Mode::no_reduce;
+      ran && execution.runs->repeats > 0 && execution.options.mode != gpu::Mode::no_reduce;
   json["error"] = ran ? error_json(*execution.runs) : Json(nullptr);
   json["bitwise"] = ran ? bitwise_json(execution) : Json(nullptr);
   json["order"] = {
@@ -279,7 +359,7 @@ std::string run_json(const Execution& execution) {
                                               ? Json(*execution.runs->reaccumulated)
                                               : Json(nullptr)}};
   json["measured"] = ran ? measured_json(execution) : Json(nullptr);
-  json["predicted"] = predicted_json(analysis);
+  json["predicted"] = predicted_json(execution);
   json["findings"] = all_findings(execution);
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

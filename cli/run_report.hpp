@@ -3,6 +3,7 @@
 #include "cli/analysis.hpp"
 #include "cli/terminal.hpp"
 #include "gpu/checked_runs.hpp"
+#include "gpu/cuda_executor.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -16,11 +17,18 @@ struct Execution {
   gpu::AttentionShape shape;
   gpu::BackwardOptions options;
   std::uint64_t seed = 0;
-  std::string device;  ///< the processor's name
+  std::string device;                   ///< the processor's name
+  std::string kernel;                   ///< portable or replay
+  std::optional<gpu::CudaDevice> cuda;  ///< absent: the run was on the CPU
+  std::int64_t tick_ns = 0;             ///< of a replay; 0: the run was none
+  std::optional<std::int64_t> untimed_ns =
+      std::nullopt;     ///< CUDA: median of runs that took no times
+  std::string refused;  ///< why the table was not launched; empty if it was
   double flops = 0;
   std::optional<gpu::CheckedRuns> runs;  ///< absent: the table is too broken to be run
 
   [[nodiscard]] const char* verdict() const {
+    if (!refused.empty()) return "refused";
     return runs ? gpu::verdict_name(runs->verdict) : "invalid";
   }
 };

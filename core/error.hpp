@@ -12,6 +12,7 @@ enum class ErrorKind {
   unsupported,    ///< a schedule does not apply to the problem
   limit,          ///< a size, number or memory limit is exceeded
   io,             ///< a file cannot be read or written
+  device,         ///< an accelerator failed, or lacks what is asked of it
 };
 
 /// The world's fault: bad input, an unknown name, an unwritable file. Caught once, in `cli`.

@@ -107,6 +107,46 @@ const char* mode_name(Mode mode) {
   return kNames[static_cast<int>(mode)];
 }
 
+bool is_complete(const Table& table) {
+  const Problem& problem = table.problem;
+  if (std::ssize(table.slots) != problem.tasks()) return false;
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  const std::int64_t kv_tiles = problem.grid.kv_tiles();
+  std::vector<bool> seen(at(problem.heads * kv_tiles * q_tiles));
+  std::vector<bool> begun(at(problem.heads * kv_tiles));
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    const auto slots = table.lane(lane);
+    for (const Slot& slot : slots) {
+      const Task& task = slot.task;
+      if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) return false;
+      const std::size_t chain = at(task.head.value * kv_tiles + task.kv.value);
+      const std::size_t tile = chain * at(q_tiles) + at(task.q.value);
+      const bool begins = begins_chain(slots.data(), &slot);
+      if (seen[tile] || begins == begun[chain]) return false;
+      seen[tile] = true;
+      begun[chain] = true;
+    }
+  }
+  return true;
+}
+
+Outcome outcome_when_stopped(const Table& table, const Backward& backward, std::int32_t sms) {
+  std::int32_t waiting = 0;
+  bool unlaunched = false;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (backward.next_slots[at(lane.value)] == table.lane_begin[at(lane.value) + 1]) continue;
+    if (backward.lane_sms[at(lane.value)].value < 0) {
+      unlaunched = true;
+      continue;
+    }
+    if (!is_waiting(table, backward, lane)) return Outcome::timeout;
+    const Wait wait = wait_of(table, backward, lane);
+    if (wait.rank == wait.value) return Outcome::timeout;
+    ++waiting;
+  }
+  return unlaunched && waiting < sms ? Outcome::timeout : Outcome::deadlock;
+}
+
 std::vector<Wait> waits(const Table& table, const Backward& backward) {
   std::vector<Wait> waiting;
   std::map<Lock, std::int32_t> values;
@@ -129,6 +169,25 @@ std::vector<Wait> waits(const Table& table, const Backward& backward) {
   for (const Lane lane : unlaunched)
     waiting.push_back({.lane = lane, .launched = false, .for_lane = waiting.front().lane});
   return waiting;
+}
+
+std::int64_t median_hand_over_ns(const Table& table, const Backward& backward) {
+  std::vector<std::int64_t> took;
+  for (std::size_t place = 1; place < backward.witness.size(); ++place) {
+    const std::int64_t before = backward.witness[place - 1];
+    const std::int64_t slot = backward.witness[place];
+    if (before < 0 || slot < 0) continue;
+    const Task& task = table.slots[at(slot)].task;
+    const Task& task_before = table.slots[at(before)].task;
+    if (task.head != task_before.head || task.q != task_before.q) continue;
+    const std::int64_t released = backward.times[at(before)].reduce_end;
+    const TaskTimes& times = backward.times[at(slot)];
+    if (times.compute_end < released) took.push_back(times.turn - released);
+  }
+  if (took.empty()) return 0;
+  const auto middle = took.begin() + std::ssize(took) / 2;
+  std::nth_element(took.begin(), middle, took.end());
+  return *middle;
 }
 
 Timeline measured_timeline(const Table& table, const Backward& backward,

@@ -28,6 +28,7 @@ struct BackwardOptions {
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
   std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
   bool keep_partials = false;
+  bool take_times = true;    ///< CUDA: false leaves `times` empty, to see what taking them costs
   std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
 };
 
@@ -64,13 +65,26 @@ struct Backward {
   std::vector<TaskTimes> times;           ///< by slot
   std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
   std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
+  std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
   std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
   std::int64_t elapsed_ns = 0;
 };
 
+/// Whether every live task of a table is there exactly once and no chain is split.
+[[nodiscard]] bool is_complete(const Table& table);
+
+/// How a run ended whose lanes all left at their next wait, because one had waited for too long on
+/// `sms` SMs: a deadlock if none of them could have gone on, else a timeout. Requires its times.
+[[nodiscard]] Outcome outcome_when_stopped(const Table& table, const Backward& backward,
+                                           std::int32_t sms);
+
 /// Who waits for whom when a run has stopped: every task whose turn has not come, by lane, then the
 /// lanes that they wait for and that were never launched.
 [[nodiscard]] std::vector<Wait> waits(const Table& table, const Backward& backward);
+
+/// How long a hand-over took, from a reduction's end until the next rank had its turn: the median,
+/// in ns, of those that were waited for (its task had computed before). 0 if none was.
+[[nodiscard]] std::int64_t median_hand_over_ns(const Table& table, const Backward& backward);
 
 /// The measured timeline in ns. The makespan is the end of the last phase.
 [[nodiscard]] Timeline measured_timeline(const Table& table, const Backward& backward,

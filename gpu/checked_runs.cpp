@@ -15,12 +15,23 @@ std::string number(double value) {
   return text;
 }
 
+/// Delays of its own for each run but the first.
+BackwardOptions options_of(const BackwardOptions& options, std::int64_t repeat) {
+  BackwardOptions each = options;
+  each.perturb = std::nullopt;
+  if (options.perturb && repeat > 0) {
+    each.perturb = *options.perturb + static_cast<std::uint64_t>(repeat) - 1;
+  }
+  return each;
+}
+
 class Check {
  public:
-  Check(const Table& table, const Attention& attention, const ReferenceGradients& exact,
-        const BackwardOptions& options)
+  /// Without attention, the runs are a replay's.
+  Check(const Table& table, const BackwardOptions& options, const Attention* attention = nullptr,
+        const ReferenceGradients* exact = nullptr)
       : table_(table), attention_(attention), exact_(exact), mode_(options.mode) {
-    result_.bound = fp32_bound(attention.shape);
+    if (attention != nullptr) result_.bound = fp32_bound(attention->shape);
   }
 
   /// false if the run did not finish.
@@ -33,12 +44,9 @@ class Check {
     }
     check_order(run);
     if (!perturbed) elapsed_ns_.push_back(run.elapsed_ns);
-    if (result_.repeats++ == 0) {
-      check_first(run);
-      result_.run = std::move(run);
-    } else {
-      check_bits(run);
-    }
+    const bool first = result_.repeats++ == 0;
+    if (attention_ != nullptr) first ? check_first(run) : check_bits(run);
+    if (first) result_.run = std::move(run);
     return true;
   }
 
@@ -57,9 +65,9 @@ class Check {
  private:
   void check_first(const Backward& run) {
     GradientErrors errors{.dq = std::nullopt,
-                          .dk = deviation(run.gradients.dk, exact_.dk),
-                          .dv = deviation(run.gradients.dv, exact_.dv)};
-    if (mode_ != Mode::no_reduce) errors.dq = deviation(run.gradients.dq, exact_.dq);
+                          .dk = deviation(run.gradients.dk, exact_->dk),
+                          .dv = deviation(run.gradients.dv, exact_->dv)};
+    if (mode_ != Mode::no_reduce) errors.dq = deviation(run.gradients.dq, exact_->dq);
     if (errors.dq) check_error("dQ", *errors.dq);
     check_error("dK", errors.dk);
     check_error("dV", errors.dv);
@@ -67,7 +75,7 @@ class Check {
     result_.digests = digests(run.gradients);
     if (mode_ != Mode::deterministic) return;
     result_.reaccumulated =
-        digest(reaccumulate(table_, attention_.shape, run.partials)) == result_.digests.dq;
+        digest(reaccumulate(table_, attention_->shape, run.partials)) == result_.digests.dq;
     if (!*result_.reaccumulated) {
       fault("reaccumulation",
             "the run's own dQ partials, added in the order of the table, give other bits than dQ");
@@ -105,8 +113,8 @@ class Check {
   }
 
   const Table& table_;
-  const Attention& attention_;
-  const ReferenceGradients& exact_;
+  const Attention* attention_;
+  const ReferenceGradients* exact_;
   Mode mode_;
   std::vector<std::int64_t> elapsed_ns_;  ///< of the runs without delays
   CheckedRuns result_;
@@ -123,15 +131,22 @@ CheckedRuns check_runs(const Table& table, const Attention& attention,
                        const ReferenceGradients& exact, const BackwardOptions& options,
                        std::int64_t repeats, Device device) {
   STAGGER_EXPECTS(repeats >= 1);
-  Check check(table, attention, exact, options);
+  Check check(table, options, &attention, &exact);
   for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
-    BackwardOptions each = options;
+    BackwardOptions each = options_of(options, repeat);
     each.keep_partials = repeat == 0 && options.mode == Mode::deterministic;
-    each.perturb = std::nullopt;
-    if (options.perturb && repeat > 0) {
-      each.perturb = *options.perturb + static_cast<std::uint64_t>(repeat) - 1;
-    }
     if (!check.add(device(table, attention, each), each.perturb.has_value())) break;
+  }
+  return check.finish();
+}
+
+CheckedRuns check_replays(const Table& table, const BackwardOptions& options, std::int64_t repeats,
+                          const Replay& replay) {
+  STAGGER_EXPECTS(repeats >= 1);
+  Check check(table, options);
+  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
+    const BackwardOptions each = options_of(options, repeat);
+    if (!check.add(replay.device(table, replay.times, each), each.perturb.has_value())) break;
   }
   return check.finish();
 }

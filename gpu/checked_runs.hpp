@@ -5,6 +5,7 @@
 #include "gpu/backward.hpp"
 #include "gpu/cross_check.hpp"
 #include "gpu/reference.hpp"
+#include "gpu/replay.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -61,5 +62,15 @@ using Device = Backward (*)(const Table&, const Attention&, const BackwardOption
                                      const ReferenceGradients& exact,
                                      const BackwardOptions& options, std::int64_t repeats,
                                      Device device);
+
+/// A device whose tasks compute nothing.
+struct Replay {
+  Backward (*device)(const Table&, const ReplayTimes&, const BackwardOptions&) = nullptr;
+  ReplayTimes times;
+};
+
+/// The same for a replay, of which only the order can be checked: no errors, digests or bits.
+[[nodiscard]] CheckedRuns check_replays(const Table& table, const BackwardOptions& options,
+                                        std::int64_t repeats, const Replay& replay);
 
 }  // namespace stagger::gpu

@@ -31,30 +31,6 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-/// Whether every live task is there exactly once and no chain is split.
-bool is_complete(const Table& table) {
-  const Problem& problem = table.problem;
-  if (std::ssize(table.slots) != problem.tasks()) return false;
-  const std::int64_t q_tiles = problem.grid.q_tiles();
-  const std::int64_t kv_tiles = problem.grid.kv_tiles();
-  std::vector<bool> seen(at(problem.heads * kv_tiles * q_tiles));
-  std::vector<bool> begun(at(problem.heads * kv_tiles));
-  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      const Task& task = slot.task;
-      if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) return false;
-      const std::size_t chain = at(task.head.value * kv_tiles + task.kv.value);
-      const std::size_t tile = chain * at(q_tiles) + at(task.q.value);
-      const bool begins = begins_chain(slots.data(), &slot);
-      if (seen[tile] || begins == begun[chain]) return false;
-      seen[tile] = true;
-      begun[chain] = true;
-    }
-  }
-  return true;
-}
-
 class Executor {
  public:
   Executor(const Table& table, const Attention& attention, const BackwardOptions& options)

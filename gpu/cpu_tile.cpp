@@ -1,7 +1,8 @@
 #include "gpu/cpu_tile.hpp"
 
+#include "gpu/exponential.hpp"
+
 #include <algorithm>
-#include <cmath>
 
 namespace stagger::gpu {
 namespace {
@@ -104,7 +105,7 @@ void CpuTile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begi
     add(d_out[column], &memory.v_columns[column * at(tile_kv_) + begin], ds, count);
   }
   for (std::size_t key = 0; key < count; ++key) {
-    p[key] = std::exp(p[key] * scale_ - lse);
+    p[key] = exponential(p[key] * scale_ - lse);
     ds[key] = p[key] * (ds[key] - delta);
   }
   for (std::size_t key = begin; key < end; ++key) {

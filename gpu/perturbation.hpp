@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/host_device.hpp"
 #include "gpu/philox.hpp"
 
 #include <chrono>
@@ -10,17 +11,25 @@
 
 namespace stagger::gpu {
 
+/// How long a perturbed run is delayed at one of a task's places: up to 63 microseconds, one time
+/// in four. The same on every device.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t delay_us(std::uint64_t seed,
+                                                                  std::int64_t slot,
+                                                                  std::uint32_t place) {
+  const std::uint32_t word = random_words(seed, place, static_cast<std::uint64_t>(slot)).word[0];
+  return word % 4 == 0 ? word / 4 % 64 : 0;
+}
+
 /// Random delays and choices, to shake out what depends on timing. Does nothing without a seed.
 class Perturbation {
  public:
   explicit Perturbation(std::optional<std::uint64_t> seed) : seed_(seed) {}
 
-  /// Sleeps for up to 64 microseconds, one time in four. `place` is one of a task's places.
+  /// Sleeps for delay_us().
   void delay(std::int64_t slot, std::uint32_t place) const {
     if (!seed_) return;
-    const std::uint32_t word =
-        random_words(*seed_, place, static_cast<std::uint64_t>(slot)).word[0];
-    if (word % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(word / 4 % 64));
+    const std::int64_t us = delay_us(*seed_, slot, place);
+    if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
   }
 
   /// One of `count` candidates; the first without a seed. `step` numbers the choices.

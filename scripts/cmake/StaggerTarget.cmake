@@ -9,10 +9,12 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 add_library(stagger_options INTERFACE)
 target_compile_features(stagger_options INTERFACE cxx_std_20)
 target_compile_options(stagger_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
   # GCC 12 sees overlaps in std::string's own copies (its bug 105329).
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<BOOL:${STAGGER_WERROR}>:-Werror>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${STAGGER_WERROR}>>:-Werror>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${STAGGER_WERROR}>>:-Werror=all-warnings>
   $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined -fno-sanitize-recover=all
                                 -fno-omit-frame-pointer>
   $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread -fno-omit-frame-pointer>)

@@ -51,7 +51,13 @@ expect 0 "ns a column" export --timeline "$work/run.timeline.json" -o - --format
 expect 0 "" export --timeline "$work/run.timeline.json" -o "$work/run.svg"
 expect 2 "draw it with" run $causal --schedule spt -o "$work/run.svg2"
 
-expect 77 "this build has no CUDA" run $causal --schedule spt --device cuda
+# Without a GPU, or in a build without CUDA, the same options say what is lacking.
+if ! command -v nvidia-smi >/dev/null; then
+  expect 77 "\`--device cpu\` runs the same table on threads" run $causal --schedule spt --device cuda
+  expect 77 "CUDA" run $causal --schedule spt --device cuda --kernel replay --tick-ns 500
+fi
+expect 2 "--kernel replay is for --device cuda" run $causal --schedule spt --kernel replay
+expect 2 "chain model alone" run $causal --schedule spt --device cuda --kernel replay --model overlap
 expect 2 "--device" run $causal --schedule spt --device tpu
 expect 2 "--head-dim" run $causal --schedule spt --head-dim 0
 expect 2 "--threads" run $causal --schedule spt --threads 100000

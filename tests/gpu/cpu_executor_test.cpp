@@ -136,6 +136,10 @@ TEST_CASE("random tables finish or hang as the liveness check says, with any res
     }
     REQUIRE(left == liveness.stuck_tasks);
     (liveness.live ? finished : hanging) += 1;
+    // What a device that cannot see itself is told of the same end.
+    if (!liveness.live) {
+      REQUIRE(outcome_when_stopped(table, run, liveness.residency_available) == Outcome::deadlock);
+    }
     if (liveness.live) {
       check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
     }
@@ -221,6 +225,7 @@ TEST_CASE("a wait longer than the timeout stops the run") {
   const Backward run =
       backward_on_cpu(table, attention, {.timeout = std::chrono::milliseconds(1), .threads = 1});
   CHECK(run.outcome == Outcome::timeout);
+  CHECK(outcome_when_stopped(table, run, 5) == Outcome::timeout);
   const std::vector<Wait> late = waits(table, run);
   CHECK(std::any_of(late.begin(), late.end(), [](const Wait& wait) {
     return wait.lane == Lane{1} && wait.task.q == QTile{4} && wait.for_lane == Lane{0};

@@ -1,0 +1,220 @@
+#include "core/rank_places.hpp"
+#include "gpu/cuda_runner.cuh"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace stagger::gpu {
+namespace {
+
+/// A kernel without a deadline could hang the GPU for everybody.
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  STAGGER_CUDA_TRY(cudaGetDevice(&device));
+  STAGGER_CUDA_TRY(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+/// By (kv, q), row-major: the number of a partial tile among those, -1 if it is full.
+std::vector<std::int32_t> partial_numbers(const TileGrid& grid) {
+  std::vector<std::int32_t> numbers;
+  std::int32_t next = 0;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      numbers.push_back(grid.kind(kv, q) == TileKind::partial ? next++ : -1);
+  }
+  return numbers;
+}
+
+std::vector<CudaSlot> device_slots(const Table& table) {
+  const std::vector<std::int32_t> partial = partial_numbers(table.problem.grid);
+  const std::int64_t q_tiles = table.problem.grid.q_tiles();
+  std::vector<CudaSlot> slots;
+  slots.reserve(table.slots.size());
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    const auto of = table.lane(lane);
+    for (const Slot& slot : of) {
+      const Task& task = slot.task;
+      const Slot* next = &slot + 1;
+      slots.push_back(
+          {.head = task.head.value,
+           .kv = task.kv.value,
+           .q = task.q.value,
+           .rank = slot.rank,
+           .partial = partial[at(task.kv.value * q_tiles + task.q.value)],
+           .begins_chain = begins_chain(of.data(), &slot),
+           .ends_chain = next == of.data() + of.size() || begins_chain(of.data(), next)});
+    }
+  }
+  return slots;
+}
+
+std::vector<std::int64_t> places_of(const Problem& problem) {
+  const RankPlaces places(problem);
+  std::vector<std::int64_t> first;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q)
+      first.push_back(static_cast<std::int64_t>(places.of({head, {}, q}, 0)));
+  }
+  return first;
+}
+
+std::int64_t timeout_ns(const BackwardOptions& options) {
+  const auto timeout = options.timeout.count() == 0 ? kLongestWait : options.timeout;
+  return std::chrono::nanoseconds(timeout).count();
+}
+
+/// From the global timer's own zero to the run's start.
+void begin_at_zero(std::vector<TaskTimes>& times) {
+  std::int64_t start = std::numeric_limits<std::int64_t>::max();
+  for (const TaskTimes& task : times) {
+    if (task.compute_start >= 0) start = std::min(start, task.compute_start);
+  }
+  for (TaskTimes& task : times) {
+    for (std::int64_t* time :
+         {&task.compute_start, &task.compute_end, &task.turn, &task.reduce_end}) {
+      if (*time >= 0) *time -= start;
+    }
+  }
+}
+
+/// Device time between two points of the stream.
+class Stopwatch {
+ public:
+  Stopwatch() {
+    STAGGER_CUDA_TRY(cudaEventCreate(&begin_));
+    STAGGER_CUDA_TRY(cudaEventCreate(&end_));
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    static_cast<void>(cudaEventDestroy(begin_));
+    static_cast<void>(cudaEventDestroy(end_));
+  }
+  void begin() { STAGGER_CUDA_TRY(cudaEventRecord(begin_)); }
+  /// ns; waits for the device.
+  [[nodiscard]] std::int64_t end() {
+    float ms = 0;
+    STAGGER_CUDA_TRY(cudaEventRecord(end_));
+    STAGGER_CUDA_TRY(cudaEventSynchronize(end_));
+    STAGGER_CUDA_TRY(cudaEventElapsedTime(&ms, begin_, end_));
+    return static_cast<std::int64_t>(1e6 * double{ms});
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+}  // namespace
+
+CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
+    : source_(table),
+      ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
+      slots_(device_slots(table)),
+      lane_begin_(table.lane_begin),
+      places_(places_of(table.problem)),
+      locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
+      counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
+      witness_(table.slots.size()),
+      times_(options.take_times ? table.slots.size() : 0),
+      next_slots_(table.lane_begin),
+      lane_sms_(at(table.lanes())),
+      smids_(at(ctas_)),
+      flags_(2) {
+  locks_.fill(0);
+  counts_.fill(0);
+  flags_.fill(0);
+  constexpr int kMinusOne = 0xff;  // in every byte
+  witness_.fill(kMinusOne);
+  times_.fill(kMinusOne);
+  lane_sms_.fill(kMinusOne);
+  table_ = {.slots = slots_.data(),
+            .lane_begin = lane_begin_.data(),
+            .places = places_.data(),
+            .lanes = table.lanes(),
+            .q_tiles = table.problem.grid.q_tiles()};
+  run_ = {
+      .mode = options.mode,
+      .delayed_release = options.mode == Mode::deterministic && options.release == Release::delayed,
+      .perturbed = options.perturb.has_value(),
+      .seed = options.perturb.value_or(0),
+      .timeout_ns = timeout_ns(options),
+      .locks = locks_.data(),
+      .counts = counts_.data(),
+      .witness = witness_.data(),
+      .times = times_.data(),
+      .next_slots = next_slots_.data(),
+      .lane_sms = lane_sms_.data(),
+      .smids = smids_.data(),
+      .lanes_taken = flags_.data(),
+      .stop = flags_.data() + 1};
+}
+
+std::size_t CudaRunner::shared_bytes(std::size_t needed) {
+  const auto most = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const auto of_sm =
+      static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+  if (needed > most) {
+    throw Error(ErrorKind::unsupported,
+                "a tile of this size needs " + std::to_string(needed >> 10) +
+                    " KiB of shared memory; this device has " + std::to_string(most >> 10));
+  }
+  return std::max(needed, of_sm / 2 + 1);
+}
+
+Backward CudaRunner::play(const void* kernel, void* parameters, std::size_t shared_bytes) {
+  if (ctas_ == 0) return results(0);
+  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shared_bytes)));
+  expect_resident(kernel, shared_bytes);
+  return results(launch(kernel, parameters, shared_bytes));
+}
+
+void CudaRunner::expect_resident(const void* kernel, std::size_t shared_bytes) const {
+  int by_sm = 0;
+  STAGGER_CUDA_TRY(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&by_sm, kernel, kCudaThreads, shared_bytes));
+  const int resident = by_sm * attribute(cudaDevAttrMultiProcessorCount);
+  if (ctas_ <= resident) return;
+  throw Error(ErrorKind::device, "the table would have " + std::to_string(ctas_) +
+                                     " CTAs resident at once; this device holds " +
+                                     std::to_string(resident));
+}
+
+std::int64_t CudaRunner::launch(const void* kernel, void* parameters, std::size_t shared_bytes) {
+  void* arguments[] = {&table_, &run_, parameters};
+  Stopwatch stopwatch;
+  stopwatch.begin();
+  // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
+  // a CTA could wait for one that the device has not started and, with no SM left, never will.
+  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(ctas_)),
+                                               dim3(kCudaThreads), arguments, shared_bytes,
+                                               nullptr));
+  return stopwatch.end();
+}
+
+Backward CudaRunner::results(std::int64_t elapsed_ns) const {
+  Backward result;
+  result.witness = witness_.download();
+  result.times = times_.download();
+  result.lock_values = locks_.download();
+  result.lane_sms = lane_sms_.download();
+  result.next_slots = next_slots_.download();
+  result.next_slots.pop_back();  // lane_begin's last entry begins no lane
+  result.smids = smids_.download();
+  result.elapsed_ns = elapsed_ns;
+  begin_at_zero(result.times);
+  if (flags_.download()[1] != 0) result.outcome = outcome_when_stopped(source_, result, ctas_);
+  return result;
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,64 @@
+#pragma once
+
+// The semaphore of a dQ tile in global memory, one integer: the rank whose turn it is. The rules
+// are those of the PTX memory model; each function says which it serves. All of them are for one
+// thread of a CTA, with a CTA barrier after acquire and before release: the barrier makes what the
+// other threads read and wrote part of that thread's order (causality is cumulative), so that no
+// other thread needs a fence.
+
+#include <cstdint>
+
+namespace stagger::gpu {
+
+/// ns of the clock that all SMs share.
+__device__ inline std::int64_t global_time() {
+  std::int64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+}
+
+/// Acquire pattern: a load that observes a release makes everything before that release visible to
+/// what follows this load. Scope .gpu, because the two are on different SMs; a .cta load might
+/// leave stale lines of dQ in this SM's L1.
+__device__ inline std::int32_t load_acquire(const std::int32_t* lock) {
+  std::int32_t value;
+  asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(value) : "l"(lock) : "memory");
+  return value;
+}
+
+/// Release pattern: everything before it, of the whole CTA through the barrier, is performed before
+/// the new value can be seen. An addition rather than a store, so that a table with two tasks of
+/// one rank leaves a count that shows it.
+__device__ inline void release_next(std::int32_t* lock) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(lock) : "memory");
+}
+
+/// No order is needed of the stop flag, but it must come from L2 and not from a stale line:
+/// .relaxed.gpu is a strong access, a plain load is not.
+__device__ inline bool is_stopped(const std::int32_t* stop) {
+  std::int32_t value;
+  asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(value) : "l"(stop) : "memory");
+  return value != 0;
+}
+
+/// Waits until the lock shows `rank`. false if that takes longer than `timeout_ns`, or if another
+/// CTA has waited for too long: then all leave, and no GPU hangs.
+///
+/// Equality, not at least: the turn of a rank that was passed never comes, as in the kernels that
+/// this one stands for.
+__device__ inline bool acquire(const std::int32_t* lock, std::int32_t rank, std::int32_t* stop,
+                               std::int64_t timeout_ns) {
+  const std::int64_t begin = global_time();
+  while (true) {
+    // Before the acquire, which would hold it back: the two loads travel together.
+    const bool stopped = is_stopped(stop);
+    if (stopped) return false;
+    if (load_acquire(lock) == rank) return true;
+    if (global_time() - begin > timeout_ns) {
+      atomicExch(stop, 1);
+      return false;
+    }
+  }
+}
+
+}  // namespace stagger::gpu

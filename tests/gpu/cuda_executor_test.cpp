@@ -1,0 +1,189 @@
+#include "gpu/cuda_executor.hpp"
+
+#include "core/error.hpp"
+#include "dag/liveness.hpp"
+#include "gpu/checked_runs.hpp"
+#include "gpu/cpu_executor.hpp"
+#include "schedules/schedule.hpp"
+#include "tests/support/attention.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+
+namespace stagger::gpu {
+namespace {
+
+using test::Random;
+
+constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kImpatience{20};
+
+Attention attention_of(const Problem& problem, std::int64_t head_dim) {
+  const AttentionShape shape = attention_shape(problem, head_dim);
+  return make_attention(problem, shape, random_inputs(shape, 11));
+}
+
+/// Both devices leave the same: bits, order and partials.
+void check_as_on_cpu(const Table& table, const Attention& attention) {
+  const BackwardOptions options{.timeout = kPatience, .keep_partials = true};
+  const Backward cpu = backward_on_cpu(table, attention, options);
+  const Backward cuda = backward_on_cuda(table, attention, options);
+  REQUIRE(cpu.outcome == Outcome::finished);
+  REQUIRE(cuda.outcome == Outcome::finished);
+  REQUIRE(digests(cuda.gradients) == digests(cpu.gradients));
+  REQUIRE(digest(cuda.partials) == digest(cpu.partials));
+  REQUIRE(cuda.witness == cpu.witness);
+  REQUIRE(cuda.lock_values == cpu.lock_values);
+  REQUIRE(order_faults(table, cuda).empty());
+}
+
+TEST_CASE("every schedule on every mask leaves the CPU's bits and order") {
+  std::int64_t runs = 0;
+  for (const Problem& problem : test::every_mask()) {
+    const Attention attention = attention_of(problem, 4);
+    for (const schedules::Schedule* schedule : schedules::all()) {
+      const schedules::Selection selection = schedules::select(schedule->name);
+      if (schedule->unsupported(problem, selection.parameters)) continue;
+      CAPTURE(schedule->name, problem.mask.family->name, problem.heads);
+      check_as_on_cpu(schedules::build(selection, problem), attention);
+      ++runs;
+    }
+  }
+  CHECK(runs > 150);
+}
+
+TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
+  std::int64_t cases = 0;
+  for (const char* mask : {"causal", "sliding:left=70,right=3", "document:lengths=100+31+89"}) {
+    for (const TileShape shape :
+         {TileShape{.q = 5, .kv = 3}, TileShape{.q = 64, .kv = 64}, TileShape{.q = 64, .kv = 128},
+          TileShape{.q = 80, .kv = 128}, TileShape{.q = 128, .kv = 128}}) {
+      const Problem problem = make_problem(parse_mask(mask), {.q = 220, .kv = 220}, shape, 1, 0);
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      for (const std::int64_t head_dim : {1, 5, 64, 128}) {
+        CAPTURE(mask, shape.q, shape.kv, head_dim);
+        check_as_on_cpu(table, attention_of(problem, head_dim));
+        ++cases;
+      }
+    }
+  }
+  CHECK(cases == 60);
+}
+
+TEST_CASE("checked runs hold in every mode, perturbed or not") {
+  const Problem problem = make_problem(make_mask("causal"), {512, 512}, {64, 64}, 4, 0);
+  const Table table = schedules::build(schedules::select("symmetric-shift"), problem);
+  const Attention attention = attention_of(problem, 64);
+  const ReferenceGradients exact = reference_gradients(attention);
+  for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
+    CAPTURE(mode_name(mode));
+    const CheckedRuns runs =
+        check_runs(table, attention, exact, {.mode = mode, .timeout = kPatience, .perturb = 3}, 6,
+                   backward_on_cuda);
+    CHECK(runs.verdict == RunVerdict::ok);
+    CHECK(runs.median_ns > 0);
+    if (mode == Mode::deterministic) CHECK(runs.order_matches);
+  }
+}
+
+TEST_CASE("random tables finish or hang as the liveness check says, and the GPU is given back") {
+  Random random(20260404);
+  std::int64_t hanging = 0;
+  std::int64_t finished = 0;
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    const Problem problem = test::random_problem(random, 5);
+    const Timing timing = test::random_timing(random, problem);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
+                                         : test::random_live_table(random, problem, dispatch);
+    const dag::Liveness liveness = dag::check_liveness(table, timing);
+    const Attention attention = attention_of(problem, 1);
+    const Backward run = backward_on_cuda(
+        table, attention,
+        {.release = timing.release, .residency = timing.residency, .timeout = kImpatience});
+    REQUIRE(run.outcome == (liveness.live ? Outcome::finished : Outcome::deadlock));
+    REQUIRE(order_faults(table, run).empty());
+    REQUIRE(waits(table, run).empty() == liveness.live);
+    (liveness.live ? finished : hanging) += 1;
+  }
+  CHECK(hanging > 5);
+  CHECK(finished > 20);
+}
+
+TEST_CASE("the block-sparse deadlock is stopped, and the waits are the CPU's") {
+  const Problem problem = make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
+                                       {1024, 1024}, {128, 128}, 1, 0);
+  Table table = schedules::build(schedules::select("fa4-sparse"), problem);
+  const Attention attention = attention_of(problem, 8);
+  check_as_on_cpu(table, attention);
+  use_kv_index_ranks(table);
+  const Backward cpu = backward_on_cpu(table, attention, {.timeout = kPatience});
+  const Backward cuda = backward_on_cuda(table, attention, {.timeout = kImpatience});
+  CHECK(cuda.outcome == Outcome::deadlock);
+  CHECK(cuda.lock_values == cpu.lock_values);
+  CHECK(describe(waits(table, cuda), table.dispatch) ==
+        describe(waits(table, cpu), table.dispatch));
+}
+
+TEST_CASE("a wait that is merely long ends in a timeout") {
+  // Lane 1's first task waits for lane 0's last.
+  Table table;
+  table.problem = make_problem(make_mask("full"), {1280, 256}, {128, 128}, 1, 2);
+  for (KvTile kv{0}; kv.value < 2; ++kv) {
+    for (std::int32_t place = 0; place < 10; ++place)
+      table.slots.push_back({{Head{0}, kv, QTile{kv.value == 0 ? place : 9 - place}}, kv.value});
+    table.end_lane();
+  }
+  const Attention attention = attention_of(table.problem, 512);
+  CHECK(backward_on_cuda(table, attention, {.timeout = std::chrono::milliseconds(1)}).outcome ==
+        Outcome::timeout);
+  check_as_on_cpu(table, attention);
+}
+
+/// What the device says instead of running a table; empty if it runs.
+std::string refusal(const Table& table, const Attention& attention) {
+  try {
+    static_cast<void>(backward_on_cuda(table, attention, {.timeout = kPatience}));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a run that does not fit is refused before the launch") {
+  const CudaDevice device = cuda_device().value();
+  const std::int32_t lanes = device.sms + 1;
+  const Problem problem = make_problem(make_mask("full"), {1, lanes}, {}, 1, lanes);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const Attention attention = attention_of(problem, 4);
+  CHECK(refusal(table, attention).find("this device holds " + std::to_string(device.sms)) !=
+        std::string::npos);
+  CHECK(backward_on_cuda(table, attention, {.residency = device.sms}).outcome == Outcome::finished);
+
+  const Problem wide = make_problem(make_mask("full"), {512, 512}, {512, 512}, 1, 0);
+  CHECK(refusal(schedules::build(schedules::select("ascending"), wide), attention_of(wide, 1))
+            .find("shared memory") != std::string::npos);
+}
+
+TEST_CASE("the measured timeline: each SM's phases follow one another") {
+  const Problem problem = make_problem(make_mask("causal"), {1024, 1024}, {64, 64}, 2, 8);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const Backward run = backward_on_cuda(table, attention_of(problem, 64), {.timeout = kPatience});
+  REQUIRE(run.outcome == Outcome::finished);
+  REQUIRE(run.smids.size() == 8);
+  std::vector<std::int32_t> smids = run.smids;
+  std::sort(smids.begin(), smids.end());
+  CHECK(std::unique(smids.begin(), smids.end()) == smids.end());
+  const Timeline timeline = measured_timeline(table, run, "test");
+  CHECK(timeline.sms == 8);
+  CHECK(timeline.makespan <= run.elapsed_ns);
+  for (std::size_t index = 1; index < timeline.intervals.size(); ++index) {
+    if (timeline.intervals[index - 1].sm != timeline.intervals[index].sm) continue;
+    REQUIRE(timeline.intervals[index - 1].end <= timeline.intervals[index].start);
+  }
+}
+
+}  // namespace
+}  // namespace stagger::gpu
