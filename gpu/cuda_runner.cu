@@ -209,6 +209,7 @@ Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   result.lock_values = locks_.download();
   result.lane_sms = lane_sms_.download();
   result.next_slots = next_slots_.download();
+  result.next_slots.pop_back();  // lane_begin's last entry begins no lane
   result.smids = smids_.download();
   result.elapsed_ns = elapsed_ns;
   begin_at_zero(result.times);
