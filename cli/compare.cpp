@@ -94,9 +94,10 @@ class Comparison {
   }
 
   [[nodiscard]] std::string text(const Terminal& terminal) const {
-    std::string text = problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n" +
-                       fmt::format("{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}\n", "schedule",
-                                   "makespan", "bound", "gap", "bubbles", "Lemma 1", "formula");
+    std::string text =
+        problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n" +
+        fmt::format("{:<15} {:>9} {:>9} {:>8} {:<10} {:>8} {:>9}  {}\n", "schedule", "makespan",
+                    "bound", "gap", "why", "bubbles", "Lemma 1", "formula");
     for (const Row& row : rows_) {
       if (const auto* analysis = std::get_if<Analysis>(&row)) {
         text += row_text(*analysis, terminal);
@@ -134,10 +135,10 @@ class Comparison {
         analysis.optimal.value_or(false)
             ? "optimal"
             : percent(makespan - bounds.best.ticks, std::max<Ticks>(bounds.best.ticks, 1));
-    std::string line =
-        fmt::format("{:<15} {:>9} {:>9} {:>8} {:>8} {:>9}  {}", analysis.table.name, makespan,
-                    bounds.best.ticks, gap, percent(analysis.bubbles.total(), all),
-                    lemma1(analysis.lemma1), formula(analysis.formula));
+    std::string line = fmt::format("{:<15} {:>9} {:>9} {:>8} {:<10} {:>8} {:>9}  {}",
+                                   analysis.table.name, makespan, bounds.best.ticks, gap,
+                                   why(analysis), percent(analysis.bubbles.total(), all),
+                                   lemma1(analysis.lemma1), formula(analysis.formula));
     line.erase(line.find_last_not_of(' ') + 1);
     if (best && terminal.color) line = "\033[1m" + line + "\033[0m";
     return line + "\n";
@@ -153,6 +154,15 @@ class Comparison {
     }
     return verification.findings.empty() ? text
                                          : text + ": " + verification.findings.back().message;
+  }
+
+  /// What most of the gap is due to, on the SM that ends last.
+  [[nodiscard]] static const char* why(const Analysis& analysis) {
+    const sim::LastSm& last = analysis.bubbles.last;
+    const Ticks packing = last.busy - analysis.bounds.best.ticks;
+    if (analysis.simulation->makespan == analysis.bounds.best.ticks) return "";
+    if (packing >= std::max(last.order, last.startup)) return "packing";
+    return last.order >= last.startup ? "contention" : "startup";
   }
 
   [[nodiscard]] static std::string lemma1(const dag::Lemma1& lemma) {
@@ -173,6 +183,8 @@ class Comparison {
                           best_->bounds.best.by, best_->bounds.best.why);
     }
     return text +
+           "why: most of the gap on the SM that ends last: its load (packing), waits for a turn\n"
+           "  (contention), waits before its first reduction (startup)\n"
            "Lemma 1: depth-decreasing dependency edges on isomorphic chains (-: not isomorphic)\n"
            "formula: named where the schedule claims one for this case and it holds\n";
   }

@@ -5,8 +5,12 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/limits.hpp"
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
+#include "dag/slot_bounds.hpp"
+#include "schedules/search/slot_cnf.hpp"
+#include "schedules/search/slot_files.hpp"
 #include "sim/gantt_svg.hpp"
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
@@ -25,7 +29,7 @@ struct Format {
   const char* what;
   std::string (*of_timeline)(const Timeline&, const Terminal&);
   std::string (*of_table)(const Analysis&);
-  std::string (*of_problem)(const Problem&) = nullptr;
+  std::string (*of_problem)(const Problem&, const Options&) = nullptr;
 };
 
 dag::Dag graph_of(const Analysis& analysis) {
@@ -45,13 +49,27 @@ dag::Dag graph_of(const Analysis& analysis) {
   return std::move(*graph);
 }
 
+/// Slots to ask about: as given, else the lower bound. Refuses questions too large for a solver.
+std::int32_t slots_of_question(const Problem& problem, const Options& options) {
+  if (problem.tasks() == 0) throw Error(ErrorKind::usage, "there is no live tile to ask about");
+  constexpr std::int64_t kMostLiterals = 100'000'000;
+  const std::int64_t slots =
+      options.slots > 0 ? options.slots : dag::slot_bounds(problem).best.ticks;
+  if (slots > kMaxTasks || search::SlotCnf::estimated_literals(
+                               problem, static_cast<std::int32_t>(slots)) > kMostLiterals) {
+    throw Error(ErrorKind::limit,
+                "the question would have more than " + std::to_string(kMostLiterals) + " literals");
+  }
+  return static_cast<std::int32_t>(slots);
+}
+
 constexpr Format kFormats[] = {
     {"table.json", "the table", nullptr,
      [](const Analysis& analysis) { return write_table_json(analysis.table); }},
     {"csv", "the table as CSV", nullptr,
      [](const Analysis& analysis) { return write_table_csv(analysis.table); }},
     {"mask.json", "the mask as tiles; needs no schedule", nullptr, nullptr,
-     [](const Problem& problem) { return write_mask_json(problem.grid); }},
+     [](const Problem& problem, const Options&) { return write_mask_json(problem.grid); }},
     {"timeline.json", "the timeline",
      [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
      nullptr},
@@ -71,6 +89,20 @@ constexpr Format kFormats[] = {
     {"graphml", "the graph as GraphML", nullptr,
      [](const Analysis& analysis) {
        return dag::write_graphml(analysis.table, graph_of(analysis));
+     }},
+    {"cnf", "\"do --slots slots suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
+     [](const Problem& problem, const Options& options) {
+       return search::SlotCnf(problem, slots_of_question(problem, options)).dimacs();
+     }},
+    {"mzn", "the same question in MiniZinc; the data is .dzn", nullptr, nullptr,
+     [](const Problem&, const Options&) { return search::write_minizinc_model(); }},
+    {"dzn", "MiniZinc's data", nullptr, nullptr,
+     [](const Problem& problem, const Options& options) {
+       return search::write_minizinc_data(problem, slots_of_question(problem, options));
+     }},
+    {"lp", "the same question as a linear program in binaries", nullptr, nullptr,
+     [](const Problem& problem, const Options& options) {
+       return search::write_linear_program(problem, slots_of_question(problem, options));
      }},
 };
 
@@ -97,6 +129,10 @@ void add_options(CLI::App& app, Options& options) {
       ->type_name("FILE")
       ->group("Schedule");
   add_timing_options(app, options);
+  app.add_option("--slots", options.slots, "cnf, dzn, lp: slots to ask about; default: the bound")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->group("Question for a solver");
   std::string formats = "one of";
   for (const Format& format : kFormats)
     formats += " " + std::string(format.name);
@@ -119,8 +155,9 @@ std::string exported(const Options& options, const Format& format) {
                               terminal);
   }
   if (format.of_problem != nullptr) {
-    return format.of_problem(options.table.empty() ? problem_of(options)
-                                                   : read_table(options.table, options).problem);
+    const Problem problem =
+        options.table.empty() ? problem_of(options) : read_table(options.table, options).problem;
+    return format.of_problem(problem, options);
   }
   const Analysis analysis =
       analyze(source_of(options), timing_of(options), analysis_options(options));

@@ -1,206 +1,15 @@
-#include "schedules/search/optimize.hpp"
-
+#include "cli/archive.hpp"
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/report.hpp"
-#include "core/error.hpp"
+#include "cli/optimization.hpp"
+#include "cli/terminal.hpp"
 #include "core/files.hpp"
-#include "core/version.hpp"
-#include "dag/bounds.hpp"
-#include "dag/slot_bounds.hpp"
-#include "dag/verify.hpp"
-#include "schedules/search/evaluate.hpp"
-#include "sim/simulate.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <chrono>
-#include <mutex>
-#include <thread>
-#include <unistd.h>
 
 namespace stagger::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using search::Incumbent;
-using search::Optimum;
-using search::ProofKind;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// The phase, the best and the bound on standard error, if that is a terminal.
-class SearchProgress {
- public:
-  explicit SearchProgress(Clock::time_point begin)
-      : begin_(begin), terminal_(::isatty(STDERR_FILENO) != 0) {}
-  ~SearchProgress() {
-    if (drawn_) fmt::print(stderr, "\r\033[K");
-  }
-  SearchProgress(const SearchProgress&) = delete;
-  SearchProgress& operator=(const SearchProgress&) = delete;
-
-  void show(const std::string& phase, const Optimum& so_far) {
-    if (!terminal_ || seconds_since(begin_) < 0.5) return;
-    drawn_ = true;
-    const Ticks bound = so_far.lower_bound.ticks;
-    if (!so_far.best) {
-      fmt::print(stderr, "\r{}: bound {}\033[K", phase, bound);
-    } else {
-      const Ticks best = so_far.best->makespan;
-      fmt::print(stderr, "\r{}: bound {}, best {}, gap {}, {:.0f} s\033[K", phase, bound, best,
-                 percent(best - bound, std::max<Ticks>(bound, 1)), seconds_since(begin_));
-    }
-    std::fflush(stderr);
-  }
-
- private:
-  Clock::time_point begin_;
-  bool terminal_;
-  bool drawn_ = false;
-};
-
-class Optimization {
- public:
-  explicit Optimization(const Options& options)
-      : options_(options), problem_(problem_of(options)), begin_(Clock::now()) {
-    objective_.slots = options.model == "slot";
-    objective_.timing = timing_of(options);
-    check_timing(objective_.timing, problem_.tasks(),
-                 std::int64_t{problem_.heads} * problem_.grid.kv_tiles());
-    bounds_ = objective_.slots ? dag::slot_bounds(problem_)
-                               : dag::lower_bounds(problem_, objective_.timing, Dispatch::static_);
-  }
-
-  void run() {
-    find_best_named();
-    SearchProgress progress(begin_);
-    const search::SearchOptions search{
-        .seed = static_cast<std::uint64_t>(options_.seed),
-        .threads = static_cast<int>(options_.threads > 0 ? options_.threads
-                                                         : std::thread::hardware_concurrency()),
-        .effort = options_.effort,
-        .stop = [this] { return interrupted() || seconds_since(begin_) >= options_.time_limit; },
-        .progress = [&](const std::string& phase,
-                        const Optimum& so_far) { progress.show(phase, so_far); },
-        .proof_file = options_.proof};
-    optimum_ = search::optimize(problem_, objective_, {bounds_.best.ticks, bounds_.best.by},
-                                best_named_, search);
-    if (optimum_.best) check(*optimum_.best);
-  }
-
-  [[nodiscard]] const std::optional<Incumbent>& best() const { return optimum_.best; }
-
-  [[nodiscard]] int exit_code() const {
-    if (interrupted() && optimum_.stopped) return kInterrupted;
-    if (!optimum_.best) return kDeadlock;
-    return optimum_.proof == ProofKind::none ? kLimit : kHolds;
-  }
-
-  [[nodiscard]] std::string json() const {
-    nlohmann::ordered_json json = {
-        {"schema", "stagger.optimum/1"},
-        {"version", version()},
-        {"problem", nlohmann::ordered_json::parse(problem_json(problem_))},
-        {"model", nlohmann::ordered_json::parse(timing_json(problem_, objective_.timing))}};
-    if (objective_.slots) json["model"] = {{"kind", "slot"}};
-    json["makespan"] = nullptr;
-    if (optimum_.best) json["makespan"] = optimum_.best->makespan;
-    json["unit"] = unit();
-    json["lower_bound"] = {{"ticks", optimum_.lower_bound.ticks}, {"by", optimum_.lower_bound.by}};
-    json["status"] = status();
-    json["proof"] = {{"kind", proof_name()}, {"detail", optimum_.detail}};
-    json["stopped"] = optimum_.stopped;
-    json["schedule"] = nullptr;
-    if (optimum_.best) json["schedule"] = optimum_.best->table.name;
-    json["best_named"] = nullptr;
-    if (best_named_) {
-      json["best_named"] = {{"schedule", best_named_->table.name},
-                            {"makespan", best_named_->makespan}};
-    }
-    json["seconds"] = seconds_since(begin_);
-    return json.dump(1) + "\n";
-  }
-
-  [[nodiscard]] std::string text() const {
-    std::string text = problem_line(problem_) + "\n" +
-                       (objective_.slots ? "slot model" : timing_line(objective_.timing)) + "\n\n";
-    if (!optimum_.best) return text + "no table was found\n";
-    const Ticks makespan = optimum_.best->makespan;
-    const Ticks bound = optimum_.lower_bound.ticks;
-    text += fmt::format("makespan     {} {}\n", makespan, unit());
-    text += fmt::format("lower bound  {} ({})\n", bound, optimum_.lower_bound.by);
-    text += optimum_.proof == ProofKind::none
-                ? fmt::format("status       feasible, gap {}{}\n",
-                              percent(makespan - bound, std::max<Ticks>(bound, 1)),
-                              optimum_.stopped ? ": stopped before a proof" : "")
-                : fmt::format("status       optimal: {}\n", optimum_.detail);
-    if (best_named_) {
-      text +=
-          fmt::format("best named   {} ({}{})\n", best_named_->makespan, best_named_->table.name,
-                      best_named_->makespan > makespan
-                          ? ", " + percent(best_named_->makespan - makespan, makespan) + " more"
-                          : "");
-    }
-    return text;
-  }
-
- private:
-  /// The named schedule that is best in the model asked for: the table to beat.
-  void find_best_named() {
-    for (const schedules::Schedule* schedule : schedules::all()) {
-      schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->searches) continue;
-      if (schedule->unsupported(problem_, selection.parameters)) continue;
-      Table table = schedules::build(selection, problem_, objective_.timing);
-      const std::optional<Ticks> makespan = makespan_of(table);
-      if (!makespan || (best_named_ && best_named_->makespan <= *makespan)) continue;
-      best_named_ = {std::move(table), *makespan};
-    }
-  }
-
-  /// In the model asked for, nullopt if it does not run to the end in it.
-  [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table) const {
-    if (objective_.slots) {
-      // Lanes in launch order are no schedule of the slot model, which has no dispatch.
-      return table.dispatch == Dispatch::static_ ? search::slots_of(table) : std::nullopt;
-    }
-    const sim::Simulation simulation = sim::simulate(table, objective_.timing);
-    return simulation.complete ? std::optional(simulation.makespan) : std::nullopt;
-  }
-
-  /// A table found takes the same road as any other.
-  void check(const Incumbent& found) const {
-    const Timing timing = objective_.slots ? Timing{} : objective_.timing;
-    STAGGER_EXPECTS(dag::verify(found.table, timing).verdict == dag::Verdict::ok);
-    STAGGER_EXPECTS(makespan_of(found.table) == found.makespan);
-    STAGGER_EXPECTS(found.makespan >= optimum_.lower_bound.ticks);
-  }
-
-  [[nodiscard]] const char* unit() const { return objective_.slots ? "slots" : "ticks"; }
-  [[nodiscard]] const char* status() const {
-    if (!optimum_.best) return "infeasible";
-    return optimum_.proof == ProofKind::none ? "feasible" : "optimal";
-  }
-  [[nodiscard]] const char* proof_name() const {
-    constexpr const char* kNames[] = {"none", "bound", "search"};
-    return kNames[static_cast<int>(optimum_.proof)];
-  }
-
-  const Options& options_;
-  Problem problem_;
-  Clock::time_point begin_;
-  search::Objective objective_;
-  dag::Bounds bounds_;
-  std::optional<Incumbent> best_named_;
-  Optimum optimum_;
-};
 
 void add_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
@@ -229,7 +38,25 @@ void add_options(CLI::App& app, Options& options) {
                  "slot model: a DRAT proof that one slot fewer does not suffice")
       ->type_name("FILE")
       ->group(kGroup);
-  app.add_option("-o,--output", options.output, "the table; .json or .csv, - for stdout")
+  app.add_option("--import-solution", options.solution,
+                 "a solver's answer to an exported .cnf, .dzn or .lp, - for stdin")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--slots", options.slots, "slots that answer was asked for; default: the bound")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->group(kGroup);
+  app.add_option("--check-archive", options.archive,
+                 "search every problem of an archive of best-known makespans instead")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--every", options.every, "check only each N-th entry of the archive")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("-o,--output", options.output,
+                 "the table (.json or .csv), or the archive made better; - for stdout")
       ->type_name("FILE")
       ->group("Output");
   add_output_options(app, options);
@@ -241,11 +68,11 @@ void write_table(const Table& table, const std::string& path) {
 
 int run(const Options& options) {
   finish_on_interrupt();
+  if (!options.archive.empty()) return check_archive(options);
   Optimization optimization(options);
   optimization.run();
-  if (!options.output.empty() && optimization.best()) {
-    write_table(optimization.best()->table, options.output);
-  }
+  const auto& best = optimization.optimum().best;
+  if (!options.output.empty() && best) write_table(best->table, options.output);
   if (options.json) {
     write_stdout(optimization.json());
   } else {
@@ -264,7 +91,8 @@ const Command kOptimize{
     .examples =
         "  stagger optimize --mask causal --n 9 --heads 3\n"
         "  stagger optimize --mask sliding:left=7,right=0 --n 16 --sms 8 -o best.table.json\n"
-        "  stagger optimize --mask full --n 5 --sms 3 --model slot --json\n",
+        "  stagger optimize --mask full --n 5 --sms 3 --model slot --json\n"
+        "  stagger optimize --check-archive configs/best-known.json --every 10\n",
     .add_options = add_options,
     .run = run,
 };

@@ -70,6 +70,10 @@ struct Options {
   double time_limit = 60;
   std::int64_t effort = 100;
   std::string proof;
+  std::int64_t slots = 0;  ///< of a question to a solver; 0: the bound
+  std::string solution;
+  std::string archive;
+  std::int64_t every = 1;
 
   // run
   std::string device = "cpu";

@@ -138,6 +138,17 @@ Json bubble_json(const Analysis& analysis) {
           {"tail", bubbles.tail}};
 }
 
+/// What of the makespan is above the bound, on the SM that ends last: its load (packing), its waits
+/// for a turn (contention) and before its first reduction (startup). They add up to the gap.
+Json gap_json(const Analysis& analysis) {
+  const sim::LastSm& last = analysis.bubbles.last;
+  const Ticks bound = analysis.bounds.best.ticks;
+  return {{"ticks", analysis.simulation->makespan - bound},
+          {"packing", last.busy - bound},
+          {"contention", last.order},
+          {"startup", last.startup}};
+}
+
 Json critical_path_json(const Analysis& analysis, bool steps) {
   Json json = {{"length", analysis.critical_path.length},
                {"by", analysis.longest_path ? "graph" : "simulation"}};
@@ -258,6 +269,7 @@ std::string report_json(const Analysis& analysis, bool steps) {
   json["bounds"] = bounds_json(bounds);
   json["slot_model"] = {{"degree_slots", bounds.degree_slots}};
   json["optimal"] = analysis.optimal ? Json(*analysis.optimal) : Json(nullptr);
+  json["gap"] = ok ? gap_json(analysis) : Json(nullptr);
   json["bubble"] = ok ? bubble_json(analysis) : Json(nullptr);
   json["longest_path"] = analysis.longest_path ? Json(*analysis.longest_path) : Json(nullptr);
   json["critical_path"] = ok ? critical_path_json(analysis, steps) : Json(nullptr);

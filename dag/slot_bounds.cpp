@@ -19,6 +19,7 @@ constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
 class Matching {
  public:
   explicit Matching(const TileGrid& grid) : kv_of_(at(grid.q_tiles()), kNone) {
+    live_.reserve(at(grid.kv_tiles()));
     for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
       live_.push_back(grid.live_q(kv));
   }
@@ -71,6 +72,7 @@ std::vector<std::vector<KvTile>> components(const TileGrid& grid) {
     if (grid.chain_length(kv) > 0) by_root[root(kv.value)].push_back(kv);
   }
   std::vector<std::vector<KvTile>> groups;
+  groups.reserve(by_root.size());
   for (auto& [kv, group] : by_root)
     groups.push_back(std::move(group));
   return groups;

@@ -15,6 +15,8 @@ std::size_t at(std::int64_t index) {
 struct SmClock {
   Ticks covered = 0;     ///< end of everything so far
   bool reduced = false;  ///< its first reduction has started
+  Ticks startup = 0;
+  Ticks order = 0;
 };
 
 class Count {
@@ -27,8 +29,17 @@ class Count {
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       count_lane(lane, clocks[at(simulation_.lanes[at(lane.value)].sm.value)]);
     }
-    for (const SmClock& clock : clocks)
+    for (const SmClock& clock : clocks) {
+      sum_.startup += clock.startup;
+      sum_.order += clock.order;
       sum_.tail += simulation_.makespan - clock.covered;
+    }
+    const auto last = std::find_if(clocks.begin(), clocks.end(), [&](const SmClock& clock) {
+      return clock.covered == simulation_.makespan;
+    });
+    if (last != clocks.end()) {
+      sum_.last = {last->startup, last->order, last->covered - last->startup - last->order};
+    }
     sum_.busy = std::ssize(clocks) * simulation_.makespan - sum_.total();
     return sum_;
   }
@@ -36,7 +47,7 @@ class Count {
  private:
   /// Phases are covered in order of their starts: in the overlap model reduction k runs beside
   /// compute k+1, which starts no later, but at a chain's end that waits for the writer.
-  void count_lane(Lane lane, SmClock& clock) {
+  void count_lane(Lane lane, SmClock& clock) const {
     const std::int64_t begin = table_.lane_begin[at(lane.value)];
     const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
     const bool overlap = timing_.model == Model::overlap;
@@ -57,15 +68,15 @@ class Count {
     cover(clock.covered, simulation_.lanes[at(lane.value)].end, clock);
   }
 
-  void reduce(std::int64_t slot, SmClock& clock) {
+  void reduce(std::int64_t slot, SmClock& clock) const {
     const Ticks start = simulation_.reduce_start[at(slot)];
     cover(start, start + timing_.reduce, clock);
     clock.reduced = true;
   }
 
-  void cover(Ticks start, Ticks end, SmClock& clock) {
+  static void cover(Ticks start, Ticks end, SmClock& clock) {
     if (start > clock.covered) {
-      (clock.reduced ? sum_.order : sum_.startup) += start - clock.covered;
+      (clock.reduced ? clock.order : clock.startup) += start - clock.covered;
     }
     clock.covered = std::max(clock.covered, end);
   }

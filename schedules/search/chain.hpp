@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/problem.hpp"
+#include "core/table.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -30,5 +30,18 @@ struct Chain {
 
 /// The chains of every SM, in order.
 using ChainLanes = std::vector<std::vector<Chain>>;
+
+/// A static table from the slots of every SM.
+[[nodiscard]] inline Table table_of(const Problem& problem,
+                                    const std::vector<std::vector<Slot>>& lanes) {
+  Table table;
+  table.problem = problem;
+  table.slots.reserve(static_cast<std::size_t>(problem.tasks()));
+  for (const std::vector<Slot>& lane : lanes) {
+    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
+    table.end_lane();
+  }
+  return table;
+}
 
 }  // namespace stagger::search

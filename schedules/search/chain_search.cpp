@@ -246,13 +246,7 @@ class ChainSearcher {
     std::map<std::pair<Head, QTile>, std::int32_t> ranks;
     for (const auto& [sm, task] : taken_)
       lanes[at(sm)].push_back({task, ranks[{task.head, task.q}]++});
-    Table table;
-    table.problem = problem_;
-    for (const std::vector<Slot>& lane : lanes) {
-      table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-      table.end_lane();
-    }
-    return table;
+    return table_of(problem_, lanes);
   }
 
   struct Taken {

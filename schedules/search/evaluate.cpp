@@ -106,7 +106,7 @@ class SlotStarts {
     for (std::int32_t lane = 0; lane < table.lanes(); ++lane)
       add_lane(table.lane_begin[at(lane)], table.lane_begin[at(lane) + 1]);
     start_.assign(first_.size(), 0);
-    moves_.assign(first_.size(), 0);
+    rounds_.assign(first_.size(), 0);
     first_.push_back(std::ssize(table.slots));
   }
 
@@ -123,9 +123,10 @@ class SlotStarts {
       const auto push = [&](std::size_t other, std::int64_t least) {
         if (start_[other] >= least) return true;
         start_[other] = least;
-        if (!queued[other]) changed.push_back(other);
+        if (queued[other]) return true;
+        changed.push_back(other);
         queued[other] = true;
-        return ++moves_[other] <= std::ssize(start_);  // more: a cycle that never settles
+        return ++rounds_[other] <= std::ssize(start_);  // more: a cycle that never settles
       };
       const std::int64_t length = first_[chain + 1] - first_[chain];
       makespan = std::max(makespan, start_[chain] + length);
@@ -163,7 +164,7 @@ class SlotStarts {
   std::vector<std::int64_t> first_;    ///< by chain: its first slot of the table
   std::vector<bool> continues_;        ///< by chain: another one follows on its lane
   std::vector<std::int64_t> start_;    ///< by chain: its slot in time
-  std::vector<std::int64_t> moves_;    ///< by chain
+  std::vector<std::int64_t> rounds_;   ///< by chain: how often it was queued
 };
 
 }  // namespace

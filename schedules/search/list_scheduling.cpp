@@ -60,13 +60,7 @@ class ListScheduler {
       take_task(sms_[sm], lanes_[sm], time);
       ready_.emplace(sms_[sm].ready, sm);
     }
-    Table table;
-    table.problem = problem_;
-    for (const std::vector<Slot>& lane : lanes_) {
-      table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-      table.end_lane();
-    }
-    return table;
+    return table_of(problem_, lanes_);
   }
 
  private:

@@ -1,25 +1,13 @@
 #include "schedules/search/local_search.hpp"
 
 #include "core/rank_places.hpp"
+#include "schedules/search/dice.hpp"
 
 #include <algorithm>
 #include <optional>
-#include <random>
 
 namespace stagger::search {
 namespace {
-
-/// Uniform in 0 … below-1, the same on every platform (std::uniform_int_distribution is not).
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : generator_(seed) {}
-  std::size_t roll(std::size_t below) {
-    return static_cast<std::size_t>(generator_() % static_cast<std::uint64_t>(below));
-  }
-
- private:
-  std::mt19937_64 generator_;
-};
 
 /// Changes the arrangement at random; false if the roll gave nothing to change.
 bool rearrange(Arrangement& arrangement, Dice& dice) {

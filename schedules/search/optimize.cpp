@@ -1,6 +1,8 @@
 #include "schedules/search/optimize.hpp"
 
 #include "schedules/search/chain_search.hpp"
+#include "schedules/search/dice.hpp"
+#include "schedules/search/edge_coloring.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/list_scheduling.hpp"
 #include "schedules/search/local_search.hpp"
@@ -48,6 +50,7 @@ class Optimizer {
     phase("list scheduling", [&] { list_schedules(); });
     rules_ = most_rules();
     phase("packing", [&] { packings(); });
+    phase("edge colouring", [&] { colorings(); });
     phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
     if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
     phase("local search", [&] { local_searches(); });
@@ -99,26 +102,18 @@ class Optimizer {
     const auto sms =
         static_cast<std::size_t>(resident_lanes(problem_, objective_.timing.residency));
     std::vector<std::int32_t> ranks;
+    Head head{-1};
     std::size_t next = 0;
     for (const Chain& chain : chains_of(problem_)) {
-      const bool first_of_head = next == 0 || chain.head != last_head_of(lanes[(next - 1) % sms]);
-      if (first_of_head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
+      if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
+      head = chain.head;
+      std::vector<Slot>& lane = lanes[next++ % sms];
       for (const QTile q : problem_.grid.live_q(chain.kv)) {
-        lanes[next % sms].push_back(
-            {{chain.head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
+        lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
       }
-      ++next;
     }
-    Table table;
-    table.problem = problem_;
-    for (const std::vector<Slot>& lane : lanes) {
-      table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-      table.end_lane();
-    }
-    return table;
+    return table_of(problem_, lanes);
   }
-  static Head last_head_of(const std::vector<Slot>& lane) { return lane.back().task.head; }
-
   /// Steps of one list scheduling: it looks at every task of a chain for every task of it.
   [[nodiscard]] std::int64_t scans() const {
     std::int64_t steps = 0;
@@ -178,6 +173,22 @@ class Optimizer {
     }
   }
 
+  /// Q orders without a collision on packed lanes whose chains are shuffled, so that the short
+  /// chains of a head, which share few dQ tiles, do not meet: as long as the longest lane.
+  void colorings() {
+    constexpr int kShuffles = 8;
+    ChainLanes lanes = packed_lanes().front();
+    Dice dice(options_.seed);
+    for (int shuffle = 0; shuffle < kShuffles; ++shuffle) {
+      if (done() || longest_lane(lanes) * slot_ticks() >= optimum_.best->makespan) return;
+      for (std::vector<Chain>& lane : lanes)
+        dice.shuffle(lane);
+      if (auto times = color_edges(problem_, lanes, options_.seed, options_.effort * kMoves * 10)) {
+        offer(table_of(problem_, std::move(*times), "the edge colouring"));
+      }
+    }
+  }
+
   /// Ticks of a slot.
   [[nodiscard]] Ticks slot_ticks() const {
     return objective_.slots ? 1 : objective_.timing.compute + objective_.timing.reduce;
@@ -202,9 +213,10 @@ class Optimizer {
       const SatAnswer answer = solve(cnf.cnf(), {conflicts, options_.stop}, options_.proof_file);
       if (answer.verdict == Satisfiable::unknown) return;
       if (answer.verdict == Satisfiable::yes) {
-        offer(cnf.decode([&](int variable) {
+        offer(table_of(problem_, cnf.times([&](int variable) {
           return static_cast<bool>(answer.model[static_cast<std::size_t>(variable)]);
-        }));
+        }),
+                       "the SAT solver"));
         return;
       }
       if (objective_.slots) {

@@ -1,7 +1,10 @@
 #include "schedules/search/packing.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace stagger::search {
 namespace {
@@ -83,33 +86,68 @@ class Packer {
     }
   }
 
-  /// Depth first over chains, longest first, into lanes of at most `target` tasks.
+  /// Fills one lane after the other up to the target, each beginning with the longest chain left
+  /// and going on to shorter ones, while all lanes together stay within the idle tasks there are.
+  /// What was left when that failed is not tried again.
   void search(std::int64_t nodes) {
+    constexpr std::size_t kChains = 4'000;  // frames of the recursion
+    if (chains_.size() > kChains) return;
     nodes_ = nodes;
-    std::vector<Ticks> loads(lanes_.size(), 0);
-    std::vector<std::size_t> lane_of(chains_.size(), 0);
-    if (!place(0, loads, lane_of)) return;
-    for (std::vector<Chain>& lane : lanes_)
-      lane.clear();
-    for (std::size_t chain = 0; chain < chains_.size(); ++chain)
-      lanes_[lane_of[chain]].push_back(chains_[chain]);
+    idle_ = std::ssize(lanes_) * target_ - std::accumulate(loads_.begin(), loads_.end(), Ticks{0});
+    left_.clear();
+    for (const Chain& chain : chains_)
+      left_[chain.length].push_back(chain);
+    filled_.assign(1, {});
+    if (idle_ < 0 || !next_lane()) return;
+    filled_.resize(lanes_.size());
+    lanes_ = std::move(filled_);
   }
 
-  bool place(std::size_t chain, std::vector<Ticks>& loads, std::vector<std::size_t>& lane_of) {
-    constexpr std::size_t kDeepest = 4'000;  // frames of the recursion
-    if (chain == chains_.size()) return true;
-    if (--nodes_ <= 0 || chain >= kDeepest) return false;
-    for (std::size_t lane = 0; lane < loads.size(); ++lane) {
-      const Ticks load = loads[lane];
-      if (load + chains_[chain].length > target_) continue;
-      const auto end = loads.begin() + static_cast<std::ptrdiff_t>(lane);
-      if (std::find(loads.begin(), end, load) != end) continue;  // as good as an earlier lane
-      loads[lane] += chains_[chain].length;
-      lane_of[chain] = lane;
-      if (place(chain + 1, loads, lane_of)) return true;
-      loads[lane] = load;
-    }
+  bool next_lane() {
+    const auto longest =
+        std::find_if(left_.begin(), left_.end(), [](const auto& of) { return !of.second.empty(); });
+    if (longest == left_.end()) return true;
+    if (filled_.size() > lanes_.size() || longest->first > target_) return false;
+    std::vector<std::size_t> counts;
+    for (const auto& [length, chains] : left_)
+      counts.push_back(chains.size());
+    if (failed_.contains(counts)) return false;
+    take(longest);
+    if (fill(longest, target_ - longest->first)) return true;
+    give_back(longest);
+    if (nodes_ > 0) failed_.insert(std::move(counts));
     return false;
+  }
+
+  /// Chains left by length, longest first.
+  using Left = std::map<std::int32_t, std::vector<Chain>, std::greater<>>;
+
+  /// Adds chains to the lane at hand that has `room`, from `length` on to shorter ones.
+  bool fill(Left::iterator length, Ticks room) {
+    if (--nodes_ <= 0) return false;
+    for (; length != left_.end(); ++length) {
+      if (length->second.empty() || length->first > room) continue;
+      take(length);
+      if (fill(length, room - length->first)) return true;
+      give_back(length);
+      if (nodes_ <= 0) return false;
+    }
+    if (room > idle_) return false;
+    idle_ -= room;
+    filled_.emplace_back();
+    if (next_lane()) return true;
+    filled_.pop_back();
+    idle_ += room;
+    return false;
+  }
+
+  void take(Left::iterator length) {
+    filled_.back().push_back(length->second.back());
+    length->second.pop_back();
+  }
+  void give_back(Left::iterator length) {
+    length->second.push_back(filled_.back().back());
+    filled_.back().pop_back();
   }
 
   std::vector<Chain> chains_;
@@ -117,6 +155,10 @@ class Packer {
   ChainLanes lanes_;
   std::vector<Ticks> loads_;
   std::int64_t nodes_ = 0;
+  Ticks idle_ = 0;  ///< tasks that lanes may still be short of the target
+  Left left_;
+  ChainLanes filled_;  ///< the last one is at hand
+  std::set<std::vector<std::size_t>> failed_;
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace stagger::search {
 namespace {
@@ -126,6 +126,7 @@ void SlotCnf::place_tasks(std::size_t chain) {
   const std::int32_t length = chains_[chain].length;
   for (std::int32_t k = 0; k < length; ++k) {
     std::vector<int> slots;
+    slots.reserve(at(slots_));
     for (std::int32_t slot = 0; slot < slots_; ++slot) {
       slots.push_back(task(chain, k, slot));
       add({-task(chain, k, slot), active(chain, slot)});
@@ -135,6 +136,7 @@ void SlotCnf::place_tasks(std::size_t chain) {
   }
   for (std::int32_t slot = 0; slot < slots_; ++slot) {
     std::vector<int> tasks;
+    tasks.reserve(at(length) + 1);
     for (std::int32_t k = 0; k < length; ++k)
       tasks.push_back(task(chain, k, slot));
     at_most_one(tasks);
@@ -163,6 +165,7 @@ void SlotCnf::separate_contributions() {
 void SlotCnf::bound_sms() {
   for (std::int32_t slot = 0; slot < slots_; ++slot) {
     std::vector<int> literals;
+    literals.reserve(chains_.size());
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)
       literals.push_back(active(chain, slot));
     at_most(problem_.sms, literals);
@@ -193,50 +196,18 @@ void SlotCnf::order_starts(std::size_t first, std::size_t second) {
   }
 }
 
-Table SlotCnf::decode(const std::function<bool(int)>& is_true) const {
-  struct Placed {
-    std::int32_t start;
-    std::size_t chain;
-  };
-  std::vector<Placed> placed;
+SlotTimes SlotCnf::times(const std::function<bool(int)>& is_true) const {
+  SlotTimes times;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
-    std::int32_t slot = 0;
-    while (!is_true(start(chain, slot)))
-      ++slot;
-    placed.push_back({slot, chain});
-  }
-  std::stable_sort(placed.begin(), placed.end(), [](const Placed& left, const Placed& right) {
-    return left.start < right.start;
-  });
-  std::vector<std::vector<Slot>> lanes(at(problem_.sms));
-  std::vector<std::int32_t> free(lanes.size(), 0);
-  std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> by_slot;  // slot, lane, place
-  for (const auto& [begin, chain] : placed) {
-    const auto lane = at(std::min_element(free.begin(), free.end()) - free.begin());
-    STAGGER_EXPECTS(free[lane] <= begin);
-    free[lane] = begin + chains_[chain].length;
-    for (std::int32_t slot = begin; slot < free[lane]; ++slot) {
-      std::int32_t k = 0;
-      while (!is_true(task(chain, k, slot)))
-        ++k;
-      by_slot.emplace_back(slot, lane, lanes[lane].size());
-      const QTile q = live_q_[at(chains_[chain].kv.value)][at(k)];
-      lanes[lane].push_back({{chains_[chain].head, chains_[chain].kv, q}, 0});
+    const auto& [head, kv, length] = chains_[chain];
+    for (std::int32_t k = 0; k < length; ++k) {
+      const QTile q = live_q_[at(kv.value)][at(k)];
+      for (std::int32_t slot = 0; slot < slots_; ++slot) {
+        if (is_true(task(chain, k, slot))) times.push_back({{head, kv, q}, slot});
+      }
     }
   }
-  std::sort(by_slot.begin(), by_slot.end());
-  std::map<std::pair<Head, QTile>, std::int32_t> ranks;
-  for (const auto& [slot, lane, place] : by_slot) {
-    Slot& of = lanes[lane][place];
-    of.rank = ranks[{of.task.head, of.task.q}]++;
-  }
-  Table table;
-  table.problem = problem_;
-  for (const std::vector<Slot>& lane : lanes) {
-    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
-    table.end_lane();
-  }
-  return table;
+  return times;
 }
 
 std::string SlotCnf::dimacs() const {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "core/table.hpp"
+#include "core/problem.hpp"
 #include "schedules/search/chain.hpp"
+#include "schedules/search/slot_times.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -37,8 +38,8 @@ class SlotCnf {
   /// Literals that the formula of these sizes has, without building it.
   [[nodiscard]] static std::int64_t estimated_literals(const Problem& problem, std::int32_t slots);
 
-  /// The table of a model: `is_true(variable)`.
-  [[nodiscard]] Table decode(const std::function<bool(int)>& is_true) const;
+  /// The schedule of a model: `is_true(variable)`.
+  [[nodiscard]] SlotTimes times(const std::function<bool(int)>& is_true) const;
   /// DIMACS with a comment for every start and task variable: `c start head kv slot = variable`.
   [[nodiscard]] std::string dimacs() const;
 

@@ -3,7 +3,7 @@ source "$(dirname "$0")/check.sh"
 causal="--mask causal --n 8 --heads 4"
 
 expect 0 "Start with: stagger compare" --help
-for command in list show analyze compare verify export run formulas bench; do
+for command in list show analyze compare verify export run optimize formulas bench; do
   expect 0 "Examples:" $command --help
 done
 expect 0 "stagger 0." --version
@@ -40,6 +40,32 @@ expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --schedule fa
 expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --ranks kv-index
 expect 0 "ok" analyze --config "$varlen"
 expect 4 "no task ever brings that value" analyze --config "$varlen" --schedule ascending --ranks kv-index
+
+# The best table: found, proved, stopped, asked of others, taken back.
+expect 0 "optimal: the makespan is the work bound" optimize --mask causal --n 5 --heads 3
+expect 0 "makespan     4 slots" optimize --mask full --seq-q 2 --seq-kv 3 --model slot
+expect 0 "optimal: exhaustive search" optimize --mask full --seq-q 2 --seq-kv 3
+expect 0 '"schema": "stagger.optimum/1"' optimize --mask causal --n 5 --json
+expect 0 "one more SM: the bound falls to" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
+hard="--mask causal --n 24 --heads 5 --sms 17 --model overlap --reduce 4 --latency 3"
+expect 5 "stopped before a proof" optimize $hard --time-limit 0
+expect 0 "" optimize --mask causal --n 6 --sms 4 -o "$work/best.table.json"
+expect 0 "verdict       ok" verify "$work/best.table.json"
+for format in cnf mzn dzn lp; do
+  expect 0 "" export --mask causal --n 4 --sms 3 -o "$work/question.$format"
+  test -s "$work/question.$format" || fail "no question.$format"
+done
+printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n' >"$work/answer"
+expect 0 "imported     2" optimize --mask causal --n 2 --model slot --import-solution "$work/answer"
+expect 3 "has no slot" optimize --mask full --n 2 --model slot --import-solution "$work/answer"
+"$stagger" optimize $hard --effort 1000000 -o "$work/interrupted.table.json" >/dev/null 2>&1 &
+searching=$!
+sleep 1
+kill -INT $searching
+wait $searching
+test $? -eq 130 || fail "an interrupt does not end a search with 130"
+expect 0 "verdict       ok" verify "$work/interrupted.table.json"
+expect 0 "0 not reached, 0 contradicted" optimize --check-archive "$source_dir/configs/best-known.json" --every 25
 
 expect 0 "cases hold: ok" formulas --n 1..5
 expect 0 '"schema": "stagger.formulas/1"' formulas --n 1..3 --json

@@ -64,6 +64,7 @@ void check_finished(const Table& table, const Timing& timing, const sim::Simulat
   REQUIRE(bubbles.startup >= 0);
   REQUIRE(bubbles.order >= 0);
   REQUIRE(bubbles.tail >= 0);
+  REQUIRE(bubbles.last.startup + bubbles.last.order + bubbles.last.busy == simulation.makespan);
   if (timing.model == Model::chain) {
     std::int64_t chains = 0;
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {

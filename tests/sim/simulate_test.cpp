@@ -38,6 +38,7 @@ TEST_CASE("chain model: compute waits for the SM's own reduction") {
   CHECK(bubbles.order == 0);
   CHECK(bubbles.tail == 1);
   CHECK(bubbles.busy == 24);
+  CHECK(bubbles.last.startup + bubbles.last.order + bubbles.last.busy == simulation.makespan);
 }
 
 TEST_CASE("overlap model: the next compute starts at the hand-over") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace stagger::test {
@@ -266,6 +267,137 @@ std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing) {
 
 Ticks naive_optimum(const Problem& problem, const Timing& timing) {
   return AllTables(problem, timing).best();
+}
+
+namespace {
+
+/// A chain in the slot model, its Q tiles in order.
+struct SlotChain {
+  std::size_t lane = 0;
+  std::vector<Slot> slots;
+  std::int64_t start = 0;
+};
+
+/// Moves the chain that a rule says starts too early by one slot; whether there was one.
+bool push_one(std::vector<SlotChain>& chains) {
+  std::map<std::tuple<Head, QTile, std::int32_t>, std::int64_t> time_of_rank;
+  for (const SlotChain& chain : chains) {
+    for (std::size_t k = 0; k < chain.slots.size(); ++k) {
+      const Slot& slot = chain.slots[k];
+      time_of_rank[{slot.task.head, slot.task.q, slot.rank}] =
+          chain.start + static_cast<std::int64_t>(k);
+    }
+  }
+  std::map<std::size_t, std::int64_t> lane_free;
+  for (SlotChain& chain : chains) {
+    bool early = chain.start < lane_free[chain.lane];
+    for (std::size_t k = 0; k < chain.slots.size(); ++k) {
+      const Slot& slot = chain.slots[k];
+      const auto before = time_of_rank.find({slot.task.head, slot.task.q, slot.rank - 1});
+      early = early || (before != time_of_rank.end() &&
+                        before->second >= chain.start + static_cast<std::int64_t>(k));
+    }
+    if (early) {
+      ++chain.start;
+      return true;
+    }
+    lane_free[chain.lane] = chain.start + std::ssize(chain.slots);
+  }
+  return false;
+}
+
+/// Tries all starts and Q orders.
+class AllSlots {
+ public:
+  explicit AllSlots(const Problem& problem) : problem_(problem) {
+    for (Head head{0}; head.value < problem.heads; ++head) {
+      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+        if (problem.grid.chain_length(kv) > 0) chains_.emplace_back(head, problem.grid.live_q(kv));
+      }
+    }
+  }
+
+  bool fit(std::int64_t slots) {
+    slots_ = slots;
+    running_.assign(static_cast<std::size_t>(slots), 0);
+    used_.clear();
+    return place(0);
+  }
+
+ private:
+  bool place(std::size_t chain) {
+    if (chain == chains_.size()) return true;
+    auto [head, order] = chains_[chain];
+    do {
+      for (std::int64_t start = 0; start + std::ssize(order) <= slots_; ++start) {
+        if (!mark(head, order, start)) continue;
+        const bool fits = place(chain + 1);
+        unmark(head, order, start, order.size());
+        if (fits) return true;
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+    return false;
+  }
+
+  bool mark(Head head, const std::vector<QTile>& order, std::int64_t start) {
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const std::int64_t slot = start + static_cast<std::int64_t>(k);
+      std::int32_t& running = running_[static_cast<std::size_t>(slot)];
+      if (running < problem_.sms && used_.insert({head, order[k], slot}).second) {
+        ++running;
+        continue;
+      }
+      unmark(head, order, start, k);
+      return false;
+    }
+    return true;
+  }
+
+  void unmark(Head head, const std::vector<QTile>& order, std::int64_t start, std::size_t count) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::int64_t slot = start + static_cast<std::int64_t>(k);
+      used_.erase({head, order[k], slot});
+      --running_[static_cast<std::size_t>(slot)];
+    }
+  }
+
+  const Problem& problem_;
+  std::int64_t slots_ = 0;
+  std::vector<std::pair<Head, std::vector<QTile>>> chains_;
+  std::vector<std::int32_t> running_;  ///< chains, by slot
+  std::set<std::tuple<Head, QTile, std::int64_t>> used_;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> naive_slots(const Table& table) {
+  std::vector<SlotChain> chains;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    const auto slots = table.lane(lane);
+    for (const Slot& slot : slots) {
+      if (begins_chain(slots.data(), &slot))
+        chains.push_back({static_cast<std::size_t>(lane.value), {}, 0});
+      chains.back().slots.push_back(slot);
+    }
+  }
+  std::int64_t makespan = 0;
+  while (push_one(chains)) {
+    for (const SlotChain& chain : chains)
+      makespan = std::max(makespan, chain.start + std::ssize(chain.slots));
+    if (makespan > 2 * std::ssize(table.slots) + 1) return std::nullopt;
+  }
+  makespan = 0;
+  for (const SlotChain& chain : chains)
+    makespan = std::max(makespan, chain.start + std::ssize(chain.slots));
+  return makespan;
+}
+
+std::int64_t naive_slot_optimum(const Problem& problem) {
+  AllSlots all(problem);
+  std::int64_t slots = 0;
+  while (!all.fit(slots))
+    ++slots;
+  return slots;
 }
 
 }  // namespace stagger::test

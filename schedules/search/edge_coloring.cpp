@@ -1,0 +1,210 @@
+#include "schedules/search/edge_coloring.hpp"
+
+#include "schedules/search/dice.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+namespace stagger::search {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+constexpr std::int64_t kMostCells = std::int64_t{1} << 26;  ///< 256 MiB of them
+constexpr int kMostPaths = 64;                              ///< tried for a task
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+class EdgeColoring {
+ public:
+  EdgeColoring(const Problem& problem, const ChainLanes& lanes, std::uint64_t seed)
+      : problem_(problem), dice_(seed) {
+    for (const std::vector<Chain>& lane : lanes) {
+      std::int64_t slot = 0;
+      for (const Chain& chain : lane) {
+        chains_.push_back({chain, slot, std::vector<std::int32_t>(at(chain.length), kNone)});
+        slot += chain.length;
+      }
+      slots_ = std::max(slots_, slot);
+    }
+  }
+
+  std::optional<SlotTimes> run(std::int64_t moves) {
+    const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.grid.q_tiles();
+    if (tiles * slots_ > kMostCells) return std::nullopt;
+    chain_at_.assign(at(tiles * slots_), kNone);
+    for (std::int32_t chain = 0; chain < std::ssize(chains_); ++chain) {
+      for (const QTile q : problem_.grid.live_q(chains_[at(chain)].chain.kv))
+        uncolored_.push_back({chain, q.value});
+    }
+    while (!uncolored_.empty()) {
+      const Edge edge = uncolored_.front();
+      uncolored_.pop_front();
+      if (color_free(edge) || color_by_path(edge)) continue;
+      if (--moves < 0) return std::nullopt;
+      evict_for(edge);
+    }
+    return times();
+  }
+
+ private:
+  struct Colored {
+    Chain chain;
+    std::int64_t start = 0;
+    std::vector<std::int32_t> q_at;  ///< by slot of its interval; kNone: free
+    [[nodiscard]] bool has(std::int64_t slot) const {
+      return slot >= start && slot < start + chain.length;
+    }
+  };
+  struct Edge {
+    std::int32_t chain = 0;
+    std::int32_t q = 0;
+  };
+
+  [[nodiscard]] std::int32_t& chain_at(Head head, std::int32_t q, std::int64_t slot) {
+    const std::int64_t tile = std::int64_t{head.value} * problem_.grid.q_tiles() + q;
+    return chain_at_[at(tile * slots_ + slot)];
+  }
+  [[nodiscard]] std::int32_t& q_at(std::int32_t chain, std::int64_t slot) {
+    Colored& colored = chains_[at(chain)];
+    return colored.q_at[at(slot - colored.start)];
+  }
+
+  void set(const Edge& edge, std::int64_t slot) {
+    q_at(edge.chain, slot) = edge.q;
+    chain_at(chains_[at(edge.chain)].chain.head, edge.q, slot) = edge.chain;
+  }
+  void clear(const Edge& edge, std::int64_t slot) {
+    q_at(edge.chain, slot) = kNone;
+    chain_at(chains_[at(edge.chain)].chain.head, edge.q, slot) = kNone;
+  }
+
+  /// Slots of the chain that no task has yet.
+  [[nodiscard]] std::vector<std::int64_t> free_slots(std::int32_t chain) const {
+    const Colored& colored = chains_[at(chain)];
+    std::vector<std::int64_t> free;
+    for (std::int64_t place = 0; place < colored.chain.length; ++place) {
+      if (colored.q_at[at(place)] == kNone) free.push_back(colored.start + place);
+    }
+    return free;
+  }
+
+  bool color_free(const Edge& edge) {
+    const Colored& colored = chains_[at(edge.chain)];
+    for (std::int64_t place = 0; place < colored.chain.length; ++place) {
+      const std::int64_t slot = colored.start + place;
+      if (colored.q_at[at(place)] != kNone) continue;
+      if (chain_at(colored.chain.head, edge.q, slot) != kNone) continue;
+      set(edge, slot);
+      return true;
+    }
+    return false;
+  }
+
+  /// Frees a slot of the chain at the dQ tile by exchanging it with one that is free there along an
+  /// alternating path.
+  bool color_by_path(const Edge& edge) {
+    const Head head = chains_[at(edge.chain)].chain.head;
+    int paths = 0;
+    for (const std::int64_t wanted : free_slots(edge.chain)) {
+      const std::int64_t around = chains_[at(chain_at(head, edge.q, wanted))].start;
+      for (std::int64_t step = 0; step < slots_; ++step) {
+        const std::int64_t other =
+            (around + step) % slots_;  // near where the one in the way may go
+        if (chain_at(head, edge.q, other) != kNone) continue;
+        if (exchange(head, edge.q, wanted, other)) {
+          set(edge, wanted);
+          return true;
+        }
+        if (++paths >= kMostPaths) return false;
+      }
+    }
+    return false;
+  }
+
+  /// Exchanges two slots along the path that begins at a dQ tile with `from`; false if a chain on
+  /// it does not have both slots.
+  bool exchange(Head head, std::int32_t q, std::int64_t from, std::int64_t to) {
+    std::vector<Edge> had_from;
+    std::vector<Edge> had_to;
+    for (;;) {
+      const std::int32_t chain = chain_at(head, q, from);
+      if (chain == kNone) break;
+      if (!chains_[at(chain)].has(to)) return false;
+      had_from.push_back({chain, q});
+      q = q_at(chain, to);
+      if (q == kNone) break;
+      had_to.push_back({chain, q});
+    }
+    for (const Edge& edge : had_from)
+      clear(edge, from);
+    for (const Edge& edge : had_to)
+      clear(edge, to);
+    for (const Edge& edge : had_from)
+      set(edge, to);
+    for (const Edge& edge : had_to)
+      set(edge, from);
+    return true;
+  }
+
+  /// Gives the task one of a few random slots of its chain, the one where it puts the fewest others
+  /// out: the one that has the dQ tile there, and its own chain's, unless that can have the chain's
+  /// free slot. Those are coloured anew.
+  void evict_for(const Edge& edge) {
+    constexpr int kTried = 12;
+    const Colored& colored = chains_[at(edge.chain)];
+    const Head head = colored.chain.head;
+    const std::int64_t free = free_slots(edge.chain).front();
+    std::int64_t best = free;
+    int least = 3;
+    for (int tried = 0; tried < kTried; ++tried) {
+      const std::size_t place = dice_.roll(at(colored.chain.length));
+      const std::int64_t slot = colored.start + static_cast<std::int64_t>(place);
+      const std::int32_t own = q_at(edge.chain, slot);
+      const int evicted = (chain_at(head, edge.q, slot) != kNone ? 1 : 0) +
+                          (own != kNone && chain_at(head, own, free) != kNone ? 1 : 0);
+      if (evicted >= least) continue;
+      least = evicted;
+      best = slot;
+    }
+    const std::int32_t own = q_at(edge.chain, best);
+    if (own != kNone) put_out({edge.chain, own}, best);
+    const std::int32_t other = chain_at(head, edge.q, best);
+    if (other != kNone) put_out({other, edge.q}, best);
+    set(edge, best);
+  }
+
+  void put_out(const Edge& edge, std::int64_t slot) {
+    clear(edge, slot);
+    uncolored_.push_front(edge);
+  }
+
+  [[nodiscard]] SlotTimes times() const {
+    SlotTimes times;
+    for (const Colored& colored : chains_) {
+      for (std::size_t place = 0; place < colored.q_at.size(); ++place) {
+        times.push_back({{colored.chain.head, colored.chain.kv, QTile{colored.q_at[place]}},
+                         colored.start + static_cast<std::int64_t>(place)});
+      }
+    }
+    return times;
+  }
+
+  const Problem& problem_;
+  Dice dice_;
+  std::vector<Colored> chains_;
+  std::int64_t slots_ = 0;
+  std::vector<std::int32_t> chain_at_;  ///< by dQ tile and slot
+  std::deque<Edge> uncolored_;
+};
+
+}  // namespace
+
+std::optional<SlotTimes> color_edges(const Problem& problem, const ChainLanes& lanes,
+                                     std::uint64_t seed, std::int64_t moves) {
+  return EdgeColoring(problem, lanes, seed).run(moves);
+}
+
+}  // namespace stagger::search

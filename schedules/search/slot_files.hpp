@@ -1,0 +1,31 @@
+#pragma once
+
+#include "core/table.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace stagger::search {
+
+// "Do T slots suffice?" for other people's solvers, and their answers. The slot model: every task
+// takes a slot, the slots of a chain follow one another, no two tasks of a dQ tile share one, and
+// at most S chains run at once. DIMACS is slot_cnf.hpp's.
+
+/// The model in MiniZinc; the data is write_minizinc_data's.
+[[nodiscard]] std::string write_minizinc_model();
+[[nodiscard]] std::string write_minizinc_data(const Problem& problem, std::int32_t slots);
+
+/// The model and its data in CPLEX LP format: start_head_kv_slot and task_head_kv_q_slot are
+/// binary.
+[[nodiscard]] std::string write_linear_program(const Problem& problem, std::int32_t slots);
+
+/// Reads a solver's answer: a SAT solver's `v` lines for SlotCnf(problem, slots), MiniZinc's `task
+/// HEAD KV Q SLOT` lines, or lines that name a variable task_HEAD_KV_Q_SLOT and its value 1 (LP
+/// solvers' solution files). Lanes and ranks follow from the slots. The table may be wrong: verify
+/// it. Throws Error{invalid_input} if the text has no answer, or one that gives a task no slot,
+/// two, or a chain slots that do not follow one another or more than S chains at once.
+[[nodiscard]] Table read_slot_solution(std::string_view text, const std::string& source,
+                                       const Problem& problem, std::int32_t slots);
+
+}  // namespace stagger::search

@@ -1,0 +1,64 @@
+#include "schedules/search/evaluate.hpp"
+
+#include "schedules/schedule.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/naive.hpp"
+#include "tests/support/random.hpp"
+
+namespace stagger::search {
+namespace {
+
+TEST_CASE("lane by lane is what event by event is, deadlocks included") {
+  test::Random random(61);
+  std::int64_t hanging = 0;
+  for (int round = 0; round < 4'000; ++round) {
+    const Problem problem = test::random_problem(random, 7);
+    const Table table = random.chance(3)
+                            ? test::random_table(random, problem, Dispatch::static_)
+                            : test::random_live_table(random, problem, Dispatch::static_);
+    Timing timing = test::random_timing(random, problem);
+    timing.residency = 0;
+    CAPTURE(round, timing.model == Model::overlap, timing.release == Release::delayed);
+    const sim::Simulation simulation = sim::simulate(table, timing);
+    const std::optional<Ticks> makespan = makespan_of(table, timing);
+    REQUIRE(makespan.has_value() == simulation.complete);
+    if (makespan) REQUIRE(*makespan == simulation.makespan);
+    hanging += makespan ? 0 : 1;
+  }
+  CHECK(hanging > 300);
+}
+
+TEST_CASE("slots are what pushing one chain at a time gives") {
+  test::Random random(62);
+  std::int64_t impossible = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    const Problem problem = test::random_problem(random, 4);
+    const Table table = random.chance(4)
+                            ? test::random_table(random, problem, Dispatch::static_)
+                            : test::random_live_table(random, problem, Dispatch::static_);
+    CAPTURE(round);
+    const std::optional<std::int64_t> slots = slots_of(table);
+    REQUIRE(slots == test::naive_slots(table));
+    impossible += slots ? 0 : 1;
+    // The chain model is never slower: SMs may run out of step there.
+    if (slots) REQUIRE(sim::simulate(table, {}).makespan <= 6 * *slots);
+  }
+  CHECK(impossible > 100);
+}
+
+TEST_CASE("head blocks need the fewest slots there can be, for every n and m") {
+  for (std::int64_t n = 1; n <= 64; ++n) {
+    for (std::int64_t m = 1; m <= 9; ++m) {
+      CAPTURE(n, m);
+      const Problem problem = make_problem(make_mask("causal"), {n, n}, {}, m, n);
+      const Table table = schedules::build(schedules::select("head-blocks"), problem);
+      const std::int64_t least = std::max(n, (m * (n + 1) + 1) / 2);
+      REQUIRE(slots_of(table) == least);
+      REQUIRE(sim::simulate(table, {.compute = 5, .reduce = 2}).makespan == 7 * least);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stagger::search
