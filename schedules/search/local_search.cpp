@@ -1,10 +1,10 @@
 #include "schedules/search/local_search.hpp"
 
-#include "core/rank_places.hpp"
 #include "schedules/search/dice.hpp"
+#include "schedules/search/incremental.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 namespace stagger::search {
 namespace {
@@ -40,57 +40,25 @@ bool rearrange(Arrangement& arrangement, Dice& dice) {
   }
 }
 
-/// Exchanges of two slots' Q tiles within a chain, or of two neighbouring ranks.
-class TableMoves {
- public:
-  explicit TableMoves(Table& table) : table_(table), places_(table.problem) {
-    slot_of_.resize(places_.size());
-    for (std::size_t slot = 0; slot < table.slots.size(); ++slot)
-      slot_of_[places_.of(table.slots[slot].task, table.slots[slot].rank)] = slot;
-  }
-
-  /// Makes a random move; false if the roll gave none.
-  bool move(Dice& dice) {
-    first_ = dice.roll(table_.slots.size());
-    const Slot& slot = table_.slots[first_];
-    if (dice.roll(2) == 0) {
-      if (slot.rank == 0) return false;
-      second_ = slot_of_[places_.of(slot.task, slot.rank - 1)];
-      by_rank_ = true;
-    } else {
-      const std::size_t reach = 1 + dice.roll(3);
-      if (first_ + reach >= table_.slots.size()) return false;
-      second_ = first_ + reach;
-      const Task& other = table_.slots[second_].task;
-      if (other.head != slot.task.head || other.kv != slot.task.kv) return false;
-      by_rank_ = false;
-    }
-    apply();
-    return true;
-  }
-
-  void undo() { apply(); }
-
- private:
-  void apply() {
-    Slot& one = table_.slots[first_];
-    Slot& other = table_.slots[second_];
-    if (by_rank_) {
-      std::swap(one.rank, other.rank);
-    } else {
-      std::swap(one, other);  // the same chain, and so the same lane: places stay in one chain
-    }
-    slot_of_[places_.of(one.task, one.rank)] = first_;
-    slot_of_[places_.of(other.task, other.rank)] = second_;
-  }
-
-  Table& table_;
-  RankPlaces places_;
-  std::vector<std::size_t> slot_of_;  ///< by rank
-  std::size_t first_ = 0;
-  std::size_t second_ = 0;
-  bool by_rank_ = false;
+/// A random move of polishing: a slot, and how far ahead in its chain the other one is, or 0 for
+/// the rank before.
+struct Move {
+  std::size_t slot = 0;
+  std::size_t reach = 0;
 };
+
+Move roll_move(const Table& table, Dice& dice) {
+  return {dice.roll(table.slots.size()), dice.roll(2) == 0 ? 0 : 1 + dice.roll(3)};
+}
+
+/// Whether the move exists: another slot of the chain there, or a rank before.
+bool is_move(const Table& table, const Move& move) {
+  const Slot& slot = table.slots[move.slot];
+  if (move.reach == 0) return slot.rank > 0;
+  if (move.slot + move.reach >= table.slots.size()) return false;
+  const Task& other = table.slots[move.slot + move.reach].task;
+  return other.head == slot.task.head && other.kv == slot.task.kv;
+}
 
 }  // namespace
 
@@ -117,22 +85,25 @@ LocalSearchResult local_search(const Problem& problem, const Timing& timing,
   return best;
 }
 
-LocalSearchResult polish(Table table, const LocalSearchOptions& options) {
+LocalSearchResult polish(Table table, const Timing& timing, const LocalSearchOptions& options) {
   Dice dice(options.seed);
   LocalSearchResult best{.table = std::move(table)};
   best.makespan = options.makespan(best.table);
   if (best.table.slots.empty() || best.makespan < 0) return best;
-  TableMoves moves(best.table);
-  for (std::int64_t move = 0; move < options.moves && best.makespan > options.at_least; ++move) {
+  IncrementalPlay play(best.table, timing);
+  const std::int64_t begun = play.played();
+  for (std::int64_t moves = 0; play.makespan() > options.at_least; ++moves) {
+    if (moves + play.played() - begun >= options.plays) break;
     if (options.stop()) break;
-    if (!moves.move(dice)) continue;
-    const Ticks makespan = options.makespan(best.table);
-    if (makespan >= 0 && makespan <= best.makespan) {
-      best.makespan = makespan;
+    const Move move = roll_move(best.table, dice);
+    if (!is_move(best.table, move)) continue;
+    if (move.reach == 0) {
+      play.exchange_ranks(move.slot, play.makespan());
     } else {
-      moves.undo();
+      play.exchange_q(move.slot, move.slot + move.reach, play.makespan());
     }
   }
+  best.makespan = play.makespan();
   return best;
 }
 

@@ -20,9 +20,10 @@ struct Arrangement {
 
 struct LocalSearchOptions {
   std::uint64_t seed = 1;
-  std::int64_t moves = 1'000;
-  Ticks at_least = 0;          ///< a proven lower bound: stop there
-  std::function<bool()> stop;  ///< asked before every move
+  std::int64_t moves = 1'000;    ///< of local_search
+  std::int64_t plays = 100'000;  ///< of polish: moves and tasks that they play
+  Ticks at_least = 0;            ///< a proven lower bound: stop there
+  std::function<bool()> stop;    ///< asked before every move
   /// The makespan of a table in the model asked for; below 0: infeasible.
   std::function<Ticks(const Table&)> makespan;
 };
@@ -39,8 +40,10 @@ struct LocalSearchResult {
                                              Arrangement arrangement,
                                              const LocalSearchOptions& options);
 
-/// Improves a table: exchanges two Q tiles of a chain or two ranks of a dQ tile, and keeps what is
-/// not worse. A move costs an evaluation.
-[[nodiscard]] LocalSearchResult polish(Table table, const LocalSearchOptions& options);
+/// Improves a static table in the chain or overlap model: exchanges two Q tiles of a chain or two
+/// ranks of a dQ tile, and keeps what is not worse. A move costs what of the table it moves
+/// (incremental.hpp).
+[[nodiscard]] LocalSearchResult polish(Table table, const Timing& timing,
+                                       const LocalSearchOptions& options);
 
 }  // namespace stagger::search

@@ -22,7 +22,7 @@ constexpr std::array kQRules = {QOrder::cyclic, QOrder::ascending, QOrder::desce
                                 QOrder::most_awaited};
 // Per unit of effort, and at most.
 constexpr std::int64_t kScans = 10'000'000;    ///< steps of list scheduling, by rules and moves
-constexpr std::int64_t kPlayed = 1'000'000;    ///< tasks of evaluations
+constexpr std::int64_t kPlays = 100'000;       ///< tasks that polishing plays
 constexpr std::int64_t kMoves = 100;           ///< of local search
 constexpr std::int64_t kConflicts = 500;       ///< of a SAT problem
 constexpr std::int64_t kLiterals = 1'000'000;  ///< of a SAT problem
@@ -276,9 +276,10 @@ class Optimizer {
         .at_least = optimum_.lower_bound.ticks,
         .stop = options_.stop,
         .makespan = [this](const Table& table) { return makespan(table); }};
-    const LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
-    options.moves = options_.effort * std::min(kPlayed / problem_.tasks(), 4 * kMoves);
-    return polish(arranged.table, options);
+    LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
+    if (objective_.slots || arranged.makespan < 0) return arranged;
+    options.plays = options_.effort * kPlays;
+    return polish(std::move(arranged.table), objective_.timing, options);
   }
 
   void conclude() {
