@@ -14,6 +14,7 @@ std::size_t at(std::int64_t index) {
 }
 
 constexpr Ticks kNotYet = -1;
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 30;  ///< seconds
 
 class LaneByLane {
  public:
@@ -116,6 +117,7 @@ class SlotStarts {
     for (std::size_t chain = 0; chain < start_.size(); ++chain)
       changed.push_back(chain);
     std::int64_t makespan = 0;
+    std::int64_t steps = 0;
     while (!changed.empty()) {
       const std::size_t chain = changed.front();
       changed.pop_front();
@@ -129,6 +131,7 @@ class SlotStarts {
         return ++rounds_[other] <= std::ssize(start_);  // more: a cycle that never settles
       };
       const std::int64_t length = first_[chain + 1] - first_[chain];
+      if ((steps += length) > kMostSteps) return std::nullopt;
       makespan = std::max(makespan, start_[chain] + length);
       if (continues_[chain] && !push(chain + 1, start_[chain] + length)) return std::nullopt;
       for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {

@@ -15,9 +15,9 @@ namespace stagger::search {
 
 /// The makespan of a static table in the slot model, in slots: every task takes one slot, the slots
 /// of a chain follow one another, and a rank's slot is after that of the rank before. nullopt if
-/// the table's orders allow no such slots. The starts of chains are the least solution of
-/// difference constraints (Bellman and Ford). O(tasks) if no chain has to move, O(tasks * chains)
-/// at worst.
+/// the table's orders allow no such slots, or if 2^30 steps do not find them. The starts of chains
+/// are the least solution of difference constraints (Bellman and Ford). O(tasks) if no chain has to
+/// move, O(tasks * chains) at worst.
 [[nodiscard]] std::optional<std::int64_t> slots_of(const Table& table);
 
 }  // namespace stagger::search

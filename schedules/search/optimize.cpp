@@ -47,10 +47,12 @@ class Optimizer {
   Optimum run() {
     offer(safe_table());
     rules_ = most_rules();
+    // In the slot model lists and packings often wait within a chain, which no slots allow.
+    if (objective_.slots) phase("edge colouring", [&] { colorings(); });
     phase("list scheduling", [&] { list_schedules(); });
     rules_ = most_rules();
     phase("packing", [&] { packings(); });
-    phase("edge colouring", [&] { colorings(); });
+    if (!objective_.slots) phase("edge colouring", [&] { colorings(); });
     phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
     if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
     phase("local search", [&] { local_searches(); });
@@ -180,7 +182,9 @@ class Optimizer {
     ChainLanes lanes = packed_lanes().front();
     Dice dice(options_.seed);
     for (int shuffle = 0; shuffle < kShuffles; ++shuffle) {
-      if (done() || longest_lane(lanes) * slot_ticks() >= optimum_.best->makespan) return;
+      const bool shorter =
+          !optimum_.best || longest_lane(lanes) * slot_ticks() < optimum_.best->makespan;
+      if (done() || !shorter) return;
       for (std::vector<Chain>& lane : lanes)
         dice.shuffle(lane);
       if (auto times = color_edges(problem_, lanes, options_.seed, options_.effort * kMoves * 10)) {

@@ -1,5 +1,6 @@
 #include "schedules/search/evaluate.hpp"
 
+#include "dag/slot_path.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
@@ -40,6 +41,7 @@ TEST_CASE("slots are what pushing one chain at a time gives") {
     CAPTURE(round);
     const std::optional<std::int64_t> slots = slots_of(table);
     REQUIRE(slots == test::naive_slots(table));
+    REQUIRE(slots == dag::slot_path(table));
     impossible += slots ? 0 : 1;
     // The chain model is never slower: SMs may run out of step there.
     if (slots) REQUIRE(sim::simulate(table, {}).makespan <= 6 * *slots);
