@@ -122,6 +122,7 @@ void Optimization::find_best_named() {
     schedules::Selection selection = schedules::select(schedule->name);
     if (schedule->searches) continue;
     if (schedule->unsupported(problem_, selection.parameters)) continue;
+    if (known_ && seconds() >= options_.time_limit) return;
     Table table = schedules::build(selection, problem_, objective_.timing);
     const std::optional<Ticks> makespan = makespan_of(table);
     if (!makespan || (best_named_ && best_named_->makespan <= *makespan)) continue;
