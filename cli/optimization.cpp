@@ -267,7 +267,7 @@ std::string Optimization::text() const {
   if (imported_) text += fmt::format("imported     {}\n", *imported_);
   const char* label = "would help  ";
   for (const Advice& advice : advice()) {
-    if (advice.lower_bound >= bound) continue;
+    if (advice.lower_bound >= bounds_.best.ticks) continue;
     text += fmt::format("{} {}: the bound falls to {} ({})\n", label, advice.change,
                         advice.lower_bound, advice.by);
     label = "            ";
