@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <variant>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -94,16 +96,30 @@ class Comparison {
   }
 
   [[nodiscard]] std::string text(const Terminal& terminal) const {
-    std::string text =
-        problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n" +
-        fmt::format("{:<15} {:>9} {:>9} {:>8} {:<10} {:>8} {:>9}  {}\n", "schedule", "makespan",
-                    "bound", "gap", "why", "bubbles", "Lemma 1", "formula");
+    std::vector<Cells> lines = {
+        {"schedule", "makespan", "bound", "gap", "why", "bubbles", "Lemma 1", "formula"}};
     for (const Row& row : rows_) {
-      if (const auto* analysis = std::get_if<Analysis>(&row)) {
-        text += row_text(*analysis, terminal);
+      const auto* analysis = std::get_if<Analysis>(&row);
+      if (analysis != nullptr && analysis->ok()) lines.push_back(cells(*analysis));
+    }
+    std::string text = problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n";
+    Widths widths = widths_of(lines);
+    for (const schedules::Schedule* schedule : schedules::all())
+      widths[0] = std::max(widths[0], std::string_view(schedule->name).size());
+    text += line_of(lines.front(), widths);
+    std::size_t next = 1;
+    for (const Row& row : rows_) {
+      const auto* analysis = std::get_if<Analysis>(&row);
+      if (analysis != nullptr && analysis->ok()) {
+        const bool best = analysis->simulation->makespan == best_->simulation->makespan;
+        const std::string line = line_of(lines[next++], widths);
+        text += best && terminal.color ? "\033[1m" + line.substr(0, line.size() - 1) + "\033[0m\n"
+                                       : line;
+      } else if (analysis != nullptr) {
+        text += fmt::format("{:<{}} {}\n", analysis->table.name, widths[0], failure(*analysis));
       } else {
         const auto& [schedule, reason] = std::get<Unsupported>(row);
-        text += fmt::format("{:<15} {:>9}  {}\n", schedule, "-", reason);
+        text += fmt::format("{:<{}} {}\n", schedule, widths[0], reason);
       }
     }
     return text + legend() + drawing(terminal);
@@ -122,26 +138,44 @@ class Comparison {
   }
 
  private:
-  [[nodiscard]] std::string row_text(const Analysis& analysis, const Terminal& terminal) const {
-    const dag::Bounds& bounds = analysis.bounds;
-    if (!analysis.ok()) {
-      return fmt::format("{:<15} {:>9} {:>9}  {}\n", analysis.table.name, "-", bounds.best.ticks,
-                         failure(analysis));
+  static constexpr std::size_t kColumns = 8;
+  using Cells = std::array<std::string, kColumns>;
+  using Widths = std::array<std::size_t, kColumns>;
+
+  /// Columns as narrow as what is in them, so that a line fits a terminal of 80.
+  [[nodiscard]] static Widths widths_of(const std::vector<Cells>& lines) {
+    Widths widths{};
+    for (const Cells& cells : lines) {
+      for (std::size_t column = 0; column < kColumns; ++column)
+        widths[column] = std::max(widths[column], cells[column].size());
     }
+    return widths;
+  }
+
+  [[nodiscard]] static std::string line_of(const Cells& cells, const Widths& widths) {
+    constexpr std::array kLeft = {true, false, false, false, true, false, false, true};
+    std::string line;
+    for (std::size_t column = 0; column < kColumns; ++column) {
+      line += fmt::format(fmt::runtime(kLeft[column] ? "{:<{}} " : "{:>{}} "), cells[column],
+                          widths[column]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
+  }
+
+  [[nodiscard]] Cells cells(const Analysis& analysis) const {
+    const Ticks bound = analysis.bounds.best.ticks;
     const Ticks makespan = analysis.simulation->makespan;
     const Ticks all = std::max<Ticks>(analysis.bubbles.total() + analysis.bubbles.busy, 1);
-    const bool best = makespan == best_->simulation->makespan;
-    const std::string gap =
-        analysis.optimal.value_or(false)
-            ? "optimal"
-            : percent(makespan - bounds.best.ticks, std::max<Ticks>(bounds.best.ticks, 1));
-    std::string line = fmt::format("{:<15} {:>9} {:>9} {:>8} {:<10} {:>8} {:>9}  {}",
-                                   analysis.table.name, makespan, bounds.best.ticks, gap,
-                                   why(analysis), percent(analysis.bubbles.total(), all),
-                                   lemma1(analysis.lemma1), formula(analysis.formula));
-    line.erase(line.find_last_not_of(' ') + 1);
-    if (best && terminal.color) line = "\033[1m" + line + "\033[0m";
-    return line + "\n";
+    return {analysis.table.name,
+            std::to_string(makespan),
+            std::to_string(bound),
+            analysis.optimal.value_or(false) ? "optimal"
+                                             : percent(makespan - bound, std::max<Ticks>(bound, 1)),
+            why(analysis),
+            percent(analysis.bubbles.total(), all),
+            lemma1(analysis.lemma1),
+            formula(analysis.formula)};
   }
 
   [[nodiscard]] static std::string failure(const Analysis& analysis) {
@@ -179,13 +213,14 @@ class Comparison {
   [[nodiscard]] std::string legend() const {
     std::string text = "\n";
     if (best_) {
-      text += fmt::format("bound: {} ({}); a gap of \"optimal\" means the bound is reached\n",
-                          best_->bounds.best.by, best_->bounds.best.why);
+      text += fmt::format("bound: {} ({}); optimal: reached\n", best_->bounds.best.by,
+                          best_->bounds.best.why);
     }
     return text +
-           "why: most of the gap on the SM that ends last: its load (packing), waits for a turn\n"
-           "  (contention), waits before its first reduction (startup)\n"
-           "Lemma 1: depth-decreasing dependency edges on isomorphic chains (-: not isomorphic)\n"
+           "why: most of the gap on the SM that ends last: its load (packing), waits for a\n"
+           "  turn (contention), waits before its first reduction (startup)\n"
+           "Lemma 1: depth-monotone dependency edges, or how many violate it (-: chains\n"
+           "  are not isomorphic)\n"
            "formula: named where the schedule claims one for this case and it holds\n";
   }
 

@@ -182,12 +182,11 @@ std::vector<Advice> Optimization::advice() const {
   const Timing& timing = objective_.timing;
   if (problem_.tasks() == 0) return all;
   if (problem_.sms < kMaxSms) add("one more SM", with_sms(problem_, problem_.sms + 1), timing);
-  add("splitting the longest KV tile (dK and dV spilled once a head)", with_split_tile(problem_),
-      timing);
+  add("the longest KV tile in two (dK, dV spilled once)", with_split_tile(problem_), timing);
   if (!objective_.slots && problem_.shape.kv % 2 == 0 && timing.compute % 2 == 0) {
     Timing halved = timing;
     halved.compute /= 2;
-    add("KV tiles of half the size, each with half the compute and all of the reduction",
+    add("KV tiles half as large (half the compute each)",
         make_problem(problem_.mask, problem_.lengths, {problem_.shape.q, problem_.shape.kv / 2},
                      problem_.heads, problem_.sms),
         halved);
@@ -268,8 +267,8 @@ std::string Optimization::text() const {
   const char* label = "would help  ";
   for (const Advice& advice : advice()) {
     if (advice.lower_bound >= bounds_.best.ticks) continue;
-    text += fmt::format("{} {}: the bound falls to {} ({})\n", label, advice.change,
-                        advice.lower_bound, advice.by);
+    text +=
+        fmt::format("{} bound {} ({}): {}\n", label, advice.lower_bound, advice.by, advice.change);
     label = "            ";
   }
   return text;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace stagger {
@@ -28,6 +29,11 @@ struct Interval {
   std::int32_t rank = 0;  ///< of the task
   bool critical = false;  ///< on the critical path that is marked
 };
+
+/// The order of a timeline: by SM, then by start, a wait before the reduction that ends it.
+[[nodiscard]] inline bool precedes(const Interval& left, const Interval& right) {
+  return std::tie(left.sm, left.start, left.phase) < std::tie(right.sm, right.start, right.phase);
+}
 
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are by SM, then by start.
 /// In the overlap model the reductions of an SM run beside its next compute phases.

@@ -64,11 +64,7 @@ class Measured {
     timeline_.title = table_.name;
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
       add_lane(lane);
-    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(),
-              [](const Interval& left, const Interval& right) {
-                return std::tie(left.sm, left.start, left.phase) <
-                       std::tie(right.sm, right.start, right.phase);
-              });
+    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(), precedes);
     return std::move(timeline_);
   }
 

@@ -29,11 +29,7 @@ class Drawing {
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       if (simulation_.lanes[at(lane.value)].start >= 0) draw_lane(lane);
     }
-    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(),
-              [](const Interval& left, const Interval& right) {
-                return std::tie(left.sm, left.start, left.phase) <
-                       std::tie(right.sm, right.start, right.phase);
-              });
+    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(), precedes);
     return std::move(timeline_);
   }
 

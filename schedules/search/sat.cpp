@@ -3,6 +3,9 @@
 #include "core/error.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
 
 #ifdef STAGGER_WITH_CADICAL
 #include <cadical.hpp>
@@ -23,6 +26,40 @@ class Stopper : public CaDiCaL::Terminator {
   const std::function<bool()>& stop_;
 };
 
+/// A proof under a temporary name, until it is known to be one: an answer of another kind leaves
+/// the proof of an earlier question as it was.
+class ProofFile {
+ public:
+  explicit ProofFile(const std::string& path)
+      : path_(path), temporary_(path + ".part"), stream_(std::fopen(temporary_.c_str(), "w")) {
+    if (stream_ == nullptr) fail();
+  }
+  ~ProofFile() {
+    if (stream_ != nullptr) std::fclose(stream_);
+    if (!kept_) std::remove(temporary_.c_str());
+  }
+  ProofFile(const ProofFile&) = delete;
+  ProofFile& operator=(const ProofFile&) = delete;
+
+  [[nodiscard]] std::FILE* stream() const { return stream_; }
+
+  void keep() {
+    const bool written = std::ferror(stream_) == 0;
+    const bool closed = std::fclose(std::exchange(stream_, nullptr)) == 0;
+    if (!written || !closed) fail();
+    kept_ = std::rename(temporary_.c_str(), path_.c_str()) == 0;
+    if (!kept_) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw Error(ErrorKind::io, path_ + ": cannot be written"); }
+
+  std::string path_;
+  std::string temporary_;
+  std::FILE* stream_;
+  bool kept_ = false;
+};
+
 }  // namespace
 
 bool has_sat_solver() {
@@ -33,9 +70,8 @@ SatAnswer solve(const Cnf& cnf, const SatLimits& limits, const std::string& proo
   CaDiCaL::Solver solver;
   solver.set("quiet", 1);
   solver.set("binary", 0);
-  if (!proof.empty() && !solver.trace_proof(proof.c_str())) {
-    throw Error(ErrorKind::io, proof + ": cannot be written");
-  }
+  std::optional<ProofFile> file;
+  if (!proof.empty()) solver.trace_proof(file.emplace(proof).stream(), proof.c_str());
   Stopper stopper(limits.stop);
   solver.connect_terminator(&stopper);
   for (const int literal : cnf.literals)
@@ -45,9 +81,12 @@ SatAnswer solve(const Cnf& cnf, const SatLimits& limits, const std::string& proo
   }
   const int verdict = solver.solve();
   solver.disconnect_terminator();
-  if (!proof.empty()) solver.close_proof_trace();
+  if (file) solver.close_proof_trace();
   SatAnswer answer;
-  if (verdict == 20) answer.verdict = Satisfiable::no;
+  if (verdict == 20) {
+    answer.verdict = Satisfiable::no;
+    if (file) file->keep();
+  }
   if (verdict != 10) return answer;
   answer.verdict = Satisfiable::yes;
   answer.model.resize(static_cast<std::size_t>(cnf.variables) + 1);

@@ -25,8 +25,8 @@ struct SatLimits {
 };
 
 /// Asks the solver until it knows or has to give up. A `proof` path, if not empty, receives a DRAT
-/// proof in text. Throws Error{unsupported} without a solver, Error{io} if the proof can't be
-/// written.
+/// proof in text if the answer is No, whole or not at all. Throws Error{unsupported} without a
+/// solver, Error{io} if the proof can't be written.
 [[nodiscard]] SatAnswer solve(const Cnf& cnf, const SatLimits& limits,
                               const std::string& proof = {});
 

@@ -30,6 +30,8 @@ expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" ana
 expect 4 "shortest cycle of waits" analyze --mask full --n 4 --schedule shift --release delayed
 
 expect 0 "best: symmetric-shift" compare $causal
+"$stagger" compare $causal --ascii --width 80 | awk 'length($0) > 80 { exit 1 }' ||
+  fail "compare is wider than 80 columns"
 expect 0 "needs a full mask; this one has empty tiles" compare $causal
 expect 0 '"schema": "stagger.compare/1"' compare $causal --json
 expect 0 '"verdict": "unsupported"' compare $causal --json
@@ -46,7 +48,7 @@ expect 0 "optimal: the makespan is the work bound" optimize --mask causal --n 5 
 expect 0 "makespan     4 slots" optimize --mask full --seq-q 2 --seq-kv 3 --model slot
 expect 0 "optimal: exhaustive search" optimize --mask full --seq-q 2 --seq-kv 3
 expect 0 '"schema": "stagger.optimum/1"' optimize --mask causal --n 5 --json
-expect 0 "one more SM: the bound falls to" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
+expect 0 "): one more SM" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
 hard="--mask causal --n 24 --heads 5 --sms 17 --model overlap --reduce 4 --latency 3"
 expect 5 "stopped before a proof" optimize $hard --time-limit 0
 expect 0 "" optimize --mask causal --n 6 --sms 4 -o "$work/best.table.json"

@@ -75,6 +75,10 @@ TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
   const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
   const SlotCnf cnf(gap, 4);
   REQUIRE(solve(cnf.cnf(), kNoLimits, path).verdict == Satisfiable::no);
+  // A Yes afterwards leaves the proof alone.
+  REQUIRE(solve(SlotCnf(gap, 5).cnf(), kNoLimits, path).verdict == Satisfiable::yes);
+  CHECK_FALSE(std::filesystem::exists(path + ".part"));
+  CHECK_THROWS_AS(solve(cnf.cnf(), kNoLimits, "/dev/null/proof"), Error);
   std::ifstream file(path);
   std::stringstream proof;
   proof << file.rdbuf();
