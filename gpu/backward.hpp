@@ -4,6 +4,7 @@
 #include "core/timeline.hpp"
 #include "core/timing.hpp"
 #include "core/wait.hpp"
+#include "gpu/dtype.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -23,6 +24,7 @@ enum class Mode {
 
 struct BackwardOptions {
   Mode mode = Mode::deterministic;
+  Dtype dtype = Dtype::fp32;
   Release release = Release::immediate;
   std::int32_t residency = 0;            ///< lanes that run at once; 0 = the problem's SMs
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever

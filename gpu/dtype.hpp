@@ -1,0 +1,14 @@
+#pragma once
+
+namespace stagger::gpu {
+
+/// What Q, K, V, dO and the gradients are stored in. Sums are fp32 whatever it is; the operands P
+/// and dS of the products that follow them are rounded to it, as tensor cores need them.
+enum class Dtype { fp32, bf16, fp16 };
+
+[[nodiscard]] constexpr const char* dtype_name(Dtype dtype) {
+  constexpr const char* kNames[] = {"fp32", "bf16", "fp16"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+}  // namespace stagger::gpu
