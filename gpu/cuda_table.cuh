@@ -15,7 +15,7 @@ struct CudaSlot {
   std::int32_t kv = 0;
   std::int32_t q = 0;
   std::int32_t rank = 0;
-  std::int32_t partial = -1;  ///< number of its tile among the partial ones, by (kv, q); -1 = full
+  std::int32_t partial = -1;  ///< number of its tile among masked_tiles; -1 = nothing is hidden
   bool begins_chain = false;
   bool ends_chain = false;
 };
