@@ -59,10 +59,11 @@ __device__ inline void commit_copies() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Until this thread's stores and additions have read shared memory, which may then be overwritten.
-/// It says nothing of what they wrote.
+/// Until all of this thread's stores and additions but the last `kPending` groups have read shared
+/// memory, which may then be overwritten. It says nothing of what they wrote.
+template <int kPending>
 __device__ inline void wait_until_read() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 /// Until this thread's stores and additions are performed, so that a release after it releases

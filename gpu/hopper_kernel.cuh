@@ -24,6 +24,7 @@
 namespace stagger::gpu {
 
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
+inline constexpr int kDqHalves = 2;  ///< of a dQ tile: a compute warpgroup's each
 
 /// Tensors are laid out as AttentionShape says.
 struct HopperParameters {
@@ -66,15 +67,19 @@ struct HopperShared {
   Mbarrier q_empty[kStages];
   Mbarrier d_out_full[kStages];
   Mbarrier d_out_empty[kStages];
-  Mbarrier dq_full;
-  Mbarrier dq_read;
+  Mbarrier dq_full[kDqHalves];
+  Mbarrier dq_read[kDqHalves];
   std::int32_t stopped;  ///< by the writer: no more tasks
 
   __device__ void init() {
     for (Mbarrier& barrier : task_full)
       barrier.init(1);
-    for (Mbarrier* barrier : {&k_full, &v_full, &dq_read})
-      barrier->init(1);
+    k_full.init(1);
+    v_full.init(1);
+    for (int half = 0; half < kDqHalves; ++half) {
+      dq_full[half].init(kComputeWarps / kDqHalves);
+      dq_read[half].init(1);
+    }
     kv_empty.init(kComputeWarps);
     for (int stage = 0; stage < kStages; ++stage) {
       q_full[stage].init(1);
@@ -82,7 +87,6 @@ struct HopperShared {
       d_out_full[stage].init(1);
       d_out_empty[stage].init(kComputeWarps);
     }
-    dq_full.init(kComputeWarps);
     stopped = 0;
     fence_mbarrier_init();
   }
@@ -223,8 +227,7 @@ class HopperWriter {
       if (!shared_.stopped && run_.mode != Mode::no_reduce) {
         write(task);
       } else {
-        shared_.dq_full.wait(parity_);
-        shared_.dq_read.arrive();
+        drop();
       }
       if (!shared_.stopped) run_.next_slots[task.lane] = task.index + 1;
       parity_ ^= 1;
@@ -232,7 +235,8 @@ class HopperWriter {
   }
 
  private:
-  static constexpr std::uint32_t kBytes = kTileQ * kHeadDim * sizeof(float);
+  static constexpr int kHalf = kTileQ * kHeadDim / kDqHalves;
+  static constexpr std::uint32_t kBytes = kHalf * sizeof(float);
 
   __device__ void write(const HopperTask& task) {
     const CudaSlot& slot = task.slot;
@@ -243,17 +247,24 @@ class HopperWriter {
         !acquire(run_.locks + tile, slot.rank, run_.stop, run_.timeout_ns)) {
       shared_.stopped = 1;
     }
-    shared_.dq_full.wait(parity_);
     if (shared_.stopped) {
-      shared_.dq_read.arrive();
+      drop();
       return;
     }
+    shared_.dq_full[0].wait(parity_);
     stamp(run_, task.index, &TaskTimes::turn);
     std::int32_t n = 0;
     if (run_.counts != nullptr) n = atomicAdd(run_.counts + tile, 1);
-    add(task, tile);
-    wait_until_read();
-    shared_.dq_read.arrive();
+    // The additions of the rank before were made visible to this thread's ordinary accesses by the
+    // acquire; the fence extends that to its bulk ones.
+    fence_async();
+    add(task, tile, 0);
+    shared_.dq_full[1].wait(parity_);
+    add(task, tile, 1);
+    wait_until_read<1>();
+    shared_.dq_read[0].arrive();
+    wait_until_read<0>();
+    shared_.dq_read[1].arrive();
     // Not only read: the next rank's additions must not come before these (.read would allow it).
     wait_until_performed();
     stamp(run_, task.index, &TaskTimes::reduce_end);
@@ -263,20 +274,26 @@ class HopperWriter {
     delay(run_, task.index, 3);
   }
 
-  __device__ void add(const HopperTask& task, std::int64_t tile) {
-    float* const to = all_.dq_sums + tile * kTileQ * kHeadDim;
-    // The additions of the rank before were made visible to this thread's ordinary accesses by the
-    // acquire; the fence extends that to its bulk ones.
-    fence_async();
+  __device__ void add(const HopperTask& task, std::int64_t tile, int half) {
+    const float* const from = shared_.tiles.dq + half * kHalf;
+    float* const to = all_.dq_sums + tile * kDqHalves * kHalf + half * kHalf;
     if (run_.mode == Mode::deterministic && task.slot.rank == 0) {
-      store_bytes(to, shared_.tiles.dq, kBytes);  // no zeros are needed to begin with
+      store_bytes(to, from, kBytes);  // no zeros are needed to begin with
     } else {
-      add_floats(to, shared_.tiles.dq, kBytes);
+      add_floats(to, from, kBytes);
     }
     if (all_.partials != nullptr) {
-      store_bytes(all_.partials + task.index * kTileQ * kHeadDim, shared_.tiles.dq, kBytes);
+      store_bytes(all_.partials + task.index * kDqHalves * kHalf + half * kHalf, from, kBytes);
     }
     commit_copies();
+  }
+
+  /// Takes dQ and does nothing with it.
+  __device__ void drop() {
+    for (int half = 0; half < kDqHalves; ++half) {
+      shared_.dq_full[half].wait(parity_);
+      shared_.dq_read[half].arrive();
+    }
   }
 
   /// Delayed: the semaphore of the task before is released now, in the middle of the next one.
@@ -332,23 +349,30 @@ class HopperCompute {
     }
     shared_.q_full[stage].wait(place_.parity);
     if (leads()) stamp(run_, task.index, &TaskTimes::compute_start);
-    tile_.scores(stage, shared_.d_out_full[stage], place_.parity);
+    tile_.begin_scores(stage);
+    shared_.d_out_full[stage].wait(place_.parity);
+    tile_.begin_dp(stage);
     tile_.probabilities(stage, task.slot.partial >= 0);
     tile_.begin_dv(stage);
     tile_.share_ds(stage);
-    tile_.begin_dq_dk(stage, stage);
+    tile_.begin_dq_dk(stage);
     arrive(shared_.d_out_empty[stage]);
     tile_.finish_dq();
     if (leads()) stamp(run_, task.index, &TaskTimes::compute_end);
-    shared_.dq_read.wait(dq_parity_ ^ 1);
-    dq_parity_ ^= 1;
-    tile_.hand_over_dq();
-    __syncwarp();
-    arrive(shared_.dq_full);
+    hand_over_dq();
     tile_.finish_dk();
     arrive(shared_.q_empty[stage]);
     if (task.slot.ends_chain) end_chain(task.slot);
     place_.advance();
+  }
+
+  __device__ void hand_over_dq() {
+    const int half = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
+    shared_.dq_read[half].wait(dq_parity_ ^ 1);
+    dq_parity_ ^= 1;
+    tile_.hand_over_dq();
+    __syncwarp();
+    arrive(shared_.dq_full[half]);
   }
 
   __device__ void end_chain(const CudaSlot& slot) {

@@ -76,12 +76,16 @@ class HopperTile {
       dk_[index] = dv_[index] = 0;
   }
 
-  /// S^T and, once `d_out` has come, dP^T; returns when S^T is there.
-  __device__ void scores(int stage, Mbarrier& d_out, std::uint32_t parity) {
+  /// S^T begins.
+  __device__ void begin_scores(int stage) {
     wgmma_fence();
     multiply_keys(s_, tiles_.k, tiles_.q[stage]);
     wgmma_commit();
-    d_out.wait(parity);
+  }
+
+  /// dP^T begins; returns when S^T is there.
+  __device__ void begin_dp(int stage) {
+    wgmma_fence();
     multiply_keys(dp_, tiles_.v, tiles_.d_out[stage]);
     wgmma_commit();
     wgmma_wait<1>();
@@ -141,9 +145,9 @@ class HopperTile {
   }
 
   /// dQ begins, then dK += dS^T Q; returns when dV is there.
-  __device__ void begin_dq_dk(int stage, int ds_stage) {
+  __device__ void begin_dq_dk(int stage) {
     wgmma_fence();
-    multiply_dq(ds_stage);
+    multiply_dq(stage);
     wgmma_commit();
     add_queries(dk_, ds_, tiles_.q[stage]);
     wgmma_commit();
@@ -157,6 +161,12 @@ class HopperTile {
     pin(dq_);
   }
 
+  /// Returns when dK is there.
+  __device__ void finish_dk() {
+    wgmma_wait<0>();
+    pin(dk_);
+  }
+
   /// Leaves dQ where the writer finds it.
   __device__ void hand_over_dq() {
     constexpr int kQuads = kDqSums / 4;
@@ -167,12 +177,6 @@ class HopperTile {
                                                     dq_[4 * quad + 2], dq_[4 * quad + 3]);
     }
     fence_async();
-  }
-
-  /// Returns when dK is there.
-  __device__ void finish_dk() {
-    wgmma_wait<0>();
-    pin(dk_);
   }
 
   /// Writes dK and dV of this warpgroup's keys, of which `keys` exist.
@@ -195,6 +199,7 @@ class HopperTile {
 
   /// sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
   __device__ void multiply_keys(float (&sums)[kTileQ / 2], const T* left, const T* right) {
+    forget(sums);
     const std::uint64_t keys =
         matrix_descriptor(shared_address(left) + warpgroup_ * 64 * kPanelBytes, 0);
     const std::uint64_t queries = matrix_descriptor(shared_address(right), 0);
@@ -232,6 +237,7 @@ class HopperTile {
       k += kColumns == 64 ? warpgroup_ * kKeyPanel : warpgroup_ * 2 * kColumns;
     }
     if (kSplit == DqSplit::transposed) k += warpgroup_ * kKeyPanel;
+    forget(dq_);
     const std::uint64_t queries = matrix_descriptor(ds, 0);
     const std::uint64_t keys = matrix_descriptor(k, kKeyPanel);
 #pragma unroll

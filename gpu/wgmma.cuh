@@ -63,6 +63,15 @@ __device__ inline void pin(float (&registers)[kSize]) {
     asm volatile("" : "+f"(registers[index])::"memory");
 }
 
+/// Says that what these registers hold is of no use any more: a product that does not add to them
+/// would else seem to read them, and keep them from others until then.
+template <int kSize>
+__device__ inline void forget(float (&registers)[kSize]) {
+#pragma unroll
+  for (int index = 0; index < kSize; ++index)
+    asm volatile("" : "=f"(registers[index]));
+}
+
 enum class Major {
   depth = 0,    ///< elements along the product's sum are neighbours in memory
   columns = 1,  ///< elements along the other dimension are
