@@ -3,7 +3,7 @@
 // The hopper kernel: a CTA of three warpgroups plays lanes of a table.
 //
 //   load warp     takes lanes, follows their slots, asks for K and V of a chain, Q and dO of a task
-//   writer warp   waits for a task's turn, adds its dQ in L2, passes the turn on
+//   writer warps  wait for a task's turn, add its dQ in L2, pass the turn on; the two take turns
 //   compute       two warpgroups (hopper_tile.cuh)
 //
 // Each runs ahead as far as the buffers between them let it: two Q and two dO tiles, one dQ tile.
@@ -25,6 +25,7 @@ namespace stagger::gpu {
 
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
 inline constexpr int kDqHalves = 2;  ///< of a dQ tile: a compute warpgroup's each
+inline constexpr int kDqSlots = 2;   ///< writers: who takes turns needs a barrier of his own
 
 /// Tensors are laid out as AttentionShape says.
 struct HopperParameters {
@@ -67,7 +68,9 @@ struct HopperShared {
   Mbarrier q_empty[kStages];
   Mbarrier d_out_full[kStages];
   Mbarrier d_out_empty[kStages];
-  Mbarrier dq_full[kDqHalves];
+  Mbarrier ds_full[kStages];
+  Mbarrier ds_empty[kStages];
+  Mbarrier dq_full[kDqSlots][kDqHalves];
   Mbarrier dq_read[kDqHalves];
   std::int32_t stopped;  ///< by the writer: no more tasks
 
@@ -77,7 +80,8 @@ struct HopperShared {
     k_full.init(1);
     v_full.init(1);
     for (int half = 0; half < kDqHalves; ++half) {
-      dq_full[half].init(kComputeWarps / kDqHalves);
+      for (int slot = 0; slot < kDqSlots; ++slot)
+        dq_full[slot][half].init(kComputeWarps / kDqHalves);
       dq_read[half].init(1);
     }
     kv_empty.init(kComputeWarps);
@@ -86,6 +90,8 @@ struct HopperShared {
       q_empty[stage].init(kComputeWarps);
       d_out_full[stage].init(1);
       d_out_empty[stage].init(kComputeWarps);
+      ds_full[stage].init(kComputeWarps);
+      ds_empty[stage].init(kComputeWarps);
     }
     stopped = 0;
     fence_mbarrier_init();
@@ -121,7 +127,8 @@ class HopperLoader {
       play_lane(lane);
       lane = static_cast<std::int32_t>(gridDim.x) + atomicAdd(run_.lanes_taken, 1);
     }
-    publish({.is_last = true});
+    for (int writer = 0; writer < kDqSlots; ++writer)  // each looks at every other task only
+      publish({.is_last = true});
   }
 
  private:
@@ -218,19 +225,18 @@ class HopperWriter {
                           Shared& shared)
       : table_(table), run_(run), all_(all), shared_(shared) {}
 
-  __device__ void play() {
-    while (true) {
-      shared_.task_full[place_.stage].wait(place_.parity);
-      const HopperTask task = shared_.tasks[place_.stage];
-      if (task.is_last) return;
-      place_.advance();
-      if (!shared_.stopped && run_.mode != Mode::no_reduce) {
-        write(task);
-      } else {
-        drop();
+  /// Every `step`-th task from the CTA's `first`. Two writers take turns: while one waits until its
+  /// additions are performed, the other has the next task's turn and dQ.
+  __device__ void play(int first, int step) {
+    for (int task = first;; task += step) {
+      const int place = task % Shared::kTasks;
+      shared_.task_full[place].wait(task / Shared::kTasks % 2);
+      if (shared_.tasks[place].is_last) return;
+      const int slot = task % kDqSlots;
+      const std::uint32_t parity = task / kDqSlots % 2;
+      if (run_.mode == Mode::no_reduce || !write(shared_.tasks[place], slot, parity)) {
+        drop(slot, parity);
       }
-      if (!shared_.stopped) run_.next_slots[task.lane] = task.index + 1;
-      parity_ ^= 1;
     }
   }
 
@@ -238,20 +244,17 @@ class HopperWriter {
   static constexpr int kHalf = kTileQ * kHeadDim / kDqHalves;
   static constexpr std::uint32_t kBytes = kHalf * sizeof(float);
 
-  __device__ void write(const HopperTask& task) {
-    const CudaSlot& slot = task.slot;
-    const std::int64_t tile = std::int64_t{slot.head} * table_.q_tiles + slot.q;
+  /// false, with dQ left where it is, if the run has stopped.
+  __device__ bool write(const HopperTask& task, int slot, std::uint32_t parity) {
+    const std::int64_t tile = std::int64_t{task.slot.head} * table_.q_tiles + task.slot.q;
     delay(run_, task.index, 1);
     // Before dQ is there: a turn that has come costs nothing then.
     if (run_.mode == Mode::deterministic &&
-        !acquire(run_.locks + tile, slot.rank, run_.stop, run_.timeout_ns)) {
+        !acquire(run_.locks + tile, task.slot.rank, run_.stop, run_.timeout_ns)) {
       shared_.stopped = 1;
+      return false;
     }
-    if (shared_.stopped) {
-      drop();
-      return;
-    }
-    shared_.dq_full[0].wait(parity_);
+    shared_.dq_full[slot][0].wait(parity);
     stamp(run_, task.index, &TaskTimes::turn);
     std::int32_t n = 0;
     if (run_.counts != nullptr) n = atomicAdd(run_.counts + tile, 1);
@@ -259,7 +262,7 @@ class HopperWriter {
     // acquire; the fence extends that to its bulk ones.
     fence_async();
     add(task, tile, 0);
-    shared_.dq_full[1].wait(parity_);
+    shared_.dq_full[slot][1].wait(parity);
     add(task, tile, 1);
     wait_until_read<1>();
     shared_.dq_read[0].arrive();
@@ -269,9 +272,10 @@ class HopperWriter {
     wait_until_performed();
     stamp(run_, task.index, &TaskTimes::reduce_end);
     delay(run_, task.index, 2);
-    if (run_.mode == Mode::deterministic) release(slot, tile);
+    if (run_.mode == Mode::deterministic) release(task.slot, tile);
     if (run_.counts != nullptr) run_.witness[table_.places[tile] + n] = task.index;
     delay(run_, task.index, 3);
+    return true;
   }
 
   __device__ void add(const HopperTask& task, std::int64_t tile, int half) {
@@ -289,9 +293,9 @@ class HopperWriter {
   }
 
   /// Takes dQ and does nothing with it.
-  __device__ void drop() {
+  __device__ void drop(int slot, std::uint32_t parity) {
     for (int half = 0; half < kDqHalves; ++half) {
-      shared_.dq_full[half].wait(parity_);
+      shared_.dq_full[slot][half].wait(parity);
       shared_.dq_read[half].arrive();
     }
   }
@@ -314,8 +318,6 @@ class HopperWriter {
   const CudaRun& run_;
   const HopperParameters& all_;
   Shared& shared_;
-  RingPlace<Shared::kTasks> place_;
-  std::uint32_t parity_ = 0;
   std::int64_t held_ = -1;  ///< delayed release: the tile whose semaphore is still held
 };
 
@@ -328,51 +330,103 @@ class HopperCompute {
   __device__ HopperCompute(const CudaRun& run, const HopperParameters& all, Shared& shared)
       : run_(run), all_(all), shared_(shared), tile_(shared.tiles, all.scale) {}
 
+  // Chain by chain and task by task, without a branch around a product and with none under way
+  // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
   __device__ void play() {
-    while (true) {
-      shared_.task_full[task_.stage].wait(task_.parity);
-      const HopperTask& task = shared_.tasks[task_.stage];
-      if (task.is_last) return;
-      play(task);
-      task_.advance();
+    if (warpgroup() == 1) let_other_go();
+    const HopperTask* task = &next_task();
+    while (!task->is_last) {
+      begin_chain();
+      begin(*task);
+      tile_.begin_dk(place_.stage);
+      finish();
+      const HopperTask* before = task;
+      task = &next_task();
+      while (!before->slot.ends_chain && !task->is_last) {
+        begin(*task);
+        tile_.begin_dq(ds_before());
+        finish_dq<1>(*before);
+        finish();
+        before = task;
+        task = &next_task();
+      }
+      tile_.begin_dq(ds_before());
+      finish_dq<0>(*before);
+      end_chain(before->slot);
     }
   }
 
  private:
-  __device__ void play(const HopperTask& task) {
+  __device__ const HopperTask& next_task() {
+    shared_.task_full[task_.stage].wait(task_.parity);
+    const HopperTask& task = shared_.tasks[task_.stage];
+    task_.advance();
+    return task;
+  }
+
+  // S^T and dP^T of one warpgroup, then those of the other: so the exponentials of one run beside
+  // the products of the other, and not both at once.
+  __device__ static void wait_for_go() {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + warpgroup()), "n"(kComputeThreads) : "memory");
+  }
+  __device__ static void let_other_go() {
+    asm volatile("bar.arrive %0, %1;" ::"r"(2 - warpgroup()), "n"(kComputeThreads) : "memory");
+  }
+  /// Of the two that compute.
+  __device__ static int warpgroup() { return static_cast<int>(threadIdx.x) / kWarpgroup - 1; }
+
+  __device__ void begin_chain() {
+    tile_.begin_chain();
+    shared_.k_full.wait(chain_parity_);
+    shared_.v_full.wait(chain_parity_);
+    chain_parity_ ^= 1;
+  }
+
+  /// All of a task but its dQ, of which dV and dK are under way in the end.
+  __device__ void begin(const HopperTask& task) {
     const int stage = place_.stage;
-    if (task.slot.begins_chain) {
-      tile_.begin_chain();
-      shared_.k_full.wait(chain_parity_);
-      shared_.v_full.wait(chain_parity_);
-      chain_parity_ ^= 1;
-    }
     shared_.q_full[stage].wait(place_.parity);
     if (leads()) stamp(run_, task.index, &TaskTimes::compute_start);
+    wait_for_go();
     tile_.begin_scores(stage);
     shared_.d_out_full[stage].wait(place_.parity);
     tile_.begin_dp(stage);
+    let_other_go();
     tile_.probabilities(stage, task.slot.partial >= 0);
     tile_.begin_dv(stage);
+    shared_.ds_empty[stage].wait(place_.parity ^ 1);
     tile_.share_ds(stage);
-    tile_.begin_dq_dk(stage);
-    arrive(shared_.d_out_empty[stage]);
-    tile_.finish_dq();
-    if (leads()) stamp(run_, task.index, &TaskTimes::compute_end);
-    hand_over_dq();
+    __syncwarp();
+    arrive(shared_.ds_full[stage]);
+  }
+
+  __device__ void finish() {
     tile_.finish_dk();
-    arrive(shared_.q_empty[stage]);
-    if (task.slot.ends_chain) end_chain(task.slot);
+    arrive(shared_.d_out_empty[place_.stage]);
+    arrive(shared_.q_empty[place_.stage]);
     place_.advance();
   }
 
-  __device__ void hand_over_dq() {
-    const int half = static_cast<int>(threadIdx.x) / kWarpgroup - 1;
+  /// The buffer with the dS of the task before, once both warpgroups have written it.
+  __device__ int ds_before() {
+    shared_.ds_full[dq_place_.stage].wait(dq_place_.parity);
+    return dq_place_.stage;
+  }
+
+  /// Hands over a task's dQ once it is there.
+  template <int kAfter>
+  __device__ void finish_dq(const HopperTask& task) {
+    if constexpr (kAfter == 1) tile_.begin_dk(place_.stage);
+    tile_.template finish_dq<kAfter>();
+    arrive(shared_.ds_empty[dq_place_.stage]);
+    if (leads()) stamp(run_, task.index, &TaskTimes::compute_end);
+    const int half = warpgroup();
     shared_.dq_read[half].wait(dq_parity_ ^ 1);
     dq_parity_ ^= 1;
     tile_.hand_over_dq();
     __syncwarp();
-    arrive(shared_.dq_full[half]);
+    arrive(shared_.dq_full[dq_place_.stage][half]);
+    dq_place_.advance();
   }
 
   __device__ void end_chain(const CudaSlot& slot) {
@@ -397,6 +451,7 @@ class HopperCompute {
   HopperTile<T, kHeadDim, kTileQ> tile_;
   RingPlace<Shared::kTasks> task_;
   RingPlace<kStages> place_;
+  RingPlace<kStages> dq_place_;  ///< of the task whose dQ is next
   std::uint32_t chain_parity_ = 0;
   std::uint32_t dq_parity_ = 0;
 };
@@ -422,7 +477,12 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 0) HopperLoader<T, kHeadDim, kTileQ>(table, run, parameters, shared).play();
-    if (threadIdx.x == 32) HopperWriter<T, kHeadDim, kTileQ>(table, run, parameters, shared).play();
+    // A delayed release is the next task's: one writer must have both.
+    const int writers = run.delayed_release ? 1 : kDqSlots;
+    const int writer = static_cast<int>(threadIdx.x) / 32 - 1;
+    if (threadIdx.x % 32 == 0 && writer >= 0 && writer < writers) {
+      HopperWriter<T, kHeadDim, kTileQ>(table, run, parameters, shared).play(writer, writers);
+    }
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");

@@ -51,11 +51,6 @@ __device__ inline float exp2_approximately(float x) {
   return power;
 }
 
-/// All compute threads.
-__device__ inline void compute_barrier() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kComputeThreads) : "memory");
-}
-
 /// What a compute thread keeps in registers, and what it does with its tile. Functions are called
 /// by both warpgroups, in this order.
 template <class T, int kHeadDim, int kTileQ>
@@ -128,7 +123,7 @@ class HopperTile {
     wgmma_commit();
   }
 
-  /// dS for both warpgroups.
+  /// dS for both warpgroups; a barrier comes after it.
   __device__ void share_ds(int stage) {
     // A warpgroup's 64 keys are a panel; of its row, a warp's 16 keys are two pieces of 16 bytes.
     const int lane = thread_ % 32;
@@ -140,30 +135,33 @@ class HopperTile {
 #pragma unroll
     for (int step = 0; step < kTileQ / 16; ++step)
       store_transposed(address + step * 16 * kPanelBytes, ds_[step]);
-    fence_async();      // of what this thread wrote, for the products that read it,
-    compute_barrier();  // by every thread
+    fence_async();  // of what this thread wrote, for the products that read it
   }
 
-  /// dQ begins, then dK += dS^T Q; returns when dV is there.
-  __device__ void begin_dq_dk(int stage) {
+  /// dQ begins.
+  __device__ void begin_dq(int stage) {
     wgmma_fence();
     multiply_dq(stage);
     wgmma_commit();
-    add_queries(dk_, ds_, tiles_.q[stage]);
-    wgmma_commit();
-    wgmma_wait<2>();
-    pin(dv_);
   }
 
-  /// Returns when dQ is there.
+  /// dK += dS^T Q begins.
+  __device__ void begin_dk(int stage) {
+    add_queries(dk_, ds_, tiles_.q[stage]);
+    wgmma_commit();
+  }
+
+  /// Returns when dQ is there, after which kAfter products have begun.
+  template <int kAfter>
   __device__ void finish_dq() {
-    wgmma_wait<1>();
+    wgmma_wait<kAfter>();
     pin(dq_);
   }
 
-  /// Returns when dK is there.
+  /// Returns when dK and dV are there.
   __device__ void finish_dk() {
     wgmma_wait<0>();
+    pin(dv_);
     pin(dk_);
   }
 
