@@ -1,5 +1,6 @@
 #include "core/rank_places.hpp"
 #include "gpu/cuda_runner.cuh"
+#include "gpu/perturbation.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -64,6 +65,18 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
       first.push_back(static_cast<std::int64_t>(places.of({head, {}, q}, 0)));
   }
   return first;
+}
+
+std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint64_t> seed) {
+  std::vector<std::uint8_t> delays;
+  if (!seed) return delays;
+  const auto slots = static_cast<std::int64_t>(table.slots.size());
+  delays.reserve(table.slots.size() * kDelayPlaces);
+  for (std::int64_t slot = 0; slot < slots; ++slot) {
+    for (std::uint32_t place = 0; place < kDelayPlaces; ++place)
+      delays.push_back(static_cast<std::uint8_t>(delay_us(*seed, slot, place)));
+  }
+  return delays;
 }
 
 std::int64_t timeout_ns(const BackwardOptions& options) {
@@ -137,6 +150,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
       locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       witness_(table.slots.size()),
+      delays_(delays_of(table, options.perturb)),
       times_(options.take_times ? table.slots.size() : 0),
       next_slots_(table.lane_begin),
       lane_sms_(at(table.lanes())),
@@ -157,8 +171,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
   run_ = {
       .mode = options.mode,
       .delayed_release = options.mode == Mode::deterministic && options.release == Release::delayed,
-      .perturbed = options.perturb.has_value(),
-      .seed = options.perturb.value_or(0),
+      .delays = delays_.data(),
       .timeout_ns = timeout_ns(options),
       .locks = locks_.data(),
       .counts = counts_.data(),

@@ -69,6 +69,7 @@ class CudaRunner {
   DeviceBuffer<std::int32_t> locks_;
   DeviceBuffer<std::int32_t> counts_;
   DeviceBuffer<std::int64_t> witness_;
+  DeviceBuffer<std::uint8_t> delays_;
   DeviceBuffer<TaskTimes> times_;
   DeviceBuffer<std::int64_t> next_slots_;
   DeviceBuffer<Sm> lane_sms_;

@@ -16,10 +16,8 @@
 //   dO              load → compute       d_out: bytes             d_out: a warp each
 //   dQ              compute → writer     dq: a warp each          dq_read: the writer
 
-#include "gpu/cuda_semaphore.cuh"
-#include "gpu/cuda_table.cuh"
+#include "gpu/cuda_lanes.cuh"
 #include "gpu/hopper_tile.cuh"
-#include "gpu/perturbation.hpp"
 
 namespace stagger::gpu {
 
@@ -97,13 +95,6 @@ struct HopperShared {
     fence_mbarrier_init();
   }
 };
-
-__device__ inline void delay(const CudaRun& run, std::int64_t index, std::uint32_t place) {
-  if (!run.perturbed) return;
-  const std::int64_t begin = global_time();
-  while (global_time() - begin < 1000 * delay_us(run.seed, index, place)) {
-  }
-}
 
 __device__ inline void stamp(const CudaRun& run, std::int64_t index,
                              std::int64_t TaskTimes::*time) {
