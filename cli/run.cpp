@@ -26,9 +26,15 @@ gpu::Mode mode_of(const Options& options) {
   return options.mode == "no-reduce" ? gpu::Mode::no_reduce : gpu::Mode::deterministic;
 }
 
+gpu::Dtype dtype_of(const Options& options) {
+  if (options.dtype == "bf16") return gpu::Dtype::bf16;
+  return options.dtype == "fp16" ? gpu::Dtype::fp16 : gpu::Dtype::fp32;
+}
+
 gpu::BackwardOptions backward_options(const Options& options, const Table& table,
                                       const Timing& timing) {
   gpu::BackwardOptions run{.mode = mode_of(options),
+                           .dtype = dtype_of(options),
                            .release = timing.release,
                            .residency = timing.residency,
                            .timeout = std::chrono::milliseconds(options.timeout_ms),
@@ -58,8 +64,9 @@ bool runnable(const dag::Verification& verification) {
 
 void expect_fits(const Execution& execution) {
   const Table& table = execution.analysis.table;
-  const std::int64_t bytes = gpu::run_bytes(
-      table, execution.shape, resident_lanes(table.problem, execution.options.residency));
+  const std::int64_t bytes =
+      gpu::run_bytes(table, execution.shape, execution.options.dtype,
+                     resident_lanes(table.problem, execution.options.residency));
   if (bytes <= kMaxRunBytes) return;
   throw Error(ErrorKind::limit,
               fmt::format("{}, head_dim {}: a checked run takes about {:.1f} GiB; the limit is {} "
@@ -219,7 +226,7 @@ void add_run_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   add("--kernel", options.kernel,
-      "portable: the backward pass in fp32; replay: its locks alone, phases spin (cuda)", "KERNEL")
+      "portable: the backward pass; replay: its locks alone, phases spin (cuda)", "KERNEL")
       ->check(CLI::IsMember({"portable", "replay"}))
       ->capture_default_str();
   add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
@@ -228,6 +235,10 @@ void add_run_options(CLI::App& app, Options& options) {
   add("--mode", options.mode,
       "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
       ->check(CLI::IsMember({"deterministic", "atomic", "no-reduce"}))
+      ->capture_default_str();
+  add("--dtype", options.dtype,
+      "of the inputs and gradients, and of P and dS as factors; sums are fp32", "DTYPE")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
   add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
       ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim))
@@ -269,7 +280,7 @@ const Command kRun{
     .examples =
         "  stagger run --mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4 \\\n"
         "      --schedule symmetric-shift\n"
-        "  stagger run --table mine.table.json --perturb 1 --repeat 20\n"
+        "  stagger run --table mine.table.json --perturb 1 --repeat 20 --dtype bf16\n"
         "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 --mode atomic\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"

@@ -78,7 +78,7 @@ Json error_json(const gpu::CheckedRuns& runs) {
           {"dv", dv.frobenius},
           {"most", {{"dq", dq ? Json(dq->most) : Json(nullptr)}, {"dk", dk.most}, {"dv", dv.most}}},
           {"bound", runs.bound},
-          {"bound_is", "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"}};
+          {"bound_is", gpu::error_bound_formula(runs.dtype)}};
 }
 
 Json bitwise_json(const Execution& execution) {
@@ -207,7 +207,8 @@ class RunReport {
     if (execution_.tick_ns > 0) {
       return fmt::format("replay, a tick is {} ns", execution_.tick_ns);
     }
-    return fmt::format("fp32, head_dim {}, seed {}", execution_.shape.head_dim, execution_.seed);
+    return fmt::format("{}, head_dim {}, seed {}", gpu::dtype_name(execution_.options.dtype),
+                       execution_.shape.head_dim, execution_.seed);
   }
 
   [[nodiscard]] std::string verdict() const {
@@ -260,9 +261,15 @@ class RunReport {
     if (dq) line("", error_line("dQ", *dq));
     line("", error_line("dK", dk));
     line("", error_line("dV", dv));
-    line("", fmt::format("held to {:.1e} = 8 * 2^-24 * sqrt(additions): roundings of fp32 add up "
-                         "like a random walk",
-                         runs.bound));
+    line("", fmt::format("held to {:.1e} = {}", runs.bound, bound()));
+  }
+
+  [[nodiscard]] const char* bound() const {
+    constexpr const char* kBounds[] = {
+        "8 * 2^-24 * sqrt(additions): roundings of fp32 add up like a random walk",
+        "6 * 2^-8 + fp32's bound: roundings of P, dS and the gradient",
+        "6 * (2^-11 + 2^-25 * tokens) + fp32's bound: roundings of P, dS and the gradient"};
+    return kBounds[static_cast<int>(execution_.runs->dtype)];
   }
 
   void bits() {
@@ -340,6 +347,7 @@ std::string run_json(const Execution& execution) {
                {"device", device_json(execution)},
                {"kernel", execution.kernel},
                {"mode", gpu::mode_name(execution.options.mode)},
+               {"dtype", gpu::dtype_name(execution.options.dtype)},
                {"head_dim", execution.shape.head_dim},
                {"seed", execution.seed},
                {"timeout_ms", execution.options.timeout.count()},

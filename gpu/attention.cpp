@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "gpu/philox.hpp"
+#include "gpu/rounding.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -105,6 +106,15 @@ AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim) {
           .seq_q = problem.lengths.q,
           .seq_kv = problem.lengths.kv,
           .head_dim = static_cast<std::int32_t>(head_dim)};
+}
+
+bool is_exact(const Inputs& inputs, Dtype dtype) {
+  if (dtype == Dtype::fp32) return true;
+  const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
+  return std::all_of(inputs.q.begin(), inputs.q.end(), has) &&
+         std::all_of(inputs.k.begin(), inputs.k.end(), has) &&
+         std::all_of(inputs.v.begin(), inputs.v.end(), has) &&
+         std::all_of(inputs.d_out.begin(), inputs.d_out.end(), has);
 }
 
 Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {

@@ -41,12 +41,13 @@ struct CheckedRuns {
   std::vector<RunFault> faults;
   Backward run;              ///< the first, with its partials; or the one that did not finish
   std::int64_t repeats = 0;  ///< runs that finished
-  double bound = 0;          ///< that errors are held to
+  Dtype dtype = Dtype::fp32;
+  double bound = 0;  ///< that errors are held to
 
   // Of the runs that finished, if any did:
   std::optional<GradientErrors> errors;  ///< of the first
   Digests digests;                       ///< of the first
-  bool identical = true;                 ///< every run's digests are the first's
+  bool identical = true;                 ///< every run has the first's bits, dq_sums included
   double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
   bool order_matches = true;             ///< of every run; true in no-reduce mode
   std::optional<bool> reaccumulated;     ///< deterministic mode: the host gets the same bits
