@@ -49,10 +49,10 @@ __device__ inline void store_bytes(void* to, const void* from, std::uint32_t byt
 /// to[i] += from[i] for every fp32 element; each addition is atomic, and its place in the order is
 /// settled when it is performed at L2, not when it is asked for.
 __device__ inline void add_floats(float* to, const float* from, std::uint32_t bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
-                   to),
-               "r"(shared_address(from)), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+      "r"(shared_address(from)), "r"(bytes)
+      : "memory");
 }
 
 __device__ inline void commit_copies() {

@@ -123,9 +123,9 @@ Backward run_portable(const Table& table, const Attention& attention,
                       const BackwardOptions& options) {
   const PortableProblem<Storage> problem(table, attention, options);
   CudaRunner runner(table, options);
-  Backward result = runner.play(
-      {portable<Storage>, problem.parameters(),
-       CudaRunner::shared_bytes(problem.parameters().shared_bytes()), kCudaThreads});
+  Backward result =
+      runner.play({portable<Storage>, problem.parameters(),
+                   CudaRunner::shared_bytes(problem.parameters().shared_bytes()), kCudaThreads});
   problem.download(result);
   return result;
 }

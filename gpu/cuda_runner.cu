@@ -245,9 +245,9 @@ void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
                        const_cast<void*>(kernel.parameters)};
   // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
   // a CTA could wait for one that the device has not started and, with no SM left, never will.
-  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(
-      kernel.function, dim3(static_cast<unsigned>(ctas_)),
-      dim3(static_cast<unsigned>(kernel.threads)), arguments, kernel.shared_bytes, nullptr));
+  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(ctas_)),
+                                               dim3(static_cast<unsigned>(kernel.threads)),
+                                               arguments, kernel.shared_bytes, nullptr));
 }
 
 Backward CudaRunner::results(std::int64_t elapsed_ns) const {

@@ -36,16 +36,16 @@ struct CudaRun {
   Mode mode = Mode::deterministic;
   bool delayed_release = false;
   const std::uint8_t* delays = nullptr;  ///< by slot and place: delay_us; nullptr: none
-  std::int64_t timeout_ns = 0;          ///< the longest any task may wait for its turn
-  std::int32_t* locks = nullptr;        ///< by (head, q): the rank whose turn it is
-  std::int32_t* counts = nullptr;       ///< by (head, q): reductions so far
-  std::int64_t* witness = nullptr;      ///< as Backward::witness
-  TaskTimes* times = nullptr;           ///< by slot; nullptr: none are taken
-  std::int64_t* next_slots = nullptr;   ///< by lane
-  Sm* lane_sms = nullptr;               ///< by lane
-  std::int32_t* smids = nullptr;        ///< by CTA
-  std::int32_t* lanes_taken = nullptr;  ///< beyond each CTA's first
-  std::int32_t* stop = nullptr;         ///< 1: a wait was too long, and every CTA leaves
+  std::int64_t timeout_ns = 0;           ///< the longest any task may wait for its turn
+  std::int32_t* locks = nullptr;         ///< by (head, q): the rank whose turn it is
+  std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
+  std::int64_t* witness = nullptr;       ///< as Backward::witness
+  TaskTimes* times = nullptr;            ///< by slot; nullptr: none are taken
+  std::int64_t* next_slots = nullptr;    ///< by lane
+  Sm* lane_sms = nullptr;                ///< by lane
+  std::int32_t* smids = nullptr;         ///< by CTA
+  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first
+  std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
 };
 
 }  // namespace stagger::gpu

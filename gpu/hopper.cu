@@ -1,7 +1,6 @@
-#include "gpu/hopper.hpp"
-
 #include "core/error.hpp"
 #include "gpu/cuda_runner.cuh"
+#include "gpu/hopper.hpp"
 #include "gpu/hopper_kernel.cuh"
 #include "gpu/hopper_passes.cuh"
 
@@ -64,11 +63,11 @@ CUtensorMap tensor_map(const DeviceBuffer<T>& tensor, std::int32_t heads, std::i
   const cuuint32_t box[] = {kPanelColumns, static_cast<cuuint32_t>(rows), 1};
   const cuuint32_t steps[] = {1, 1, 1};
   CUtensorMap map;
-  const CUresult result = encode(
-      &map, kBf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
-      tensor.data(), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result =
+      encode(&map, kBf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
+             tensor.data(), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw Error(ErrorKind::device,
                 "CUDA: no tensor map, error " + std::to_string(static_cast<int>(result)));
@@ -112,9 +111,8 @@ class HopperProblem {
       : table_(table),
         shape_(attention.shape),
         options_(options),
-        sizes_{.heads = shape_.heads,
-               .q_tiles = table.problem.grid.q_tiles(),
-               .seq_q = shape_.seq_q},
+        sizes_{
+            .heads = shape_.heads, .q_tiles = table.problem.grid.q_tiles(), .seq_q = shape_.seq_q},
         q_(rounded<T>(attention.inputs.q)),
         k_(rounded<T>(attention.inputs.k)),
         v_(rounded<T>(attention.inputs.v)),
@@ -152,9 +150,11 @@ class HopperProblem {
   Backward run() {
     CudaRunner runner(table_, options_);
     Backward result = runner.play(kernel(), before(), after());
+    result.next_slots = next_slots(result.witness);
     result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
                         .dk = downloaded(dk_, shape_.kv_elements()),
                         .dv = downloaded(dv_, shape_.kv_elements())};
+    result.dq_sums = of_sequences(in_rows(dq_sums_.download()));
     if (options_.keep_partials) result.partials = in_rows(partials_.download());
     return result;
   }
@@ -178,9 +178,8 @@ class HopperProblem {
   [[nodiscard]] CudaRunner::Enqueue before() {
     return [this](const CudaRun& run) {
       if (run.mode != Mode::deterministic) dq_sums_.fill(0);  // where rank 0 would have stored
-      preprocess<T, kHeadDim, kTileQ>
-          <<<blocks(tiles() * kTileQ * (kHeadDim / 8)), kPassThreads>>>(
-              sizes_, run, d_out_.data(), out_.data(), lse_.data(), stats_.data());
+      preprocess<T, kHeadDim, kTileQ><<<blocks(tiles() * kTileQ * (kHeadDim / 8)), kPassThreads>>>(
+          sizes_, run, d_out_.data(), out_.data(), lse_.data(), stats_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
   }
@@ -192,6 +191,24 @@ class HopperProblem {
     };
   }
 
+  /// By lane: the first slot that has not reduced.
+  [[nodiscard]] std::vector<std::int64_t> next_slots(
+      const std::vector<std::int64_t>& witness) const {
+    std::vector<bool> reduced(table_.slots.size());
+    for (const std::int64_t slot : witness) {
+      if (slot >= 0) reduced[at(slot)] = true;
+    }
+    std::vector<std::int64_t> next;
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
+      std::int64_t slot = table_.lane_begin[at(lane.value)];
+      const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
+      while (slot < end && (reduced[at(slot)] || options_.mode == Mode::no_reduce))
+        ++slot;
+      next.push_back(slot);
+    }
+    return next;
+  }
+
   /// Tiles from the order of dq_place to (query, dim).
   static std::vector<float> in_rows(const std::vector<float>& tiles) {
     constexpr std::int32_t kElements = kTileQ * kHeadDim;
@@ -201,6 +218,19 @@ class HopperProblem {
         const DqPlace place = dq_place({kHeadDim, kTileQ}, element);
         rows[first + at(place.query * kHeadDim + place.dim)] = tiles[first + at(element)];
       }
+    }
+    return rows;
+  }
+
+  /// (head, Q tile, query, dim) without the queries that the last tile has beyond the sequence.
+  [[nodiscard]] std::vector<float> of_sequences(const std::vector<float>& tiles) const {
+    const std::size_t padded = at(sizes_.q_tiles) * kTileQ * kHeadDim;
+    const std::size_t elements = at(shape_.seq_q) * kHeadDim;
+    std::vector<float> rows;
+    rows.reserve(shape_.q_elements());
+    for (auto head = tiles.begin(); head != tiles.end();
+         head += static_cast<std::ptrdiff_t>(padded)) {
+      rows.insert(rows.end(), head, head + static_cast<std::ptrdiff_t>(elements));
     }
     return rows;
   }
@@ -231,6 +261,7 @@ template <class Use>
 auto with_problem(const Table& table, const Attention& attention, const BackwardOptions& options,
                   Use use) {
   STAGGER_EXPECTS(is_complete(table));
+  STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   STAGGER_EXPECTS(hopper_refusal(table.problem, attention.shape, options.dtype).empty());
   const auto of_type = [&](auto type) {
     using T = decltype(type);
@@ -249,8 +280,8 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
 
 std::string hopper_refusal(const Problem& problem, const AttentionShape& shape, Dtype dtype) {
   if (dtype == Dtype::fp32) return "the hopper kernel is for bf16 and fp16";
-  const bool known = std::any_of(
-      std::begin(kHopperShapes), std::end(kHopperShapes), [&](const HopperShape& each) {
+  const bool known =
+      std::any_of(std::begin(kHopperShapes), std::end(kHopperShapes), [&](const HopperShape& each) {
         return each.head_dim == shape.head_dim && each.tile_q == problem.shape.q;
       });
   if (!known || problem.shape.kv != kHopperTileKv) {

@@ -17,9 +17,9 @@ namespace stagger::gpu {
                                          Dtype dtype);
 
 /// Runs a table's backward pass on a Hopper GPU as a fast kernel does: one CTA an SM, the compute
-/// of a task beside the reduction of the one before (Model::overlap). Requires a complete table and
-/// no hopper_refusal. `elapsed_ns` is of the whole pass: preprocess, main and convert.
-/// Throws Error{device} as backward_on_cuda does.
+/// of a task beside the reduction of the one before (Model::overlap). Requires what
+/// backward_on_cuda does and no hopper_refusal. `elapsed_ns` is of the whole pass: preprocess, main
+/// and convert. Throws Error{device} as backward_on_cuda does.
 [[nodiscard]] Backward backward_on_hopper(const Table& table, const Attention& attention,
                                           const BackwardOptions& options);
 

@@ -246,6 +246,7 @@ class HopperWriter {
       return false;
     }
     shared_.dq_full[slot][0].wait(parity);
+    if (shared_.stopped != 0) return false;  // the other writer has, and dropped the task before
     stamp(run_, task.index, &TaskTimes::turn);
     std::int32_t n = 0;
     if (run_.counts != nullptr) n = atomicAdd(run_.counts + tile, 1);

@@ -125,8 +125,7 @@ __global__ void __launch_bounds__(kPassThreads)
 
 /// The other way.
 template <class T>
-__global__ void __launch_bounds__(kPassThreads)
-    widen(const T* from, float* to, std::int64_t size) {
+__global__ void __launch_bounds__(kPassThreads) widen(const T* from, float* to, std::int64_t size) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPassThreads + threadIdx.x;
   if (index < size) to[index] = static_cast<float>(from[index]);
 }

@@ -171,8 +171,8 @@ class HopperTile {
     auto* const to = reinterpret_cast<float4*>(tiles_.dq) + warpgroup_ * kQuads * kWarpgroup;
 #pragma unroll
     for (int quad = 0; quad < kQuads; ++quad) {
-      to[quad * kWarpgroup + thread_] = make_float4(dq_[4 * quad], dq_[4 * quad + 1],
-                                                    dq_[4 * quad + 2], dq_[4 * quad + 3]);
+      to[quad * kWarpgroup + thread_] =
+          make_float4(dq_[4 * quad], dq_[4 * quad + 1], dq_[4 * quad + 2], dq_[4 * quad + 3]);
     }
     fence_async();
   }
@@ -225,8 +225,8 @@ class HopperTile {
   /// dQ = dS K, or K^T dS^T; a sum over 128 keys.
   __device__ void multiply_dq(int stage) {
     constexpr DqSplit kSplit = dq_split(kShape);
-    constexpr int kPanel = kTileQ * kPanelBytes;                // of dS
-    constexpr int kKeyPanel = kHopperTileKv * kPanelBytes;      // of K
+    constexpr int kPanel = kTileQ * kPanelBytes;            // of dS
+    constexpr int kKeyPanel = kHopperTileKv * kPanelBytes;  // of K
     constexpr int kColumns = 2 * kDqSums;
     std::uint32_t ds = shared_address(tiles_.ds[stage]);
     std::uint32_t k = shared_address(tiles_.k);

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "gpu/cuda_executor.hpp"
+#include "gpu/hopper.hpp"
 #include "gpu/replay.hpp"
 
 namespace stagger::gpu {
@@ -19,6 +20,19 @@ Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&
 }
 
 Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+std::string hopper_refusal(const Problem&, const AttentionShape&, Dtype) {
+  return "this build has no CUDA";
+}
+
+Backward backward_on_hopper(const Table&, const Attention&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+std::vector<std::int64_t> time_hopper(const Table&, const Attention&, const BackwardOptions&, int,
+                                      int) {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 

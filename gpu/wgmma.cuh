@@ -16,9 +16,9 @@
 
 namespace stagger::gpu {
 
-inline constexpr int kWarpgroup = 128;              ///< threads
-inline constexpr int kPanelBytes = 128;             ///< of a panel's row
-inline constexpr int kPanelColumns = 64;            ///< 16-bit elements
+inline constexpr int kWarpgroup = 128;                 ///< threads
+inline constexpr int kPanelBytes = 128;                ///< of a panel's row
+inline constexpr int kPanelColumns = 64;               ///< 16-bit elements
 inline constexpr int kSwizzleBytes = 8 * kPanelBytes;  ///< the pattern's period
 
 /// Where a thread's sums are. `thread` is its number in the warpgroup.
@@ -81,30 +81,30 @@ enum class Major {
 template <int kColumns, class T>
 struct Wgmma;
 
-#define STAGGER_LIST_16 \
+#define STAGGER_LIST_16              \
   "%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15"
-#define STAGGER_LIST_32 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, " \
-  "%8, %9, %10, %11, %12, %13, %14, %15, " \
+#define STAGGER_LIST_32                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
   "%16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31"
-#define STAGGER_LIST_40 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, " \
-  "%8, %9, %10, %11, %12, %13, %14, %15, " \
+#define STAGGER_LIST_40                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
   "%16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39"
-#define STAGGER_LIST_64 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, " \
-  "%8, %9, %10, %11, %12, %13, %14, %15, " \
+#define STAGGER_LIST_64                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
   "%16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, " \
   "%40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, " \
   "%56, %57, %58, %59, %60, %61, %62, %63"
-#define STAGGER_SUMS_8(i) \
+#define STAGGER_SUMS_8(i)                                                                    \
   "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
       "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
 #define STAGGER_SUMS_16 STAGGER_SUMS_8(0), STAGGER_SUMS_8(8)
@@ -113,30 +113,30 @@ struct Wgmma;
 #define STAGGER_SUMS_64 STAGGER_SUMS_40, STAGGER_SUMS_8(40), STAGGER_SUMS_8(48), STAGGER_SUMS_8(56)
 
 // The numbers are those of the operands after the sums: left, right, add, transpositions.
-#define STAGGER_WGMMA(columns, T, type, size, o0, o1, o2, o3, o4, o5, o6)                          \
-  template <>                                                                                      \
-  struct Wgmma<columns, T> {                                                                       \
-    template <Major kLeft, Major kRight>                                                           \
-    __device__ static void shared(float (&sums)[size], std::uint64_t left, std::uint64_t right,    \
-                                  bool add) {                                                      \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o2                                         \
-                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type     \
-                   " {" STAGGER_LIST_##size "}, %" o0 ", %" o1 ", p, 1, 1, %" o3 ", %" o4 ";\n}"   \
-                   : STAGGER_SUMS_##size                                                           \
-                   : "l"(left), "l"(right), "r"(static_cast<int>(add)),                            \
-                     "n"(static_cast<int>(kLeft)), "n"(static_cast<int>(kRight)));                 \
-    }                                                                                              \
-    template <Major kRight>                                                                        \
-    __device__ static void registers(float (&sums)[size], const std::uint32_t (&left)[4],          \
-                                     std::uint64_t right, bool add) {                              \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o5                                         \
-                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type     \
-                   " {" STAGGER_LIST_##size "}, {%" o0 ", %" o1 ", %" o2 ", %" o3 "}, %" o4        \
-                   ", p, 1, 1, %" o6 ";\n}"                                                        \
-                   : STAGGER_SUMS_##size                                                           \
-                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),           \
-                     "r"(static_cast<int>(add)), "n"(static_cast<int>(kRight)));                   \
-    }                                                                                              \
+#define STAGGER_WGMMA(columns, T, type, size, o0, o1, o2, o3, o4, o5, o6)                        \
+  template <>                                                                                    \
+  struct Wgmma<columns, T> {                                                                     \
+    template <Major kLeft, Major kRight>                                                         \
+    __device__ static void shared(float (&sums)[size], std::uint64_t left, std::uint64_t right,  \
+                                  bool add) {                                                    \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o2                                       \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type   \
+                   " {" STAGGER_LIST_##size "}, %" o0 ", %" o1 ", p, 1, 1, %" o3 ", %" o4 ";\n}" \
+                   : STAGGER_SUMS_##size                                                         \
+                   : "l"(left), "l"(right), "r"(static_cast<int>(add)),                          \
+                     "n"(static_cast<int>(kLeft)), "n"(static_cast<int>(kRight)));               \
+    }                                                                                            \
+    template <Major kRight>                                                                      \
+    __device__ static void registers(float (&sums)[size], const std::uint32_t (&left)[4],        \
+                                     std::uint64_t right, bool add) {                            \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o5                                       \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type   \
+                   " {" STAGGER_LIST_##size "}, {%" o0 ", %" o1 ", %" o2 ", %" o3 "}, %" o4      \
+                                            ", p, 1, 1, %" o6 ";\n}"                             \
+                   : STAGGER_SUMS_##size                                                         \
+                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),         \
+                     "r"(static_cast<int>(add)), "n"(static_cast<int>(kRight)));                 \
+    }                                                                                            \
   }
 STAGGER_WGMMA(32, __nv_bfloat16, "bf16", 16, "16", "17", "18", "19", "20", "21", "22");
 STAGGER_WGMMA(32, __half, "f16", 16, "16", "17", "18", "19", "20", "21", "22");
@@ -171,7 +171,8 @@ __device__ inline std::uint32_t packed(float first, float second, __half) {
 
 /// Stores four 8 x 8 matrices of 16-bit elements, transposed; lane i names the address of row i % 8
 /// of matrix i / 8 as it is to be in memory, 16 bytes.
-__device__ inline void store_transposed(std::uint32_t address, const std::uint32_t (&registers)[4]) {
+__device__ inline void store_transposed(std::uint32_t address,
+                                        const std::uint32_t (&registers)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
       "r"(registers[0]), "r"(registers[1]), "r"(registers[2]), "r"(registers[3])
