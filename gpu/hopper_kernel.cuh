@@ -45,6 +45,7 @@ struct HopperParameters {
 struct HopperTask {
   CudaSlot slot;
   std::int32_t lane = 0;
+  bool ends_lane = false;
   bool is_last = false;  ///< no task, the end of all
   std::int64_t index = 0;
 };
@@ -70,6 +71,7 @@ struct HopperShared {
   Mbarrier ds_empty[kStages];
   Mbarrier dq_full[kDqSlots][kDqHalves];
   Mbarrier dq_read[kDqHalves];
+  Mbarrier lane_certain;  ///< the last task of a lane has its turn
   std::int32_t stopped;  ///< by the writer: no more tasks
 
   __device__ void init() {
@@ -77,6 +79,7 @@ struct HopperShared {
       barrier.init(1);
     k_full.init(1);
     v_full.init(1);
+    lane_certain.init(1);
     for (int half = 0; half < kDqHalves; ++half) {
       for (int slot = 0; slot < kDqSlots; ++slot)
         dq_full[slot][half].init(kComputeWarps / kDqHalves);
@@ -139,9 +142,14 @@ class HopperLoader {
       const CudaSlot slot = next;
       if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
       delay(run_, index, 0);
-      publish({.slot = slot, .lane = lane, .index = index});
+      publish({.slot = slot, .lane = lane, .ends_lane = index + 1 == end, .index = index});
       load(slot);
     }
+    // A lane that is taken is held up by this one: not before it is sure to end, or the lanes that
+    // it waits for might be the ones it keeps from others.
+    if (is_stopped()) return;
+    shared_.lane_certain.wait(lane_parity_);
+    lane_parity_ ^= 1;
   }
 
   __device__ void publish(const HopperTask& task) {
@@ -204,6 +212,7 @@ class HopperLoader {
   RingPlace<Shared::kTasks> task_;
   RingPlace<kStages> place_;
   std::uint32_t chain_parity_ = 0;
+  std::uint32_t lane_parity_ = 0;
 };
 
 /// One thread: bulk copies complete for the thread that asked for them.
@@ -225,9 +234,10 @@ class HopperWriter {
       if (shared_.tasks[place].is_last) return;
       const int slot = task % kDqSlots;
       const std::uint32_t parity = task / kDqSlots % 2;
-      if (run_.mode == Mode::no_reduce || !write(shared_.tasks[place], slot, parity)) {
-        drop(slot, parity);
-      }
+      const HopperTask& of = shared_.tasks[place];
+      const bool has_turn = take_turn(of);
+      if (of.ends_lane) shared_.lane_certain.arrive();
+      if (!has_turn || !write(of, slot, parity)) drop(slot, parity);
     }
   }
 
@@ -235,16 +245,26 @@ class HopperWriter {
   static constexpr int kHalf = kTileQ * kHeadDim / kDqHalves;
   static constexpr std::uint32_t kBytes = kHalf * sizeof(float);
 
+  [[nodiscard]] __device__ std::int64_t tile_of(const HopperTask& task) const {
+    return std::int64_t{task.slot.head} * table_.q_tiles + task.slot.q;
+  }
+
+  /// Before dQ is there: a turn that has come costs nothing then. false if the run has stopped, or
+  /// reduces nothing.
+  __device__ bool take_turn(const HopperTask& task) {
+    if (run_.mode == Mode::no_reduce) return false;
+    delay(run_, task.index, 1);
+    if (run_.mode == Mode::atomic ||
+        acquire(run_.locks + tile_of(task), task.slot.rank, run_.stop, run_.timeout_ns)) {
+      return true;
+    }
+    shared_.stopped = 1;
+    return false;
+  }
+
   /// false, with dQ left where it is, if the run has stopped.
   __device__ bool write(const HopperTask& task, int slot, std::uint32_t parity) {
-    const std::int64_t tile = std::int64_t{task.slot.head} * table_.q_tiles + task.slot.q;
-    delay(run_, task.index, 1);
-    // Before dQ is there: a turn that has come costs nothing then.
-    if (run_.mode == Mode::deterministic &&
-        !acquire(run_.locks + tile, task.slot.rank, run_.stop, run_.timeout_ns)) {
-      shared_.stopped = 1;
-      return false;
-    }
+    const std::int64_t tile = tile_of(task);
     shared_.dq_full[slot][0].wait(parity);
     if (shared_.stopped != 0) return false;  // the other writer has, and dropped the task before
     stamp(run_, task.index, &TaskTimes::turn);

@@ -53,7 +53,7 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   for (const char* mask :
        {"full", "causal", "sliding:left=70,right=3", "sliding:left=300,right=-1",
         "prefix:length=150", "document:lengths=100+31+389", "document:lengths=300+220,causal=true",
-        "tiles:rows=fp.f.|.fpp.|p.f.f|..f.p|fffff"}) {
+        "tiles:rows=fp.f.+.fpp.+p.f.f+..f.p+fffff"}) {
     for (const HopperShape& shape : kHopperShapes) {
       const bool by_tiles = std::string_view(mask).starts_with("tiles");
       const Lengths lengths =
