@@ -2,7 +2,10 @@
 
 #include "core/error.hpp"
 #include "gpu/cuda_executor.hpp"
+#include "gpu/cuda_reference.hpp"
 #include "gpu/replay.hpp"
+
+#include <utility>
 
 namespace stagger::gpu {
 
@@ -19,6 +22,15 @@ Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&
 }
 
 Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs) {
+  const Inputs taken = std::move(inputs);  // as a build with CUDA takes them
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+ReferenceGradients reference_gradients_on_cuda(const Attention&) {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
