@@ -21,24 +21,19 @@ __global__ void __launch_bounds__(kCudaThreads)
   LanePlayer(table, run, tile).play();
 }
 
-/// By partial tile, as CudaSlot numbers them, and query: what TokenMask says of it. The same in
+/// By masked tile and query: what TokenMask says of it. The same in
 /// every head.
 std::vector<CudaKeys> partial_keys(const Problem& problem, const TokenMask& mask,
                                    std::int32_t tile_q) {
-  const TileGrid& grid = problem.grid;
   std::vector<CudaKeys> keys;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      if (grid.kind(kv, q) != TileKind::partial) continue;
-      for (std::int64_t place = 0; place < tile_q; ++place) {
-        const std::int64_t query = q.value * problem.shape.q + place;
-        KeyRange seen;
-        if (query < problem.lengths.q) seen = mask.keys(query, kv);
-        const std::int64_t first =
-            seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
-        keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
-                        .end = static_cast<std::int32_t>(seen.end - first)});
-      }
+  for (const auto& [kv, q] : masked_tiles(problem)) {
+    for (std::int64_t place = 0; place < tile_q; ++place) {
+      const std::int64_t query = q.value * problem.shape.q + place;
+      KeyRange seen;
+      if (query < problem.lengths.q) seen = mask.keys(query, kv);
+      const std::int64_t first = seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
+      keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
+                      .end = static_cast<std::int32_t>(seen.end - first)});
     }
   }
   return keys;
@@ -128,8 +123,9 @@ Backward run_portable(const Table& table, const Attention& attention,
                       const BackwardOptions& options) {
   const PortableProblem<Storage> problem(table, attention, options);
   CudaRunner runner(table, options);
-  Backward result = runner.play(portable<Storage>, problem.parameters(),
-                                CudaRunner::shared_bytes(problem.parameters().shared_bytes()));
+  Backward result = runner.play(
+      {portable<Storage>, problem.parameters(),
+       CudaRunner::shared_bytes(problem.parameters().shared_bytes()), kCudaThreads});
   problem.download(result);
   return result;
 }
