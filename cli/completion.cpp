@@ -78,6 +78,7 @@ _stagger() {{
     --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
     --kernel) COMPREPLY=($(compgen -W "portable replay" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "fp32 bf16 fp16" -- "$current")); return ;;
+    --reference) COMPREPLY=($(compgen -W "host device" -- "$current")); return ;;
     --mode) COMPREPLY=($(compgen -W "deterministic atomic no-reduce" -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
     list) COMPREPLY=($(compgen -W "masks schedules" -- "$current")); return ;;

@@ -81,6 +81,7 @@ struct Options {
   std::int64_t tick_ns = 1000;
   std::string mode = "deterministic";
   std::string dtype = "fp32";
+  std::string reference;  ///< host or device; empty: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;

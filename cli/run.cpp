@@ -8,6 +8,7 @@
 #include "core/limits.hpp"
 #include "gpu/cpu_executor.hpp"
 #include "gpu/cuda_executor.hpp"
+#include "gpu/cuda_reference.hpp"
 #include "gpu/replay.hpp"
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,9 @@
 
 namespace stagger::cli {
 namespace {
+
+/// Pairs of tokens times head_dim that the host's reference does in some seconds.
+constexpr double kMaxHostReference = 0x1p28;
 
 gpu::Mode mode_of(const Options& options) {
   if (options.mode == "atomic") return gpu::Mode::atomic;
@@ -62,17 +66,32 @@ bool runnable(const dag::Verification& verification) {
                       });
 }
 
-void expect_fits(const Execution& execution) {
+/// Beside a CUDA run, partials that are too large are done without.
+void expect_fits(Execution& execution) {
   const Table& table = execution.analysis.table;
-  const std::int64_t bytes =
-      gpu::run_bytes(table, execution.shape, execution.options.dtype,
-                     resident_lanes(table.problem, execution.options.residency));
-  if (bytes <= kMaxRunBytes) return;
+  gpu::BackwardOptions options = execution.options;
+  options.keep_partials = options.mode == gpu::Mode::deterministic;
+  const std::int64_t partials = gpu::partial_bytes(table, execution.shape);
+  if (execution.cuda && options.keep_partials && partials > kMaxPartialBytes) {
+    options.keep_partials = false;
+    execution.lost_partials = partials;
+  }
+  const std::int64_t bytes = gpu::run_bytes(table, execution.shape, options);
+  const std::int64_t limit = execution.cuda ? kMaxCudaRunBytes : kMaxRunBytes;
+  if (bytes <= limit) return;
   throw Error(ErrorKind::limit,
               fmt::format("{}, head_dim {}: a checked run takes about {:.1f} GiB; the limit is {} "
                           "GiB",
                           problem_line(table.problem), execution.shape.head_dim,
-                          static_cast<double>(bytes) / (1 << 30), kMaxRunBytes >> 30));
+                          static_cast<double>(bytes) / (1 << 30), limit >> 30));
+}
+
+bool uses_device_reference(const Execution& execution, const Options& options) {
+  if (!options.reference.empty()) return options.reference == "device";
+  const gpu::AttentionShape& shape = execution.shape;
+  const double work = static_cast<double>(shape.heads) * static_cast<double>(shape.seq_q) *
+                      static_cast<double>(shape.seq_kv) * shape.head_dim;
+  return execution.cuda && work > kMaxHostReference;
 }
 
 /// What the same runs take that keep no times; of a CUDA run that was right.
@@ -103,16 +122,35 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
                      liveness->residency_needed, device.name, device.sms);
 }
 
+/// A problem with its numbers, and what its gradients should be.
+struct Judged {
+  gpu::Attention attention;
+  gpu::ReferenceGradients exact;
+};
+
+Judged judged(const Execution& execution) {
+  Progress progress("computing what the gradients should be");
+  gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
+  progress.show(0.1);
+  const bool on_device = execution.device_reference;
+  gpu::Attention attention = (on_device ? gpu::make_attention_on_cuda : gpu::make_attention)(
+      execution.analysis.table.problem, execution.shape, std::move(inputs));
+  progress.show(0.4);
+  gpu::ReferenceGradients exact =
+      (on_device ? gpu::reference_gradients_on_cuda : gpu::reference_gradients)(attention);
+  return {std::move(attention), std::move(exact)};
+}
+
 void run_attention(Execution& execution, const Options& options, gpu::Device device) {
   expect_fits(execution);
+  execution.device_reference = uses_device_reference(execution, options);
   const Table& table = execution.analysis.table;
-  const gpu::Attention attention = gpu::make_attention(
-      table.problem, execution.shape, gpu::random_inputs(execution.shape, execution.seed));
-  execution.flops = gpu::backward_flops(attention);
-  execution.runs = gpu::check_runs(table, attention, gpu::reference_gradients(attention),
-                                   execution.options, options.runs, device);
+  const Judged problem = judged(execution);
+  execution.flops = gpu::backward_flops(problem.attention);
+  execution.runs = gpu::check_runs(table, problem.attention, problem.exact, execution.options,
+                                   options.runs, device, execution.lost_partials == 0);
   execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
-    return device(table, attention, untimed).elapsed_ns;
+    return device(table, problem.attention, untimed).elapsed_ns;
   });
 }
 
@@ -190,6 +228,9 @@ void check_options(const Options& options) {
                 "--kernel replay is for --device cuda: `stagger analyze` "
                 "simulates the same");
   }
+  if (options.reference == "device" && options.device != "cuda") {
+    throw Error(ErrorKind::usage, "--reference device is for --device cuda");
+  }
   if (options.kernel == "replay" && options.model != "chain") {
     throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
   }
@@ -251,6 +292,10 @@ void add_run_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   add("--perturb", options.perturb, "random delays in every run but the first", "SEED")
       ->check(CLI::NonNegativeNumber);
+  add("--reference", options.reference,
+      "double-precision gradients from the host, or from the device, for large problems there",
+      "WHERE")
+      ->check(CLI::IsMember({"host", "device"}));
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000))
       ->capture_default_str();

@@ -108,6 +108,11 @@ AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim) {
           .head_dim = static_cast<std::int32_t>(head_dim)};
 }
 
+bool fits(const Inputs& inputs, const AttentionShape& shape) {
+  return inputs.q.size() == shape.q_elements() && inputs.d_out.size() == shape.q_elements() &&
+         inputs.k.size() == shape.kv_elements() && inputs.v.size() == shape.kv_elements();
+}
+
 bool is_exact(const Inputs& inputs, Dtype dtype) {
   if (dtype == Dtype::fp32) return true;
   const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
@@ -125,10 +130,7 @@ Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {
 }
 
 Attention make_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
-  STAGGER_EXPECTS(inputs.q.size() == shape.q_elements());
-  STAGGER_EXPECTS(inputs.d_out.size() == shape.q_elements());
-  STAGGER_EXPECTS(inputs.k.size() == shape.kv_elements());
-  STAGGER_EXPECTS(inputs.v.size() == shape.kv_elements());
+  STAGGER_EXPECTS(fits(inputs, shape));
   Attention attention{
       .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
   run_forward(attention);

@@ -53,6 +53,9 @@ struct Inputs {
   std::vector<float> d_out;
 };
 
+/// Whether each tensor has the shape's elements.
+[[nodiscard]] bool fits(const Inputs& inputs, const AttentionShape& shape);
+
 /// Whether a dtype has every input.
 [[nodiscard]] bool is_exact(const Inputs& inputs, Dtype dtype);
 

@@ -88,7 +88,7 @@ class Check {
     check_error("dV", errors.dv);
     result_.errors = errors;
     result_.digests = digests(run.gradients);
-    if (mode_ != Mode::deterministic) return;
+    if (run.partials.empty()) return;
     result_.reaccumulated =
         same_bits(reaccumulate(table_, attention_->shape, run.partials), run.dq_added());
     if (!*result_.reaccumulated) {
@@ -143,12 +143,12 @@ const char* verdict_name(RunVerdict verdict) {
 
 CheckedRuns check_runs(const Table& table, const Attention& attention,
                        const ReferenceGradients& exact, const BackwardOptions& options,
-                       std::int64_t repeats, Device device) {
+                       std::int64_t repeats, Device device, bool partials) {
   STAGGER_EXPECTS(repeats >= 1);
   Check check(table, options, &attention, &exact);
   for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
     BackwardOptions each = options_of(options, repeat);
-    each.keep_partials = repeat == 0 && options.mode == Mode::deterministic;
+    each.keep_partials = partials && repeat == 0 && options.mode == Mode::deterministic;
     if (!check.add(device(table, attention, each), each.perturb.has_value())) break;
   }
   return check.finish();

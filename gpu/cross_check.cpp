@@ -157,8 +157,15 @@ std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
   return dq;
 }
 
-std::int64_t run_bytes(const Table& table, const AttentionShape& shape, Dtype dtype,
-                       std::int32_t sms) {
+std::int64_t partial_bytes(const Table& table, const AttentionShape& shape) {
+  const Problem& problem = table.problem;
+  const double tile_q = static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
+  const double bytes = 4.0 * static_cast<double>(problem.tasks()) * tile_q * shape.head_dim;
+  return static_cast<std::int64_t>(std::min(bytes, 0x1p61));
+}
+
+std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
+                       const BackwardOptions& options) {
   const Problem& problem = table.problem;
   const auto q = static_cast<double>(shape.q_elements());
   const auto kv = static_cast<double>(shape.kv_elements());
@@ -168,12 +175,13 @@ std::int64_t run_bytes(const Table& table, const AttentionShape& shape, Dtype dt
   const double tensors = 4 * (2 * q + 2 * kv)    // inputs
                          + 8 * (2 * q + 2 * kv)  // O, reference
                          + 3 * 4 * (q + 2 * kv)  // two runs' gradients, re-accumulation
-                         + (dtype == Dtype::fp32 ? 0 : 2 * 4 * q)  // two runs' dq_sums
+                         + (options.dtype == Dtype::fp32 ? 0 : 2 * 4 * q)  // two runs' dq_sums
                          + 16 * static_cast<double>(shape.q_rows());
-  const double runs = 2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t) + 4 * tile_q;
-  const double bytes =
-      tensors + static_cast<double>(problem.tasks()) * runs + 4 * sms * (4 * tile_kv + tile_q);
-  return static_cast<std::int64_t>(std::min(bytes, 0x1p62));
+  const double tasks =
+      static_cast<double>(problem.tasks()) * (2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t));
+  const double sms = 4.0 * resident_lanes(problem, options.residency) * (4 * tile_kv + tile_q);
+  const std::int64_t partials = options.keep_partials ? partial_bytes(table, shape) : 0;
+  return static_cast<std::int64_t>(std::min(tensors + tasks + sms, 0x1p61)) + partials;
 }
 
 }  // namespace stagger::gpu

@@ -58,9 +58,12 @@ struct Digests {
 [[nodiscard]] std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
                                               const std::vector<float>& partials);
 
-/// Bytes that a cross-checked run on the host takes: inputs, forward, reference, two runs' results
-/// and one run's partials.
-[[nodiscard]] std::int64_t run_bytes(const Table& table, const AttentionShape& shape, Dtype dtype,
-                                     std::int32_t sms);
+/// Bytes of one run's dQ partials.
+[[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);
+
+/// Bytes that cross-checked runs take on the host: inputs, forward, reference, two runs' results,
+/// the SMs' own memory and, if `options` keep them, one run's partials.
+[[nodiscard]] std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
+                                     const BackwardOptions& options);
 
 }  // namespace stagger::gpu

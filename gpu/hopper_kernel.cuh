@@ -72,7 +72,7 @@ struct HopperShared {
   Mbarrier dq_full[kDqSlots][kDqHalves];
   Mbarrier dq_read[kDqHalves];
   Mbarrier lane_certain;  ///< the last task of a lane has its turn
-  std::int32_t stopped;  ///< by the writer: no more tasks
+  std::int32_t stopped;   ///< by the writer: no more tasks
 
   __device__ void init() {
     for (Mbarrier& barrier : task_full)

@@ -24,6 +24,9 @@ expect 0 "ok: right gradients, in any order" run $causal --schedule spt --dtype 
 expect 0 '"dtype": "fp16"' run $causal --schedule spt --dtype fp16 --json
 expect 0 '"bound_is": "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))' run $causal --schedule spt --dtype fp16 --json
 expect 2 "--dtype" run $causal --schedule spt --dtype fp8
+expect 0 '"reference": "host"' run $causal --schedule spt --reference host --json
+expect 2 "--reference device is for --device cuda" run $causal --schedule spt --reference device
+expect 2 "--reference" run $causal --schedule spt --reference both
 
 # The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
 expect 0 "ok: right gradients" run --config "$varlen" --repeat 2 --head-dim 8
@@ -82,4 +85,4 @@ if command -v python3 >/dev/null; then
   done
 fi
 
-finish 42
+finish 45

@@ -119,6 +119,18 @@ TEST_CASE("what 16 bits hide of a sum is noticed all the same") {
   CHECK_FALSE(has_fault(changing, "reaccumulation"));
 }
 
+TEST_CASE("without partials nothing is added again, and all else is checked") {
+  const Case causal = causal_case();
+  const CheckedRuns runs =
+      check_runs(causal.table, causal.attention, causal.exact, {}, 2, backward_on_cpu, false);
+  CHECK(runs.verdict == RunVerdict::ok);
+  CHECK_FALSE(runs.reaccumulated.has_value());
+  CHECK(runs.run.partials.empty());
+  CHECK(
+      check_runs(causal.table, causal.attention, causal.exact, {}, 2, wrong_order, false).verdict ==
+      RunVerdict::mismatch);
+}
+
 TEST_CASE("a wrong gradient, a wrong order and changing bits are each noticed") {
   const Case causal = causal_case();
   const auto check = [&](Device device) {

@@ -147,10 +147,13 @@ TEST_CASE("memory is estimated from the shape") {
   const Table table = schedules::build(schedules::select("shift"), problem);
   const AttentionShape shape = attention_shape(problem, 64);
   const std::int64_t partials = 4 * 64 * std::int64_t{4} * 128 * 64;
-  CHECK(run_bytes(table, shape, Dtype::fp32, 8) > partials);
-  CHECK(run_bytes(table, shape, Dtype::fp32, 8) < 5 * partials);
+  CHECK(partial_bytes(table, shape) == partials);
+  const std::int64_t kept = run_bytes(table, shape, {.keep_partials = true});
+  CHECK(kept > partials);
+  CHECK(kept < 5 * partials);
+  CHECK(run_bytes(table, shape, {}) == kept - partials);
   const std::int64_t sums = 2 * 4 * std::int64_t{4} * 1024 * 64;
-  CHECK(run_bytes(table, shape, Dtype::bf16, 8) == run_bytes(table, shape, Dtype::fp32, 8) + sums);
+  CHECK(run_bytes(table, shape, {.dtype = Dtype::bf16, .keep_partials = true}) == kept + sums);
 }
 
 }  // namespace
