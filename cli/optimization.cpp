@@ -183,9 +183,11 @@ std::vector<Advice> Optimization::advice() const {
   if (problem_.tasks() == 0) return all;
   if (problem_.sms < kMaxSms) add("one more SM", with_sms(problem_, problem_.sms + 1), timing);
   add("the longest KV tile in two (dK, dV spilled once)", with_split_tile(problem_), timing);
-  if (!objective_.slots && problem_.shape.kv % 2 == 0 && timing.compute % 2 == 0) {
+  if (!objective_.slots && problem_.shape.kv % 2 == 0 && timing.compute % 2 == 0 &&
+      timing.compute_of(TileKind::partial) % 2 == 0) {
     Timing halved = timing;
     halved.compute /= 2;
+    if (halved.compute_partial) *halved.compute_partial /= 2;
     add("KV tiles half as large (half the compute each)",
         make_problem(problem_.mask, problem_.lengths, {problem_.shape.q, problem_.shape.kv / 2},
                      problem_.heads, problem_.sms),

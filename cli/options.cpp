@@ -127,6 +127,11 @@ void add_timing_options(CLI::App& app, Options& options, std::vector<std::string
         ->capture_default_str()
         ->group(kGroup);
   }
+  app.add_option("--compute-partial", options.compute_partial,
+                 "compute phase of a task on a partial tile; default: as --compute")
+      ->type_name("TICKS")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
   app.add_option("--release", options.release, "when a lock lets go: immediate or delayed")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"immediate", "delayed"}))
@@ -187,6 +192,7 @@ Timing timing_of(const Options& options) {
   }
   return {.model = options.model == "overlap" ? Model::overlap : Model::chain,
           .compute = options.compute,
+          .compute_partial = options.compute_partial,
           .reduce = options.reduce,
           .latency = options.latency,
           .launch = options.launch,

@@ -32,6 +32,7 @@ struct Options {
   // timing model
   std::string model = "chain";
   Ticks compute = 5;
+  std::optional<Ticks> compute_partial;
   Ticks reduce = 1;
   Ticks latency = 0;
   Ticks launch = 0;

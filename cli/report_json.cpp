@@ -37,12 +37,13 @@ Json to_json(const Problem& problem) {
 
 Json to_json(const Problem& problem, const Timing& timing) {
   Json json = {{"kind", timing.model == Model::chain ? "chain" : "overlap"},
-               {"compute", timing.compute},
-               {"reduce", timing.reduce},
+               {"compute", timing.compute}};
+  if (!timing.uniform()) json["compute_partial"] = *timing.compute_partial;
+  json.update({{"reduce", timing.reduce},
                {"latency", timing.latency},
                {"launch", timing.launch},
                {"epilogue", timing.epilogue},
-               {"release", timing.release == Release::immediate ? "immediate" : "delayed"}};
+               {"release", timing.release == Release::immediate ? "immediate" : "delayed"}});
   if (timing.residency != 0) json["residency"] = resident_lanes(problem, timing.residency);
   return json;
 }

@@ -242,9 +242,10 @@ std::string hanging_line(const Problem& problem,
 }
 
 std::string timing_line(const Timing& timing) {
-  std::string line =
-      fmt::format("{}, compute {}, reduce {}", timing.model == Model::chain ? "chain" : "overlap",
-                  timing.compute, timing.reduce);
+  std::string line = fmt::format(
+      "{}, compute {}", timing.model == Model::chain ? "chain" : "overlap", timing.compute);
+  if (!timing.uniform()) line += fmt::format(" (partial {})", *timing.compute_partial);
+  line += fmt::format(", reduce {}", timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
         std::pair{"epilogue", timing.epilogue}}) {
