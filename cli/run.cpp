@@ -83,11 +83,6 @@ std::optional<std::int64_t> untimed_median_ns(const Execution& execution, Run ru
   return elapsed[kRuns / 2];
 }
 
-/// One CTA an SM, and no more SMs than the device has.
-void fit(Timing& timing, const Problem& problem, const gpu::CudaDevice& device) {
-  if (resident_lanes(problem, timing.residency) > device.sms) timing.residency = device.sms;
-}
-
 /// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
 std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
   const auto& liveness = analysis.verification.liveness;
@@ -112,7 +107,7 @@ void run_attention(Execution& execution, const Options& options, gpu::Device dev
 void run_replay(Execution& execution, const Options& options) {
   const Table& table = execution.analysis.table;
   const gpu::Replay replay{.device = gpu::replay_on_cuda,
-                           .times = {execution.analysis.timing, execution.tick_ns}};
+                           .times = {spun_timing(options), execution.tick_ns}};
   execution.runs = gpu::check_replays(table, execution.options, options.runs, replay);
   execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
     return gpu::replay_on_cuda(table, replay.times, untimed).elapsed_ns;
@@ -123,12 +118,11 @@ Execution execute(const Options& options) {
   Execution execution;
   if (options.device == "cuda") execution.cuda = gpu::cuda_device();
   Source source = source_of(options);
-  Timing timing = timing_of(options);
-  if (execution.cuda) fit(timing, source.table.problem, *execution.cuda);
-  execution.analysis = analyze(std::move(source), timing, analysis_options(options));
+  if (execution.cuda) fit(source.model.timing, source.table.problem, execution.cuda->sms);
+  execution.analysis = analyze(std::move(source), analysis_options(options));
   const Analysis& analysis = execution.analysis;
   execution.shape = gpu::attention_shape(analysis.table.problem, options.head_dim);
-  execution.options = backward_options(options, analysis.table, analysis.timing);
+  execution.options = backward_options(options, analysis.table, analysis.model.timing);
   execution.seed = static_cast<std::uint64_t>(options.seed);
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.kernel = options.kernel;
@@ -183,7 +177,7 @@ void check_options(const Options& options) {
                 "--kernel replay is for --device cuda: `stagger analyze` "
                 "simulates the same");
   }
-  if (options.kernel == "replay" && options.model != "chain") {
+  if (options.kernel == "replay" && options.model == "overlap") {
     throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
   }
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {

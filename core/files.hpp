@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/machine.hpp"
 #include "core/table.hpp"
 #include "core/timeline.hpp"
 
@@ -33,5 +34,9 @@ namespace stagger {
 /// Reads and writes schema `stagger.timeline/1`. Reading orders the intervals by SM and start.
 [[nodiscard]] Timeline read_timeline_json(std::string_view text, const std::string& source);
 [[nodiscard]] std::string write_timeline_json(const Timeline& timeline);
+
+/// Reads and writes schema `stagger.machine/1`. Two entries of one key are refused.
+[[nodiscard]] Machine read_machine_json(std::string_view text, const std::string& source);
+[[nodiscard]] std::string write_machine_json(const Machine& machine);
 
 }  // namespace stagger
