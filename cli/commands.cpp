@@ -16,6 +16,7 @@ extern const Command kCompare;
 extern const Command kVerify;
 extern const Command kExport;
 extern const Command kRun;
+extern const Command kCalibrate;
 extern const Command kFormulas;
 extern const Command kOptimize;
 extern const Command kBench;
@@ -24,9 +25,9 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 12> kCommands = {
-    &kList, &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport,
-    &kRun,  &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
+constexpr std::array<const Command*, 13> kCommands = {
+    &kList,      &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport, &kRun,
+    &kCalibrate, &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
+#include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/report.hpp"
 #include "cli/run_report.hpp"
@@ -161,14 +162,6 @@ int exit_code(const Execution& execution) {
       break;
   }
   return kDeadlock;
-}
-
-/// Whether there is a GPU to run on; says so if not.
-bool has_device() {
-  if (gpu::cuda_device()) return true;
-  fmt::print(stderr, "stagger: {}: `--device cpu` runs the same table on threads\n",
-             gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA");
-  return false;
 }
 
 void check_options(const Options& options) {

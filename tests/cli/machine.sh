@@ -67,4 +67,14 @@ expect 3 "/kernels/0/ns/compute_partial/value: must be an integer from 0" \
 sed 's/"value": 5000/"value": 0/; s/"value": 7000/"value": 0/; s/"value": 1000/"value": 0/' "$machine" >"$work/zero.json"
 expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work/zero.json"
 
-finish 26
+# Calibration needs a GPU; what is wrong is said before that.
+expect 0 "Examples:" calibrate --help
+expect 2 "unknown kernel 'fast'; known: portable, replay" calibrate --kernel fast -o "$work/new.json"
+expect 2 "give --tile-q and --tile-kv" calibrate -o "$work/new.json"
+expect 2 "--output is required" calibrate --kernel replay
+if ! command -v nvidia-smi >/dev/null; then
+  expect 77 "CUDA" calibrate --device cuda --kernel replay -o "$work/new.json"
+  [ ! -e "$work/new.json" ] || fail "a calibration that was skipped left a file"
+fi
+
+finish 30
