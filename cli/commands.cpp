@@ -17,6 +17,7 @@ extern const Command kVerify;
 extern const Command kExport;
 extern const Command kRun;
 extern const Command kCalibrate;
+extern const Command kPredict;
 extern const Command kFormulas;
 extern const Command kOptimize;
 extern const Command kBench;
@@ -25,9 +26,9 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 13> kCommands = {
-    &kList,      &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport, &kRun,
-    &kCalibrate, &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
+constexpr std::array<const Command*, 14> kCommands = {
+    &kList,      &kShow,    &kAnalyze,  &kCompare,  &kVerify, &kExport,     &kRun,
+    &kCalibrate, &kPredict, &kFormulas, &kOptimize, &kBench,  &kCompletion, &kMan};
 
 }  // namespace
 
@@ -56,7 +57,8 @@ void build_parser(CLI::App& app, Options& options) {
     sub->footer("Examples:\n" + std::string(command->examples));
     // With a config file an option may come twice; the later one is the command line's.
     for (CLI::Option* option : sub->get_options()) {
-      if (option->get_single_name() != "expect") {
+      const std::string name = option->get_single_name();
+      if (name != "expect" && name != "measured") {
         option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
     }

@@ -56,6 +56,7 @@ struct Options {
   std::string format;
   std::string timeline;
   std::vector<std::string> expect;
+  std::vector<std::string> measured;  ///< predict: files and folders of runs
   std::int64_t limit = 10'000;
   bool check = false;
 

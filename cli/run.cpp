@@ -108,7 +108,7 @@ void run_attention(Execution& execution, const Options& options, gpu::Device dev
 void run_replay(Execution& execution, const Options& options) {
   const Table& table = execution.analysis.table;
   const gpu::Replay replay{.device = gpu::replay_on_cuda,
-                           .times = {spun_timing(options), execution.tick_ns}};
+                           .times = {execution.spun, execution.tick_ns}};
   execution.runs = gpu::check_replays(table, execution.options, options.runs, replay);
   execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
     return gpu::replay_on_cuda(table, replay.times, untimed).elapsed_ns;
@@ -128,6 +128,7 @@ Execution execute(const Options& options) {
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.kernel = options.kernel;
   if (options.kernel == "replay") execution.tick_ns = options.tick_ns;
+  execution.spun = spun_timing(options);
   if (!runnable(analysis.verification)) return execution;
   if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
   if (!execution.refused.empty()) return execution;

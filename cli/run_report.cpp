@@ -389,7 +389,10 @@ std::string run_json(const Execution& execution) {
                {"schedule", Json::parse(schedule_json(analysis))},
                {"model", Json::parse(model_json(problem, analysis.model))},
                {"verdict", execution.verdict()}};
-  if (execution.tick_ns > 0) json["tick_ns"] = execution.tick_ns;
+  if (execution.tick_ns > 0) {
+    json["tick_ns"] = execution.tick_ns;
+    json["spins"] = Json::parse(model_json(problem, {.timing = execution.spun}));
+  }
   const bool ran = execution.runs.has_value();
   const bool ordered =
       ran && execution.runs->repeats > 0 && execution.options.mode != gpu::Mode::no_reduce;

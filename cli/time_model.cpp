@@ -37,21 +37,6 @@ void apply(const Options& options, Timing& timing) {
   }
 }
 
-Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
-  constexpr Ticks kMostNs = Ticks{1} << 60;
-  Timing ns = timing;
-  const auto scale = [&](Ticks& ticks) {
-    if (ticks > kMostNs / tick_ns) {
-      throw Error(ErrorKind::limit, "a phase would spin for more than 2^60 ns");
-    }
-    ticks *= tick_ns;
-  };
-  for (Ticks* ticks : {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue})
-    scale(*ticks);
-  if (ns.compute_partial) scale(*ns.compute_partial);
-  return ns;
-}
-
 }  // namespace
 
 void add_machine_options(CLI::App& app, Options& options) {
@@ -78,6 +63,21 @@ KernelKey kernel_key(const Options& options, const TileShape& tile) {
 
 void fit(Timing& timing, const Problem& problem, std::int32_t sms) {
   if (resident_lanes(problem, timing.residency) > sms) timing.residency = sms;
+}
+
+Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
+  constexpr Ticks kMostNs = Ticks{1} << 60;
+  Timing ns = timing;
+  const auto scale = [&](Ticks& ticks) {
+    if (ticks > kMostNs / tick_ns) {
+      throw Error(ErrorKind::limit, "a phase would spin for more than 2^60 ns");
+    }
+    ticks *= tick_ns;
+  };
+  for (Ticks* ticks : {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue})
+    scale(*ticks);
+  if (ns.compute_partial) scale(*ns.compute_partial);
+  return ns;
 }
 
 TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const Timing& spun) {

@@ -44,6 +44,9 @@ void add_machine_options(CLI::App& app, Options& options);
 /// What a replay's phases spin for, in ticks: the options alone, whatever the profile says.
 [[nodiscard]] Timing spun_timing(const Options& options);
 
+/// A timing model in ns whose ticks last so long. Throws Error{limit} above 2^60 ns.
+[[nodiscard]] Timing in_ns(const Timing& timing, std::int64_t tick_ns);
+
 /// The profile's model of a kernel; one that only spins spins for `spun`, in ns.
 [[nodiscard]] TimeModel time_model_of(const Machine& machine, const KernelTimes& times,
                                       const Timing& spun);

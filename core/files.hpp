@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/json_value.hpp"
 #include "core/machine.hpp"
 #include "core/table.hpp"
 #include "core/timeline.hpp"
@@ -13,6 +14,9 @@ namespace stagger {
 // (`/lanes/3/0`), on malformed JSON, an unknown schema, an unknown, repeated or missing key, a
 // value of another type or out of range, and above core/limits.hpp. `source` names the text in
 // messages.
+
+/// Reads the `problem` of a table, a report or a run.
+[[nodiscard]] Problem read_problem(const JsonValue& problem);
 
 /// Reads schema `stagger.table/1`. The table may be wrong in every way that dag::verify finds;
 /// only what cannot be represented is refused.

@@ -3,7 +3,7 @@ source "$(dirname "$0")/check.sh"
 causal="--mask causal --n 8 --heads 4"
 
 expect 0 "Start with: stagger compare" --help
-for command in list show analyze compare verify export run calibrate optimize formulas bench; do
+for command in list show analyze compare verify export run calibrate predict optimize formulas bench; do
   expect 0 "Examples:" $command --help
 done
 expect 0 "stagger 0." --version

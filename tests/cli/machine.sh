@@ -77,4 +77,70 @@ if ! command -v nvidia-smi >/dev/null; then
   [ ! -e "$work/new.json" ] || fail "a calibration that was skipped left a file"
 fi
 
-finish 30
+# run_json SCHEDULE MEASURED [MODE]: what a run on the toy would have said.
+run_json() {
+  cat <<END
+{"schema": "stagger.run/1", "version": "0", "device": {"kind": "cuda", "name": "Toy 1"},
+ "kernel": "portable", "mode": "${3:-deterministic}", "head_dim": 64,
+ "problem": {"heads": 4, "kv_tiles": 8, "q_tiles": 8, "sms": 8, "seq_q": 512, "seq_kv": 512,
+             "tile_q": 64, "tile_kv": 64, "mask": {"kind": "causal"}, "tasks": 144},
+ "schedule": {"name": "$1", "dispatch": "static", "source": "DASH"},
+ "model": {"kind": "chain", "compute": 5, "reduce": 1, "latency": 0, "launch": 0, "epilogue": 0,
+           "release": "immediate"},
+ "verdict": "ok", "measured": {"ms": 0.2, "makespan_ns": $2},
+ "predicted": {"makespan": 108, "lower_bound": 108, "bubble": 0.0}}
+END
+}
+# Symmetric shift: 118.0 us (above) less the last epilogue, 0.2 us; 4 latencies are hidden.
+mkdir "$work/runs"
+run_json symmetric-shift 117800 >"$work/runs/1.json"
+run_json descending 120000 >"$work/runs/2.json"
+run_json spt 140000 >"$work/runs/3.json"
+expect 0 "symmetric-shift            117.80 us   117.80 us    +0.0 %" predict "$work/runs" --machine "$machine"
+expect 0 "descending                 120.00 us   126.80 us    +5.7 %" predict "$work/runs" --machine "$machine"
+expect 0 "3 runs: median error 4.9 %, worst 5.7 % (descending, causal" predict "$work/runs" --machine "$machine"
+expect 0 "ranking: 2 of 2 pairs that differ by more than 3 % are predicted" predict "$work/runs" --machine "$machine"
+expect 0 '"worst_ppm": 56667' predict "$work/runs" --machine "$machine" --json
+expect 0 "" predict "$work/runs" --machine "$machine" --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' --expect 'misranked == 0'
+expect 1 "expectation does not hold: worst_ppm <= 50000" predict "$work/runs" --machine "$machine" --expect 'worst_ppm <= 50000'
+# The prediction is what analyze simulates.
+"$stagger" analyze $problem --schedule descending --machine "$machine" | grep -q "makespan      127.00 us" ||
+  fail "predict and analyze differ"
+
+# One file, several runs one after the other; what is no run by the ranks on a GPU is skipped.
+{ run_json symmetric-shift 130000; run_json spt 117800; run_json spt 1 atomic; } >"$work/lines.json"
+expect 0 "not: symmetric-shift takes 10.4 % longer than spt" predict "$work/lines.json" --machine "$machine"
+expect 0 "skipped $work/lines.json (3): mode atomic" predict "$work/lines.json" --machine "$machine"
+expect 0 "2 runs: median error" predict "$work/lines.json" --machine "$machine"
+tr -d '\n' <"$work/lines.json" >"$work/one-line.json"
+expect 0 "2 runs: median error" predict "$work/one-line.json" --machine "$machine"
+"$stagger" run $problem --schedule spt --repeat 1 --json >"$work/cpu.json"
+expect 2 "there is no run that something is predicted of; skipped $work/cpu.json: no makespan was measured" \
+  predict "$work/cpu.json" --machine "$machine"
+expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
+sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
+expect 0 "117.80 us   117.00 us    -0.7 %" predict "$work/said.json"
+# A replay's phases are what spun, in ticks, and what the machine adds: 18 tasks of 5040 + 1060.
+sed 's/"kernel": "portable"/"kernel": "replay", "tick_ns": 1000/' "$work/runs/1.json" >"$work/replay.json"
+expect 0 "symmetric-shift            117.80 us   109.90 us    -6.7 %" predict "$work/replay.json" --machine "$machine"
+
+sed 's/portable/fast/' "$work/runs/1.json" >"$work/fast.json"
+expect 2 "has no times of fast, fp32, head_dim 64" predict "$work/fast.json" --machine "$machine"
+sed 's/"DASH"/"file"/' "$work/runs/1.json" >"$work/table.json"
+expect 2 "its table was a file's" predict "$work/table.json" --machine "$machine"
+sed 's/"tasks": 144/"colour": 1/' "$work/runs/1.json" >"$work/key.json"
+expect 3 "/problem: unknown key 'colour'" predict "$work/key.json" --machine "$machine"
+sed 's/"reduce": 1/"reduce": -1/' "$work/runs/1.json" >"$work/model.json"
+expect 3 "/model/reduce: must be an integer from 0" predict "$work/model.json" --machine "$machine"
+sed 's/117800/0/' "$work/runs/1.json" >"$work/zero-run.json"
+expect 3 "/measured/makespan_ns: must be an integer from 1" predict "$work/zero-run.json" --machine "$machine"
+expect 3 "unknown schema 'stagger.machine/1'; known here: stagger.run/1" predict "$machine" --machine "$machine"
+printf '} {' >"$work/braces.json"
+expect 3 "braces.json (1)" predict "$work/braces.json" --machine "$machine"
+: >"$work/nothing.json"
+expect 3 "nothing.json" predict "$work/nothing.json" --machine "$machine"
+expect 2 "misranked" predict "$work/runs" --machine "$machine" --expect 'speed > 1'
+mkdir "$work/empty"
+expect 2 "there is no run" predict "$work/empty" --machine "$machine"
+
+finish 55
