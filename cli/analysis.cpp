@@ -5,7 +5,9 @@
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -13,9 +15,9 @@ namespace {
 std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
   if (!analysis.selection) return std::nullopt;
   const schedules::Formula* formula =
-      schedules::claim(*analysis.selection, analysis.table.problem, analysis.timing);
+      schedules::claim(*analysis.selection, analysis.table.problem, analysis.model.timing);
   if (formula == nullptr) return std::nullopt;
-  const Ticks twice = formula->twice_ticks(analysis.table.problem, analysis.timing);
+  const Ticks twice = formula->twice_ticks(analysis.table.problem, analysis.model.timing);
   return FormulaCheck{
       .formula = formula, .ticks = twice / 2, .holds = twice == 2 * analysis.simulation->makespan};
 }
@@ -24,10 +26,10 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
 void explain_makespan(Analysis& analysis, bool build_graph) {
   const sim::Simulation& simulation = *analysis.simulation;
   if (!build_graph) {
-    analysis.critical_path = sim::critical_path(analysis.table, analysis.timing, simulation);
+    analysis.critical_path = sim::critical_path(analysis.table, analysis.model.timing, simulation);
     return;
   }
-  const auto graph = dag::build(analysis.table, analysis.timing);
+  const auto graph = dag::build(analysis.table, analysis.model.timing);
   STAGGER_EXPECTS(graph.has_value());
   const auto times = dag::path_times(*graph);
   STAGGER_EXPECTS(times.has_value());
@@ -38,6 +40,12 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 
 }  // namespace
 
+Ticks last_reduction(const Analysis& analysis) {
+  if (!analysis.ok() || analysis.table.slots.empty()) return 0;
+  const std::vector<Ticks>& starts = analysis.simulation->reduce_start;
+  return *std::max_element(starts.begin(), starts.end()) + analysis.model.timing.reduce;
+}
+
 AnalysisOptions analysis_options(const Options& options) {
   return {.lock_values =
               options.ranks == "kv-index" ? dag::LockValues::absolute : dag::LockValues::ranks,
@@ -45,11 +53,12 @@ AnalysisOptions analysis_options(const Options& options) {
           .always_build_graph = options.check};
 }
 
-Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& options) {
+Analysis analyze(Source source, const AnalysisOptions& options) {
   Analysis analysis;
   analysis.table = std::move(source.table);
   analysis.selection = std::move(source.selection);
-  analysis.timing = timing;
+  analysis.model = std::move(source.model);
+  const Timing& timing = analysis.model.timing;
   const Table& table = analysis.table;
   const Problem& problem = table.problem;
   check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());

@@ -20,11 +20,11 @@ struct FormulaCheck {
   bool holds = false;
 };
 
-/// Everything that is known of one table under one timing model. What follows `verification` is
+/// Everything that is known of one table in one timing model. What follows `verification` is
 /// there only if the verdict is ok.
 struct Analysis {
   Table table;
-  Timing timing;
+  TimeModel model;
   std::optional<schedules::Selection> selection;  ///< absent for a table from a file
 
   dag::Verification verification;
@@ -40,6 +40,10 @@ struct Analysis {
   [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
 };
 
+/// When the last reduction ends: the makespan without the last epilogues, which measured timelines
+/// do not show. 0 unless the verdict is ok.
+[[nodiscard]] Ticks last_reduction(const Analysis& analysis);
+
 struct AnalysisOptions {
   dag::LockValues lock_values = dag::LockValues::ranks;
   std::int64_t limit = 10'000;  ///< findings of a kind, violating edges
@@ -50,6 +54,6 @@ struct AnalysisOptions {
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
 /// compared with the simulated makespan, if that is cheap or asked for; a
 /// difference is a ContractViolation. Throws Error{limit} if the ticks could overflow.
-[[nodiscard]] Analysis analyze(Source source, const Timing& timing, const AnalysisOptions& options);
+[[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options);
 
 }  // namespace stagger::cli

@@ -12,7 +12,7 @@ namespace {
 
 Variables variables_of(const Analysis& analysis) {
   const Problem& problem = analysis.table.problem;
-  const Timing& timing = analysis.timing;
+  const Timing& timing = analysis.model.timing;
   return {{"makespan", analysis.simulation->makespan},
           {"lower_bound", analysis.bounds.best.ticks},
           {"bubble", analysis.bubbles.total()},
@@ -41,8 +41,7 @@ bool expectations_hold(const Options& options, const Analysis& analysis) {
 }
 
 int report(const Options& options, Source source) {
-  const Analysis analysis =
-      analyze(std::move(source), timing_of(options), analysis_options(options));
+  const Analysis analysis = analyze(std::move(source), analysis_options(options));
   if (options.json) {
     write_stdout(report_json(analysis, true) + "\n");
   } else {

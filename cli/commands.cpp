@@ -16,6 +16,8 @@ extern const Command kCompare;
 extern const Command kVerify;
 extern const Command kExport;
 extern const Command kRun;
+extern const Command kCalibrate;
+extern const Command kPredict;
 extern const Command kFormulas;
 extern const Command kOptimize;
 extern const Command kBench;
@@ -24,9 +26,9 @@ extern const Command kMan;
 
 namespace {
 
-constexpr std::array<const Command*, 12> kCommands = {
-    &kList, &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport,
-    &kRun,  &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan};
+constexpr std::array<const Command*, 14> kCommands = {
+    &kList,      &kShow,    &kAnalyze,  &kCompare,  &kVerify, &kExport,     &kRun,
+    &kCalibrate, &kPredict, &kFormulas, &kOptimize, &kBench,  &kCompletion, &kMan};
 
 }  // namespace
 
@@ -55,7 +57,8 @@ void build_parser(CLI::App& app, Options& options) {
     sub->footer("Examples:\n" + std::string(command->examples));
     // With a config file an option may come twice; the later one is the command line's.
     for (CLI::Option* option : sub->get_options()) {
-      if (option->get_single_name() != "expect") {
+      const std::string name = option->get_single_name();
+      if (name != "expect" && name != "measured") {
         option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
     }

@@ -38,7 +38,7 @@ void slim(Analysis& analysis) {
 class Comparison {
  public:
   Comparison(const Options& options, const Problem& problem)
-      : options_(options), problem_(problem), timing_(timing_of(options)) {}
+      : options_(options), problem_(problem), model_(time_model_of(options, problem)) {}
 
   void add_all() {
     Progress progress("comparing schedules");
@@ -50,14 +50,16 @@ class Comparison {
         rows_.emplace_back(Unsupported{schedule->name, *reason});
         continue;
       }
-      Table table = schedules::build(selection, problem_, timing_);
+      Table table = schedules::build(selection, problem_, model_.timing);
       if (options_.ranks == "kv-index") use_kv_index_ranks(table);
-      add({std::move(table), std::move(selection)});
+      add({std::move(table), model_, std::move(selection)});
     }
   }
 
+  void add(Table table) { add({std::move(table), model_, std::nullopt}); }
+
   void add(Source source) {
-    Analysis analysis = analyze(std::move(source), timing_, analysis_options(options_));
+    Analysis analysis = analyze(std::move(source), analysis_options(options_));
     if (analysis.ok()) {
       const Ticks makespan = analysis.simulation->makespan;
       if (!best_ || makespan < best_->simulation->makespan) best_ = analysis;
@@ -79,7 +81,7 @@ class Comparison {
     std::string text = fmt::format(
         "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
         "{},\n\"best\": {},\n\"rows\": [",
-        version(), problem_json(problem_), timing_json(problem_, timing_),
+        version(), problem_json(problem_), model_json(problem_, model_),
         best_ ? fmt::format("\"{}\"", best_->table.name) : "null");
     const char* separator = "\n";
     for (const Row& row : rows_) {
@@ -102,7 +104,9 @@ class Comparison {
       const auto* analysis = std::get_if<Analysis>(&row);
       if (analysis != nullptr && analysis->ok()) lines.push_back(cells(*analysis));
     }
-    std::string text = problem_line(problem_) + "\n" + timing_line(timing_) + "\n\n";
+    std::string text = problem_line(problem_) + "\n" + model_line(model_) + "\n";
+    if (model_.clock == Clock::ns) text += machine_line(model_) + "\n";
+    text += "\n";
     Widths widths = widths_of(lines);
     for (const schedules::Schedule* schedule : schedules::all())
       widths[0] = std::max(widths[0], std::string_view(schedule->name).size());
@@ -168,8 +172,8 @@ class Comparison {
     const Ticks makespan = analysis.simulation->makespan;
     const Ticks all = std::max<Ticks>(analysis.bubbles.total() + analysis.bubbles.busy, 1);
     return {analysis.table.name,
-            std::to_string(makespan),
-            std::to_string(bound),
+            short_duration(makespan, model_.clock),
+            short_duration(bound, model_.clock),
             analysis.optimal.value_or(false) ? "optimal"
                                              : percent(makespan - bound, std::max<Ticks>(bound, 1)),
             why(analysis),
@@ -236,7 +240,7 @@ class Comparison {
 
   const Options& options_;
   const Problem& problem_;
-  Timing timing_;
+  TimeModel model_;
   std::vector<Row> rows_;
   std::optional<Analysis> best_;
 };
@@ -268,7 +272,7 @@ int run(const Options& options) {
   }
   Comparison comparison(options, problem);
   comparison.add_all();
-  if (own) comparison.add({std::move(*own), std::nullopt});
+  if (own) comparison.add(std::move(*own));
   comparison.refute_optimality();
   if (options.json) {
     write_stdout(comparison.json());

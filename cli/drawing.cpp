@@ -32,10 +32,12 @@ Timeline timeline_of(const Analysis& analysis) {
                                       " tasks; at most " + std::to_string(kDrawnTasks) +
                                       " are drawn or listed");
   }
-  const sim::Simulation simulation =
-      analysis.simulation ? *analysis.simulation : sim::simulate(analysis.table, analysis.timing);
+  const sim::Simulation simulation = analysis.simulation
+                                         ? *analysis.simulation
+                                         : sim::simulate(analysis.table, analysis.model.timing);
   Timeline timeline =
-      sim::timeline(analysis.table, analysis.timing, simulation, analysis.critical_path);
+      sim::timeline(analysis.table, analysis.model.timing, simulation, analysis.critical_path);
+  timeline.clock = analysis.model.unit();
   timeline.lower_bound = analysis.bounds.best.ticks;
   timeline.title = analysis.table.name + ": " + problem_line(analysis.table.problem);
   if (!simulation.complete) timeline.title += " (deadlock)";

@@ -41,7 +41,7 @@ dag::Dag graph_of(const Analysis& analysis) {
     throw Error(ErrorKind::limit,
                 "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
   }
-  auto graph = dag::build(analysis.table, analysis.timing);
+  auto graph = dag::build(analysis.table, analysis.model.timing);
   if (!graph) {
     throw Error(ErrorKind::usage,
                 analysis.table.name + ": its dispatch deadlocks, so lanes have no start");
@@ -159,8 +159,7 @@ std::string exported(const Options& options, const Format& format) {
         options.table.empty() ? problem_of(options) : read_table(options.table, options).problem;
     return format.of_problem(problem, options);
   }
-  const Analysis analysis =
-      analyze(source_of(options), timing_of(options), analysis_options(options));
+  const Analysis analysis = analyze(source_of(options), analysis_options(options));
   return format.of_table != nullptr ? format.of_table(analysis)
                                     : format.of_timeline(timeline_of(analysis), terminal);
 }

@@ -92,7 +92,8 @@ Problem with_split_tile(Problem problem) {
 Optimization::Optimization(const Options& options)
     : options_(options), problem_(problem_of(options)), begin_(std::chrono::steady_clock::now()) {
   objective_.slots = options.model == "slot";
-  objective_.timing = timing_of(options);
+  model_ = time_model_of(options, problem_);
+  objective_.timing = model_.timing;
   check_timing(objective_.timing, problem_.tasks(),
                std::int64_t{problem_.heads} * problem_.grid.kv_tiles());
   bounds_ = bounds_of(problem_, objective_.timing);
@@ -183,9 +184,11 @@ std::vector<Advice> Optimization::advice() const {
   if (problem_.tasks() == 0) return all;
   if (problem_.sms < kMaxSms) add("one more SM", with_sms(problem_, problem_.sms + 1), timing);
   add("the longest KV tile in two (dK, dV spilled once)", with_split_tile(problem_), timing);
-  if (!objective_.slots && problem_.shape.kv % 2 == 0 && timing.compute % 2 == 0) {
+  if (!objective_.slots && model_.clock == Clock::ticks && problem_.shape.kv % 2 == 0 &&
+      timing.compute % 2 == 0 && timing.compute_of(TileKind::partial) % 2 == 0) {
     Timing halved = timing;
     halved.compute /= 2;
+    if (halved.compute_partial) *halved.compute_partial /= 2;
     add("KV tiles half as large (half the compute each)",
         make_problem(problem_.mask, problem_.lengths, {problem_.shape.q, problem_.shape.kv / 2},
                      problem_.heads, problem_.sms),
@@ -219,7 +222,7 @@ std::string Optimization::json() const {
   Json json = {{"schema", "stagger.optimum/1"},
                {"version", version()},
                {"problem", Json::parse(problem_json(problem_))},
-               {"model", Json::parse(timing_json(problem_, objective_.timing))}};
+               {"model", Json::parse(model_json(problem_, model_))}};
   if (objective_.slots) json["model"] = {{"kind", "slot"}};
   json["makespan"] = optimum_.best ? Json(optimum_.best->makespan) : Json(nullptr);
   json["unit"] = unit();
@@ -244,7 +247,7 @@ std::string Optimization::json() const {
 
 std::string Optimization::text() const {
   std::string text = problem_line(problem_) + "\n" +
-                     (objective_.slots ? "slot model" : timing_line(objective_.timing)) + "\n\n";
+                     (objective_.slots ? "slot model" : model_line(model_)) + "\n\n";
   if (!optimum_.best) return text + "no table was found\n";
   const Ticks makespan = optimum_.best->makespan;
   const Ticks bound = optimum_.lower_bound.ticks;

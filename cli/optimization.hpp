@@ -44,7 +44,7 @@ class Optimization {
   [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table) const;
   void check(const search::Incumbent& found) const;
   [[nodiscard]] std::vector<Advice> advice() const;
-  [[nodiscard]] const char* unit() const { return objective_.slots ? "slots" : "ticks"; }
+  [[nodiscard]] const char* unit() const { return objective_.slots ? "slots" : model_.unit(); }
   [[nodiscard]] double seconds() const;
 
   struct Named {
@@ -55,6 +55,7 @@ class Optimization {
   Options options_;
   Problem problem_;
   std::chrono::steady_clock::time_point begin_;
+  TimeModel model_;
   search::Objective objective_;
   dag::Bounds bounds_;
   std::optional<Named> best_named_;

@@ -113,29 +113,32 @@ void add_timing_options(CLI::App& app, Options& options, std::vector<std::string
   app.add_option("--model", options.model, "chain (the paper) or overlap (a dQ writer)" + slot)
       ->type_name("MODEL")
       ->check(CLI::IsMember(std::move(models)))
-      ->capture_default_str()
+      ->default_str("chain")
       ->group(kGroup);
-  for (const auto& [name, target, what] :
-       {std::tuple{"--compute", &options.compute, "c: compute phase of a task"},
-        std::tuple{"--reduce", &options.reduce, "r: reduction of a task into dQ"},
-        std::tuple{"--latency", &options.latency, "from a release until the next rank may start"},
-        std::tuple{"--launch", &options.launch, "before each KV tile's chain"},
-        std::tuple{"--epilogue", &options.epilogue, "after each KV tile's chain"}}) {
-    app.add_option(name, *target, what)
+  const auto add = [&](const char* name, std::optional<Ticks>& target, const char* what) {
+    return app.add_option(name, target, what)
         ->type_name("TICKS")
         ->check(CLI::NonNegativeNumber)
-        ->capture_default_str()
         ->group(kGroup);
-  }
+  };
+  add("--compute", options.compute, "c: compute phase of a task")->default_str("5");
+  add("--compute-partial", options.compute_partial,
+      "compute phase of a task on a partial tile; default: as --compute");
+  add("--reduce", options.reduce, "r: reduction of a task into dQ")->default_str("1");
+  add("--latency", options.latency, "from a release until the next rank may start")
+      ->default_str("0");
+  add("--launch", options.launch, "before each KV tile's chain")->default_str("0");
+  add("--epilogue", options.epilogue, "after each KV tile's chain")->default_str("0");
   app.add_option("--release", options.release, "when a lock lets go: immediate or delayed")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"immediate", "delayed"}))
-      ->capture_default_str()
+      ->default_str("immediate")
       ->group(kGroup);
   app.add_option("--residency", options.residency, "SMs that are really there; default: all")
       ->type_name("SMS")
       ->check(CLI::PositiveNumber)
       ->group(kGroup);
+  add_machine_options(app, options);
 }
 
 void add_schedule_options(CLI::App& app, Options& options) {
@@ -181,20 +184,6 @@ Problem problem_of(const Options& options) {
                       options.sms);
 }
 
-Timing timing_of(const Options& options) {
-  if (options.residency > kMaxSms) {
-    throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
-  }
-  return {.model = options.model == "overlap" ? Model::overlap : Model::chain,
-          .compute = options.compute,
-          .reduce = options.reduce,
-          .latency = options.latency,
-          .launch = options.launch,
-          .epilogue = options.epilogue,
-          .release = options.release == "immediate" ? Release::immediate : Release::delayed,
-          .residency = static_cast<std::int32_t>(options.residency)};
-}
-
 Table read_table(const std::string& path, const Options& options) {
   const std::string text = read_file(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -210,9 +199,12 @@ Source source_of(const Options& options) {
   Source source;
   if (!options.table.empty()) {
     source.table = read_table(options.table, options);
+    source.model = time_model_of(options, source.table.problem);
   } else if (!options.schedule.empty()) {
     source.selection = schedules::select(options.schedule);
-    source.table = schedules::build(*source.selection, problem_of(options), timing_of(options));
+    const Problem problem = problem_of(options);
+    source.model = time_model_of(options, problem);
+    source.table = schedules::build(*source.selection, problem, source.model.timing);
   } else {
     reject("give --schedule NAME (see `stagger list schedules`) or --table FILE");
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cli/time_model.hpp"
 #include "core/table.hpp"
 #include "core/timing.hpp"
 #include "schedules/schedule.hpp"
@@ -30,14 +31,16 @@ struct Options {
   std::int64_t sms = 0;
 
   // timing model
-  std::string model = "chain";
-  Ticks compute = 5;
-  Ticks reduce = 1;
-  Ticks latency = 0;
-  Ticks launch = 0;
-  Ticks epilogue = 0;
-  std::string release = "immediate";
+  std::string model;  ///< empty: the profile's, else chain
+  std::optional<Ticks> compute;
+  std::optional<Ticks> compute_partial;
+  std::optional<Ticks> reduce;
+  std::optional<Ticks> latency;
+  std::optional<Ticks> launch;
+  std::optional<Ticks> epilogue;
+  std::string release;  ///< empty: the profile's, else immediate
   std::int64_t residency = 0;
+  std::string machine;  ///< a profile's file; empty: none
 
   // schedule
   std::string schedule;
@@ -53,6 +56,7 @@ struct Options {
   std::string format;
   std::string timeline;
   std::vector<std::string> expect;
+  std::vector<std::string> measured;  ///< predict: files and folders of runs
   std::int64_t limit = 10'000;
   bool check = false;
 
@@ -78,6 +82,7 @@ struct Options {
   // run
   std::string device = "cpu";
   std::string kernel = "portable";
+  std::string dtype = "fp32";
   std::int64_t tick_ns = 1000;
   std::string mode = "deterministic";
   std::string dtype = "fp32";
@@ -107,16 +112,15 @@ void add_output_options(CLI::App& app, Options& options);
 
 /// The problem that the options describe. Throws Error.
 [[nodiscard]] Problem problem_of(const Options& options);
-/// The timing model that the options describe, unchecked against a problem. Throws Error{usage}.
-[[nodiscard]] Timing timing_of(const Options& options);
 
-/// A table and where it is from.
+/// A table, where it is from, and the timing model it is looked at in.
 struct Source {
   Table table;
+  TimeModel model;
   std::optional<schedules::Selection> selection;  ///< absent for a table from a file
 };
 
-/// Builds `--schedule` or reads `--table`; applies `--ranks`. Throws Error.
+/// Builds `--schedule` or reads `--table`; applies `--ranks` and `--machine`. Throws Error.
 [[nodiscard]] Source source_of(const Options& options);
 
 /// Reads a table by extension (.csv or JSON; `-` is standard input, told apart by its first byte).

@@ -16,7 +16,7 @@ namespace stagger::cli {
 
 /// `{"…": …}` of a problem and of a timing model, as every schema holds them.
 [[nodiscard]] std::string problem_json(const Problem& problem);
-[[nodiscard]] std::string timing_json(const Problem& problem, const Timing& timing);
+[[nodiscard]] std::string model_json(const Problem& problem, const TimeModel& model);
 
 /// Parts of every report: where a table is from, what verification found, who waits for whom, and
 /// the Q tiles that hang, by head.
@@ -35,8 +35,10 @@ namespace stagger::cli {
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);
-/// One line: `chain model, compute 5, reduce 1`.
-[[nodiscard]] std::string timing_line(const Timing& timing);
+/// One line: `chain, compute 5, reduce 1 ticks`.
+[[nodiscard]] std::string model_line(const TimeModel& model);
+/// One line: `h200 (NVIDIA H200): replay`; of a model in ns.
+[[nodiscard]] std::string machine_line(const TimeModel& model);
 /// `12.5 %`, of a part and a positive whole.
 [[nodiscard]] std::string percent(Ticks part, Ticks whole);
 

@@ -35,14 +35,21 @@ Json to_json(const Problem& problem) {
   return json;
 }
 
-Json to_json(const Problem& problem, const Timing& timing) {
+Json to_json(const Problem& problem, const TimeModel& model) {
+  const Timing& timing = model.timing;
   Json json = {{"kind", timing.model == Model::chain ? "chain" : "overlap"},
-               {"compute", timing.compute},
-               {"reduce", timing.reduce},
+               {"compute", timing.compute}};
+  if (!timing.uniform()) json["compute_partial"] = *timing.compute_partial;
+  json.update({{"reduce", timing.reduce},
                {"latency", timing.latency},
                {"launch", timing.launch},
                {"epilogue", timing.epilogue},
-               {"release", timing.release == Release::immediate ? "immediate" : "delayed"}};
+               {"release", timing.release == Release::immediate ? "immediate" : "delayed"}});
+  if (model.clock == Clock::ns) {
+    json["clock"] = "ns";
+    json["machine"] = model.machine;
+    json["start"] = model.start;
+  }
   if (timing.residency != 0) json["residency"] = resident_lanes(problem, timing.residency);
   return json;
 }
@@ -224,8 +231,8 @@ std::string problem_json(const Problem& problem) {
   return dump(to_json(problem));
 }
 
-std::string timing_json(const Problem& problem, const Timing& timing) {
-  return dump(to_json(problem, timing));
+std::string model_json(const Problem& problem, const TimeModel& model) {
+  return dump(to_json(problem, model));
 }
 
 std::string schedule_json(const Analysis& analysis) {
@@ -257,7 +264,7 @@ std::string report_json(const Analysis& analysis, bool steps) {
                {"version", version()},
                {"problem", to_json(analysis.table.problem)},
                {"schedule", schedule(analysis)},
-               {"model", to_json(analysis.table.problem, analysis.timing)},
+               {"model", to_json(analysis.table.problem, analysis.model)},
                {"verdict", dag::verdict_name(analysis.verification.verdict)},
                {"findings", findings(analysis)},
                {"findings_total", analysis.verification.total},

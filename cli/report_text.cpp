@@ -56,7 +56,8 @@ class Report {
   std::string text() {
     const Table& table = analysis_.table;
     line("problem", problem_line(table.problem));
-    line("model", timing_line(analysis_.timing));
+    line("model", model_line(analysis_.model));
+    if (analysis_.model.clock == Clock::ns) line("machine", machine_line(analysis_.model));
     line("schedule", schedule_line(analysis_));
     line("verdict", verdict());
     findings();
@@ -67,7 +68,7 @@ class Report {
       critical_path();
     } else {
       line("lower bound",
-           fmt::format("{} ticks ({})", analysis_.bounds.best.ticks, analysis_.bounds.best.by));
+           fmt::format("{} ({})", time(analysis_.bounds.best.ticks), analysis_.bounds.best.by));
     }
     return std::move(text_);
   }
@@ -80,6 +81,13 @@ class Report {
 
   [[nodiscard]] std::string paint(const char* code, const std::string& what) const {
     return terminal_.color ? fmt::format("\033[{}m{}\033[0m", code, what) : what;
+  }
+
+  [[nodiscard]] std::string time(Ticks ticks) const {
+    return duration(ticks, analysis_.model.clock);
+  }
+  [[nodiscard]] std::string short_time(Ticks ticks) const {
+    return short_duration(ticks, analysis_.model.clock);
   }
 
   [[nodiscard]] std::string verdict() const {
@@ -136,24 +144,24 @@ class Report {
     const dag::Bounds& bounds = analysis_.bounds;
     const Ticks lower = bounds.best.ticks;
     line("makespan",
-         fmt::format("{} ticks{}", makespan,
+         fmt::format("{}{}", time(makespan),
                      analysis_.longest_path ? " = longest path of the graph" : " (simulated)"));
-    std::string gap = fmt::format("{} ticks ({}: {})", lower, bounds.best.by, bounds.best.why);
+    std::string gap = fmt::format("{} ({}: {})", time(lower), bounds.best.by, bounds.best.why);
     gap += analysis_.optimal.value_or(false)
                ? paint("32", "; reached: optimal")
                : fmt::format("; gap {}", lower == 0 ? "-" : percent(makespan - lower, lower));
     line("lower bound", gap);
     const sim::Bubbles& bubbles = analysis_.bubbles;
     const Ticks all = bubbles.total() + bubbles.busy;
-    line("bubbles", fmt::format("{} of SM time: startup {}, order {}, tail {} ticks",
-                                percent(bubbles.total(), std::max<Ticks>(all, 1)), bubbles.startup,
-                                bubbles.order, bubbles.tail));
+    line("bubbles",
+         fmt::format("{} of SM time: startup {}, order {}, tail {}",
+                     percent(bubbles.total(), std::max<Ticks>(all, 1)), short_time(bubbles.startup),
+                     short_time(bubbles.order), time(bubbles.tail)));
     if (analysis_.formula) {
       const FormulaCheck& check = *analysis_.formula;
-      line("formula",
-           fmt::format("{} = {} = {} ticks: {} ({})", check.formula->name, check.formula->text,
-                       check.ticks, check.holds ? "holds" : paint("31", "FAILS"),
-                       check.formula->source));
+      line("formula", fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.formula->text,
+                                  time(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
+                                  check.formula->source));
     }
   }
 
@@ -188,7 +196,7 @@ class Report {
   void critical_path() {
     const auto& steps = analysis_.critical_path.steps;
     line("critical path",
-         fmt::format("{} ticks in {} steps{}", analysis_.critical_path.length, steps.size(),
+         fmt::format("{} in {} steps{}", time(analysis_.critical_path.length), steps.size(),
                      steps.size() > kStepsShown ? ", the last:" : ":"));
     const std::size_t first = steps.size() > kStepsShown ? steps.size() - kStepsShown : 0;
     for (std::size_t index = first; index < steps.size(); ++index) {
@@ -241,10 +249,12 @@ std::string hanging_line(const Problem& problem,
                      problem.heads > 1 ? " (other heads: --json)" : "");
 }
 
-std::string timing_line(const Timing& timing) {
-  std::string line =
-      fmt::format("{}, compute {}, reduce {}", timing.model == Model::chain ? "chain" : "overlap",
-                  timing.compute, timing.reduce);
+std::string model_line(const TimeModel& model) {
+  const Timing& timing = model.timing;
+  std::string line = fmt::format(
+      "{}, compute {}", timing.model == Model::chain ? "chain" : "overlap", timing.compute);
+  if (!timing.uniform()) line += fmt::format(" (partial {})", *timing.compute_partial);
+  line += fmt::format(", reduce {}", timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
         std::pair{"epilogue", timing.epilogue}}) {
@@ -252,7 +262,11 @@ std::string timing_line(const Timing& timing) {
   }
   if (timing.release == Release::delayed) line += ", delayed release";
   if (timing.residency != 0) line += fmt::format(", {} SMs resident", timing.residency);
-  return line + " ticks";
+  return line + " " + model.unit();
+}
+
+std::string machine_line(const TimeModel& model) {
+  return model.machine + " (" + model.device + "): " + describe(model.kernel);
 }
 
 std::string report_text(const Analysis& analysis, const Terminal& terminal) {

@@ -1,5 +1,6 @@
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
+#include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/report.hpp"
 #include "cli/run_report.hpp"
@@ -109,11 +110,6 @@ std::optional<std::int64_t> untimed_median_ns(const Execution& execution, Run ru
   return elapsed[kRuns / 2];
 }
 
-/// One CTA an SM, and no more SMs than the device has.
-void fit(Timing& timing, const Problem& problem, const gpu::CudaDevice& device) {
-  if (resident_lanes(problem, timing.residency) > device.sms) timing.residency = device.sms;
-}
-
 /// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
 std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
   const auto& liveness = analysis.verification.liveness;
@@ -157,7 +153,7 @@ void run_attention(Execution& execution, const Options& options, gpu::Device dev
 void run_replay(Execution& execution, const Options& options) {
   const Table& table = execution.analysis.table;
   const gpu::Replay replay{.device = gpu::replay_on_cuda,
-                           .times = {execution.analysis.timing, execution.tick_ns}};
+                           .times = {execution.spun, execution.tick_ns}};
   execution.runs = gpu::check_replays(table, execution.options, options.runs, replay);
   execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
     return gpu::replay_on_cuda(table, replay.times, untimed).elapsed_ns;
@@ -168,16 +164,16 @@ Execution execute(const Options& options) {
   Execution execution;
   if (options.device == "cuda") execution.cuda = gpu::cuda_device();
   Source source = source_of(options);
-  Timing timing = timing_of(options);
-  if (execution.cuda) fit(timing, source.table.problem, *execution.cuda);
-  execution.analysis = analyze(std::move(source), timing, analysis_options(options));
+  if (execution.cuda) fit(source.model.timing, source.table.problem, execution.cuda->sms);
+  execution.analysis = analyze(std::move(source), analysis_options(options));
   const Analysis& analysis = execution.analysis;
   execution.shape = gpu::attention_shape(analysis.table.problem, options.head_dim);
-  execution.options = backward_options(options, analysis.table, analysis.timing);
+  execution.options = backward_options(options, analysis.table, analysis.model.timing);
   execution.seed = static_cast<std::uint64_t>(options.seed);
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.kernel = options.kernel;
   if (options.kernel == "replay") execution.tick_ns = options.tick_ns;
+  execution.spun = spun_timing(options);
   if (!runnable(analysis.verification)) return execution;
   if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
   if (!execution.refused.empty()) return execution;
@@ -214,14 +210,6 @@ int exit_code(const Execution& execution) {
   return kDeadlock;
 }
 
-/// Whether there is a GPU to run on; says so if not.
-bool has_device() {
-  if (gpu::cuda_device()) return true;
-  fmt::print(stderr, "stagger: {}: `--device cpu` runs the same table on threads\n",
-             gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA");
-  return false;
-}
-
 void check_options(const Options& options) {
   if (options.kernel == "replay" && options.device != "cuda") {
     throw Error(ErrorKind::usage,
@@ -231,7 +219,7 @@ void check_options(const Options& options) {
   if (options.reference == "device" && options.device != "cuda") {
     throw Error(ErrorKind::usage, "--reference device is for --device cuda");
   }
-  if (options.kernel == "replay" && options.model != "chain") {
+  if (options.kernel == "replay" && options.model == "overlap") {
     throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
   }
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {

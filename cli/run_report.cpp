@@ -60,6 +60,24 @@ std::int64_t measured_makespan(const Execution& execution) {
   return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
 }
 
+/// Whether the run is one that a machine profile speaks of: on a GPU and by the ranks.
+bool is_predicted(const Execution& execution) {
+  return execution.analysis.ok() && execution.analysis.model.clock == Clock::ns && execution.cuda &&
+         execution.runs && execution.runs->median_ns > 0 &&
+         execution.options.mode == gpu::Mode::deterministic;
+}
+
+/// predicted / measured - 1.
+double error_of(Ticks predicted, std::int64_t measured) {
+  return static_cast<double>(predicted) / static_cast<double>(std::max<std::int64_t>(measured, 1)) -
+         1;
+}
+
+/// Of the whole run.
+Ticks predicted_elapsed(const Analysis& analysis) {
+  return analysis.model.start + analysis.simulation->makespan;
+}
+
 /// What taking times costs, as a part of the run.
 std::optional<double> overhead(const Execution& execution) {
   if (!execution.untimed_ns || *execution.untimed_ns == 0) return std::nullopt;
@@ -136,8 +154,17 @@ Json predicted_json(const Execution& execution) {
       {"lower_bound", analysis.bounds.best.ticks},
       {"bubble",
        all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
-  if (execution.tick_ns > 0) {
+  if (analysis.model.clock == Clock::ns) {
+    json["makespan_ns"] = analysis.simulation->makespan;
+    json["last_reduction_ns"] = last_reduction(analysis);
+    json["elapsed_ns"] = predicted_elapsed(analysis);
+  } else if (execution.tick_ns > 0) {
     json["makespan_ns"] = analysis.simulation->makespan * execution.tick_ns;
+  }
+  if (is_predicted(execution)) {
+    json["error"] = {
+        {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
+        {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
   }
   return json;
 }
@@ -324,10 +351,15 @@ class RunReport {
     if (execution_.cuda) device_times();
     if (!analysis_.ok()) return;
     const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
-    line("predicted", fmt::format("{} ticks ({}), {} bubbles", analysis_.simulation->makespan,
-                                  timing_line(analysis_.timing),
+    line("predicted", fmt::format("{} ({}), {} bubbles",
+                                  duration(analysis_.simulation->makespan, analysis_.model.clock),
+                                  model_line(analysis_.model),
                                   percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
-    if (execution_.tick_ns > 0) against_prediction();
+    if (is_predicted(execution_)) {
+      against_profile();
+    } else if (execution_.tick_ns > 0 && analysis_.model.clock == Clock::ticks) {
+      against_prediction();
+    }
   }
 
   void device_times() {
@@ -339,6 +371,16 @@ class RunReport {
       line("", fmt::format("taking each task's times costs {:.1f} % of the run",
                            100 * *overhead(execution_)));
     }
+  }
+
+  void against_profile() {
+    const auto add = [&](const char* what, Ticks predicted, std::int64_t measured) {
+      line("", fmt::format("{}: predicted {}, measured {}: {:+.1f} %", what,
+                           duration(predicted, Clock::ns), duration(measured, Clock::ns),
+                           100 * error_of(predicted, measured)));
+    };
+    add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
+    add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
   }
 
   void against_prediction() {
@@ -370,9 +412,12 @@ std::string run_json(const Execution& execution) {
                {"timeout_ms", execution.options.timeout.count()},
                {"problem", Json::parse(problem_json(problem))},
                {"schedule", Json::parse(schedule_json(analysis))},
-               {"model", Json::parse(timing_json(problem, analysis.timing))},
+               {"model", Json::parse(model_json(problem, analysis.model))},
                {"verdict", execution.verdict()}};
-  if (execution.tick_ns > 0) json["tick_ns"] = execution.tick_ns;
+  if (execution.tick_ns > 0) {
+    json["tick_ns"] = execution.tick_ns;
+    json["spins"] = Json::parse(model_json(problem, {.timing = execution.spun}));
+  }
   const bool ran = execution.runs.has_value();
   const bool ordered =
       ran && execution.runs->repeats > 0 && execution.options.mode != gpu::Mode::no_reduce;

@@ -21,6 +21,7 @@ struct Execution {
   std::string kernel;                   ///< portable or replay
   std::optional<gpu::CudaDevice> cuda;  ///< absent: the run was on the CPU
   std::int64_t tick_ns = 0;             ///< of a replay; 0: the run was none
+  Timing spun = {};                     ///< of a replay: what its phases spin, in ticks
   std::optional<std::int64_t> untimed_ns =
       std::nullopt;                ///< CUDA: median of runs that took no times
   std::string refused;             ///< why the table was not launched; empty if it was

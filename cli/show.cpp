@@ -55,8 +55,7 @@ void add_options(CLI::App& app, Options& options) {
 
 int run(const Options& options) {
   const Terminal terminal = terminal_of(options);
-  const Analysis analysis =
-      analyze(source_of(options), timing_of(options), analysis_options(options));
+  const Analysis analysis = analyze(source_of(options), analysis_options(options));
   if (options.json) {
     write_stdout(
         "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/json_value.hpp"
+#include "core/machine.hpp"
 #include "core/table.hpp"
 #include "core/timeline.hpp"
 
@@ -12,6 +14,9 @@ namespace stagger {
 // (`/lanes/3/0`), on malformed JSON, an unknown schema, an unknown, repeated or missing key, a
 // value of another type or out of range, and above core/limits.hpp. `source` names the text in
 // messages.
+
+/// Reads the `problem` of a table, a report or a run.
+[[nodiscard]] Problem read_problem(const JsonValue& problem);
 
 /// Reads schema `stagger.table/1`. The table may be wrong in every way that dag::verify finds;
 /// only what cannot be represented is refused.
@@ -33,5 +38,9 @@ namespace stagger {
 /// Reads and writes schema `stagger.timeline/1`. Reading orders the intervals by SM and start.
 [[nodiscard]] Timeline read_timeline_json(std::string_view text, const std::string& source);
 [[nodiscard]] std::string write_timeline_json(const Timeline& timeline);
+
+/// Reads and writes schema `stagger.machine/1`. Two entries of one key are refused.
+[[nodiscard]] Machine read_machine_json(std::string_view text, const std::string& source);
+[[nodiscard]] std::string write_machine_json(const Machine& machine);
 
 }  // namespace stagger

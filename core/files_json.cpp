@@ -66,36 +66,6 @@ std::string write_value(const MaskValue& value) {
 
 // ---- tables -----------------------------------------------------------------------------------
 
-Problem read_problem(const JsonValue& problem) {
-  problem.expect_keys(
-      {"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q", "tile_kv"});
-  const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
-    return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
-  };
-  const std::int64_t q_tiles = problem.at("q_tiles").integer(0, kMaxTiles);
-  const std::int64_t kv_tiles = problem.at("kv_tiles").integer(0, kMaxTiles);
-  const TileShape shape{.q = optional("tile_q", 1, kMaxTokens),
-                        .kv = optional("tile_kv", 1, kMaxTokens)};
-  const Lengths lengths{.q = optional("seq_q", q_tiles, kMaxTokens),
-                        .kv = optional("seq_kv", kv_tiles, kMaxTokens)};
-  const std::int64_t heads = problem.at("heads").integer(1, kMaxHeads);
-  const std::int64_t sms = problem.at("sms").integer(1, kMaxSms);
-  const JsonValue mask = problem.at("mask");
-  Mask description = read_mask(mask);
-  try {
-    Problem made = make_problem(std::move(description), lengths, shape, heads, sms);
-    if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
-      problem.reject("the lengths make " + std::to_string(made.grid.kv_tiles()) + " KV and " +
-                     std::to_string(made.grid.q_tiles()) + " Q tiles, not " +
-                     std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
-    }
-    return made;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::limit) throw;
-    mask.reject(error.what());
-  }
-}
-
 Slot read_slot(const JsonValue& slot) {
   if (slot.size() != 4) slot.reject("a slot is [head, kv, q, rank]");
   const auto number = [&](std::size_t index) {
@@ -153,6 +123,36 @@ Interval read_interval(const JsonValue& value, const Timeline& timeline) {
 }
 
 }  // namespace
+
+Problem read_problem(const JsonValue& problem) {
+  problem.expect_keys({"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q",
+                       "tile_kv", "tasks"});
+  const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
+    return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
+  };
+  const std::int64_t q_tiles = problem.at("q_tiles").integer(0, kMaxTiles);
+  const std::int64_t kv_tiles = problem.at("kv_tiles").integer(0, kMaxTiles);
+  const TileShape shape{.q = optional("tile_q", 1, kMaxTokens),
+                        .kv = optional("tile_kv", 1, kMaxTokens)};
+  const Lengths lengths{.q = optional("seq_q", q_tiles, kMaxTokens),
+                        .kv = optional("seq_kv", kv_tiles, kMaxTokens)};
+  const std::int64_t heads = problem.at("heads").integer(1, kMaxHeads);
+  const std::int64_t sms = problem.at("sms").integer(1, kMaxSms);
+  const JsonValue mask = problem.at("mask");
+  Mask description = read_mask(mask);
+  try {
+    Problem made = make_problem(std::move(description), lengths, shape, heads, sms);
+    if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
+      problem.reject("the lengths make " + std::to_string(made.grid.kv_tiles()) + " KV and " +
+                     std::to_string(made.grid.q_tiles()) + " Q tiles, not " +
+                     std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
+    }
+    return made;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::limit) throw;
+    mask.reject(error.what());
+  }
+}
 
 Table read_table_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);

@@ -23,17 +23,18 @@ void expect_fits(const char* what, Ticks each, std::int64_t count, Ticks& room) 
 
 void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains) {
   for (const auto& [name, ticks] :
-       {std::pair{"compute", timing.compute}, std::pair{"reduce", timing.reduce},
-        std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
-        std::pair{"epilogue", timing.epilogue}}) {
+       {std::pair{"compute", timing.compute},
+        std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
+        std::pair{"reduce", timing.reduce}, std::pair{"latency", timing.latency},
+        std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
-  if (timing.compute == 0 && timing.reduce == 0) {
+  if (timing.shortest_compute() == 0 && timing.reduce == 0) {
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   Ticks room = kLongest;
-  expect_fits("compute", timing.compute, tasks, room);
+  expect_fits("compute", timing.longest_compute(), tasks, room);
   expect_fits("reduce", timing.reduce, tasks, room);
   expect_fits("latency", timing.latency, tasks, room);
   expect_fits("launch", timing.launch, chains, room);

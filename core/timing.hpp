@@ -1,6 +1,10 @@
 #pragma once
 
+#include "core/problem.hpp"
+
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace stagger {
 
@@ -20,19 +24,37 @@ enum class Release {
               ///< FlashAttention-4 on sm100; a chain's last task releases at its end
 };
 
-/// Durations of the timing model, in ticks, all >= 0, compute + reduce >= 1.
+/// Durations of the timing model, in ticks, all >= 0, each compute + reduce >= 1.
 struct Timing {
   Model model = Model::chain;
-  Ticks compute = 5;   ///< c: one tile's compute phase
+  Ticks compute = 5;  ///< c: one tile's compute phase
+  /// The same for a partial tile, whose pairs a kernel masks one by one; absent: `compute`.
+  std::optional<Ticks> compute_partial = std::nullopt;
   Ticks reduce = 1;    ///< r: one tile's reduction into dQ
   Ticks latency = 0;   ///< from a lock's release until the next rank may start (ranks above 0)
   Ticks launch = 0;    ///< before each KV tile's chain
   Ticks epilogue = 0;  ///< after each KV tile's chain (dK and dV are written)
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
+
+  /// Whether partial tiles compute as long as full ones.
+  [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }
+  /// Of a live tile.
+  [[nodiscard]] Ticks compute_of(TileKind kind) const {
+    return kind == TileKind::partial && compute_partial ? *compute_partial : compute;
+  }
+  [[nodiscard]] Ticks compute_of(const Problem& problem, const Task& task) const {
+    return compute_partial ? compute_of(problem.grid.kind(task.kv, task.q)) : compute;
+  }
+  [[nodiscard]] Ticks shortest_compute() const {
+    return std::min(compute, compute_partial.value_or(compute));
+  }
+  [[nodiscard]] Ticks longest_compute() const {
+    return std::max(compute, compute_partial.value_or(compute));
+  }
 };
 
-/// Throws Error{usage} if a duration is negative or compute + reduce is 0, and Error{limit} if
+/// Throws Error{usage} if a duration is negative or some compute + reduce is 0, and Error{limit} if
 /// `tasks` tasks in `chains` chains, one after the other, could exceed 2^62 ticks.
 void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains);
 

@@ -3,6 +3,7 @@
 #include "dag/packing.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace stagger::dag {
 namespace {
@@ -11,28 +12,91 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
+constexpr Ticks kFar = std::numeric_limits<Ticks>::max();
+
 Ticks divide_up(Ticks dividend, Ticks divisor) {
   return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
 }
 
-/// What a lane costs at least: `once` plus, for each chain of d tasks, `task` * d + `chain`.
-struct LaneCost {
-  Ticks task = 0;
-  Ticks chain = 0;
-  Ticks once = 0;
-  [[nodiscard]] Ticks of(Ticks tasks) const { return task * tasks + chain; }
+/// The live tiles of a chain, or of all of them, by how long they compute.
+struct Load {
+  std::int64_t full = 0;
+  std::int64_t partial = 0;
+  [[nodiscard]] std::int64_t tasks() const { return full + partial; }
 };
 
-LaneCost lane_cost(const Timing& timing, Dispatch dispatch) {
-  const auto& [model, c, r, latency, launch, epilogue, release, residency] = timing;
-  if (model == Model::chain) return {.task = c + r, .chain = launch + epilogue};
-  const Ticks task = std::max(c, r);
-  if (dispatch == Dispatch::in_order) {
-    return {.task = task, .chain = launch + c + r - task + epilogue};
+/// What chains cost at least: a lane of several costs `once` plus what each adds, a chain that has
+/// its SM to itself the same. Formulas and why they hold: dag/README.md.
+class Costs {
+ public:
+  Costs(const Timing& timing, Dispatch dispatch, const Load& all)
+      : timing_(timing),
+        overlap_(timing.model == Model::overlap),
+        drains_(overlap_ && dispatch == Dispatch::static_) {
+    if (!drains_) return;
+    const Ticks between =
+        std::max(timing.epilogue, timing.reduce - timing.launch - shortest_compute(all));
+    once_ = std::max(timing.reduce, timing.epilogue) - between;
   }
-  const Ticks between = std::max(epilogue + launch + c, r);
-  return {
-      .task = task, .chain = between - task, .once = launch + c - between + std::max(r, epilogue)};
+
+  [[nodiscard]] Ticks once() const { return once_; }
+
+  /// What a chain adds to its lane.
+  [[nodiscard]] Ticks of(const Load& chain) const {
+    return tasks(chain) + ends(shortest_compute(chain));
+  }
+
+  /// What `count` of these tasks and the ends of one chain add, whichever they are.
+  [[nodiscard]] Ticks of_some(std::int64_t count, const Load& all) const {
+    const bool partial_first = timing_.compute_of(TileKind::partial) < timing_.compute;
+    Load some;
+    (partial_first ? some.partial : some.full) =
+        std::min(count, partial_first ? all.partial : all.full);
+    (partial_first ? some.full : some.partial) = count - some.tasks();
+    return tasks(some) + ends(shortest_compute(all));
+  }
+
+  /// The shortest compute phase there is.
+  [[nodiscard]] Ticks shortest_compute(const Load& load) const {
+    if (load.partial == 0) return timing_.compute;
+    const Ticks partial = timing_.compute_of(TileKind::partial);
+    return load.full == 0 ? partial : std::min(partial, timing_.compute);
+  }
+
+ private:
+  /// The steady part: every task behind another one of its chain.
+  [[nodiscard]] Ticks tasks(const Load& load) const {
+    return load.full * step(timing_.compute) +
+           load.partial * step(timing_.compute_of(TileKind::partial));
+  }
+  [[nodiscard]] Ticks step(Ticks c) const {
+    return overlap_ ? std::max(c, timing_.reduce) : c + timing_.reduce;
+  }
+  /// Launch and epilogue, and a first task of `c` that follows another chain or none.
+  [[nodiscard]] Ticks ends(Ticks c) const {
+    const Ticks around = timing_.launch + timing_.epilogue;
+    if (!overlap_) return around;
+    if (drains_) return std::max(around + c, timing_.reduce) - step(c);
+    return around + c - step(c) + timing_.reduce;
+  }
+
+  const Timing& timing_;
+  bool overlap_;
+  bool drains_;
+  Ticks once_ = 0;
+};
+
+/// By KV tile; empty chains left out.
+std::vector<Load> loads_of(const TileGrid& grid, const Timing& timing) {
+  std::vector<Load> loads;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    Load load{.full = grid.chain_length(kv)};
+    for (QTile q{0}; !timing.uniform() && q.value < grid.q_tiles(); ++q)
+      load.partial += grid.kind(kv, q) == TileKind::partial ? 1 : 0;
+    load.full -= load.partial;
+    if (load.tasks() > 0) loads.push_back(load);
+  }
+  return loads;
 }
 
 /// What is before and after one reduction on its SM at least.
@@ -43,14 +107,23 @@ struct Margins {
   Ticks chain_after = 0;   ///< a whole chain after
 };
 
-Margins margins(const Timing& timing, Dispatch dispatch, std::int32_t shortest_chain) {
-  const Ticks whole = lane_cost(timing, dispatch).of(shortest_chain);
-  const Ticks head = timing.launch + timing.compute;
-  if (timing.model == Model::chain || dispatch == Dispatch::in_order) {
-    return {head, timing.epilogue, whole, whole};
+Margins margins(const Timing& timing, Dispatch dispatch, const Costs& costs,
+                const std::vector<Load>& loads) {
+  const bool drains = timing.model == Model::overlap && dispatch == Dispatch::static_;
+  Margins least{.head = kFar,
+                .tail = drains ? 0 : timing.epilogue,
+                .chain_before = kFar,
+                .chain_after = kFar};
+  for (const Load& load : loads) {
+    const Ticks computed = timing.launch + load.full * timing.compute +
+                           load.partial * timing.compute_of(TileKind::partial) + timing.epilogue;
+    const Ticks before = drains ? computed : costs.of(load);
+    const Ticks after = drains ? load.tasks() * timing.reduce : costs.of(load);
+    least.head = std::min(least.head, timing.launch + costs.shortest_compute(load));
+    least.chain_before = std::min(least.chain_before, before);
+    least.chain_after = std::min(least.chain_after, after);
   }
-  const Ticks computed = timing.launch + shortest_chain * timing.compute + timing.epilogue;
-  return {head, 0, computed, shortest_chain * timing.reduce};
+  return least;
 }
 
 /// k reductions in sequence. All but S of them have a whole chain of their SM before them, all but
@@ -79,38 +152,44 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     return bounds;
   }
   const std::int64_t sms = resident_lanes(problem, timing.residency);
-  const LaneCost cost = lane_cost(timing, dispatch);
-  std::vector<Ticks> chains;
-  std::int32_t longest = 0;
-  std::int32_t shortest = grid.q_tiles();
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    const std::int32_t length = grid.chain_length(kv);
-    if (length == 0) continue;
-    longest = std::max(longest, length);
-    shortest = std::min(shortest, length);
-    chains.insert(chains.end(), at(problem.heads), cost.of(length));
+  const std::vector<Load> loads = loads_of(grid, timing);
+  Load all;
+  std::int64_t longest = 0;
+  for (const Load& load : loads) {
+    all.full += load.full;
+    all.partial += load.partial;
+    longest = std::max(longest, load.tasks());
   }
+  const Costs costs(timing, dispatch, all);
+  std::vector<Ticks> chains;
+  Ticks costliest = 0;
   Ticks sum = 0;
-  for (const Ticks chain : chains)
-    sum += chain;
+  for (const Load& load : loads) {
+    const Ticks chain = costs.of(load);
+    costliest = std::max(costliest, chain);
+    sum += problem.heads * chain;
+    chains.insert(chains.end(), at(problem.heads), chain);
+  }
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
-  const Margins margin = margins(timing, dispatch, shortest);
+  const Margins margin = margins(timing, dispatch, costs, loads);
   Ticks accumulated = 0;
   std::int32_t most = 0;
   for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
     most = std::max(most, grid.contributions(q));
     accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
   }
-  const Ticks busiest = cost.of(divide_up(problem.tasks(), sms));
+  all.full *= problem.heads;
+  all.partial *= problem.heads;
+  const Ticks busiest = costs.of_some(divide_up(problem.tasks(), sms), all);
   bounds.all = {
-      {"work", cost.once + std::max(divide_up(sum, sms), busiest),
+      {"work", costs.once() + std::max(divide_up(sum, sms), busiest),
        "all tasks spread evenly over the SMs"},
-      {"chain", cost.once + cost.of(longest), "the longest chain of one KV tile"},
-      {"packing", cost.once + packing.lower, "whole chains packed on the SMs"},
+      {"chain", costs.once() + costliest, "the longest chain of one KV tile"},
+      {"packing", costs.once() + packing.lower, "whole chains packed on the SMs"},
       {"accumulation", accumulated, "the reductions of one dQ tile one after the other"},
   };
   bounds.packing_exact = packing.exact();
-  bounds.degree_slots = std::max(longest, most);
+  bounds.degree_slots = std::max<std::int64_t>(longest, most);
   bounds.best = *std::max_element(
       bounds.all.begin(), bounds.all.end(),
       [](const Bound& left, const Bound& right) { return left.ticks < right.ticks; });

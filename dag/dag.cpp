@@ -95,7 +95,8 @@ class Builder {
     if (timing_.launch > 0 && begins_chain(lane, slot)) {
       free = step(NodeKind::launched, EdgeKind::launch, timing_.launch, slot, lane, free);
     }
-    task.computed = step(NodeKind::computed, EdgeKind::compute, timing_.compute, slot, lane, free);
+    const Ticks compute = timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
+    task.computed = step(NodeKind::computed, EdgeKind::compute, compute, slot, lane, free);
     task.turn = task.computed;
     if (overlap_) {
       const bool first = slot == table_.lane_begin[at(lane.value)];

@@ -24,10 +24,19 @@ std::vector<std::int64_t> chain_starts(std::span<const Slot> lane) {
   return starts;
 }
 
+/// By place: the compute phases of a lane.
+std::vector<Ticks> compute_phases(const Problem& problem, const Timing& timing,
+                                  std::span<const Slot> lane) {
+  std::vector<Ticks> ticks;
+  for (const Slot& slot : lane)
+    ticks.push_back(timing.compute_of(problem, slot.task));
+  return ticks;
+}
+
 /// Why the lanes are not the lemma's parallel isomorphic chains; empty if they are.
 std::string premise_fails(const Table& table, const Timing& timing) {
   if (timing.model != Model::chain) return "in the overlap model a lane is no chain";
-  if (timing.compute == 0 || timing.reduce == 0) return "an edge of a chain weighs 0";
+  if (timing.shortest_compute() == 0 || timing.reduce == 0) return "an edge of a chain weighs 0";
   if (timing.latency > 0) return "dependency edges weigh the latency, not 0";
   if (timing.release == Release::delayed) return "locks are released late, not at a chain's node";
   if (table.lanes() > resident_lanes(table.problem, timing.residency)) {
@@ -35,12 +44,14 @@ std::string premise_fails(const Table& table, const Timing& timing) {
   }
   std::span<const Slot> first;
   std::vector<std::int64_t> first_starts;
+  std::vector<Ticks> first_phases;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     const auto slots = table.lane(lane);
     if (slots.empty()) continue;
     if (first.empty()) {
       first = slots;
       first_starts = chain_starts(slots);
+      if (!timing.uniform()) first_phases = compute_phases(table.problem, timing, slots);
     }
     if (slots.size() != first.size()) {
       return "lanes are not isomorphic: one has " + std::to_string(first.size()) +
@@ -48,6 +59,9 @@ std::string premise_fails(const Table& table, const Timing& timing) {
     }
     if (timing.launch + timing.epilogue > 0 && chain_starts(slots) != first_starts) {
       return "lanes are not isomorphic: launches and epilogues are at different places";
+    }
+    if (!timing.uniform() && compute_phases(table.problem, timing, slots) != first_phases) {
+      return "lanes are not isomorphic: partial tiles are at different places";
     }
   }
   return {};

@@ -48,8 +48,8 @@ search::ProvenBound lower_bound(const Problem& problem, const Timing& timing) {
   for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
     most = std::max<std::int64_t>(most, problem.grid.chain_length(kv));
   const bool overlap = timing.model == Model::overlap;
-  const Ticks task =
-      overlap ? std::max(timing.compute, timing.reduce) : timing.compute + timing.reduce;
+  const Ticks compute = timing.shortest_compute();
+  const Ticks task = overlap ? std::max(compute, timing.reduce) : compute + timing.reduce;
   return {most * task, "work"};
 }
 

@@ -106,8 +106,8 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
 }
 
 bool paper_setting(const Problem& problem, const Timing& timing) {
-  return timing.model == Model::chain && timing.latency == 0 && timing.launch == 0 &&
-         timing.epilogue == 0 && timing.release == Release::immediate &&
+  return timing.model == Model::chain && timing.uniform() && timing.latency == 0 &&
+         timing.launch == 0 && timing.epilogue == 0 && timing.release == Release::immediate &&
          resident_lanes(problem, timing.residency) >= problem.grid.kv_tiles();
 }
 

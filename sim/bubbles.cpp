@@ -59,7 +59,8 @@ class Count {
       const bool late = overlap && slot > begin;
       const bool drains = late && simulation_.reduce_start[at(slot) - 1] >= start;
       if (late && !drains) reduce(slot - 1, clock);
-      cover(start, simulation_.compute_start[at(slot)] + timing_.compute, clock);
+      const Ticks computing = timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
+      cover(start, simulation_.compute_start[at(slot)] + computing, clock);
       if (drains) reduce(slot - 1, clock);
       if (!overlap) reduce(slot, clock);
     }

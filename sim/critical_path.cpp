@@ -95,7 +95,7 @@ class Walk {
   }
 
   void from_hand_over() {
-    const Ticks computed = compute_start(slot_) + timing_.compute;
+    const Ticks computed = compute_end(slot_);
     if (computed == handed(slot_)) {
       add(Phase::compute, compute_start(slot_), computed);
       moment_ = Moment::compute_starts;
@@ -170,11 +170,14 @@ class Walk {
   [[nodiscard]] Ticks compute_start(std::int64_t slot) const {
     return simulation_.compute_start[at(slot)];
   }
+  [[nodiscard]] Ticks compute_end(std::int64_t slot) const {
+    return compute_start(slot) + timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
+  }
   [[nodiscard]] Ticks reduce_start(std::int64_t slot) const {
     return simulation_.reduce_start[at(slot)];
   }
   [[nodiscard]] Ticks handed(std::int64_t slot) const {
-    const Ticks computed = compute_start(slot) + timing_.compute;
+    const Ticks computed = compute_end(slot);
     if (!overlap_ || slot == lane_begin()) return computed;
     return std::max(computed, reduce_start(slot - 1) + timing_.reduce);
   }

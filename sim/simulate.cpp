@@ -104,7 +104,7 @@ class Simulator {
       const Slot& slot = table_.slots[at(cursor.slot)];
       const bool first = begins_chain(&table_.slots[at(begin)], &slot);
       const bool last = cursor.slot + 1 == end || begins_chain(&table_.slots[at(begin)], &slot + 1);
-      if (!cursor.computed) compute(first, cursor);
+      if (!cursor.computed) compute(slot, first, cursor);
       Lock& lock = lock_of(slot.task);
       if (lock.value != slot.rank) {
         waiting_[places_.of(slot.task, slot.rank)] = lane.value;
@@ -116,10 +116,10 @@ class Simulator {
     ends_.emplace(cursor.end, result_.lanes[at(lane.value)].sm.value);
   }
 
-  void compute(bool first, Cursor& cursor) {
+  void compute(const Slot& slot, bool first, Cursor& cursor) {
     const Ticks start = cursor.free + (first ? timing_.launch : 0);
     result_.compute_start[at(cursor.slot)] = start;
-    cursor.handed = start + timing_.compute;
+    cursor.handed = start + timing_.compute_of(table_.problem, slot.task);
     if (timing_.model == Model::overlap) {
       cursor.handed = std::max(cursor.handed, cursor.writer_free);
     }

@@ -37,10 +37,15 @@ class Drawing {
   /// Where the last interval ends: after the makespan if a table hangs while a compute phase runs.
   [[nodiscard]] Ticks end() const {
     Ticks last = simulation_.makespan;
-    for (const Ticks start : simulation_.compute_start) {
-      if (start >= 0) last = std::max(last, start + timing_.compute);
+    for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
+      if (simulation_.compute_start[at(slot)] >= 0) last = std::max(last, compute_end(slot));
     }
     return last;
+  }
+
+  [[nodiscard]] Ticks compute_end(std::int64_t slot) const {
+    return simulation_.compute_start[at(slot)] +
+           timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
   }
 
   void draw_lane(Lane lane) {
@@ -54,8 +59,8 @@ class Drawing {
       if (begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot)])) {
         add(Phase::launch, slot, compute - timing_.launch, compute);
       }
-      add(Phase::compute, slot, compute, compute + timing_.compute);
-      Ticks handed = compute + timing_.compute;
+      add(Phase::compute, slot, compute, compute_end(slot));
+      Ticks handed = compute_end(slot);
       if (overlap_ && slot > begin) {
         handed = std::max(handed, simulation_.reduce_start[at(slot) - 1] + timing_.reduce);
       }

@@ -24,16 +24,20 @@ class ChainSearcher {
                 std::int64_t nodes, const std::function<bool()>& stop)
       : problem_(problem),
         timing_(timing),
-        task_ticks_(timing.compute + timing.reduce),
         at_least_(at_least),
         most_nodes_(nodes),
         stop_(stop),
         best_(below) {
-    std::map<std::vector<QTile>, std::int32_t> rows;
+    std::map<std::vector<std::pair<QTile, Ticks>>, std::int32_t> rows;
     for (const Chain& chain : chains_of(problem)) {
       Progress progress{.chain = chain, .left = problem.grid.live_q(chain.kv), .row = 0};
-      progress.row =
-          rows.emplace(progress.left, static_cast<std::int32_t>(rows.size())).first->second;
+      std::vector<std::pair<QTile, Ticks>> row;
+      for (const QTile q : progress.left) {
+        row.emplace_back(q, task_ticks(progress, q));
+        progress.ticks_left += row.back().second;
+      }
+      ticks_left_ += progress.ticks_left;
+      progress.row = rows.emplace(row, static_cast<std::int32_t>(rows.size())).first->second;
       chains_.push_back(std::move(progress));
     }
     sms_.resize(at(resident_lanes(problem, timing.residency)));
@@ -58,6 +62,7 @@ class ChainSearcher {
   struct Progress {
     Chain chain;
     std::vector<QTile> left;
+    Ticks ticks_left = 0;  ///< that their phases take
     std::int32_t row = 0;  ///< equal rows have equal numbers
     bool started = false;
   };
@@ -79,6 +84,12 @@ class ChainSearcher {
 
   [[nodiscard]] DqTile& tile(Head head, QTile q) {
     return tiles_[at(head.value) * at(problem_.grid.q_tiles()) + at(q.value)];
+  }
+
+  /// Of both phases of a task.
+  [[nodiscard]] Ticks task_ticks(const Progress& progress, QTile q) const {
+    return timing_.compute_of(problem_, {progress.chain.head, progress.chain.kv, q}) +
+           timing_.reduce;
   }
 
   void descend() {
@@ -116,13 +127,14 @@ class ChainSearcher {
     const Ticks limit = best_ - 1;
     Ticks room = 0;
     for (const SmState& sm : sms_) {
-      const Ticks from = std::max(sm.free, last_.start - timing_.compute - timing_.launch);
+      const Ticks from =
+          std::max(sm.free, last_.start - timing_.longest_compute() - timing_.launch);
       room += std::max<Ticks>(limit - from, 0);
       if (sm.chain == kNone) continue;
-      const Ticks rest = std::ssize(chains_[at(sm.chain)].left) * task_ticks_ + timing_.epilogue;
+      const Ticks rest = chains_[at(sm.chain)].ticks_left + timing_.epilogue;
       if (sm.free + rest > limit) return true;
     }
-    if (room < tasks_left_ * task_ticks_ + chains_left_ * (timing_.launch + timing_.epilogue)) {
+    if (room < ticks_left_ + chains_left_ * (timing_.launch + timing_.epilogue)) {
       return true;
     }
     return std::any_of(tiles_.begin(), tiles_.end(), [&](const DqTile& dq) {
@@ -137,21 +149,23 @@ class ChainSearcher {
     for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm) {
       const SmState& state = sms_[at(sm)];
       if (state.chain != kNone) {
-        add_steps(sm, state.chain, state.free + timing_.compute, steps);
+        add_steps(sm, state.chain, state.free, steps);
         continue;
       }
       if (std::find(idle.begin(), idle.end(), state.free) != idle.end()) continue;
       idle.push_back(state.free);
       for (const std::int32_t chain : distinct_chains())
-        add_steps(sm, chain, state.free + timing_.launch + timing_.compute, steps);
+        add_steps(sm, chain, state.free + timing_.launch, steps);
     }
     return steps;
   }
 
-  void add_steps(std::int32_t sm, std::int32_t chain, Ticks computed, std::vector<Step>& steps) {
+  void add_steps(std::int32_t sm, std::int32_t chain, Ticks begin, std::vector<Step>& steps) {
     const Progress& progress = chains_[at(chain)];
     for (std::size_t place = 0; place < progress.left.size(); ++place) {
-      const Ticks turn = tile(progress.chain.head, progress.left[place]).turn;
+      const QTile q = progress.left[place];
+      const Ticks computed = begin + task_ticks(progress, q) - timing_.reduce;
+      const Ticks turn = tile(progress.chain.head, q).turn;
       const Step step{std::max(computed, turn), sm, chain, place};
       if (std::pair(step.start, chain) <= std::pair(last_.start, last_.chain)) continue;
       if (step.start + timing_.reduce + timing_.epilogue < best_) steps.push_back(step);
@@ -192,6 +206,9 @@ class ChainSearcher {
 
     progress.left.erase(progress.left.begin() + static_cast<std::ptrdiff_t>(step.place));
     progress.started = true;
+    const Ticks ticks = task_ticks(progress, q);
+    progress.ticks_left -= ticks;
+    ticks_left_ -= ticks;
     const bool ends = progress.left.empty();
     sm.free = step.start + timing_.reduce + (ends ? timing_.epilogue : 0);
     sm.chain = ends ? kNone : step.chain;
@@ -209,6 +226,8 @@ class ChainSearcher {
     dq = dq_before;
     sm = sm_before;
     progress.started = started_before;
+    progress.ticks_left += ticks;
+    ticks_left_ += ticks;
     progress.left.insert(progress.left.begin() + static_cast<std::ptrdiff_t>(step.place), q);
   }
 
@@ -216,7 +235,7 @@ class ChainSearcher {
   [[nodiscard]] std::string state_key() {
     std::vector<std::array<Ticks, 2>> sms;
     for (const SmState& sm : sms_) {
-      const Ticks ahead = timing_.compute + (sm.chain == kNone ? timing_.launch : 0);
+      const Ticks ahead = timing_.longest_compute() + (sm.chain == kNone ? timing_.launch : 0);
       sms.push_back({sm.chain, std::max(sm.free, last_.start - ahead)});
     }
     std::sort(sms.begin(), sms.end());
@@ -256,7 +275,6 @@ class ChainSearcher {
 
   const Problem& problem_;
   const Timing& timing_;
-  Ticks task_ticks_;
   Ticks at_least_;
   std::int64_t most_nodes_;
   const std::function<bool()>& stop_;
@@ -265,6 +283,7 @@ class ChainSearcher {
   std::vector<SmState> sms_;
   std::vector<DqTile> tiles_;
   std::int64_t tasks_left_ = 0;
+  Ticks ticks_left_ = 0;  ///< that their phases take
   std::int64_t chains_left_ = 0;
   Step last_{.start = -1, .chain = kNone};
   std::vector<Taken> taken_;

@@ -65,7 +65,8 @@ class LaneByLane {
         return;
       }
       const bool first = begins_chain(&table_.slots[at(begin)], &slot);
-      const Ticks computed = state.free + (first ? timing_.launch : 0) + timing_.compute;
+      const Ticks computed =
+          state.free + (first ? timing_.launch : 0) + timing_.compute_of(table_.problem, slot.task);
       const Ticks handed = overlap_ ? std::max(computed, state.writer) : computed;
       const Ticks start = slot.rank > 0 ? std::max(handed, turn_[place]) : handed;
       if (delayed_ && !first) release((&slot)[-1], start + timing_.reduce / 2);

@@ -16,7 +16,7 @@ IncrementalPlay::IncrementalPlay(Table& table, const Timing& timing)
       overlap_(timing.model == Model::overlap),
       weightless_((timing.release == Release::delayed ? timing.reduce / 2
                    : overlap_                         ? timing.reduce
-                                                      : timing.compute + timing.reduce) +
+                                                      : timing.shortest_compute() + timing.reduce) +
                       timing.latency ==
                   0),
       places_(table.problem),
@@ -32,7 +32,7 @@ IncrementalPlay::IncrementalPlay(Table& table, const Timing& timing)
     touched_.push_back(slot);
   }
   const auto chains = static_cast<Ticks>(table.slots.size());
-  STAGGER_EXPECTS(play_on(chains * (timing.compute + timing.reduce + timing.latency +
+  STAGGER_EXPECTS(play_on(chains * (timing.longest_compute() + timing.reduce + timing.latency +
                                     timing.launch + timing.epilogue)));
   changes_.clear();
 }
@@ -63,8 +63,8 @@ IncrementalPlay::Times IncrementalPlay::times_of(std::size_t slot) const {
   const Slot& of = table_.slots[slot];
   const bool first = first_of_lane(slot);
   Times times;
-  times.handed =
-      (first ? 0 : free_after(slot - 1)) + (begins(slot) ? timing_.launch : 0) + timing_.compute;
+  times.handed = (first ? 0 : free_after(slot - 1)) + (begins(slot) ? timing_.launch : 0) +
+                 timing_.compute_of(table_.problem, of.task);
   if (overlap_ && !first) {
     times.handed = std::max(times.handed, times_[slot - 1].start + timing_.reduce);
   }

@@ -93,10 +93,10 @@ class ListScheduler {
   }
 
   void take_task(SmState& sm, std::vector<Slot>& lane, Ticks time) {
-    const Ticks computed = time + (sm.first ? timing_.launch : 0) + timing_.compute;
-    const Ticks handed = overlap_ ? std::max(computed, sm.writer) : computed;
-    const std::size_t choice = choose(sm, handed);
+    const Ticks begin = time + (sm.first ? timing_.launch : 0);
+    const std::size_t choice = choose(sm, begin);
     const QTile q = sm.left[choice];
+    const Ticks handed = hand_over(sm, q, begin);
     sm.left.erase(sm.left.begin() + static_cast<std::ptrdiff_t>(choice));
     sm.first = false;
     sm.last_q = q.value;
@@ -110,12 +110,19 @@ class ListScheduler {
     if (sm.left.empty()) sm.ready += timing_.epilogue;
   }
 
+  /// When a task whose compute phase starts at `begin` is ready to reduce.
+  [[nodiscard]] Ticks hand_over(const SmState& sm, QTile q, Ticks begin) const {
+    const Ticks computed = begin + timing_.compute_of(problem_, {sm.chain.head, sm.chain.kv, q});
+    return overlap_ ? std::max(computed, sm.writer) : computed;
+  }
+
   /// The task that can reduce soonest; of equals the rule's.
-  [[nodiscard]] std::size_t choose(const SmState& sm, Ticks handed) {
+  [[nodiscard]] std::size_t choose(const SmState& sm, Ticks begin) {
     std::size_t best = 0;
     std::pair<Ticks, std::int64_t> least{0, 0};
     for (std::size_t place = 0; place < sm.left.size(); ++place) {
       const DqTile& dq = tile(sm, sm.left[place]);
+      const Ticks handed = hand_over(sm, sm.left[place], begin);
       const std::pair key{std::max(handed, dq.turn), preference(sm, sm.left[place], dq)};
       if (place > 0 && key >= least) continue;
       least = key;

@@ -3,7 +3,7 @@ source "$(dirname "$0")/check.sh"
 causal="--mask causal --n 8 --heads 4"
 
 expect 0 "Start with: stagger compare" --help
-for command in list show analyze compare verify export run optimize formulas bench; do
+for command in list show analyze compare verify export run calibrate predict optimize formulas bench; do
   expect 0 "Examples:" $command --help
 done
 expect 0 "stagger 0." --version
@@ -24,6 +24,13 @@ expect 0 "56 of 112 dependency edges decrease the depth" analyze $causal --sched
 expect 0 '"makespan": 108' analyze $causal --schedule symmetric-shift --json
 expect 0 '"dependency_edges": 112' analyze $causal --schedule symmetric-shift --json
 expect 0 "overlap, compute 5" analyze $causal --schedule spt --model overlap --latency 2
+partial="--mask causal --seq 32 --tile-q 4 --tile-kv 4 --heads 4 --schedule symmetric-shift"
+expect 0 "compute 5 (partial 8), reduce 1 ticks" analyze $partial --compute-partial 8
+expect 0 "120 ticks = longest path of the graph" analyze $partial --compute-partial 8
+expect 0 '"compute_partial": 8' analyze $partial --compute-partial 8 --json
+expect 0 "T_causal_opt" analyze $partial --compute-partial 5
+"$stagger" analyze $partial --compute-partial 8 | grep -q formula &&
+  fail "a formula of equal tiles is claimed for unequal ones"
 expect 1 "expectation does not hold" analyze $causal --schedule spt --expect 'makespan == 108'
 expect 0 "spt" analyze $causal --schedule spt --expect 'makespan <= m*n*(c+r)' --expect 'n == 8'
 expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" analyze --mask full --n 8 --schedule shift --residency 7

@@ -36,6 +36,10 @@ TEST_CASE("ticks that could overflow are refused") {
   CHECK_THROWS_AS(check_timing({.compute = 0, .reduce = 0}, 1, 1), Error);
   CHECK_THROWS_AS(check_timing({.latency = -1}, 1, 1), Error);
   CHECK_NOTHROW(check_timing({.compute = 0, .reduce = 1}, 1, 1));
+  CHECK_THROWS_AS(check_timing({.compute_partial = 0, .reduce = 0}, 1, 1), Error);
+  CHECK_THROWS_AS(check_timing({.compute_partial = -1}, 1, 1), Error);
+  CHECK_THROWS_AS(check_timing({.compute_partial = std::int64_t{1} << 61}, 2, 1), Error);
+  CHECK_NOTHROW(check_timing({.compute_partial = 0}, 1, 1));
 }
 
 }  // namespace

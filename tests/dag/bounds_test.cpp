@@ -81,10 +81,25 @@ TEST_CASE("many KV tiles over one Q tile are bound by their accumulation") {
   CHECK(bounds.best.ticks == 5 + 64);
 }
 
+TEST_CASE("partial tiles count for what they compute") {
+  // Chains of 2 full and of 1 full, 2 partial tiles on one SM each.
+  const Problem problem = test::tiles_problem({"ff.", "fpp"}, 1, 2);
+  const auto bound = [&](const Timing& timing) {
+    return lower_bounds(problem, timing, Dispatch::static_).best.ticks;
+  };
+  CHECK(bound({.compute = 5, .reduce = 1}) == 3 * 6);
+  CHECK(bound({.compute = 5, .compute_partial = 7, .reduce = 1}) == 6 + 2 * 8);
+  CHECK(bound({.compute = 5, .compute_partial = 2, .reduce = 1}) == 2 * 6);
+  // Overlap: the first task computes alone, best a partial one; then 4 a task, 5 the full one.
+  CHECK(bound({.model = Model::overlap, .compute = 5, .compute_partial = 2, .reduce = 4}) ==
+        2 + 4 + 5 + 4);
+}
+
 TEST_CASE("no table at all beats the bounds, and some meets them") {
   test::Random random(10);
   std::int64_t met = 0;
   std::int64_t problems = 0;
+  std::int64_t mixed = 0;
   while (problems < 60) {
     const Problem problem = test::random_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 5) continue;
@@ -94,12 +109,15 @@ TEST_CASE("no table at all beats the bounds, and some meets them") {
     const Ticks optimum = test::naive_optimum(problem, timing);
     const Ticks bound = lower_bounds(problem, timing, Dispatch::static_).best.ticks;
     CAPTURE(problems, problem.grid.kv_tiles(), problem.grid.q_tiles(), problem.heads, problem.sms,
-            timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
-            timing.launch, timing.epilogue, timing.residency);
+            timing.model == Model::overlap, timing.compute, timing.longest_compute(),
+            timing.shortest_compute(), timing.reduce, timing.latency, timing.launch,
+            timing.epilogue, timing.residency);
     REQUIRE(bound <= optimum);
     met += bound == optimum ? 1 : 0;
+    mixed += timing.uniform() ? 0 : 1;
   }
   CHECK(met > 30);
+  CHECK(mixed > 10);
 }
 
 TEST_CASE("random tables never beat the bounds of their dispatch") {

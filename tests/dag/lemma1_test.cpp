@@ -118,6 +118,13 @@ TEST_CASE("the premise says why it fails") {
   CHECK(why({.latency = 1}).find("latency") != std::string::npos);
   CHECK(why({.release = Release::delayed}).find("late") != std::string::npos);
   CHECK(why({.residency = 2}).find("wait for an SM") != std::string::npos);
+  Table partial = table;
+  partial.problem = test::tiles_problem({"fpf", "fpf", "pff"}, 1, 3);
+  CHECK(check_lemma1(partial, {.compute_partial = 5}, 10, true).premise);
+  CHECK(check_lemma1(partial, {.compute_partial = 6}, 10, true)
+            .premise_fails.find("partial tiles are at different places") != std::string::npos);
+  partial.problem = test::tiles_problem({"fpf", "fpf", "fpf"}, 1, 3);
+  CHECK(check_lemma1(partial, {.compute_partial = 6}, 10, true).premise);
   table.lane_begin[1] = 6;  // SM 0 takes two KV tiles, SM 1 none, SM 2 one
   table.lane_begin[2] = 6;
   CHECK(why({}).find("not isomorphic") != std::string::npos);

@@ -40,7 +40,7 @@ Ticks longest_lane(const Table& table, const Timing& timing) {
     Ticks length = 0;
     const auto slots = table.lane(lane);
     for (const Slot& slot : slots) {
-      length += timing.compute + timing.reduce;
+      length += timing.compute_of(table.problem, slot.task) + timing.reduce;
       if (begins_chain(slots.data(), &slot)) length += timing.launch + timing.epilogue;
     }
     longest = std::max(longest, length);
@@ -67,12 +67,15 @@ void check_finished(const Table& table, const Timing& timing, const sim::Simulat
   REQUIRE(bubbles.last.startup + bubbles.last.order + bubbles.last.busy == simulation.makespan);
   if (timing.model == Model::chain) {
     std::int64_t chains = 0;
+    Ticks computing = 0;
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
       const auto slots = table.lane(lane);
-      for (const Slot& slot : slots)
+      for (const Slot& slot : slots) {
         chains += begins_chain(slots.data(), &slot) ? 1 : 0;
+        computing += timing.compute_of(table.problem, slot.task);
+      }
     }
-    REQUIRE(bubbles.busy == table.problem.tasks() * (timing.compute + timing.reduce) +
+    REQUIRE(bubbles.busy == computing + table.problem.tasks() * timing.reduce +
                                 chains * (timing.launch + timing.epilogue));
   }
 

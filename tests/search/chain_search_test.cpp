@@ -23,12 +23,14 @@ TEST_CASE("the exhaustive search finds what trying every table finds") {
     ++searched;
     Timing timing;
     timing.compute = random.between(0, 6);
+    if (random.chance(2)) timing.compute_partial = random.between(0, 8);
     timing.reduce = random.between(1, 6);
     timing.latency = random.between(0, 2);
     timing.launch = random.between(0, 2);
     timing.epilogue = random.between(0, 2);
     CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles(),
-            timing.compute, timing.reduce, timing.latency, timing.launch, timing.epilogue);
+            timing.compute, timing.longest_compute(), timing.reduce, timing.latency, timing.launch,
+            timing.epilogue);
     const ChainSearch found = search_chains(problem, timing, kFar, 0, 1'000'000, never);
     REQUIRE(found.complete);
     REQUIRE(found.table.has_value());

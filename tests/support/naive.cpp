@@ -30,8 +30,8 @@ class Clock {
   }
 
   std::optional<Ticks> run() {
-    const Ticks patience =
-        2 + timing_.compute + timing_.reduce + timing_.latency + timing_.launch + timing_.epilogue;
+    const Ticks patience = 2 + timing_.longest_compute() + timing_.reduce + timing_.latency +
+                           timing_.launch + timing_.epilogue;
     Ticks last_move = 0;
     for (Ticks now = 0; now <= last_move + patience; ++now) {
       while (move(now))
@@ -123,7 +123,11 @@ class Clock {
   [[nodiscard]] Ticks handed(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
     if (task.computing == kNever) return kNever;
-    const Ticks computed = task.computing + timing_.compute;
+    const bool partial =
+        table_.problem.grid.kind(task.slot.task.kv, task.slot.task.q) == TileKind::partial;
+    const Ticks compute =
+        partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute;
+    const Ticks computed = task.computing + compute;
     if (timing_.model == Model::chain || task.first_of_lane) return computed;
     const NaiveTask& before = tasks_[index - 1];
     if (before.reducing == kNever) return kNever;

@@ -83,7 +83,8 @@ Timing random_timing(Random& random, const Problem& problem) {
   Timing timing;
   timing.model = random.chance(2) ? Model::chain : Model::overlap;
   timing.compute = random.between(0, 6);
-  timing.reduce = random.between(timing.compute == 0 ? 1 : 0, 5);
+  if (random.chance(3)) timing.compute_partial = random.between(0, 9);
+  timing.reduce = random.between(timing.shortest_compute() == 0 ? 1 : 0, 5);
   if (random.chance(2)) {
     timing.latency = random.between(0, 3);
     timing.launch = random.between(0, 2);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "core/timing.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stagger::cli {
+
+/// A run and what was predicted of it, in ns.
+struct Prediction {
+  std::string group;  ///< runs of one group are ranked among each other
+  std::string schedule;
+  Ticks measured = 1;  ///< above 0
+  Ticks predicted = 0;
+
+  /// predicted / measured - 1.
+  [[nodiscard]] double error() const {
+    return static_cast<double>(predicted) / static_cast<double>(measured) - 1;
+  }
+};
+
+/// Two schedules of a group of which the measured ranking is not the predicted one: indices.
+struct Misranked {
+  std::size_t faster = 0;  ///< as measured
+  std::size_t slower = 0;
+};
+
+/// How good predictions are.
+struct Accuracy {
+  std::int64_t median_ppm = 0;  ///< of the errors' absolute values, in millionths
+  std::int64_t worst_ppm = 0;
+  std::size_t worst = 0;   ///< index
+  std::int64_t pairs = 0;  ///< of schedules of a group that differ by more than 3 %, as measured
+  std::vector<Misranked> misranked;  ///< those that are not predicted to be in that order
+};
+
+/// Requires a prediction at least. O(n^2) within a group.
+[[nodiscard]] Accuracy accuracy_of(const std::vector<Prediction>& predictions);
+
+}  // namespace stagger::cli

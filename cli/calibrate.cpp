@@ -1,0 +1,285 @@
+#include "cli/calibration.hpp"
+#include "cli/calibration_set.hpp"
+#include "cli/commands.hpp"
+#include "cli/device.hpp"
+#include "cli/files.hpp"
+#include "cli/kernels.hpp"
+#include "cli/report.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/version.hpp"
+#include "gpu/cuda_executor.hpp"
+#include "gpu/replay.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace stagger::cli {
+namespace {
+
+constexpr std::size_t kRepeats = 3;  ///< of which the one of median length counts
+
+/// What a replay's phases spin for, in ticks; the profile gets what the machine adds.
+constexpr Timing kSpun{.compute = 5, .compute_partial = 6, .reduce = 1, .launch = 2, .epilogue = 1};
+
+gpu::Dtype dtype_of(const std::string& name) {
+  std::string known;
+  for (const gpu::Dtype dtype : {gpu::Dtype::fp32, gpu::Dtype::bf16, gpu::Dtype::fp16}) {
+    if (name == gpu::dtype_name(dtype)) return dtype;
+    known += (known.empty() ? "" : ", ") + std::string(gpu::dtype_name(dtype));
+  }
+  throw Error(ErrorKind::usage, "unknown dtype '" + name + "'; known: " + known);
+}
+
+/// Random Q, K, V and dO with statistics of a forward pass that never ran: what a phase takes does
+/// not depend on them, and the forward pass on the host would take longer than all runs together.
+gpu::Attention any_attention(const Problem& problem, std::int64_t head_dim) {
+  const gpu::AttentionShape shape = gpu::attention_shape(problem, head_dim);
+  gpu::Attention attention{.shape = shape,
+                           .mask = TokenMask(problem),
+                           .inputs = gpu::random_inputs(shape, 1),
+                           .forward = {}};
+  attention.forward.out.assign(shape.q_elements(), 0);
+  attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
+  attention.forward.delta.assign(shape.q_rows(), 0);
+  return attention;
+}
+
+/// Runs tables on the device.
+class Measurement {
+ public:
+  Measurement(const Options& options, const Kernel& kernel) : options_(options), kernel_(kernel) {
+    run_options_.timeout = std::chrono::milliseconds(options.timeout_ms);
+    run_options_.dtype = dtype_of(options.dtype);
+  }
+
+  std::vector<CalibrationRun> run(std::vector<Table> tables) {
+    Progress progress("calibrating");
+    std::vector<CalibrationRun> runs;
+    double done = 0;
+    const auto all = static_cast<double>(tables.size());
+    for (Table& table : tables) {
+      progress.show(done++ / all);
+      const bool first = is_new_problem(table);
+      if (first && !kernel_.spins()) attention_ = any_attention(table.problem, options_.head_dim);
+      if (first) runs.push_back(measure(table, gpu::Mode::no_reduce));
+      runs.push_back(measure(table, gpu::Mode::deterministic));
+      last_ = std::move(table);
+    }
+    return runs;
+  }
+
+ private:
+  [[nodiscard]] bool is_new_problem(const Table& table) const {
+    return !last_ || last_->problem.grid != table.problem.grid ||
+           last_->problem.heads != table.problem.heads;
+  }
+
+  /// The run of median length, after one to warm up.
+  [[nodiscard]] CalibrationRun measure(const Table& table, gpu::Mode mode) {
+    run_options_.mode = mode;
+    run_once(table);
+    std::vector<gpu::Backward> runs(kRepeats);
+    for (gpu::Backward& run : runs)
+      run = run_once(table);
+    std::nth_element(runs.begin(), runs.begin() + kRepeats / 2, runs.end(),
+                     [](const gpu::Backward& left, const gpu::Backward& right) {
+                       return left.elapsed_ns < right.elapsed_ns;
+                     });
+    return {table, mode, std::move(runs[kRepeats / 2])};
+  }
+
+  gpu::Backward run_once(const Table& table) const {
+    gpu::Backward run = kernel_.spins()
+                            ? gpu::replay_on_cuda(table, {kSpun, options_.tick_ns}, run_options_)
+                            : kernel_.run(table, *attention_, run_options_);
+    run.gradients = {};
+    if (run.outcome == gpu::Outcome::finished) return run;
+    throw Error(ErrorKind::device, table.name + " on " + problem_line(table.problem) +
+                                       " did not finish within the timeout");
+  }
+
+  const Options& options_;
+  const Kernel& kernel_;
+  gpu::BackwardOptions run_options_;
+  std::optional<gpu::Attention> attention_;
+  std::optional<Table> last_;
+};
+
+/// Leaves of a replay's phases what the machine adds to their spinning.
+void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
+  const auto subtract = [&](MeasuredNs& measured, Ticks ticks) {
+    for (Ticks* ns : {&measured.value, &measured.low, &measured.high})
+      *ns = std::max<Ticks>(*ns - ticks * tick_ns, 0);
+  };
+  subtract(times.compute, kSpun.compute);
+  if (times.compute_partial) subtract(*times.compute_partial, *kSpun.compute_partial);
+  subtract(times.reduce, kSpun.reduce);
+  subtract(times.launch, kSpun.launch);
+  subtract(times.epilogue, kSpun.epilogue);
+}
+
+std::string command_line(const Options& options, const Kernel& kernel) {
+  std::string line = fmt::format("stagger calibrate --device cuda --kernel {}", kernel.name);
+  if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.tick_ns);
+  return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}", options.dtype,
+                            options.head_dim, options.tile_q, options.tile_kv);
+}
+
+/// The profile in the file, or a new one named like it. Throws Error{usage} if it is another
+/// device's.
+Machine profile_of(const std::string& path, const gpu::CudaDevice& device) {
+  if (path == "-" || !std::filesystem::exists(path)) {
+    return {.name = path == "-" ? "machine" : std::filesystem::path(path).stem().string(),
+            .device = device.name,
+            .driver = device.driver,
+            .sms = device.sms};
+  }
+  Machine machine = read_machine_json(read_file(path), path);
+  if (machine.device == device.name && machine.driver == device.driver &&
+      machine.sms == device.sms) {
+    return machine;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("{} is of {} ({} SMs, CUDA {}), and this is {} ({} SMs, CUDA {}): give "
+                          "another file",
+                          path, machine.device, machine.sms, machine.driver, device.name,
+                          device.sms, device.driver));
+}
+
+using Value = std::pair<const char*, const MeasuredNs*>;
+
+std::vector<Value> values_of(const KernelTimes& times) {
+  std::vector<Value> values = {{"compute", &times.compute}};
+  if (times.compute_partial) values.emplace_back("compute_partial", &*times.compute_partial);
+  for (const Value& value : {Value{"reduce", &times.reduce}, Value{"latency", &times.latency},
+                             Value{"launch", &times.launch}, Value{"epilogue", &times.epilogue},
+                             Value{"start", &times.start}})
+    values.push_back(value);
+  return values;
+}
+
+std::string calibration_text(const Machine& machine, const KernelTimes& times) {
+  std::string text = fmt::format("device        {}, {} SMs, CUDA {}\nkernel        {}; {} model\n",
+                                 machine.device, machine.sms, machine.driver, describe(times.key),
+                                 times.model == Model::chain ? "chain" : "overlap");
+  for (const auto& [name, measured] : values_of(times)) {
+    text += fmt::format("{:<15}{:>7} ns  quartiles {} to {} of {}\n", name, measured->value,
+                        measured->low, measured->high, measured->samples);
+  }
+  return text + fmt::format("fit           median error {:.2f} %, worst {:.2f} %, of {} tables\n",
+                            1e-4 * static_cast<double>(times.fit.median_ppm),
+                            1e-4 * static_cast<double>(times.fit.worst_ppm), times.fit.runs);
+}
+
+std::string calibration_json(const Machine& machine, const std::vector<CalibrationRun>& runs,
+                             const Calibration& calibration) {
+  using Json = nlohmann::ordered_json;
+  Machine alone = machine;
+  alone.kernels = {calibration.times};
+  Json json = {{"schema", "stagger.calibration/1"},
+               {"version", version()},
+               {"machine", Json::parse(write_machine_json(alone))},
+               {"runs", Json::array()}};
+  auto residual = calibration.residuals.begin();
+  for (const CalibrationRun& run : runs) {
+    if (run.mode != gpu::Mode::deterministic) continue;
+    json["runs"].push_back({{"problem", Json::parse(problem_json(run.table.problem))},
+                            {"schedule", run.table.name},
+                            {"measured_ns", residual->measured},
+                            {"predicted_ns", residual->predicted}});
+    ++residual;
+  }
+  return json.dump(1) + "\n";
+}
+
+int run(const Options& options) {
+  const Kernel& kernel = kernel_of(options.kernel);
+  if (!kernel.spins() && options.tile_q == 1 && options.tile_kv == 1) {
+    throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
+  }
+  if (!has_device()) return kSkipped;
+  const gpu::CudaDevice device = *gpu::cuda_device();
+  Machine machine = profile_of(options.output, device);
+  const TileShape tile{.q = options.tile_q, .kv = options.tile_kv};
+  const std::vector<CalibrationRun> runs =
+      Measurement(options, kernel).run(calibration_set(tile, device.sms));
+  Calibration calibration = calibrate(runs, kernel.model);
+  KernelTimes& times = calibration.times;
+  if (kernel.spins()) subtract_spun(times, options.tick_ns);
+  times.key = kernel_key(options, tile);
+  times.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+  times.command = command_line(options, kernel);
+  put(machine, times);
+  write_file(options.output, write_machine_json(machine));
+  if (options.output == "-") return kHolds;
+  if (options.json) {
+    write_stdout(calibration_json(machine, runs, calibration));
+  } else {
+    write_text(calibration_text(machine, times), terminal_of(options));
+  }
+  return kHolds;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Kernel";
+  const auto add = [&](const char* name, auto& target, const char* what, const char* type) {
+    return app.add_option(name, target, what)
+        ->type_name(type)
+        ->capture_default_str()
+        ->group(kGroup);
+  };
+  std::string known = "one of";
+  for (const Kernel& kernel : kernels())
+    known += std::string(" ") + kernel.name;
+  add("--device", options.device, "cuda: times on threads that share cores are no kernel's",
+      "DEVICE")
+      ->check(CLI::IsMember({"cuda"}))
+      ->default_str("cuda");
+  add("--kernel", options.kernel, known.c_str(), "KERNEL");
+  add("--dtype", options.dtype, "number format of Q, K, V and dO", "DTYPE");
+  add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
+      ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim));
+  add("--tile-q", options.tile_q, "tokens of a Q tile", "TOKENS")->check(CLI::Range(1, 4096));
+  add("--tile-kv", options.tile_kv, "tokens of a KV tile", "TOKENS")->check(CLI::Range(1, 4096));
+  add("--tick-ns", options.tick_ns, "what a tick lasts in a replay", "NS")
+      ->check(CLI::Range(1, 1'000'000));
+  add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
+      ->check(CLI::Range(1, 86'400'000));
+  app.add_option("-o,--output", options.output,
+                 "the profile: made, or the kernel's entry in it replaced; - for stdout")
+      ->type_name("FILE")
+      ->required()
+      ->group("Output");
+  add_output_options(app, options);
+}
+
+}  // namespace
+
+extern const Command kCalibrate;
+const Command kCalibrate{
+    .name = "calibrate",
+    .summary = "What a kernel's phases take on this GPU, into a machine profile",
+    .examples =
+        "  stagger calibrate --device cuda --kernel portable --head-dim 64 --tile-q 64 \\\n"
+        "      --tile-kv 64 -o configs/machines/h200.json\n"
+        "  stagger calibrate --kernel replay --tick-ns 500 -o configs/machines/h200.json\n"
+        "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
+        "      --sms 132 --machine configs/machines/h200.json\n",
+    .add_options = add_options,
+    .run = run,
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "core/machine.hpp"
+#include "core/table.hpp"
+#include "gpu/backward.hpp"
+
+#include <vector>
+
+namespace stagger::cli {
+
+/// One table of a calibration and its run, by the ranks or without reductions.
+struct CalibrationRun {
+  Table table;
+  gpu::Mode mode = gpu::Mode::deterministic;
+  gpu::Backward run;
+};
+
+/// How well a timing model predicts one of them.
+struct Residual {
+  Ticks measured = 0;   ///< ns from the first task's start to the last reduction's end
+  Ticks predicted = 0;  ///< the same, simulated
+};
+
+struct Calibration {
+  KernelTimes times;                ///< without key, date and command
+  std::vector<Residual> residuals;  ///< of the runs by the ranks, in their order
+};
+
+/// The phases of a kernel from measured runs: medians of what the tasks' times show directly
+/// (gpu/phase_samples.hpp), then integer ns that predict the runs' makespans better, as far as they
+/// stay near the medians. Deterministic. Requires a run by the ranks at least, all finished, with
+/// immediate release. O(tasks) for each of a few hundred simulations.
+[[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
+
+/// From the first compute phase to the last reduction of a run.
+[[nodiscard]] Ticks measured_span(const gpu::Backward& run);
+
+}  // namespace stagger::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "core/machine.hpp"
+#include "core/problem.hpp"
+#include "core/timing.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::cli {
+
+/// What a prediction needs of a run, as `stagger run --json` writes it.
+struct MeasuredRun {
+  std::string source;  ///< the file, and which of its runs
+  Problem problem = {};
+  std::string schedule = {};  ///< as `--schedule` takes it
+  bool from_file = false;     ///< the table was a file's: it cannot be built again
+  KernelKey kernel = {};
+  Timing timing = {};        ///< the model that it was run with; its schedule may depend on it
+  Timing spun = {};          ///< what a replay's phases spin, in ticks
+  std::int64_t tick_ns = 0;  ///< of a replay, else 0
+  Ticks measured = 0;        ///< ns, from the first task's start to the last reduction's end
+  std::optional<Ticks> predicted = std::nullopt;  ///< ns: what the run itself says
+};
+
+/// Runs, and those that nothing is predicted of.
+struct MeasuredRuns {
+  std::vector<MeasuredRun> runs;
+  std::vector<std::string> skipped;  ///< `run.json: mode atomic`
+};
+
+/// Reads every `stagger.run/1` in files (one document, or several one after the other) and in the
+/// *.json of directories, in the order of their names. Keys beyond those needed are not looked at:
+/// runs are written by this program, of whatever version. Throws Error{invalid_input}, Error{io}.
+[[nodiscard]] MeasuredRuns read_runs(const std::vector<std::string>& paths);
+
+}  // namespace stagger::cli

@@ -1,0 +1,50 @@
+#include "core/machine.hpp"
+
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger {
+
+std::string describe(const KernelKey& key) {
+  if (key.dtype.empty()) return key.kernel;
+  return key.kernel + ", " + key.dtype + ", head_dim " + std::to_string(key.head_dim) +
+         ", tiles of " + std::to_string(key.tile.kv) + " x " + std::to_string(key.tile.q) +
+         " tokens";
+}
+
+Timing KernelTimes::timing() const {
+  Timing timing{.model = model,
+                .compute = compute.value,
+                .reduce = reduce.value,
+                .latency = latency.value,
+                .launch = launch.value,
+                .epilogue = epilogue.value,
+                .release = release};
+  if (compute_partial) timing.compute_partial = compute_partial->value;
+  return timing;
+}
+
+const KernelTimes& times_of(const Machine& machine, const KernelKey& key) {
+  std::string known;
+  for (const KernelTimes& times : machine.kernels) {
+    if (times.key == key) return times;
+    known += "\n  " + describe(times.key);
+  }
+  throw Error(ErrorKind::usage,
+              "the machine profile '" + machine.name + "' has no times of " + describe(key) +
+                  (known.empty() ? "; it has none at all" : "; it has those of" + known));
+}
+
+void put(Machine& machine, KernelTimes times) {
+  const auto same = std::find_if(machine.kernels.begin(), machine.kernels.end(),
+                                 [&](const KernelTimes& other) { return other.key == times.key; });
+  if (same == machine.kernels.end()) {
+    machine.kernels.push_back(std::move(times));
+  } else {
+    *same = std::move(times);
+  }
+}
+
+}  // namespace stagger

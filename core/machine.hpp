@@ -1,0 +1,84 @@
+#pragma once
+
+#include "core/timing.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger {
+
+/// A duration as it was measured, in ns.
+struct MeasuredNs {
+  Ticks value = 0;
+  Ticks low = 0;             ///< lower quartile of the samples
+  Ticks high = 0;            ///< upper quartile
+  std::int64_t samples = 0;  ///< 0: not measured, the value is a guess
+
+  friend bool operator==(const MeasuredNs&, const MeasuredNs&) = default;
+};
+
+/// What a profile's values hold for. A kernel that does no arithmetic has no dtype and zeros.
+struct KernelKey {
+  std::string kernel;
+  std::string dtype = {};     ///< "fp32", "bf16", "fp16"; empty: none
+  std::int64_t head_dim = 0;  ///< elements
+  TileShape tile{0, 0};       ///< tokens
+
+  friend bool operator==(const KernelKey&, const KernelKey&) = default;
+};
+/// `portable, fp32, head_dim 64, tiles of 64 x 128 tokens` (KV x Q); `replay`.
+[[nodiscard]] std::string describe(const KernelKey& key);
+
+/// How well a fit predicts the runs that it was made from: |predicted / measured - 1|, in
+/// millionths.
+struct FitErrors {
+  std::int64_t median_ppm = 0;
+  std::int64_t worst_ppm = 0;
+  std::int64_t runs = 0;
+
+  friend bool operator==(const FitErrors&, const FitErrors&) = default;
+};
+
+/// What one kernel's phases take on a machine. Of a kernel that only spins (no dtype), what each
+/// phase takes beyond the time that it spins.
+struct KernelTimes {
+  KernelKey key = {};
+  Model model = Model::chain;
+  Release release = Release::immediate;
+  MeasuredNs compute = {};
+  std::optional<MeasuredNs> compute_partial = std::nullopt;  ///< absent: as `compute`
+  MeasuredNs reduce = {};
+  MeasuredNs latency = {};
+  MeasuredNs launch = {};
+  MeasuredNs epilogue = {};
+  MeasuredNs start = {};  ///< what a whole run takes beyond its makespan
+  FitErrors fit = {};
+  std::string date = {};     ///< of the measurement
+  std::string command = {};  ///< that made it
+
+  /// The timing model, 1 tick = 1 ns, all SMs resident.
+  [[nodiscard]] Timing timing() const;
+  friend bool operator==(const KernelTimes&, const KernelTimes&) = default;
+};
+
+/// A machine profile: what kernels' phases take on one device.
+struct Machine {
+  std::string name;
+  std::string device;
+  std::string driver;
+  std::int32_t sms = 0;  ///< CTAs that the device holds at once: one an SM
+  std::vector<KernelTimes> kernels = {};
+
+  friend bool operator==(const Machine&, const Machine&) = default;
+};
+
+/// The times of a kernel. Throws Error{usage}, which lists what the profile has, if it has none.
+[[nodiscard]] const KernelTimes& times_of(const Machine& machine, const KernelKey& key);
+
+/// Adds a kernel's times, in the place of those of the same key if there are any.
+void put(Machine& machine, KernelTimes times);
+
+}  // namespace stagger

@@ -1,0 +1,154 @@
+#include "core/files.hpp"
+#include "core/json_value.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace stagger {
+namespace {
+
+constexpr std::int64_t kLongestNs = std::int64_t{1} << 40;  ///< about 18 minutes
+constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
+
+template <class Choice>
+Choice read_choice(const JsonValue& value,
+                   std::initializer_list<std::pair<const char*, Choice>> choices) {
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (value.string() == name) return choice;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  value.reject("unknown value '" + value.string() + "'; known: " + known);
+}
+
+MeasuredNs read_measured(const JsonValue& value) {
+  value.expect_keys({"value", "quartiles", "samples"});
+  MeasuredNs measured{.value = value.at("value").integer(0, kLongestNs),
+                      .samples = value.at("samples").integer(0, kAnyCount)};
+  const JsonValue quartiles = value.at("quartiles");
+  if (quartiles.size() != 2) quartiles.reject("quartiles are [lower, upper]");
+  measured.low = quartiles.item(0).integer(0, kLongestNs);
+  measured.high = quartiles.item(1).integer(measured.low, kLongestNs);
+  return measured;
+}
+
+KernelKey read_key(const JsonValue& entry) {
+  KernelKey key{.kernel = entry.at("kernel").string()};
+  if (!entry.has("dtype")) return key;
+  key.dtype = entry.at("dtype").string();
+  key.head_dim = entry.at("head_dim").integer(1, kMaxTokens);
+  key.tile = {.q = entry.at("tile_q").integer(1, kMaxTokens),
+              .kv = entry.at("tile_kv").integer(1, kMaxTokens)};
+  return key;
+}
+
+FitErrors read_fit(const JsonValue& fit) {
+  fit.expect_keys({"runs", "median_ppm", "worst_ppm"});
+  return {.median_ppm = fit.at("median_ppm").integer(0, kAnyCount),
+          .worst_ppm = fit.at("worst_ppm").integer(0, kAnyCount),
+          .runs = fit.at("runs").integer(0, kAnyCount)};
+}
+
+KernelTimes read_times(const JsonValue& entry) {
+  entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
+                     "fit", "date", "command"});
+  const JsonValue ns = entry.at("ns");
+  ns.expect_keys(
+      {"compute", "compute_partial", "reduce", "latency", "launch", "epilogue", "start"});
+  KernelTimes times{.key = read_key(entry)};
+  times.model =
+      read_choice<Model>(entry.at("model"), {{"chain", Model::chain}, {"overlap", Model::overlap}});
+  times.release = read_choice<Release>(
+      entry.at("release"), {{"immediate", Release::immediate}, {"delayed", Release::delayed}});
+  times.compute = read_measured(ns.at("compute"));
+  if (ns.has("compute_partial")) times.compute_partial = read_measured(ns.at("compute_partial"));
+  times.reduce = read_measured(ns.at("reduce"));
+  times.latency = read_measured(ns.at("latency"));
+  times.launch = read_measured(ns.at("launch"));
+  times.epilogue = read_measured(ns.at("epilogue"));
+  times.start = read_measured(ns.at("start"));
+  if (entry.has("fit")) times.fit = read_fit(entry.at("fit"));
+  if (entry.has("date")) times.date = entry.at("date").string();
+  if (entry.has("command")) times.command = entry.at("command").string();
+  return times;
+}
+
+std::string member(const char* key, const std::string& value) {
+  return "\"" + std::string(key) + "\": " + value;
+}
+
+std::string write_measured(const char* key, const MeasuredNs& measured) {
+  return "     " + member(key, "{") + member("value", std::to_string(measured.value)) + ", " +
+         member("quartiles",
+                "[" + std::to_string(measured.low) + ", " + std::to_string(measured.high) + "]") +
+         ", " + member("samples", std::to_string(measured.samples)) + "}";
+}
+
+std::string write_times(const KernelTimes& times) {
+  std::string text = "  {" + member("kernel", json_quote(times.key.kernel));
+  if (!times.key.dtype.empty()) {
+    text += ", " + member("dtype", json_quote(times.key.dtype)) + ", " +
+            member("head_dim", std::to_string(times.key.head_dim)) + ", " +
+            member("tile_q", std::to_string(times.key.tile.q)) + ", " +
+            member("tile_kv", std::to_string(times.key.tile.kv));
+  }
+  text += ",\n   " + member("model", times.model == Model::chain ? "\"chain\"" : "\"overlap\"") +
+          ", " +
+          member("release", times.release == Release::immediate ? "\"immediate\"" : "\"delayed\"") +
+          ",\n   " + member("ns", "{\n") + write_measured("compute", times.compute);
+  if (times.compute_partial) {
+    text += ",\n" + write_measured("compute_partial", *times.compute_partial);
+  }
+  for (const auto& [key, measured] :
+       {std::pair{"reduce", &times.reduce}, std::pair{"latency", &times.latency},
+        std::pair{"launch", &times.launch}, std::pair{"epilogue", &times.epilogue},
+        std::pair{"start", &times.start}}) {
+    text += ",\n" + write_measured(key, *measured);
+  }
+  return text + "},\n   " + member("fit", "{") + member("runs", std::to_string(times.fit.runs)) +
+         ", " + member("median_ppm", std::to_string(times.fit.median_ppm)) + ", " +
+         member("worst_ppm", std::to_string(times.fit.worst_ppm)) + "},\n   " +
+         member("date", json_quote(times.date)) + ",\n   " +
+         member("command", json_quote(times.command)) + "}";
+}
+
+}  // namespace
+
+Machine read_machine_json(std::string_view text, const std::string& source) {
+  const JsonDocument document(text, source);
+  const JsonValue& root = document.root();
+  root.expect_schema("stagger.machine/1");
+  root.expect_keys({"schema", "name", "device", "driver", "sms", "kernels"});
+  Machine machine{.name = root.at("name").string(),
+                  .device = root.at("device").string(),
+                  .driver = root.at("driver").string(),
+                  .sms = static_cast<std::int32_t>(root.at("sms").integer(1, kMaxSms))};
+  const JsonValue kernels = root.at("kernels");
+  for (std::size_t index = 0; index < kernels.size(); ++index) {
+    const JsonValue entry = kernels.item(index);
+    KernelTimes times = read_times(entry);
+    const bool known =
+        std::any_of(machine.kernels.begin(), machine.kernels.end(),
+                    [&](const KernelTimes& other) { return other.key == times.key; });
+    if (known) entry.reject("the times of " + describe(times.key) + " are given twice");
+    machine.kernels.push_back(std::move(times));
+  }
+  return machine;
+}
+
+std::string write_machine_json(const Machine& machine) {
+  std::string text = "{" + member("schema", "\"stagger.machine/1\"") + ", " +
+                     member("name", json_quote(machine.name)) + ",\n " +
+                     member("device", json_quote(machine.device)) + ", " +
+                     member("driver", json_quote(machine.driver)) + ", " +
+                     member("sms", std::to_string(machine.sms)) + ",\n " + member("kernels", "[");
+  const char* separator = "\n";
+  for (const KernelTimes& times : machine.kernels) {
+    text += separator + write_times(times);
+    separator = ",\n";
+  }
+  return text + "]}\n";
+}
+
+}  // namespace stagger

@@ -1,0 +1,39 @@
+#include "cli/accuracy.hpp"
+
+#include "tests/support/catch.hpp"
+
+namespace stagger::cli {
+namespace {
+
+TEST_CASE("median, worst and ranking, by hand") {
+  const Accuracy accuracy = accuracy_of({
+      {"a", "one", 1000, 1010},    // + 1 %
+      {"a", "two", 1100, 1078},    // - 2 %
+      {"a", "three", 1029, 1100},  // 2.9 % above one; + 6.9 %
+      {"b", "one", 500, 540},      // + 8 %, another group
+      {"b", "two", 515, 520},      // exactly 3 % above one: no pair
+  });
+  CHECK(accuracy.median_ppm == 20'000);
+  CHECK(accuracy.worst_ppm == 80'000);
+  CHECK(accuracy.worst == 3);
+  // one < two (10 %) is predicted, three < two (6.9 %) is not.
+  CHECK(accuracy.pairs == 2);
+  REQUIRE(accuracy.misranked.size() == 1);
+  CHECK(accuracy.misranked[0].faster == 2);
+  CHECK(accuracy.misranked[0].slower == 1);
+}
+
+TEST_CASE("a tie does not predict a difference, and a schedule is not ranked with itself") {
+  const Accuracy accuracy = accuracy_of({
+      {"a", "one", 1000, 1000},
+      {"a", "two", 2000, 1000},
+      {"a", "one", 1500, 1600},
+  });
+  CHECK(accuracy.pairs == 2);
+  REQUIRE(accuracy.misranked.size() == 2);
+  CHECK(accuracy.misranked[0].faster == 0);
+  CHECK(accuracy.misranked[1].faster == 2);
+}
+
+}  // namespace
+}  // namespace stagger::cli

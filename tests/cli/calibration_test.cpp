@@ -1,0 +1,155 @@
+#include "cli/calibration.hpp"
+
+#include "schedules/schedule.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+#include "tests/support/toy_device.hpp"
+
+#include <cmath>
+
+namespace stagger::cli {
+namespace {
+
+/// A few tables on 8 SMs, static and in-order, with and without reductions.
+std::vector<CalibrationRun> toy_runs(const test::ToyDevice& device, test::Random& random) {
+  std::vector<CalibrationRun> runs;
+  for (const char* mask : {"full", "causal"}) {
+    for (const std::int64_t n : {3, 6, 12}) {
+      const Problem problem =
+          make_problem(make_mask(mask), {n * 128, n * 128}, {.q = 64, .kv = 128}, 48 / n, 8);
+      for (const char* name : {"ascending", "descending", "shift", "symmetric-shift", "spt"}) {
+        const schedules::Selection selection = schedules::select(name);
+        if (selection.schedule->unsupported(problem, selection.parameters)) continue;
+        const Table table = schedules::build(selection, problem);
+        if (!sim::simulate(table, device.timing).complete) continue;
+        for (const gpu::Mode mode : {gpu::Mode::deterministic, gpu::Mode::no_reduce})
+          runs.push_back({table, mode, test::run_on_toy(device, table, mode, random)});
+      }
+    }
+  }
+  REQUIRE(runs.size() >= 40);
+  return runs;
+}
+
+constexpr Timing kChain{.model = Model::chain,
+                        .compute = 9000,
+                        .compute_partial = 11000,
+                        .reduce = 1200,
+                        .latency = 700,
+                        .launch = 2000,
+                        .epilogue = 600};
+constexpr Timing kOverlap{.model = Model::overlap,
+                          .compute = 3000,
+                          .compute_partial = 3600,
+                          .reduce = 1300,
+                          .latency = 650,
+                          .launch = 1500,
+                          .epilogue = 900};
+
+void expect_near(const char* name, const MeasuredNs& found, Ticks truth, Ticks tolerance) {
+  CAPTURE(name, found.value, truth, found.low, found.high, found.samples);
+  CHECK(std::abs(found.value - truth) <= tolerance);
+  CHECK(found.samples > 0);
+}
+
+void expect_near(const KernelTimes& found, const Timing& truth, Ticks tolerance) {
+  expect_near("compute", found.compute, truth.compute, tolerance);
+  REQUIRE(found.compute_partial.has_value() == truth.compute_partial.has_value());
+  if (truth.compute_partial) {
+    expect_near("compute_partial", *found.compute_partial, *truth.compute_partial, tolerance);
+  }
+  expect_near("reduce", found.reduce, truth.reduce, tolerance);
+  expect_near("latency", found.latency, truth.latency, tolerance);
+  expect_near("launch", found.launch, truth.launch, tolerance);
+  expect_near("epilogue", found.epilogue, truth.epilogue, tolerance);
+}
+
+TEST_CASE("a device without noise is found to the nanosecond, in both models") {
+  for (const auto& [timing, stamps_hand_over] :
+       {std::pair{kChain, false}, std::pair{kOverlap, false}, std::pair{kOverlap, true}}) {
+    CAPTURE(timing.model == Model::overlap, stamps_hand_over);
+    test::Random random(81);
+    const test::ToyDevice device{
+        .timing = timing, .start = 5000, .stamps_hand_over = stamps_hand_over};
+    const auto runs = toy_runs(device, random);
+    const Calibration found = calibrate(runs, timing.model);
+    expect_near(found.times, timing, 0);
+    expect_near("start", found.times.start, 5000, 0);
+    CHECK(found.times.fit.worst_ppm == 0);
+    CHECK(found.times.fit.runs == std::ssize(runs) / 2);
+    for (const Residual& residual : found.residuals)
+      CHECK(residual.predicted == residual.measured);
+  }
+}
+
+TEST_CASE("noise and a coarse timer move the values by no more than they are") {
+  for (const Timing& timing : {kChain, kOverlap}) {
+    for (const std::uint32_t seed : {82U, 83U, 84U}) {
+      CAPTURE(timing.model == Model::overlap, seed);
+      test::Random random(seed);
+      const test::ToyDevice device{.timing = timing, .noise = 0.05, .timer = 32, .start = 5000};
+      const Calibration found = calibrate(toy_runs(device, random), timing.model);
+      expect_near(found.times, timing, 120);
+      CHECK(found.times.fit.median_ppm < 10'000);
+      CHECK(found.times.fit.worst_ppm < 30'000);
+      CHECK(found.times.compute.low < found.times.compute.high);
+    }
+  }
+}
+
+TEST_CASE("where launches are stamped does not matter to what is predicted") {
+  for (const Timing& timing : {kChain, kOverlap}) {
+    CAPTURE(timing.model == Model::overlap);
+    test::Random random(85);
+    const test::ToyDevice device{.timing = timing, .start = 5000, .stamps_launch = false};
+    const Calibration found = calibrate(toy_runs(device, random), timing.model);
+    expect_near("epilogue", found.times.epilogue, timing.epilogue + timing.launch, 0);
+    CHECK(found.times.launch.value == 0);
+    CHECK(found.times.fit.worst_ppm == 0);
+  }
+}
+
+TEST_CASE("what taking a free turn takes counts as compute in the chain model") {
+  test::Random random(86);
+  const test::ToyDevice device{.timing = kChain, .taking = 300};
+  const Calibration found = calibrate(toy_runs(device, random), Model::chain);
+  expect_near("compute", found.times.compute, kChain.compute + 300, 40);
+  expect_near("reduce", found.times.reduce, kChain.reduce, 40);
+  CHECK(found.times.fit.worst_ppm < 5'000);
+}
+
+TEST_CASE("equal partial tiles are found equal, and a mask without them has none") {
+  test::Random random(87);
+  Timing timing = kOverlap;
+  timing.compute_partial.reset();
+  const auto runs = toy_runs({.timing = timing}, random);
+  const Calibration found = calibrate(runs, Model::overlap);
+  REQUIRE(found.times.compute_partial.has_value());
+  CHECK(found.times.compute_partial->value == timing.compute);
+  std::vector<CalibrationRun> full;
+  for (const CalibrationRun& run : runs) {
+    if (run.table.problem.mask.family->name == std::string("full")) full.push_back(run);
+  }
+  CHECK_FALSE(calibrate(full, Model::overlap).times.compute_partial.has_value());
+}
+
+TEST_CASE("the refinement finds what no typical task shows") {
+  // One compute phase in ten takes twice as long: the quartiles do not see it, the makespans do.
+  test::Random random(88);
+  const auto runs = toy_runs({.timing = kChain, .slow_one_in = 10}, random);
+  double typical = 0;
+  for (const CalibrationRun& run : runs) {
+    if (run.mode != gpu::Mode::deterministic) continue;
+    const auto predicted = static_cast<double>(sim::simulate(run.table, kChain).makespan);
+    typical += 1 - predicted / static_cast<double>(measured_span(run.run) + kChain.epilogue);
+  }
+  typical /= static_cast<double>(runs.size()) / 2;
+  CHECK(typical > 0.08);
+  const Calibration found = calibrate(runs, Model::chain);
+  CHECK(found.times.fit.median_ppm < 40'000);
+  CHECK(found.times.compute.value > kChain.compute + kChain.compute / 20);
+}
+
+}  // namespace
+}  // namespace stagger::cli

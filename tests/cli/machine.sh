@@ -1,0 +1,146 @@
+# Machine profiles: what predicts nanoseconds, and how well.
+source "$(dirname "$0")/check.sh"
+
+measured() { printf '{"value": %d, "quartiles": [%d, %d], "samples": 9}' "$1" "$1" "$1"; }
+entry() {  # KEY COMPUTE PARTIAL REDUCE LATENCY LAUNCH EPILOGUE START
+  printf '{%s, "model": "chain", "release": "immediate",\n "ns": {"compute": %s,' "$1" "$(measured "$2")"
+  [ "$3" = none ] || printf ' "compute_partial": %s,' "$(measured "$3")"
+  printf ' "reduce": %s, "latency": %s, "launch": %s, "epilogue": %s, "start": %s}}' \
+    "$(measured "$4")" "$(measured "$5")" "$(measured "$6")" "$(measured "$7")" "$(measured "$8")"
+}
+machine="$work/toy.json"
+{
+  printf '{"schema": "stagger.machine/1", "name": "toy", "device": "Toy 1", "driver": "1.0", "sms": 8,\n "kernels": [\n'
+  entry '"kernel": "portable", "dtype": "fp32", "head_dim": 64, "tile_q": 64, "tile_kv": 64' 5000 7000 1000 500 300 200 4000
+  printf ',\n'
+  entry '"kernel": "replay"' 40 none 60 700 10 20 3000
+  printf ']}\n'
+} >"$machine"
+problem="--mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4"
+
+# Nanoseconds, of the entry for these tiles; what is given wins.
+expect 0 "compute 5000 (partial 7000), reduce 1000, latency 500, launch 300, epilogue 200 ns" \
+  analyze $problem --schedule symmetric-shift --machine "$machine"
+expect 0 "toy (Toy 1): portable, fp32, head_dim 64, tiles of 64 x 64 tokens" \
+  analyze $problem --schedule symmetric-shift --machine "$machine"
+# By hand: 14 full and 4 partial tiles of 6 and 8 us, and 4 chains of half a us, on every SM.
+expect 0 "makespan      118.00 us = longest path of the graph" \
+  analyze $problem --schedule symmetric-shift --machine "$machine" --latency 0
+expect 0 "compute 9 (partial 7), reduce 1000" \
+  analyze $problem --schedule spt --machine "$machine" --compute 9 --compute-partial 7
+expect 0 "overlap, compute 9, reduce 1000" \
+  analyze $problem --schedule spt --machine "$machine" --compute 9 --model overlap
+expect 0 '"clock": "ns"' analyze $problem --schedule spt --machine "$machine" --json
+expect 0 '"start": 4000' compare $problem --machine "$machine" --json
+expect 0 "toy (Toy 1)" compare $problem --machine "$machine"
+expect 0 " us " compare $problem --machine "$machine"
+expect 0 '"clock": "ns"' export $problem --schedule spt --machine "$machine" -o - --format timeline.json
+expect 0 " ns; lower bound" show $problem --schedule spt --machine "$machine"
+expect 0 "5 SMs resident ns" analyze $problem --schedule spt --machine "$machine" --residency 5
+expect 0 "8 SMs resident ns" analyze $problem --schedule spt --machine "$machine" --sms 20
+expect 0 "ns" optimize $problem --machine "$machine" --effort 0
+
+# A replay's phases are what spins and what the machine adds to it.
+expect 0 "compute 5040, reduce 1060, latency 700, launch 10, epilogue 20 ns" \
+  analyze --n 8 --schedule spt --machine "$machine" --kernel replay
+expect 0 "compute 3540, reduce 560, latency 700, launch 10, epilogue 20 ns" \
+  analyze --n 8 --schedule spt --machine "$machine" --kernel replay --compute 7 --tick-ns 500
+
+# A run on threads is predicted too; the profile speaks of another device, so nothing is compared.
+expect 0 "predicted     1" run $problem --schedule symmetric-shift --repeat 1 --machine "$machine"
+expect 0 '"elapsed_ns"' run $problem --schedule symmetric-shift --repeat 1 --machine "$machine" --json
+
+expect 2 "has no times of portable, fp32, head_dim 128, tiles of 64 x 64 tokens; it has those of" \
+  analyze $problem --schedule spt --machine "$machine" --head-dim 128
+expect 2 "  portable, fp32, head_dim 64, tiles of 64 x 64 tokens" \
+  analyze $problem --schedule spt --machine "$machine" --dtype bf16
+expect 2 "has no times of fast" analyze $problem --schedule spt --machine "$machine" --kernel fast
+expect 3 "cannot open" analyze $problem --schedule spt --machine "$work/none.json"
+expect 2 "would spin for more than" \
+  analyze --n 8 --schedule spt --machine "$machine" --kernel replay --compute 4611686018427387903
+sed 's/"sms": 8/"sms": 8, "colour": 1/' "$machine" >"$work/unknown.json"
+expect 3 "/: unknown key 'colour'; known: schema, name, device" \
+  analyze $problem --schedule spt --machine "$work/unknown.json"
+sed 's/"value": 7000/"value": -1/' "$machine" >"$work/negative.json"
+expect 3 "/kernels/0/ns/compute_partial/value: must be an integer from 0" \
+  compare $problem --machine "$work/negative.json"
+sed 's/"value": 5000/"value": 0/; s/"value": 7000/"value": 0/; s/"value": 1000/"value": 0/' "$machine" >"$work/zero.json"
+expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work/zero.json"
+
+# Calibration needs a GPU; what is wrong is said before that.
+expect 0 "Examples:" calibrate --help
+expect 2 "unknown kernel 'fast'; known: portable, replay" calibrate --kernel fast -o "$work/new.json"
+expect 2 "give --tile-q and --tile-kv" calibrate -o "$work/new.json"
+expect 2 "--output is required" calibrate --kernel replay
+if ! command -v nvidia-smi >/dev/null; then
+  expect 77 "CUDA" calibrate --device cuda --kernel replay -o "$work/new.json"
+  [ ! -e "$work/new.json" ] || fail "a calibration that was skipped left a file"
+fi
+
+# run_json SCHEDULE MEASURED [MODE]: what a run on the toy would have said.
+run_json() {
+  cat <<END
+{"schema": "stagger.run/1", "version": "0", "device": {"kind": "cuda", "name": "Toy 1"},
+ "kernel": "portable", "mode": "${3:-deterministic}", "head_dim": 64,
+ "problem": {"heads": 4, "kv_tiles": 8, "q_tiles": 8, "sms": 8, "seq_q": 512, "seq_kv": 512,
+             "tile_q": 64, "tile_kv": 64, "mask": {"kind": "causal"}, "tasks": 144},
+ "schedule": {"name": "$1", "dispatch": "static", "source": "DASH"},
+ "model": {"kind": "chain", "compute": 5, "reduce": 1, "latency": 0, "launch": 0, "epilogue": 0,
+           "release": "immediate"},
+ "verdict": "ok", "measured": {"ms": 0.2, "makespan_ns": $2},
+ "predicted": {"makespan": 108, "lower_bound": 108, "bubble": 0.0}}
+END
+}
+# Symmetric shift: 118.0 us (above) less the last epilogue, 0.2 us; 4 latencies are hidden.
+mkdir "$work/runs"
+run_json symmetric-shift 117800 >"$work/runs/1.json"
+run_json descending 120000 >"$work/runs/2.json"
+run_json spt 140000 >"$work/runs/3.json"
+expect 0 "symmetric-shift            117.80 us   117.80 us    +0.0 %" predict "$work/runs" --machine "$machine"
+expect 0 "descending                 120.00 us   126.80 us    +5.7 %" predict "$work/runs" --machine "$machine"
+expect 0 "3 runs: median error 4.9 %, worst 5.7 % (descending, causal" predict "$work/runs" --machine "$machine"
+expect 0 "ranking: 2 of 2 pairs that differ by more than 3 % are predicted" predict "$work/runs" --machine "$machine"
+expect 0 '"worst_ppm": 56667' predict "$work/runs" --machine "$machine" --json
+expect 0 "" predict "$work/runs" --machine "$machine" --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' --expect 'misranked == 0'
+expect 1 "expectation does not hold: worst_ppm <= 50000" predict "$work/runs" --machine "$machine" --expect 'worst_ppm <= 50000'
+# The prediction is what analyze simulates.
+"$stagger" analyze $problem --schedule descending --machine "$machine" | grep -q "makespan      127.00 us" ||
+  fail "predict and analyze differ"
+
+# One file, several runs one after the other; what is no run by the ranks on a GPU is skipped.
+{ run_json symmetric-shift 130000; run_json spt 117800; run_json spt 1 atomic; } >"$work/lines.json"
+expect 0 "not: symmetric-shift takes 10.4 % longer than spt" predict "$work/lines.json" --machine "$machine"
+expect 0 "skipped $work/lines.json (3): mode atomic" predict "$work/lines.json" --machine "$machine"
+expect 0 "2 runs: median error" predict "$work/lines.json" --machine "$machine"
+tr -d '\n' <"$work/lines.json" >"$work/one-line.json"
+expect 0 "2 runs: median error" predict "$work/one-line.json" --machine "$machine"
+"$stagger" run $problem --schedule spt --repeat 1 --json >"$work/cpu.json"
+expect 2 "there is no run that something is predicted of; skipped $work/cpu.json: no makespan was measured" \
+  predict "$work/cpu.json" --machine "$machine"
+expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
+sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
+expect 0 "117.80 us   117.00 us    -0.7 %" predict "$work/said.json"
+# A replay's phases are what spun, in ticks, and what the machine adds: 18 tasks of 5040 + 1060.
+sed 's/"kernel": "portable"/"kernel": "replay", "tick_ns": 1000/' "$work/runs/1.json" >"$work/replay.json"
+expect 0 "symmetric-shift            117.80 us   109.90 us    -6.7 %" predict "$work/replay.json" --machine "$machine"
+
+sed 's/portable/fast/' "$work/runs/1.json" >"$work/fast.json"
+expect 2 "has no times of fast, fp32, head_dim 64" predict "$work/fast.json" --machine "$machine"
+sed 's/"DASH"/"file"/' "$work/runs/1.json" >"$work/table.json"
+expect 2 "its table was a file's" predict "$work/table.json" --machine "$machine"
+sed 's/"tasks": 144/"colour": 1/' "$work/runs/1.json" >"$work/key.json"
+expect 3 "/problem: unknown key 'colour'" predict "$work/key.json" --machine "$machine"
+sed 's/"reduce": 1/"reduce": -1/' "$work/runs/1.json" >"$work/model.json"
+expect 3 "/model/reduce: must be an integer from 0" predict "$work/model.json" --machine "$machine"
+sed 's/117800/0/' "$work/runs/1.json" >"$work/zero-run.json"
+expect 3 "/measured/makespan_ns: must be an integer from 1" predict "$work/zero-run.json" --machine "$machine"
+expect 3 "unknown schema 'stagger.machine/1'; known here: stagger.run/1" predict "$machine" --machine "$machine"
+printf '} {' >"$work/braces.json"
+expect 3 "braces.json (1)" predict "$work/braces.json" --machine "$machine"
+: >"$work/nothing.json"
+expect 3 "nothing.json" predict "$work/nothing.json" --machine "$machine"
+expect 2 "misranked" predict "$work/runs" --machine "$machine" --expect 'speed > 1'
+mkdir "$work/empty"
+expect 2 "there is no run" predict "$work/empty" --machine "$machine"
+
+finish 55

@@ -1,0 +1,156 @@
+#include "core/machine.hpp"
+
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+namespace stagger {
+namespace {
+
+const std::string kMachine = R"({"schema": "stagger.machine/1", "name": "h200",
+ "device": "NVIDIA H200", "driver": "13.0", "sms": 132,
+ "kernels": [
+  {"kernel": "portable", "dtype": "fp32", "head_dim": 64, "tile_q": 32, "tile_kv": 64,
+   "model": "chain", "release": "immediate",
+   "ns": {
+     "compute": {"value": 9120, "quartiles": [9088, 9184], "samples": 4200},
+     "compute_partial": {"value": 9300, "quartiles": [9216, 9408], "samples": 300},
+     "reduce": {"value": 800, "quartiles": [768, 832], "samples": 4500},
+     "latency": {"value": 704, "quartiles": [640, 736], "samples": 900},
+     "launch": {"value": 2100, "quartiles": [2016, 2208], "samples": 120},
+     "epilogue": {"value": 300, "quartiles": [288, 320], "samples": 120},
+     "start": {"value": 8000, "quartiles": [7600, 8900], "samples": 24}},
+   "fit": {"runs": 24, "median_ppm": 8000, "worst_ppm": 31000},
+   "date": "2026-01-02",
+   "command": "stagger calibrate --device cuda --kernel portable"},
+  {"kernel": "replay",
+   "model": "chain", "release": "immediate",
+   "ns": {
+     "compute": {"value": 32, "quartiles": [0, 64], "samples": 1},
+     "reduce": {"value": 64, "quartiles": [32, 96], "samples": 1},
+     "latency": {"value": 700, "quartiles": [672, 736], "samples": 1},
+     "launch": {"value": 0, "quartiles": [0, 0], "samples": 0},
+     "epilogue": {"value": 0, "quartiles": [0, 0], "samples": 0},
+     "start": {"value": 0, "quartiles": [0, 0], "samples": 0}},
+   "fit": {"runs": 0, "median_ppm": 0, "worst_ppm": 0},
+   "date": "",
+   "command": ""}]}
+)";
+
+const KernelKey kPortable{.kernel = "portable", .dtype = "fp32", .head_dim = 64, .tile = {32, 64}};
+
+/// Whether reading the profile with `from` replaced by `to` fails with these words.
+void expect_rejected(const std::string& from, const std::string& to, const std::string& words) {
+  std::string text = kMachine;
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  CAPTURE(from, to);
+  try {
+    static_cast<void>(read_machine_json(text, "h200.json"));
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::invalid_input);
+    CHECK_THAT(std::string(error.what()), Catch::Contains(words));
+  }
+}
+
+TEST_CASE("a profile reads as it says and writes what it read") {
+  const Machine machine = read_machine_json(kMachine, "h200.json");
+  CHECK(machine.device == "NVIDIA H200");
+  CHECK(machine.sms == 132);
+  const Timing timing = times_of(machine, kPortable).timing();
+  CHECK(timing.compute == 9120);
+  CHECK(timing.compute_partial == 9300);
+  CHECK(timing.reduce == 800);
+  CHECK(timing.latency == 704);
+  CHECK(timing.launch == 2100);
+  CHECK(timing.epilogue == 300);
+  CHECK(times_of(machine, {.kernel = "replay"}).timing().uniform());
+  CHECK(write_machine_json(machine) == kMachine);
+}
+
+TEST_CASE("a kernel that is not there is named beside those that are") {
+  const Machine machine = read_machine_json(kMachine, "h200.json");
+  KernelKey other = kPortable;
+  other.tile.kv = 128;
+  try {
+    static_cast<void>(times_of(machine, other));
+    FAIL("found");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::usage);
+    CHECK(error.what() ==
+          std::string("the machine profile 'h200' has no times of portable, fp32, head_dim 64, "
+                      "tiles of 128 x 32 tokens; it has those of\n  portable, fp32, head_dim 64, "
+                      "tiles of 64 x 32 tokens\n  replay"));
+  }
+}
+
+TEST_CASE("an entry replaces that of its key and no other") {
+  Machine machine = read_machine_json(kMachine, "h200.json");
+  KernelTimes times = machine.kernels[0];
+  times.compute.value = 1;
+  put(machine, times);
+  REQUIRE(machine.kernels.size() == 2);
+  CHECK(machine.kernels[0] == times);
+  times.key.head_dim = 128;
+  put(machine, times);
+  REQUIRE(machine.kernels.size() == 3);
+  CHECK(read_machine_json(write_machine_json(machine), "again") == machine);
+}
+
+TEST_CASE("random profiles survive their file") {
+  test::Random random(80);
+  const auto measured = [&] {
+    const std::int64_t low = random.between(0, 1'000'000);
+    return MeasuredNs{.value = random.between(0, 1'000'000),
+                      .low = low,
+                      .high = low + random.between(0, 9),
+                      .samples = random.between(0, 99)};
+  };
+  for (int round = 0; round < 100; ++round) {
+    Machine machine{.name = "m \"1\"", .device = "d\\", .driver = "", .sms = 7};
+    for (std::int64_t entry = random.between(0, 4); entry > 0; --entry) {
+      KernelTimes times{.key = kPortable, .date = "2026", .command = "a\nb"};
+      times.key.head_dim = entry;
+      times.model = random.chance(2) ? Model::chain : Model::overlap;
+      times.release = random.chance(2) ? Release::immediate : Release::delayed;
+      times.compute = measured();
+      if (random.chance(2)) times.compute_partial = measured();
+      times.start = measured();
+      put(machine, times);
+    }
+    CAPTURE(round);
+    REQUIRE(read_machine_json(write_machine_json(machine), "file") == machine);
+  }
+}
+
+TEST_CASE("what is wrong with a profile is named with its place") {
+  expect_rejected("machine/1", "machine/2", "/schema: unknown schema 'stagger.machine/2'");
+  expect_rejected("\"sms\": 132", "\"sms\": 0", "/sms: must be an integer from 1");
+  expect_rejected("\"sms\"", "\"gpus\"", "unknown key 'gpus'; known: schema, name");
+  expect_rejected("\"dtype\": \"fp32\", ", "\"dtype\": \"fp32\", \"x\": 1, ",
+                  "/kernels/0: unknown key 'x'");
+  expect_rejected("\"head_dim\": 64, ", "", "/kernels/0: key 'head_dim' is missing");
+  expect_rejected("\"tile_q\": 32", "\"tile_q\": 0", "/kernels/0/tile_q: must be an integer");
+  expect_rejected("\"chain\"", "\"magic\"",
+                  "/kernels/0/model: unknown value 'magic'; known: chain");
+  expect_rejected("9120", "-1", "/kernels/0/ns/compute/value: must be an integer from 0");
+  expect_rejected("9120", "1e3", "/kernels/0/ns/compute/value: must be an integer");
+  expect_rejected("9120", "99999999999999", "/kernels/0/ns/compute/value: must be an integer");
+  expect_rejected("[9088, 9184]", "[9088]", "/kernels/0/ns/compute/quartiles: quartiles are");
+  expect_rejected("[9088, 9184]", "[9184, 9088]", "/kernels/0/ns/compute/quartiles/1: must be");
+  expect_rejected("\"reduce\": {\"value\": 800", "\"reducing\": {\"value\": 800",
+                  "/kernels/0/ns: unknown key 'reducing'");
+  expect_rejected("\"runs\": 24, ", "", "/kernels/0/fit: key 'runs' is missing");
+  expect_rejected("\"kernels\": [", "\"kernels\": [7, ", "/kernels/0: must be an object");
+  expect_rejected("{\"kernel\": \"replay\"",
+                  "{\"kernel\": \"portable\", \"dtype\": \"fp32\", \"head_dim\": 64, \"tile_q\": "
+                  "32, \"tile_kv\": 64",
+                  "/kernels/1: the times of portable, fp32, head_dim 64, tiles of 64 x 32 tokens "
+                  "are given twice");
+}
+
+}  // namespace
+}  // namespace stagger
