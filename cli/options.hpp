@@ -82,7 +82,6 @@ struct Options {
   // run
   std::string device = "cpu";
   std::string kernel = "portable";
-  std::string dtype = "fp32";
   std::int64_t tick_ns = 1000;
   std::string mode = "deterministic";
   std::string dtype = "fp32";

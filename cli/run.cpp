@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
+#include "cli/kernels.hpp"
 #include "cli/report.hpp"
 #include "cli/run_report.hpp"
 #include "core/error.hpp"
@@ -29,11 +30,6 @@ constexpr double kMaxHostReference = 0x1p28;
 gpu::Mode mode_of(const Options& options) {
   if (options.mode == "atomic") return gpu::Mode::atomic;
   return options.mode == "no-reduce" ? gpu::Mode::no_reduce : gpu::Mode::deterministic;
-}
-
-gpu::Dtype dtype_of(const Options& options) {
-  if (options.dtype == "bf16") return gpu::Dtype::bf16;
-  return options.dtype == "fp16" ? gpu::Dtype::fp16 : gpu::Dtype::fp32;
 }
 
 gpu::BackwardOptions backward_options(const Options& options, const Table& table,
@@ -137,17 +133,36 @@ Judged judged(const Execution& execution) {
   return {std::move(attention), std::move(exact)};
 }
 
-void run_attention(Execution& execution, const Options& options, gpu::Device device) {
+/// The median of runs with no books but the locks', where the kernel can do that.
+std::optional<std::int64_t> bare_median_ns(const Execution& execution, const Kernel* kernel,
+                                           const gpu::Attention& attention) {
+  const auto device = kernel == nullptr ? gpu::backward_on_cpu : kernel->run;
+  if (kernel == nullptr || kernel->time == nullptr) {
+    return untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
+      return device(execution.analysis.table, attention, untimed).elapsed_ns;
+    });
+  }
+  if (execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
+  constexpr int kWarmups = 5;
+  constexpr int kRuns = 20;
+  std::vector<std::int64_t> elapsed =
+      kernel->time(execution.analysis.table, attention, execution.options, kWarmups, kRuns);
+  std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
+  return elapsed[kRuns / 2];
+}
+
+/// On the CPU without a kernel.
+void run_attention(Execution& execution, const Options& options, const Kernel* kernel) {
   expect_fits(execution);
   execution.device_reference = uses_device_reference(execution, options);
   const Table& table = execution.analysis.table;
   const Judged problem = judged(execution);
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(table, problem.attention, problem.exact, execution.options,
-                                   options.runs, device, execution.lost_partials == 0);
-  execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
-    return device(table, problem.attention, untimed).elapsed_ns;
-  });
+                                   options.runs,
+                                   kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
+                                   execution.lost_partials == 0);
+  execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
 }
 
 void run_replay(Execution& execution, const Options& options) {
@@ -180,8 +195,7 @@ Execution execute(const Options& options) {
   if (options.kernel == "replay") {
     run_replay(execution, options);
   } else {
-    run_attention(execution, options,
-                  execution.cuda ? gpu::backward_on_cuda : gpu::backward_on_cpu);
+    run_attention(execution, options, execution.cuda ? &kernel_of(options.kernel) : nullptr);
   }
   return execution;
 }
@@ -215,6 +229,10 @@ void check_options(const Options& options) {
     throw Error(ErrorKind::usage,
                 "--kernel replay is for --device cuda: `stagger analyze` "
                 "simulates the same");
+  }
+  if (options.kernel == "hopper" && options.device != "cuda") {
+    throw Error(ErrorKind::usage,
+                "--kernel hopper is for --device cuda: the CPU runs the same table as portable");
   }
   if (options.reference == "device" && options.device != "cuda") {
     throw Error(ErrorKind::usage, "--reference device is for --device cuda");
@@ -255,8 +273,10 @@ void add_run_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   add("--kernel", options.kernel,
-      "portable: the backward pass; replay: its locks alone, phases spin (cuda)", "KERNEL")
-      ->check(CLI::IsMember({"portable", "replay"}))
+      "portable: the backward pass in plain arithmetic; hopper: as a fast kernel does it (cuda, "
+      "sm_90); replay: its locks alone, phases spin (cuda)",
+      "KERNEL")
+      ->check(CLI::IsMember({"portable", "hopper", "replay"}))
       ->capture_default_str();
   add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
       ->check(CLI::Range(1, 1'000'000))
@@ -318,7 +338,9 @@ const Command kRun{
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"
         "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
-        "      --kernel replay --tick-ns 1000\n",
+        "      --kernel replay --tick-ns 1000\n"
+        "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 --sms 132 \\\n"
+        "      --schedule symmetric-shift --device cuda --kernel hopper --dtype bf16 --head-dim 128\n",
     .add_options = add_options,
     .run = run,
 };

@@ -262,7 +262,8 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
                   Use use) {
   STAGGER_EXPECTS(is_complete(table));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
-  STAGGER_EXPECTS(hopper_refusal(table.problem, attention.shape, options.dtype).empty());
+  const std::string refusal = hopper_refusal(table.problem, attention.shape, options.dtype);
+  if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
   const auto of_type = [&](auto type) {
     using T = decltype(type);
     const std::int64_t tile_q = table.problem.shape.q;

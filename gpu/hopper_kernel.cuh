@@ -358,6 +358,8 @@ class HopperCompute {
         begin(*task);
         tile_.begin_dq(ds_before());
         finish_dq<1>(*before);
+        // A task's compute phase is from the hand-over of the dQ before it to its own dQ.
+        if (leads()) stamp(run_, task->index, &TaskTimes::compute_start);
         finish();
         before = task;
         task = &next_task();
@@ -398,7 +400,7 @@ class HopperCompute {
   __device__ void begin(const HopperTask& task) {
     const int stage = place_.stage;
     shared_.q_full[stage].wait(place_.parity);
-    if (leads()) stamp(run_, task.index, &TaskTimes::compute_start);
+    if (leads() && task.slot.begins_chain) stamp(run_, task.index, &TaskTimes::compute_start);
     wait_for_go();
     tile_.begin_scores(stage);
     shared_.d_out_full[stage].wait(place_.parity);
