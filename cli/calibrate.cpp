@@ -102,9 +102,10 @@ class Measurement {
   }
 
   gpu::Backward run_once(const Table& table) const {
-    gpu::Backward run = kernel_.spins()
-                            ? gpu::replay_on_cuda(table, {kSpun, options_.tick_ns}, run_options_)
-                            : kernel_.run(table, *attention_, run_options_);
+    gpu::Backward run =
+        kernel_.spins()
+            ? gpu::replay_on_cuda(table, {kSpun, options_.replay_tick_ns()}, run_options_)
+            : kernel_.run(table, *attention_, run_options_);
     run.gradients = {};
     if (run.outcome == gpu::Outcome::finished) return run;
     throw Error(ErrorKind::device, table.name + " on " + problem_line(table.problem) +
@@ -133,7 +134,7 @@ void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
 
 std::string command_line(const Options& options, const Kernel& kernel) {
   std::string line = fmt::format("stagger calibrate --device cuda --kernel {}", kernel.name);
-  if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.tick_ns);
+  if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.replay_tick_ns());
   return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}", options.dtype,
                             options.head_dim, options.tile_q, options.tile_kv);
 }
@@ -218,7 +219,7 @@ int run(const Options& options) {
       Measurement(options, kernel).run(calibration_set(tile, device.sms));
   Calibration calibration = calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;
-  if (kernel.spins()) subtract_spun(times, options.tick_ns);
+  if (kernel.spins()) subtract_spun(times, options.replay_tick_ns());
   times.key = kernel_key(options, tile);
   times.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   times.command = command_line(options, kernel);
@@ -254,8 +255,11 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim));
   add("--tile-q", options.tile_q, "tokens of a Q tile", "TOKENS")->check(CLI::Range(1, 4096));
   add("--tile-kv", options.tile_kv, "tokens of a KV tile", "TOKENS")->check(CLI::Range(1, 4096));
-  add("--tick-ns", options.tick_ns, "what a tick lasts in a replay", "NS")
-      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--tick-ns", options.tick_ns, "what a tick lasts in a replay")
+      ->type_name("NS")
+      ->check(CLI::Range(1, 1'000'000))
+      ->default_str("1000")
+      ->group(kGroup);
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000));
   app.add_option("-o,--output", options.output,

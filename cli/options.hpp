@@ -54,7 +54,7 @@ struct Options {
   std::int64_t width = 0;
   std::string output;
   std::string format;
-  std::string timeline;
+  std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs
   std::int64_t limit = 10'000;
@@ -83,7 +83,7 @@ struct Options {
   std::string device = "cpu";
   std::string kernel = "portable";
   std::string dtype = "fp32";
-  std::int64_t tick_ns = 1000;
+  std::optional<std::int64_t> tick_ns;  ///< absent: 1000
   std::string mode = "deterministic";
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
@@ -93,6 +93,9 @@ struct Options {
   std::int64_t repeat = 5;
   std::string topic;  ///< positional: what to list, which shell
   std::string config;
+
+  /// What a tick lasts in a replay.
+  [[nodiscard]] std::int64_t replay_tick_ns() const { return tick_ns.value_or(1000); }
 
   /// Whether any problem option was given on the command line or in the config.
   bool problem_given = false;

@@ -127,7 +127,7 @@ Execution execute(const Options& options) {
   execution.seed = static_cast<std::uint64_t>(options.seed);
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.kernel = options.kernel;
-  if (options.kernel == "replay") execution.tick_ns = options.tick_ns;
+  if (options.kernel == "replay") execution.tick_ns = options.replay_tick_ns();
   execution.spun = spun_timing(options);
   if (!runnable(analysis.verification)) return execution;
   if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
@@ -212,7 +212,7 @@ void add_run_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
       ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+      ->default_str("1000");
   add("--mode", options.mode,
       "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
       ->check(CLI::IsMember({"deterministic", "atomic", "no-reduce"}))
