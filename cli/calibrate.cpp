@@ -90,7 +90,7 @@ class Measurement {
   /// The run of median length, after one to warm up.
   [[nodiscard]] CalibrationRun measure(const Table& table, gpu::Mode mode) {
     run_options_.mode = mode;
-    run_once(table);
+    static_cast<void>(run_once(table));
     std::vector<gpu::Backward> runs(kRepeats);
     for (gpu::Backward& run : runs)
       run = run_once(table);
@@ -101,7 +101,7 @@ class Measurement {
     return {table, mode, std::move(runs[kRepeats / 2])};
   }
 
-  gpu::Backward run_once(const Table& table) const {
+  [[nodiscard]] gpu::Backward run_once(const Table& table) const {
     gpu::Backward run =
         kernel_.spins()
             ? gpu::replay_on_cuda(table, {kSpun, options_.replay_tick_ns()}, run_options_)

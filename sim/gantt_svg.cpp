@@ -48,7 +48,7 @@ class Svg {
         left_(timeline.sms > 100 ? 58 : 50),
         right_(options.width - 24),
         top_(46),
-        bottom_(top_ + rows_ * pitch_ + (rows_ / layers_ - 1) * gap_),
+        bottom_(y(rows_ - 1) + pitch_),
         width_(options.width),
         chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostShapes)) {}
 
@@ -79,7 +79,8 @@ class Svg {
   }
   /// The rows of an SM are close together.
   [[nodiscard]] double y(std::int32_t row) const {
-    return top_ + row * pitch_ + (row / layers_) * gap_;
+    const std::int32_t sm = row / layers_;
+    return top_ + row * pitch_ + sm * gap_;
   }
 
   void label(double at_x, double at_y, const char* anchor, const std::string& style,

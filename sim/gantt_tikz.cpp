@@ -64,9 +64,10 @@ class Tikz {
   }
   /// The middle of a row; rows go down from 0.
   [[nodiscard]] double y(std::int32_t row) const {
-    return -(row + 0.5) * pitch_ - (row / layers_) * gap_;
+    const std::int32_t sm = row / layers_;
+    return -(row + 0.5) * pitch_ - sm * gap_;
   }
-  [[nodiscard]] double bottom() const { return -rows_ * pitch_ - (rows_ / layers_ - 1) * gap_; }
+  [[nodiscard]] double bottom() const { return y(rows_ - 1) - 0.5 * pitch_; }
 
   void preamble() {
     line("\\IfFileExists{standalone.cls}{\\documentclass[border=3pt]{standalone}}{%");
