@@ -34,20 +34,6 @@ constexpr std::size_t kRepeats = 3;  ///< of which the one of median length coun
 /// What a replay's phases spin for, in ticks; the profile gets what the machine adds.
 constexpr Timing kSpun{.compute = 5, .compute_partial = 6, .reduce = 1, .launch = 2, .epilogue = 1};
 
-/// Random Q, K, V and dO with statistics of a forward pass that never ran: what a phase takes does
-/// not depend on them, and the forward pass on the host would take longer than all runs together.
-gpu::Attention any_attention(const Problem& problem, std::int64_t head_dim) {
-  const gpu::AttentionShape shape = gpu::attention_shape(problem, head_dim);
-  gpu::Attention attention{.shape = shape,
-                           .mask = TokenMask(problem),
-                           .inputs = gpu::random_inputs(shape, 1),
-                           .forward = {}};
-  attention.forward.out.assign(shape.q_elements(), 0);
-  attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
-  attention.forward.delta.assign(shape.q_rows(), 0);
-  return attention;
-}
-
 /// Runs tables on the device.
 class Measurement {
  public:
@@ -64,7 +50,7 @@ class Measurement {
     for (Table& table : tables) {
       progress.show(done++ / all);
       const bool first = is_new_problem(table);
-      if (first && !kernel_.spins()) attention_ = any_attention(table.problem, options_.head_dim);
+      if (first && !kernel_.spins()) attention_ = attention_of(table.problem);
       if (first) runs.push_back(measure(table, gpu::Mode::no_reduce));
       runs.push_back(measure(table, gpu::Mode::deterministic));
       last_ = std::move(table);
@@ -73,6 +59,11 @@ class Measurement {
   }
 
  private:
+  [[nodiscard]] gpu::Attention attention_of(const Problem& problem) const {
+    const gpu::AttentionShape shape = gpu::attention_shape(problem, options_.head_dim);
+    return gpu::unjudged_attention(problem, shape, gpu::random_inputs(shape, 1));
+  }
+
   [[nodiscard]] bool is_new_problem(const Table& table) const {
     return !last_ || last_->problem.grid != table.problem.grid ||
            last_->problem.heads != table.problem.heads;
@@ -81,7 +72,7 @@ class Measurement {
   /// The run of median length, after one to warm up.
   [[nodiscard]] CalibrationRun measure(const Table& table, gpu::Mode mode) {
     run_options_.mode = mode;
-    run_once(table);
+    static_cast<void>(run_once(table));
     std::vector<gpu::Backward> runs(kRepeats);
     for (gpu::Backward& run : runs)
       run = run_once(table);
@@ -92,10 +83,11 @@ class Measurement {
     return {table, mode, std::move(runs[kRepeats / 2])};
   }
 
-  gpu::Backward run_once(const Table& table) const {
-    gpu::Backward run = kernel_.spins()
-                            ? gpu::replay_on_cuda(table, {kSpun, options_.tick_ns}, run_options_)
-                            : kernel_.run(table, *attention_, run_options_);
+  [[nodiscard]] gpu::Backward run_once(const Table& table) const {
+    gpu::Backward run =
+        kernel_.spins()
+            ? gpu::replay_on_cuda(table, {kSpun, options_.replay_tick_ns()}, run_options_)
+            : kernel_.run(table, *attention_, run_options_);
     run.gradients = {};
     if (run.outcome == gpu::Outcome::finished) return run;
     throw Error(ErrorKind::device, table.name + " on " + problem_line(table.problem) +
@@ -124,7 +116,7 @@ void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
 
 std::string command_line(const Options& options, const Kernel& kernel) {
   std::string line = fmt::format("stagger calibrate --device cuda --kernel {}", kernel.name);
-  if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.tick_ns);
+  if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.replay_tick_ns());
   return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}", options.dtype,
                             options.head_dim, options.tile_q, options.tile_kv);
 }
@@ -209,7 +201,7 @@ int run(const Options& options) {
       Measurement(options, kernel).run(calibration_set(tile, device.sms));
   Calibration calibration = calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;
-  if (kernel.spins()) subtract_spun(times, options.tick_ns);
+  if (kernel.spins()) subtract_spun(times, options.replay_tick_ns());
   times.key = kernel_key(options, tile);
   times.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   times.command = command_line(options, kernel);
@@ -245,8 +237,11 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim));
   add("--tile-q", options.tile_q, "tokens of a Q tile", "TOKENS")->check(CLI::Range(1, 4096));
   add("--tile-kv", options.tile_kv, "tokens of a KV tile", "TOKENS")->check(CLI::Range(1, 4096));
-  add("--tick-ns", options.tick_ns, "what a tick lasts in a replay", "NS")
-      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--tick-ns", options.tick_ns, "what a tick lasts in a replay")
+      ->type_name("NS")
+      ->check(CLI::Range(1, 1'000'000))
+      ->default_str("1000")
+      ->group(kGroup);
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000));
   app.add_option("-o,--output", options.output,

@@ -58,7 +58,7 @@ void build_parser(CLI::App& app, Options& options) {
     // With a config file an option may come twice; the later one is the command line's.
     for (CLI::Option* option : sub->get_options()) {
       const std::string name = option->get_single_name();
-      if (name != "expect" && name != "measured") {
+      if (name != "expect" && name != "measured" && name != "timeline") {
         option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
     }

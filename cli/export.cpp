@@ -14,11 +14,14 @@
 #include "sim/gantt_svg.hpp"
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
+#include "sim/overlay.hpp"
 #include "sim/trace_json.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -125,8 +128,10 @@ const Format& format_of(const Options& options) {
 void add_options(CLI::App& app, Options& options) {
   add_problem_options(app, options);
   add_schedule_options(app, options);
-  app.add_option("--timeline", options.timeline, "draw a timeline from a file")
+  app.add_option("--timeline", options.timelines,
+                 "draw a timeline from a file; several, or one and a schedule: one above the other")
       ->type_name("FILE")
+      ->allow_extra_args(false)
       ->group("Schedule");
   add_timing_options(app, options);
   app.add_option("--slots", options.slots, "cnf, dzn, lp: slots to ask about; default: the bound")
@@ -145,14 +150,29 @@ void add_options(CLI::App& app, Options& options) {
   add_output_options(app, options);
 }
 
+/// The timelines of the files and, if a schedule or a table is given, what is predicted of it: one
+/// above the other if there are several.
+Timeline timeline_from_files(const Options& options, const Format& format) {
+  std::vector<Timeline> timelines;
+  if (!options.schedule.empty() || !options.table.empty()) {
+    timelines.push_back(timeline_of(analyze(source_of(options), analysis_options(options))));
+  }
+  for (const std::string& path : options.timelines)
+    timelines.push_back(read_timeline_json(read_file(path), path));
+  if (timelines.size() == 1) return std::move(timelines.front());
+  if (format.name == std::string("timeline.json")) {
+    throw Error(ErrorKind::usage, "several timelines make no timeline.json");
+  }
+  return sim::overlay(std::move(timelines), options.tick_ns);
+}
+
 std::string exported(const Options& options, const Format& format) {
   const Terminal terminal = terminal_of(options);
-  if (!options.timeline.empty()) {
+  if (!options.timelines.empty()) {
     if (format.of_timeline == nullptr) {
       throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
     }
-    return format.of_timeline(read_timeline_json(read_file(options.timeline), options.timeline),
-                              terminal);
+    return format.of_timeline(timeline_from_files(options, format), terminal);
   }
   if (format.of_problem != nullptr) {
     const Problem problem =
@@ -184,6 +204,12 @@ const Command kExport{
         "  stagger export --mask causal --n 8 --heads 4 --schedule symmetric-shift -o fig.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o shift.table.json\n"
         "  stagger export --table mine.csv -o mine.trace.json\n"
+        "  stagger export --timeline predicted.timeline.json --timeline run.timeline.json \\\n"
+        "      --tick-ns 1000 -o both.svg\n"
+        "  stagger export --timeline run.timeline.json --mask causal --seq 4096 --tile-q 64 \\\n"
+        "      --tile-kv 64 --heads 8 --schedule descending --machine configs/machines/h200.json "
+        "\\\n"
+        "      -o both.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o - --format dot | dot -Tpdf > "
         "g.pdf\n",
     .add_options = add_options,

@@ -54,7 +54,7 @@ struct Options {
   std::int64_t width = 0;
   std::string output;
   std::string format;
-  std::string timeline;
+  std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs
   std::int64_t limit = 10'000;
@@ -82,7 +82,7 @@ struct Options {
   // run
   std::string device = "cpu";
   std::string kernel = "portable";
-  std::int64_t tick_ns = 1000;
+  std::optional<std::int64_t> tick_ns;  ///< absent: 1000
   std::string mode = "deterministic";
   std::string dtype = "fp32";
   std::string reference;  ///< host or device; empty: by the problem's size
@@ -94,6 +94,9 @@ struct Options {
   std::int64_t repeat = 5;
   std::string topic;  ///< positional: what to list, which shell
   std::string config;
+
+  /// What a tick lasts in a replay.
+  [[nodiscard]] std::int64_t replay_tick_ns() const { return tick_ns.value_or(1000); }
 
   /// Whether any problem option was given on the command line or in the config.
   bool problem_given = false;

@@ -52,7 +52,12 @@ void add_machine_options(CLI::App& app, Options& options) {
   add("--kernel", options.kernel, "whose phases", "KERNEL");
   add("--dtype", options.dtype, "its number format", "DTYPE");
   add("--head-dim", options.head_dim, "its elements of a query, key or value", "ELEMENTS");
-  add("--tick-ns", options.tick_ns, "what a tick lasts in a replay", "NS");
+  if (app.get_option_no_throw("--tick-ns") != nullptr) return;
+  app.add_option("--tick-ns", options.tick_ns, "what a tick lasts in a replay or beside ns")
+      ->type_name("NS")
+      ->check(CLI::Range(1, 1'000'000))
+      ->default_str("1000 in a replay")
+      ->group(kGroup);
 }
 
 KernelKey kernel_key(const Options& options, const TileShape& tile) {
@@ -115,7 +120,7 @@ TimeModel time_model_of(const Options& options, const Problem& problem) {
   const KernelTimes& times = times_of(machine, kernel_key(options, problem.shape));
   const bool spins = times.key.dtype.empty();
   model = time_model_of(machine, times,
-                        spins ? in_ns(spun_timing(options), options.tick_ns) : Timing{});
+                        spins ? in_ns(spun_timing(options), options.replay_tick_ns()) : Timing{});
   if (!spins) apply(options, model.timing);
   model.timing.residency = static_cast<std::int32_t>(options.residency);
   fit(model.timing, problem, machine.sms);

@@ -35,17 +35,32 @@ struct Interval {
   return std::tie(left.sm, left.start, left.phase) < std::tie(right.sm, right.start, right.phase);
 }
 
+/// One of the timelines that an overlay shows.
+struct TimelineLayer {
+  std::string name;      ///< "predicted" or "measured on …"
+  std::string tag = {};  ///< a letter or a digit
+  Ticks makespan = 0;
+};
+
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are by SM, then by start.
 /// In the overlap model the reductions of an SM run beside its next compute phases.
 struct Timeline {
   std::string clock = "ticks";  ///< "ticks" or "ns"
-  std::string device;           ///< empty if predicted
+  std::string device = {};      ///< empty if predicted
   std::int32_t sms = 0;
   std::int32_t heads = 0;
   Ticks makespan = 0;
   Ticks lower_bound = 0;  ///< 0 if unknown
-  std::string title;
-  std::vector<Interval> intervals;
+  std::string title = {};
+  std::vector<Interval> intervals = {};
+  /// Of an overlay (sim/overlay.hpp), whose `sms` are rows, and an interval's `sm` is the row
+  /// SM * layers + layer; else empty.
+  std::vector<TimelineLayer> layers = {};
+
+  /// Rows of an SM.
+  [[nodiscard]] std::int32_t rows_per_sm() const {
+    return layers.empty() ? 1 : static_cast<std::int32_t>(layers.size());
+  }
 };
 
 /// One step of a critical path.

@@ -2,6 +2,8 @@
 
 #include "core/error.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -181,6 +183,18 @@ std::string grouped(Ticks number) {
     digits.insert(static_cast<std::size_t>(at), ",");
   }
   return digits;
+}
+
+std::vector<std::string> layer_lines(const Timeline& overlay) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tag, makespan] : overlay.layers) {
+    lines.push_back(fmt::format("{} {}: {} {}", tag, name, grouped(makespan), overlay.clock));
+    const Ticks first = overlay.layers.front().makespan;
+    if (lines.size() == 1 || first == 0) continue;
+    lines.back() += fmt::format(
+        " ({:+.1f} %)", 100 * (static_cast<double>(makespan) / static_cast<double>(first) - 1));
+  }
+  return lines;
 }
 
 }  // namespace stagger::sim

@@ -79,4 +79,8 @@ inline constexpr std::array<const char*, 7> kReduceColors = {"2a7fb0", "a06e00",
 /// `12,345` for long numbers, in a picture.
 [[nodiscard]] std::string grouped(Ticks number);
 
+/// What the rows of an overlay are, from above: `p predicted: 24,384 ns`, `m measured on NVIDIA
+/// H200: 25,000 ns (+2.5 %)`, each but the first with its difference to that.
+[[nodiscard]] std::vector<std::string> layer_lines(const Timeline& overlay);
+
 }  // namespace stagger::sim

@@ -42,11 +42,13 @@ class Svg {
   Svg(const Timeline& timeline, const SvgOptions& options)
       : timeline_(timeline),
         rows_(std::max(timeline.sms, 1)),
+        layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(760.0 / rows_, 5.0, 30.0)),
+        gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
         left_(timeline.sms > 100 ? 58 : 50),
         right_(options.width - 24),
         top_(46),
-        bottom_(top_ + rows_ * pitch_),
+        bottom_(y(rows_ - 1) + pitch_),
         width_(options.width),
         chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostShapes)) {}
 
@@ -75,7 +77,11 @@ class Svg {
     return x(static_cast<double>(time) /
              static_cast<double>(std::max<Ticks>(timeline_.makespan, 1)));
   }
-  [[nodiscard]] double y(std::int32_t row) const { return top_ + row * pitch_; }
+  /// The rows of an SM are close together.
+  [[nodiscard]] double y(std::int32_t row) const {
+    const std::int32_t sm = row / layers_;
+    return top_ + row * pitch_ + sm * gap_;
+  }
 
   void label(double at_x, double at_y, const char* anchor, const std::string& style,
              const std::string& words) {
@@ -106,11 +112,20 @@ class Svg {
     for (std::int32_t row = 0; row < timeline_.sms; ++row) {
       line(left_, y(row) + pitch_ / 2, right_, y(row) + pitch_ / 2,
            "stroke=\"#bbbbbb\" stroke-width=\"0.6\" stroke-dasharray=\"1 3\"");
-      if (row % every == 0 || row + 1 == timeline_.sms) {
-        label(left_ - 6, y(row) + pitch_ / 2 + 3.5, "end", "font-size=\"10\"",
-              fmt::format("SM {}", row));
-      }
+      name_row(row, every);
     }
+  }
+
+  void name_row(std::int32_t row, int every) {
+    const std::int32_t sm = row / layers_;
+    const std::int32_t layer = row % layers_;
+    if (layers_ > 1 && pitch_ >= 8) {
+      label(left_ - 4, y(row) + pitch_ / 2 + 2.5, "end", "font-size=\"8\" fill=\"#666666\"",
+            timeline_.layers[static_cast<std::size_t>(layer)].tag);
+    }
+    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.sms)) return;
+    label(left_ - (layers_ > 1 ? 12 : 6), y(row) + layers_ * pitch_ / 2 + 3.5, "end",
+          "font-size=\"10\"", fmt::format("SM {}", sm));
   }
 
   struct Frame {
@@ -179,7 +194,22 @@ class Svg {
           timeline_.device.empty() ? timeline_.clock : timeline_.clock + ", " + timeline_.device);
   }
 
+  /// Where each of an overlay's timelines ends, and what they are.
+  void layers() {
+    std::string words;
+    for (const std::string& line : layer_lines(timeline_))
+      words += (words.empty() ? "" : "; ") + line;
+    label(left_, top_ - 10, "start", "font-size=\"11\"", words);
+    for (const TimelineLayer& layer : timeline_.layers) {
+      const bool last = &layer == &timeline_.layers.back();
+      line(x_of(layer.makespan), top_ - 5, x_of(layer.makespan), bottom_ + 4,
+           last ? "stroke=\"black\" stroke-width=\"1.2\""
+                : "stroke=\"black\" stroke-width=\"1.2\" stroke-dasharray=\"2 2\"");
+    }
+  }
+
   void limits() {
+    if (!timeline_.layers.empty()) return layers();
     const Ticks bound = timeline_.lower_bound;
     const bool reached = bound == timeline_.makespan && bound > 0;
     line(right_, top_ - 8, right_, bottom_ + 4, "stroke=\"black\" stroke-width=\"1.2\"");
@@ -220,7 +250,9 @@ class Svg {
 
   const Timeline& timeline_;
   std::int32_t rows_;
+  std::int32_t layers_;  ///< rows of an SM
   double pitch_;
+  double gap_;  ///< between the rows of two SMs of an overlay
   double left_;
   double right_;
   double top_;

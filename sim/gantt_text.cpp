@@ -34,7 +34,9 @@ class Text {
       : timeline_(timeline),
         options_(options),
         split_(chart_of(timeline, 0).split_rows),
-        label_(static_cast<int>(std::to_string(std::max(timeline.sms - 1, 0)).size()) + 5),
+        layers_(timeline.rows_per_sm()),
+        label_(static_cast<int>(std::to_string(std::max(timeline.sms / layers_ - 1, 0)).size()) +
+               (layers_ > 1 ? 6 : 5)),
         columns_(std::max(options.width, 20) - label_ - 1) {
     // Several columns a tick if there is room, else several ticks a column.
     const Ticks makespan = std::max<Ticks>(timeline.makespan, 1);
@@ -44,18 +46,19 @@ class Text {
   }
 
   std::string draw() {
-    const std::int32_t shown =
-        options_.max_rows > 0 ? std::min(options_.max_rows, timeline_.sms) : timeline_.sms;
-    const std::int32_t head = shown < timeline_.sms ? (shown + 1) / 2 : timeline_.sms;
+    const std::int32_t sms = timeline_.sms / layers_;
+    const std::int32_t shown = options_.max_rows > 0 ? std::min(options_.max_rows, sms) : sms;
+    const std::int32_t head = shown < sms ? (shown + 1) / 2 : sms;
     auto interval = timeline_.intervals.begin();
-    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm) {
+    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
       const auto begin = interval;
-      while (interval != timeline_.intervals.end() && interval->sm.value == sm)
+      while (interval != timeline_.intervals.end() && interval->sm.value == row)
         ++interval;
-      if (sm == head) {
-        text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), timeline_.sms - shown);
+      const std::int32_t sm = row / layers_;
+      if (row == head * layers_) {
+        text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), sms - shown);
       }
-      if (sm < head || sm >= timeline_.sms - (shown - head)) draw_sm(sm, {begin, interval});
+      if (sm < head || sm >= sms - (shown - head)) draw_row(row, {begin, interval});
     }
     return text_ + axis() + footer();
   }
@@ -71,8 +74,16 @@ class Text {
     return per_column_ > 1 ? time / per_column_ : time * per_tick_;
   }
 
-  void draw_sm(std::int32_t sm, std::span<const Interval> intervals) {
-    const std::string label = fmt::format("SM {:<{}}", sm, label_ - 3);
+  /// `SM 12  `; of an overlay `SM 12 p ` and `      m `.
+  [[nodiscard]] std::string label_of(std::int32_t row) const {
+    if (layers_ == 1) return fmt::format("SM {:<{}}", row, label_ - 3);
+    const auto layer = static_cast<std::size_t>(row % layers_);
+    return fmt::format("{:<{}}{} ", layer == 0 ? fmt::format("SM {}", row / layers_) : "",
+                       label_ - 2, timeline_.layers[layer].tag);
+  }
+
+  void draw_row(std::int32_t row_of, std::span<const Interval> intervals) {
+    const std::string label = label_of(row_of);
     if (!split_) {
       row(label, intervals, [](Phase) { return true; });
       return;
@@ -201,8 +212,10 @@ class Text {
 
   /// Words, broken into lines of the width.
   [[nodiscard]] std::string footer() const {
-    std::vector<std::string> parts = {
-        fmt::format("makespan {} {}", timeline_.makespan, timeline_.clock)};
+    std::vector<std::string> parts = layer_lines(timeline_);
+    if (parts.empty()) {
+      parts = {fmt::format("makespan {} {}", timeline_.makespan, timeline_.clock)};
+    }
     if (timeline_.lower_bound > 0) {
       parts.push_back(fmt::format("lower bound {}", timeline_.lower_bound));
     }
@@ -259,6 +272,7 @@ class Text {
   const Timeline& timeline_;
   const TextOptions& options_;
   bool split_;
+  std::int32_t layers_;  ///< rows of an SM
   int label_;
   int columns_;
   Ticks per_tick_ = 1;    ///< columns a tick

@@ -35,7 +35,9 @@ class Tikz {
   Tikz(const Timeline& timeline, const TikzOptions& options)
       : timeline_(timeline),
         rows_(std::max(timeline.sms, 1)),
+        layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
+        gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
         width_(options.width_cm),
         chart_(chart_within(timeline, 0.001, kMostShapes)) {}
 
@@ -61,15 +63,18 @@ class Tikz {
              static_cast<double>(std::max<Ticks>(timeline_.makespan, 1)));
   }
   /// The middle of a row; rows go down from 0.
-  [[nodiscard]] double y(std::int32_t row) const { return -(row + 0.5) * pitch_; }
-  [[nodiscard]] double bottom() const { return -rows_ * pitch_; }
+  [[nodiscard]] double y(std::int32_t row) const {
+    const std::int32_t sm = row / layers_;
+    return -(row + 0.5) * pitch_ - sm * gap_;
+  }
+  [[nodiscard]] double bottom() const { return y(rows_ - 1) - 0.5 * pitch_; }
 
   void preamble() {
     line("\\IfFileExists{standalone.cls}{\\documentclass[border=3pt]{standalone}}{%");
     line("  \\documentclass{article}");
     line(fmt::format(
         "  \\usepackage[paperwidth={:.1f}cm,paperheight={:.1f}cm,margin=4mm]{{geometry}}",
-        width_ + 4, rows_ * pitch_ + 4.5));
+        width_ + 4, 4.5 - bottom()));
     line("  \\pagestyle{empty}\\parindent=0pt}");
     line("\\usepackage{tikz}\n\\usetikzlibrary{patterns}");
     for (std::size_t color = 0; color < kHeadColors.size(); ++color) {
@@ -89,10 +94,20 @@ class Tikz {
     const int every = pitch_ >= 0.3 ? 1 : pitch_ >= 0.18 ? 4 : 8;
     for (std::int32_t row = 0; row < timeline_.sms; ++row) {
       line(fmt::format("\\draw[gray!60,dotted] (0,{0:.3f}) -- ({1:.3f},{0:.3f});", y(row), width_));
-      if (row % every == 0 || row + 1 == timeline_.sms) {
-        line(fmt::format("\\node[anchor=east] at (-0.08,{:.3f}) {{SM {}}};", y(row), row));
-      }
+      name_row(row, every);
     }
+  }
+
+  void name_row(std::int32_t row, int every) {
+    const std::int32_t sm = row / layers_;
+    const std::int32_t layer = row % layers_;
+    if (layers_ > 1 && pitch_ >= 0.2) {
+      line(fmt::format("\\node[anchor=east,font=\\tiny,gray] at (-0.04,{:.3f}) {{{}}};", y(row),
+                       timeline_.layers[static_cast<std::size_t>(layer)].tag));
+    }
+    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.sms)) return;
+    line(fmt::format("\\node[anchor=east] at ({},{:.3f}) {{SM {}}};", layers_ > 1 ? -0.24 : -0.08,
+                     (y(row) + y(row + layers_ - 1)) / 2, sm));
   }
 
   struct Frame {
@@ -157,7 +172,21 @@ class Tikz {
                      escape(unit)));
   }
 
+  /// Where each of an overlay's timelines ends, and what they are.
+  void layers() {
+    std::string words;
+    for (const std::string& text : layer_lines(timeline_))
+      words += (words.empty() ? "" : "; ") + text;
+    line(fmt::format("\\node[anchor=south west] at (0,0.16) {{{}}};", escape(words)));
+    for (const TimelineLayer& layer : timeline_.layers) {
+      const bool last = &layer == &timeline_.layers.back();
+      line(fmt::format("\\draw[thick{0}] ({1:.3f},0.1) -- ({1:.3f},{2:.3f});",
+                       last ? "" : ",densely dotted", x_of(layer.makespan), bottom() - 0.1));
+    }
+  }
+
   void limits() {
+    if (!timeline_.layers.empty()) return layers();
     const Ticks bound = timeline_.lower_bound;
     const bool reached = bound == timeline_.makespan && bound > 0;
     line(fmt::format("\\draw[thick] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});", width_, bottom() - 0.1));
@@ -189,7 +218,9 @@ class Tikz {
 
   const Timeline& timeline_;
   std::int32_t rows_;
+  std::int32_t layers_;  ///< rows of an SM
   double pitch_;
+  double gap_;  ///< between the rows of two SMs of an overlay
   double width_;
   Chart chart_;
   std::string text_;

@@ -24,18 +24,15 @@ class Trace {
       : timeline_(timeline), nanoseconds_(timeline.clock == "ns") {}
 
   std::string write() {
-    for (std::int32_t sm = 0; sm < timeline_.sms; ++sm)
-      name_sm(sm);
+    for (std::int32_t row = 0; row < timeline_.sms; ++row)
+      name_row(row);
     for (const Interval& interval : timeline_.intervals)
       add_phase(interval);
     add_flows();
     return fmt::format(
         "{{\"displayTimeUnit\": \"ns\",\n\"otherData\": {{\"schema\": \"stagger.trace/1\", "
         "\"title\": {}, \"clock\": {}, \"note\": {}}},\n\"traceEvents\": [{}\n]}}\n",
-        quote(timeline_.title), quote(timeline_.clock),
-        quote(nanoseconds_ ? "measured, device " + timeline_.device
-                           : "model time: one tick is shown as one microsecond"),
-        events_);
+        quote(timeline_.title), quote(timeline_.clock), quote(note()), events_);
   }
 
  private:
@@ -47,11 +44,22 @@ class Trace {
     return fmt::format("{}.{:03}", ticks / 1000, ticks % 1000);
   }
 
-  void name_sm(std::int32_t sm) {
-    add(
-        fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_name\",\"args\":{{\"name\":"
-                    "\"SM {0:03}\"}}}}",
-                    sm));
+  [[nodiscard]] std::string note() const {
+    if (!nanoseconds_) return "model time: one tick is shown as one microsecond";
+    if (!timeline_.layers.empty()) return "predicted and measured";
+    return timeline_.device.empty() ? "predicted" : "measured, device " + timeline_.device;
+  }
+
+  /// A process per SM; in an overlay, per SM and timeline.
+  void name_row(std::int32_t sm) {
+    std::string process = fmt::format("SM {:03}", sm / timeline_.rows_per_sm());
+    if (!timeline_.layers.empty()) {
+      process +=
+          " " + timeline_.layers[static_cast<std::size_t>(sm % timeline_.rows_per_sm())].name;
+    }
+    add(fmt::format(
+        "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", sm,
+        quote(process)));
     add(
         fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
                     "{{\"sort_index\":{0}}}}}",

@@ -143,4 +143,23 @@ expect 2 "misranked" predict "$work/runs" --machine "$machine" --expect 'speed >
 mkdir "$work/empty"
 expect 2 "there is no run" predict "$work/empty" --machine "$machine"
 
-finish 55
+# Predicted and measured timelines in one chart, on one axis.
+"$stagger" export $problem --schedule descending -o "$work/predicted.timeline.json" &&
+  "$stagger" run $problem --schedule descending --repeat 1 -o "$work/measured.timeline.json" >/dev/null ||
+  fail "no timelines to overlay"
+two="--timeline $work/measured.timeline.json --timeline $work/predicted.timeline.json"
+expect 2 "is in ticks, another one in ns: --tick-ns says what a tick lasts" export $two -o "$work/both.svg"
+expect 2 "several timelines make no timeline.json" export $two --tick-ns 1000 -o "$work/both.timeline.json"
+for format in svg tex txt trace.json; do
+  expect 0 "" export $two --tick-ns 1000 -o "$work/both.$format"
+done
+grep -q "p predicted: 115,000 ns; m measured on " "$work/both.svg" || fail "the SVG does not name its timelines"
+grep -q "p predicted: 115,000 ns" "$work/both.txt" || fail "the text chart does not name its timelines"
+grep -q "^     m " "$work/both.txt" || fail "the text chart has no measured rows"
+grep -q '"SM 007 predicted"' "$work/both.trace.json" || fail "the trace has no predicted SM"
+# With a profile the prediction is in ns already, and is made on the way.
+expect 0 "p predicted: 127,000 ns" export $problem --schedule descending \
+  --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
+expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
+
+finish 63

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "core/timeline.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace stagger::sim {
+
+/// Several timelines as one, to be drawn: each SM has a row for each of them, the predicted ones
+/// (without a device) above the measured ones, on one time axis. The title is the first's, the
+/// lower bound the first there is, makespan and SMs the largest.
+///
+/// If some are in ns and some in ticks, a tick lasts `tick_ns`. Throws Error{usage} if that is
+/// missing then, Error{limit} if a scaled time is above 2^62 ns. Requires at least one, drawable,
+/// none an overlay. O(intervals log intervals).
+[[nodiscard]] Timeline overlay(std::vector<Timeline> timelines,
+                               std::optional<std::int64_t> tick_ns);
+
+}  // namespace stagger::sim

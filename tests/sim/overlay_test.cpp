@@ -1,0 +1,142 @@
+#include "sim/overlay.hpp"
+
+#include "core/error.hpp"
+#include "sim/chart.hpp"
+#include "sim/gantt_svg.hpp"
+#include "sim/gantt_text.hpp"
+#include "sim/gantt_tikz.hpp"
+#include "sim/trace_json.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace stagger::sim {
+namespace {
+
+/// Two SMs, a compute phase and a reduction on each; the second SM waits for `wait`.
+Timeline timeline_of(const char* device, Ticks unit, Ticks wait) {
+  Timeline timeline{.clock = *device == '\0' ? "ticks" : "ns",
+                    .device = device,
+                    .sms = 2,
+                    .heads = 1,
+                    .makespan = 6 * unit + wait,
+                    .title = "two"};
+  for (const std::int32_t sm : {0, 1}) {
+    const Ticks turn = 5 * unit + sm * wait;
+    const auto add = [&](Phase phase, Ticks start, Ticks end) {
+      timeline.intervals.push_back({.sm = Sm{sm},
+                                    .task = {Head{0}, KvTile{sm}, QTile{sm}},
+                                    .phase = phase,
+                                    .start = start,
+                                    .end = end});
+    };
+    add(Phase::compute, 0, 5 * unit);
+    if (sm == 1) add(Phase::wait, 5 * unit, turn);
+    add(Phase::reduce, turn, turn + unit);
+  }
+  return timeline;
+}
+
+TEST_CASE("an SM has a row for each timeline, the predicted one above, on one axis in ns") {
+  Timeline predicted = timeline_of("", 1, 2);
+  predicted.lower_bound = 6;
+  const Timeline both = overlay({timeline_of("Toy 1", 100, 300), predicted}, 100);
+  CHECK(both.clock == "ns");
+  CHECK(both.sms == 4);
+  CHECK(both.makespan == 900);
+  CHECK(both.lower_bound == 600);
+  REQUIRE(both.layers.size() == 2);
+  CHECK(both.layers[0].name == "predicted");
+  CHECK(both.layers[0].makespan == 800);
+  CHECK(both.layers[1].name == "measured on Toy 1");
+  CHECK(drawable(both));
+  CHECK(both.intervals.size() == 10);
+  CHECK(layer_lines(both) ==
+        std::vector<std::string>{"p predicted: 800 ns", "m measured on Toy 1: 900 ns (+12.5 %)"});
+  CHECK(gantt_text(both, {.width = 44, .unicode = false}) ==
+        "SM 0 p 0-------------------####\n"
+        "     m 0-------------------####\n"
+        "SM 1 p 1-------------------........####\n"
+        "     m 1-------------------............####\n"
+        "       |       |       |       |       |\n"
+        "       0       200     400     600     800\n"
+        "p predicted: 800 ns\n"
+        "m measured on Toy 1: 900 ns (+12.5 %)\n"
+        "lower bound 600; 25 ns a column\n"
+        "- = compute (even, odd heads; number: Q\n"
+        "tile); # reduce; . wait\n");
+}
+
+TEST_CASE("ticks beside ns need a tick's length; ticks beside ticks do not") {
+  const Timeline predicted = timeline_of("", 1, 2);
+  const Timeline measured = timeline_of("Toy 1", 100, 300);
+  CHECK_THROWS_WITH(
+      overlay({predicted, measured}, std::nullopt),
+      Catch::Contains("the predicted timeline 'two' is in ticks") && Catch::Contains("--tick-ns"));
+  const Timeline ticks = overlay({predicted, predicted, predicted}, std::nullopt);
+  CHECK(ticks.clock == "ticks");
+  CHECK(ticks.sms == 6);
+  CHECK(ticks.layers[0].tag == "1");
+  CHECK(ticks.layers[2].tag == "3");
+  Timeline endless = predicted;
+  endless.makespan = Ticks{1} << 60;
+  CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));
+}
+
+TEST_CASE("every timeline's intervals are drawn in its own rows, whatever is overlaid") {
+  test::Random random(95);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Timeline> timelines;
+    std::size_t intervals = 0;
+    for (std::int64_t count = random.between(1, 4); count > 0; --count) {
+      timelines.push_back(timeline_of(random.chance(2) ? "" : "Toy 1", random.between(1, 50),
+                                      random.between(1, 99)));
+      timelines.back().sms += static_cast<std::int32_t>(random.between(0, 3));
+      intervals += timelines.back().intervals.size();
+    }
+    const auto layers = static_cast<std::int32_t>(timelines.size());
+    const Timeline all = overlay(timelines, random.between(1, 1000));
+    CAPTURE(round, layers);
+    REQUIRE(drawable(all));
+    REQUIRE(all.intervals.size() == intervals);
+    for (const Interval& interval : all.intervals) {
+      const auto layer = static_cast<std::size_t>(interval.sm.value % layers);
+      REQUIRE(interval.end <= all.layers[layer].makespan);
+      REQUIRE(interval.sm.value / layers == interval.task.kv.value);
+    }
+    const int width = static_cast<int>(random.between(20, 120));
+    std::istringstream lines(gantt_text(
+        all,
+        {.width = width, .unicode = false, .max_rows = static_cast<int>(random.between(0, 3))}));
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      REQUIRE(std::ssize(line) <= width);
+    }
+    REQUIRE(gantt_svg(all).ends_with("</svg>\n"));
+    REQUIRE(gantt_tikz(all).ends_with("\\end{document}\n"));
+    REQUIRE(trace_json(all).ends_with("]}\n"));
+  }
+}
+
+TEST_CASE("pictures name the timelines and the SMs of an overlay") {
+  const Timeline both = overlay({timeline_of("", 1, 2), timeline_of("Toy <1>", 100, 300)}, 100);
+  const std::string svg = gantt_svg(both);
+  CHECK(svg.find("p predicted: 800 ns; m measured on Toy &lt;1&gt;: 900 ns (+12.5 %)") !=
+        std::string::npos);
+  CHECK(svg.find(">SM 1<") != std::string::npos);
+  CHECK(svg.find(">SM 2<") == std::string::npos);
+  const std::string tex = gantt_tikz(both);
+  CHECK(tex.find("p predicted: 800 ns; m measured on Toy <1>: 900 ns (+12.5 \\%)") !=
+        std::string::npos);
+  CHECK(tex.find("{SM 1}") != std::string::npos);
+  CHECK(tex.find("{SM 2}") == std::string::npos);
+  const std::string trace = trace_json(both);
+  CHECK(trace.find("\"SM 001 predicted\"") != std::string::npos);
+  CHECK(trace.find("\"SM 001 measured on Toy <1>\"") != std::string::npos);
+  CHECK(trace.find("SM 002") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace stagger::sim
