@@ -150,8 +150,10 @@ std::optional<std::int64_t> bare_median_ns(const Execution& execution, const Ker
   if (execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
   constexpr int kWarmups = 5;
   constexpr int kRuns = 20;
+  gpu::BackwardOptions bare = execution.options;
+  bare.perturb = std::nullopt;
   std::vector<std::int64_t> elapsed =
-      kernel->time(execution.analysis.table, attention, execution.options, kWarmups, kRuns);
+      kernel->time(execution.analysis.table, attention, bare, kWarmups, kRuns);
   std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
   return elapsed[kRuns / 2];
 }

@@ -48,7 +48,6 @@ class LanePlayer {
     const std::int64_t end = table_.lane_begin[lane + 1];
     while (slot < end && play_slot(slot))
       ++slot;
-    if (leads()) run_.next_slots[lane] = slot;
     return slot == end;
   }
 

@@ -67,6 +67,23 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
   return first;
 }
 
+/// By lane: its first slot that has not reduced.
+std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::int64_t>& witness,
+                                     Mode mode) {
+  std::vector<bool> done(table.slots.size(), mode == Mode::no_reduce);
+  for (const std::int64_t slot : witness) {
+    if (slot >= 0) done[at(slot)] = true;
+  }
+  std::vector<std::int64_t> next;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    std::int64_t slot = table.lane_begin[at(lane.value)];
+    while (slot < table.lane_begin[at(lane.value) + 1] && done[at(slot)])
+      ++slot;
+    next.push_back(slot);
+  }
+  return next;
+}
+
 std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint64_t> seed) {
   std::vector<std::uint8_t> delays;
   if (!seed) return delays;
@@ -152,7 +169,6 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
       witness_(table.slots.size()),
       delays_(delays_of(table, options.perturb)),
       times_(options.take_times ? table.slots.size() : 0),
-      next_slots_(table.lane_begin),
       lane_sms_(at(table.lanes())),
       smids_(at(ctas_)),
       flags_(2) {
@@ -177,7 +193,6 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
       .counts = counts_.data(),
       .witness = witness_.data(),
       .times = times_.data(),
-      .next_slots = next_slots_.data(),
       .lane_sms = lane_sms_.data(),
       .smids = smids_.data(),
       .lanes_taken = flags_.data(),
@@ -256,8 +271,7 @@ Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   result.times = times_.download();
   result.lock_values = locks_.download();
   result.lane_sms = lane_sms_.download();
-  result.next_slots = next_slots_.download();
-  result.next_slots.pop_back();  // lane_begin's last entry begins no lane
+  result.next_slots = next_slots(source_, result.witness, run_.mode);
   result.smids = smids_.download();
   result.elapsed_ns = elapsed_ns;
   begin_at_zero(result.times);

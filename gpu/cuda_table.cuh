@@ -41,7 +41,6 @@ struct CudaRun {
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
   TaskTimes* times = nullptr;            ///< by slot; nullptr: none are taken
-  std::int64_t* next_slots = nullptr;    ///< by lane
   Sm* lane_sms = nullptr;                ///< by lane
   std::int32_t* smids = nullptr;         ///< by CTA
   std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first

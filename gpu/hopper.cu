@@ -150,7 +150,6 @@ class HopperProblem {
   Backward run() {
     CudaRunner runner(table_, options_);
     Backward result = runner.play(kernel(), before(), after());
-    result.next_slots = next_slots(result.witness);
     result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
                         .dk = downloaded(dk_, shape_.kv_elements()),
                         .dv = downloaded(dv_, shape_.kv_elements())};
@@ -189,24 +188,6 @@ class HopperProblem {
           sizes_, dq_sums_.data(), contributions_.data(), scale(), dq_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
-  }
-
-  /// By lane: the first slot that has not reduced.
-  [[nodiscard]] std::vector<std::int64_t> next_slots(
-      const std::vector<std::int64_t>& witness) const {
-    std::vector<bool> reduced(table_.slots.size());
-    for (const std::int64_t slot : witness) {
-      if (slot >= 0) reduced[at(slot)] = true;
-    }
-    std::vector<std::int64_t> next;
-    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      std::int64_t slot = table_.lane_begin[at(lane.value)];
-      const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
-      while (slot < end && (reduced[at(slot)] || options_.mode == Mode::no_reduce))
-        ++slot;
-      next.push_back(slot);
-    }
-    return next;
   }
 
   /// Tiles from the order of dq_place to (query, dim).

@@ -45,7 +45,7 @@ struct HopperParameters {
 struct HopperTask {
   CudaSlot slot;
   std::int32_t lane = 0;
-  bool ends_lane = false;
+  std::int32_t lane_arrivals = 0;  ///< on lane_certain, once it has its turn
   bool is_last = false;  ///< no task, the end of all
   std::int64_t index = 0;
 };
@@ -71,7 +71,7 @@ struct HopperShared {
   Mbarrier ds_empty[kStages];
   Mbarrier dq_full[kDqSlots][kDqHalves];
   Mbarrier dq_read[kDqHalves];
-  Mbarrier lane_certain;  ///< the last task of a lane has its turn
+  Mbarrier lane_certain;  ///< the last tasks of a lane, one of each writer, have their turns
   std::int32_t stopped;   ///< by the writer: no more tasks
 
   __device__ void init() {
@@ -79,7 +79,7 @@ struct HopperShared {
       barrier.init(1);
     k_full.init(1);
     v_full.init(1);
-    lane_certain.init(1);
+    lane_certain.init(kDqSlots);
     for (int half = 0; half < kDqHalves; ++half) {
       for (int slot = 0; slot < kDqSlots; ++slot)
         dq_full[slot][half].init(kComputeWarps / kDqHalves);
@@ -142,7 +142,10 @@ class HopperLoader {
       const CudaSlot slot = next;
       if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
       delay(run_, index, 0);
-      publish({.slot = slot, .lane = lane, .ends_lane = index + 1 == end, .index = index});
+      publish({.slot = slot,
+               .lane = lane,
+               .lane_arrivals = index + kDqSlots < end ? 0 : index == begin && index + 1 == end ? 2 : 1,
+               .index = index});
       load(slot);
     }
     // A lane that is taken is held up by this one: not before it is sure to end, or the lanes that
@@ -236,7 +239,8 @@ class HopperWriter {
       const std::uint32_t parity = task / kDqSlots % 2;
       const HopperTask& of = shared_.tasks[place];
       const bool has_turn = take_turn(of);
-      if (of.ends_lane) shared_.lane_certain.arrive();
+      for (int arrival = 0; arrival < of.lane_arrivals; ++arrival)
+        shared_.lane_certain.arrive();
       if (!has_turn || !write(of, slot, parity)) drop(slot, parity);
     }
   }
@@ -353,8 +357,9 @@ class HopperCompute {
       tile_.begin_dk(place_.stage);
       finish();
       const HopperTask* before = task;
-      task = &next_task();
-      while (!before->slot.ends_chain && !task->is_last) {
+      // Not a look at the next chain before this one's last dQ is on its way: the next one may be
+      // taken only when others, who wait for that dQ, have gone on.
+      while (!before->slot.ends_chain && !(task = &next_task())->is_last) {
         begin(*task);
         tile_.begin_dq(ds_before());
         finish_dq<1>(*before);
@@ -362,11 +367,11 @@ class HopperCompute {
         if (leads()) stamp(run_, task->index, &TaskTimes::compute_start);
         finish();
         before = task;
-        task = &next_task();
       }
       tile_.begin_dq(ds_before());
       finish_dq<0>(*before);
       end_chain(before->slot);
+      if (before->slot.ends_chain) task = &next_task();
     }
   }
 
@@ -410,7 +415,6 @@ class HopperCompute {
     tile_.begin_dv(stage);
     shared_.ds_empty[stage].wait(place_.parity ^ 1);
     tile_.share_ds(stage);
-    __syncwarp();
     arrive(shared_.ds_full[stage]);
   }
 
@@ -438,7 +442,6 @@ class HopperCompute {
     shared_.dq_read[half].wait(dq_parity_ ^ 1);
     dq_parity_ ^= 1;
     tile_.hand_over_dq();
-    __syncwarp();
     arrive(shared_.dq_full[dq_place_.stage][half]);
     dq_place_.advance();
   }
@@ -453,6 +456,7 @@ class HopperCompute {
 
   /// Once a warp: whatever it had to read or write is done, as all its threads have waited.
   __device__ static void arrive(Mbarrier& barrier) {
+    __syncwarp();  // what the other threads have read or written is before the arrival too
     if (threadIdx.x % 32 == 0) barrier.arrive();
   }
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""The speed grid: the hopper kernel beside PyTorch's flash backward, on the GPU of this machine.
+
+16,384 tokens and a hidden size of 2,048 (heads = 2048 / head_dim), head_dim 64 and 128, full and
+causal, seqlen 512 to 16,384: the grid of the DASH paper, section 4. Both are the whole backward
+pass, medians of 20 after 5 warm-ups, in turns within one run of this script; FLOPs are
+2.5 * 4 * batch * heads * seqlen^2 * head_dim, half if causal. The exit code is 1 if a point with
+seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
+
+    scripts/bench_gpu.py                                  # a table
+    scripts/bench_gpu.py --output gpu/results/speed.json  # and the data
+    scripts/bench_gpu.py --runs runs.jsonl                # every run as `stagger run --json` says it
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+
+TOKENS = 16384
+HIDDEN = 2048
+SMS = 132
+LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
+WARMUPS = 5
+RUNS = 20
+AIM = 1.5
+AIM_FROM = 2048
+
+# (head_dim, mask): (schedule, tile_q) in the order of the table
+CANDIDATES = {
+    (64, "full"): [("shift", 128), ("spt", 128), ("lpt-ascending", 128)],
+    (64, "causal"): [("symmetric-shift", 128), ("spt", 128), ("lpt-ascending", 128)],
+    (128, "full"): [("shift", 80), ("spt", 80), ("lpt-ascending", 80)],
+    (128, "causal"): [("symmetric-shift", 64), ("spt", 80), ("lpt-ascending", 64)],
+}
+
+
+def flops(head_dim, mask, seqlen):
+    heads = TOKENS // seqlen * (HIDDEN // head_dim)
+    return 2.5 * 4 * heads * seqlen**2 * head_dim * (0.5 if mask == "causal" else 1)
+
+
+def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
+    """What `stagger run --json` says; None if the schedule does not apply."""
+    heads = TOKENS // seqlen * (HIDDEN // head_dim)
+    command = [args.stagger, "run", "--device", "cuda", "--kernel", "hopper", "--dtype", "bf16"]
+    command += ["--head-dim", head_dim, "--mask", mask, "--seq", seqlen, "--tile-q", tile_q]
+    command += ["--tile-kv", 128, "--heads", heads, "--sms", SMS, "--schedule", schedule]
+    command += ["--repeat", 1, "--reference", "none", "--json"]
+    if args.machine:
+        command += ["--machine", args.machine]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=120)
+    if done.returncode != 0:
+        print(f"exit {done.returncode}: {schedule}, {mask}, {seqlen}: {done.stderr.strip()}",
+              file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+def torch_ms(head_dim, mask, seqlen, deterministic):
+    """Median ms of PyTorch's flash backward; None without PyTorch."""
+    try:
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+    except ImportError:
+        return None
+    torch.use_deterministic_algorithms(deterministic)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # no part of a backward pass
+    shape = (TOKENS // seqlen, HIDDEN // head_dim, seqlen, head_dim)
+    inputs = [torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+              for _ in range(3)]
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=mask == "causal")
+    d_out = torch.randn_like(out)
+    times = []
+    for run in range(WARMUPS + RUNS):
+        begin = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        begin.record()
+        torch.autograd.grad(out, inputs, d_out, retain_graph=True)
+        end.record()
+        end.synchronize()
+        if run >= WARMUPS:
+            times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def device_line():
+    query = "name,driver_version"
+    line = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
+                          capture_output=True, text=True).stdout.splitlines()[0]
+    name, driver = [word.strip() for word in line.split(",")]
+    return {"name": name, "driver": driver}
+
+
+def point(args, head_dim, mask, seqlen, runs):
+    row = {"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "schedules": []}
+    for schedule, tile_q in CANDIDATES[head_dim, mask]:
+        run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
+        if run is None or run["measured"] is None:
+            continue
+        ms = run["measured"]["untimed_ms"]
+        row["schedules"].append({"name": schedule, "tile_q": tile_q, "ms": round(ms, 4)})
+        runs.append(run)
+    row["torch_ms"] = torch_ms(head_dim, mask, seqlen, True)
+    best = min(row["schedules"], key=lambda each: each["ms"])
+    row |= {"best": best["name"], "ms": best["ms"],
+            "tflops": round(flops(head_dim, mask, seqlen) / best["ms"] / 1e9, 1)}
+    if row["torch_ms"]:
+        row["torch_ms"] = round(row["torch_ms"], 4)
+        row["torch_tflops"] = round(flops(head_dim, mask, seqlen) / row["torch_ms"] / 1e9, 1)
+        row["ratio"] = round(row["torch_ms"] / best["ms"], 3)
+    return row
+
+
+def table_line(row):
+    schedules = "  ".join(f"{each['name']}/{each['tile_q']} {each['ms']:.3f}"
+                          for each in row["schedules"])
+    beside = f"{row['torch_tflops']:>7} {row['ratio']:>6.2f}" if row["torch_ms"] else f"{'-':>14}"
+    return (f"{row['head_dim']:>8} {row['mask']:<7} {row['seqlen']:>6} {row['tflops']:>8} {beside}"
+            f"  {schedules}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stagger", default="build/release/stagger")
+    parser.add_argument("--machine", help="a profile, to have predictions in the runs")
+    parser.add_argument("--output", help="the data, JSON")
+    parser.add_argument("--runs", help="every run, a line of JSON each")
+    parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
+    args = parser.parse_args()
+
+    print(f"{'head_dim':>8} {'mask':<7} {'seqlen':>6} {'TFLOP/s':>8} {'PyTorch':>7} {'ratio':>6}"
+          "  schedule/tile_q ms")
+    rows = []
+    runs = []
+    for head_dim in (64, 128):
+        for mask in ("causal", "full"):
+            for seqlen in args.seqlen:
+                rows.append(point(args, head_dim, mask, seqlen, runs))
+                print(table_line(rows[-1]), flush=True)
+    if args.output:
+        data = {"schema": "stagger.speed/1", "device": device_line(),
+                "date": datetime.date.today().isoformat(), "dtype": "bf16",
+                "command": "scripts/bench_gpu.py --output gpu/results/speed.json", "rows": rows}
+        with open(args.output, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+            file.write("\n")
+    if args.runs:
+        with open(args.runs, "w", encoding="utf-8") as file:
+            for run in runs:
+                file.write(json.dumps(run) + "\n")
+    slow = [row for row in rows
+            if row["torch_ms"] and row["seqlen"] >= AIM_FROM and row["ratio"] < AIM]
+    for row in slow:
+        print(f"less than {AIM} times PyTorch: {table_line(row)}", file=sys.stderr)
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
