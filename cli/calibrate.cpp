@@ -34,15 +34,6 @@ constexpr std::size_t kRepeats = 3;  ///< of which the one of median length coun
 /// What a replay's phases spin for, in ticks; the profile gets what the machine adds.
 constexpr Timing kSpun{.compute = 5, .compute_partial = 6, .reduce = 1, .launch = 2, .epilogue = 1};
 
-gpu::Dtype dtype_of(const std::string& name) {
-  std::string known;
-  for (const gpu::Dtype dtype : {gpu::Dtype::fp32, gpu::Dtype::bf16, gpu::Dtype::fp16}) {
-    if (name == gpu::dtype_name(dtype)) return dtype;
-    known += (known.empty() ? "" : ", ") + std::string(gpu::dtype_name(dtype));
-  }
-  throw Error(ErrorKind::usage, "unknown dtype '" + name + "'; known: " + known);
-}
-
 /// Random Q, K, V and dO with statistics of a forward pass that never ran: what a phase takes does
 /// not depend on them, and the forward pass on the host would take longer than all runs together.
 gpu::Attention any_attention(const Problem& problem, std::int64_t head_dim) {
@@ -62,7 +53,7 @@ class Measurement {
  public:
   Measurement(const Options& options, const Kernel& kernel) : options_(options), kernel_(kernel) {
     run_options_.timeout = std::chrono::milliseconds(options.timeout_ms);
-    run_options_.dtype = dtype_of(options.dtype);
+    run_options_.dtype = dtype_of(options);
   }
 
   std::vector<CalibrationRun> run(std::vector<Table> tables) {

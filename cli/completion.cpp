@@ -77,6 +77,8 @@ _stagger() {{
     --ranks) COMPREPLY=($(compgen -W "position kv-index" -- "$current")); return ;;
     --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
     --kernel) COMPREPLY=($(compgen -W "portable replay" -- "$current")); return ;;
+    --dtype) COMPREPLY=($(compgen -W "fp32 bf16 fp16" -- "$current")); return ;;
+    --reference) COMPREPLY=($(compgen -W "host device" -- "$current")); return ;;
     --mode) COMPREPLY=($(compgen -W "deterministic atomic no-reduce" -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
     list) COMPREPLY=($(compgen -W "masks schedules" -- "$current")); return ;;

@@ -1,7 +1,9 @@
 #include "cli/kernels.hpp"
 
+#include "cli/options.hpp"
 #include "core/error.hpp"
 #include "gpu/cuda_executor.hpp"
+#include "gpu/hopper.hpp"
 
 #include <array>
 #include <string>
@@ -10,9 +12,13 @@ namespace stagger::cli {
 namespace {
 
 // A new kernel is a row here.
-constexpr std::array<Kernel, 2> kKernels = {{
-    {.name = "portable", .model = Model::chain, .run = gpu::backward_on_cuda},
-    {.name = "replay", .model = Model::chain, .run = nullptr},
+constexpr std::array<Kernel, 3> kKernels = {{
+    {.name = "portable", .model = Model::chain, .run = gpu::backward_on_cuda, .time = nullptr},
+    {.name = "hopper",
+     .model = Model::overlap,
+     .run = gpu::backward_on_hopper,
+     .time = gpu::time_hopper},
+    {.name = "replay", .model = Model::chain, .run = nullptr, .time = nullptr},
 }};
 
 }  // namespace
@@ -28,6 +34,15 @@ const Kernel& kernel_of(std::string_view name) {
     known += (known.empty() ? "" : ", ") + std::string(kernel.name);
   }
   throw Error(ErrorKind::usage, "unknown kernel '" + std::string(name) + "'; known: " + known);
+}
+
+gpu::Dtype dtype_of(const Options& options) {
+  std::string known;
+  for (const gpu::Dtype dtype : {gpu::Dtype::fp32, gpu::Dtype::bf16, gpu::Dtype::fp16}) {
+    if (options.dtype == gpu::dtype_name(dtype)) return dtype;
+    known += (known.empty() ? "" : ", ") + std::string(gpu::dtype_name(dtype));
+  }
+  throw Error(ErrorKind::usage, "unknown dtype '" + options.dtype + "'; known: " + known);
 }
 
 }  // namespace stagger::cli

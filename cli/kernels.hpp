@@ -3,16 +3,23 @@
 #include "core/timing.hpp"
 #include "gpu/checked_runs.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace stagger::cli {
 
-/// A kernel that can be calibrated.
+struct Options;
+
+/// A CUDA kernel that plays tables.
 struct Kernel {
+  using Time = std::vector<std::int64_t> (*)(const Table&, const gpu::Attention&,
+                                             const gpu::BackwardOptions&, int warmups, int runs);
   const char* name;
   Model model;      ///< that its phases are fitted in
   gpu::Device run;  ///< nullptr: phases only spin (gpu/replay.hpp)
+  Time time;        ///< ns of runs without books; nullptr: `run` without times is all there is
   [[nodiscard]] bool spins() const { return run == nullptr; }
 };
 
@@ -21,5 +28,8 @@ struct Kernel {
 
 /// Throws Error{usage}, naming those there are.
 [[nodiscard]] const Kernel& kernel_of(std::string_view name);
+
+/// `--dtype`. Throws Error{usage}, naming those there are.
+[[nodiscard]] gpu::Dtype dtype_of(const Options& options);
 
 }  // namespace stagger::cli

@@ -82,9 +82,10 @@ struct Options {
   // run
   std::string device = "cpu";
   std::string kernel = "portable";
-  std::string dtype = "fp32";
   std::optional<std::int64_t> tick_ns;  ///< absent: 1000
   std::string mode = "deterministic";
+  std::string dtype = "fp32";
+  std::string reference;  ///< host or device; empty: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;

@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
+#include "cli/kernels.hpp"
 #include "cli/report.hpp"
 #include "cli/run_report.hpp"
 #include "core/error.hpp"
@@ -9,6 +10,7 @@
 #include "core/limits.hpp"
 #include "gpu/cpu_executor.hpp"
 #include "gpu/cuda_executor.hpp"
+#include "gpu/cuda_reference.hpp"
 #include "gpu/replay.hpp"
 
 #include <CLI/CLI.hpp>
@@ -22,6 +24,9 @@
 namespace stagger::cli {
 namespace {
 
+/// Pairs of tokens times head_dim that the host's reference does in some seconds.
+constexpr double kMaxHostReference = 0x1p28;
+
 gpu::Mode mode_of(const Options& options) {
   if (options.mode == "atomic") return gpu::Mode::atomic;
   return options.mode == "no-reduce" ? gpu::Mode::no_reduce : gpu::Mode::deterministic;
@@ -30,6 +35,7 @@ gpu::Mode mode_of(const Options& options) {
 gpu::BackwardOptions backward_options(const Options& options, const Table& table,
                                       const Timing& timing) {
   gpu::BackwardOptions run{.mode = mode_of(options),
+                           .dtype = dtype_of(options),
                            .release = timing.release,
                            .residency = timing.residency,
                            .timeout = std::chrono::milliseconds(options.timeout_ms),
@@ -57,16 +63,32 @@ bool runnable(const dag::Verification& verification) {
                       });
 }
 
-void expect_fits(const Execution& execution) {
+/// Beside a CUDA run, partials that are too large are done without.
+void expect_fits(Execution& execution) {
   const Table& table = execution.analysis.table;
-  const std::int64_t bytes = gpu::run_bytes(
-      table, execution.shape, resident_lanes(table.problem, execution.options.residency));
-  if (bytes <= kMaxRunBytes) return;
+  gpu::BackwardOptions options = execution.options;
+  options.keep_partials = options.mode == gpu::Mode::deterministic;
+  const std::int64_t partials = gpu::partial_bytes(table, execution.shape);
+  if (execution.cuda && options.keep_partials && partials > kMaxPartialBytes) {
+    options.keep_partials = false;
+    execution.lost_partials = partials;
+  }
+  const std::int64_t bytes = gpu::run_bytes(table, execution.shape, options);
+  const std::int64_t limit = execution.cuda ? kMaxCudaRunBytes : kMaxRunBytes;
+  if (bytes <= limit) return;
   throw Error(ErrorKind::limit,
               fmt::format("{}, head_dim {}: a checked run takes about {:.1f} GiB; the limit is {} "
                           "GiB",
                           problem_line(table.problem), execution.shape.head_dim,
-                          static_cast<double>(bytes) / (1 << 30), kMaxRunBytes >> 30));
+                          static_cast<double>(bytes) / (1 << 30), limit >> 30));
+}
+
+bool uses_device_reference(const Execution& execution, const Options& options) {
+  if (!options.reference.empty()) return options.reference == "device";
+  const gpu::AttentionShape& shape = execution.shape;
+  const double work = static_cast<double>(shape.heads) * static_cast<double>(shape.seq_q) *
+                      static_cast<double>(shape.seq_kv) * shape.head_dim;
+  return execution.cuda && work > kMaxHostReference;
 }
 
 /// What the same runs take that keep no times; of a CUDA run that was right.
@@ -92,17 +114,55 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
                      liveness->residency_needed, device.name, device.sms);
 }
 
-void run_attention(Execution& execution, const Options& options, gpu::Device device) {
+/// A problem with its numbers, and what its gradients should be.
+struct Judged {
+  gpu::Attention attention;
+  gpu::ReferenceGradients exact;
+};
+
+Judged judged(const Execution& execution) {
+  Progress progress("computing what the gradients should be");
+  gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
+  progress.show(0.1);
+  const bool on_device = execution.device_reference;
+  gpu::Attention attention = (on_device ? gpu::make_attention_on_cuda : gpu::make_attention)(
+      execution.analysis.table.problem, execution.shape, std::move(inputs));
+  progress.show(0.4);
+  gpu::ReferenceGradients exact =
+      (on_device ? gpu::reference_gradients_on_cuda : gpu::reference_gradients)(attention);
+  return {std::move(attention), std::move(exact)};
+}
+
+/// The median of runs with no books but the locks', where the kernel can do that.
+std::optional<std::int64_t> bare_median_ns(const Execution& execution, const Kernel* kernel,
+                                           const gpu::Attention& attention) {
+  const auto device = kernel == nullptr ? gpu::backward_on_cpu : kernel->run;
+  if (kernel == nullptr || kernel->time == nullptr) {
+    return untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
+      return device(execution.analysis.table, attention, untimed).elapsed_ns;
+    });
+  }
+  if (execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
+  constexpr int kWarmups = 5;
+  constexpr int kRuns = 20;
+  std::vector<std::int64_t> elapsed =
+      kernel->time(execution.analysis.table, attention, execution.options, kWarmups, kRuns);
+  std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
+  return elapsed[kRuns / 2];
+}
+
+/// On the CPU without a kernel.
+void run_attention(Execution& execution, const Options& options, const Kernel* kernel) {
   expect_fits(execution);
+  execution.device_reference = uses_device_reference(execution, options);
   const Table& table = execution.analysis.table;
-  const gpu::Attention attention = gpu::make_attention(
-      table.problem, execution.shape, gpu::random_inputs(execution.shape, execution.seed));
-  execution.flops = gpu::backward_flops(attention);
-  execution.runs = gpu::check_runs(table, attention, gpu::reference_gradients(attention),
-                                   execution.options, options.runs, device);
-  execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
-    return device(table, attention, untimed).elapsed_ns;
-  });
+  const Judged problem = judged(execution);
+  execution.flops = gpu::backward_flops(problem.attention);
+  execution.runs = gpu::check_runs(table, problem.attention, problem.exact, execution.options,
+                                   options.runs,
+                                   kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
+                                   execution.lost_partials == 0);
+  execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
 }
 
 void run_replay(Execution& execution, const Options& options) {
@@ -135,8 +195,7 @@ Execution execute(const Options& options) {
   if (options.kernel == "replay") {
     run_replay(execution, options);
   } else {
-    run_attention(execution, options,
-                  execution.cuda ? gpu::backward_on_cuda : gpu::backward_on_cpu);
+    run_attention(execution, options, execution.cuda ? &kernel_of(options.kernel) : nullptr);
   }
   return execution;
 }
@@ -170,6 +229,13 @@ void check_options(const Options& options) {
     throw Error(ErrorKind::usage,
                 "--kernel replay is for --device cuda: `stagger analyze` "
                 "simulates the same");
+  }
+  if (options.kernel == "hopper" && options.device != "cuda") {
+    throw Error(ErrorKind::usage,
+                "--kernel hopper is for --device cuda: the CPU runs the same table as portable");
+  }
+  if (options.reference == "device" && options.device != "cuda") {
+    throw Error(ErrorKind::usage, "--reference device is for --device cuda");
   }
   if (options.kernel == "replay" && options.model == "overlap") {
     throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
@@ -207,8 +273,10 @@ void add_run_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   add("--kernel", options.kernel,
-      "portable: the backward pass in fp32; replay: its locks alone, phases spin (cuda)", "KERNEL")
-      ->check(CLI::IsMember({"portable", "replay"}))
+      "portable: the backward pass in plain arithmetic; hopper: as a fast kernel does it (cuda, "
+      "sm_90); replay: its locks alone, phases spin (cuda)",
+      "KERNEL")
+      ->check(CLI::IsMember({"portable", "hopper", "replay"}))
       ->capture_default_str();
   add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
       ->check(CLI::Range(1, 1'000'000))
@@ -216,6 +284,10 @@ void add_run_options(CLI::App& app, Options& options) {
   add("--mode", options.mode,
       "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
       ->check(CLI::IsMember({"deterministic", "atomic", "no-reduce"}))
+      ->capture_default_str();
+  add("--dtype", options.dtype,
+      "of the inputs and gradients, and of P and dS as factors; sums are fp32", "DTYPE")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
   add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
       ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim))
@@ -228,6 +300,10 @@ void add_run_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   add("--perturb", options.perturb, "random delays in every run but the first", "SEED")
       ->check(CLI::NonNegativeNumber);
+  add("--reference", options.reference,
+      "double-precision gradients from the host, or from the device, for large problems there",
+      "WHERE")
+      ->check(CLI::IsMember({"host", "device"}));
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000))
       ->capture_default_str();
@@ -257,12 +333,14 @@ const Command kRun{
     .examples =
         "  stagger run --mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4 \\\n"
         "      --schedule symmetric-shift\n"
-        "  stagger run --table mine.table.json --perturb 1 --repeat 20\n"
+        "  stagger run --table mine.table.json --perturb 1 --repeat 20 --dtype bf16\n"
         "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 --mode atomic\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"
         "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
-        "      --kernel replay --tick-ns 1000\n",
+        "      --kernel replay --tick-ns 1000\n"
+        "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 --sms 132 \\\n"
+        "      --schedule symmetric-shift --device cuda --kernel hopper --dtype bf16 --head-dim 128\n",
     .add_options = add_options,
     .run = run,
 };

@@ -88,15 +88,26 @@ std::optional<double> overhead(const Execution& execution) {
 
 // ---- JSON -------------------------------------------------------------------------------------
 
-Json error_json(const gpu::CheckedRuns& runs) {
+Json error_json(const Execution& execution) {
+  const gpu::CheckedRuns& runs = *execution.runs;
   if (!runs.errors) return nullptr;
   const auto& [dq, dk, dv] = *runs.errors;
   return {{"dq", dq ? Json(dq->frobenius) : Json(nullptr)},
           {"dk", dk.frobenius},
           {"dv", dv.frobenius},
           {"most", {{"dq", dq ? Json(dq->most) : Json(nullptr)}, {"dk", dk.most}, {"dv", dv.most}}},
+          {"reference", execution.device_reference ? "device" : "host"},
           {"bound", runs.bound},
-          {"bound_is", "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"}};
+          {"bound_is", gpu::error_bound_formula(runs.dtype)}};
+}
+
+Json reaccumulation_json(const Execution& execution) {
+  Json json = {{"identical", nullptr}};
+  if (execution.runs && execution.runs->reaccumulated) {
+    json["identical"] = *execution.runs->reaccumulated;
+  }
+  if (execution.lost_partials > 0) json["partial_bytes"] = execution.lost_partials;
+  return json;
 }
 
 Json bitwise_json(const Execution& execution) {
@@ -234,7 +245,8 @@ class RunReport {
     if (execution_.tick_ns > 0) {
       return fmt::format("replay, a tick is {} ns", execution_.tick_ns);
     }
-    return fmt::format("fp32, head_dim {}, seed {}", execution_.shape.head_dim, execution_.seed);
+    return fmt::format("{}, head_dim {}, seed {}", gpu::dtype_name(execution_.options.dtype),
+                       execution_.shape.head_dim, execution_.seed);
   }
 
   [[nodiscard]] std::string verdict() const {
@@ -283,13 +295,21 @@ class RunReport {
   void gradients() {
     const gpu::CheckedRuns& runs = *execution_.runs;
     const auto& [dq, dk, dv] = *runs.errors;
-    line("gradients", "relative Frobenius error against double precision, without tiles:");
+    line("gradients",
+         fmt::format("relative Frobenius error against double precision{}:",
+                     execution_.device_reference ? " on the device" : ", without tiles"));
     if (dq) line("", error_line("dQ", *dq));
     line("", error_line("dK", dk));
     line("", error_line("dV", dv));
-    line("", fmt::format("held to {:.1e} = 8 * 2^-24 * sqrt(additions): roundings of fp32 add up "
-                         "like a random walk",
-                         runs.bound));
+    line("", fmt::format("held to {:.1e} = {}", runs.bound, bound()));
+  }
+
+  [[nodiscard]] const char* bound() const {
+    constexpr const char* kBounds[] = {
+        "8 * 2^-24 * sqrt(additions): roundings of fp32 add up like a random walk",
+        "6 * 2^-8 + fp32's bound: roundings of P, dS and the gradient",
+        "6 * (2^-11 + 2^-25 * tokens) + fp32's bound: roundings of P, dS and the gradient"};
+    return kBounds[static_cast<int>(execution_.runs->dtype)];
   }
 
   void bits() {
@@ -305,6 +325,10 @@ class RunReport {
     if (runs.reaccumulated) {
       line("", fmt::format("dQ's partials, added by the host in the table's order, give {} bits",
                            *runs.reaccumulated ? "the same" : "OTHER"));
+    }
+    if (execution_.lost_partials > 0) {
+      line("", fmt::format("dQ's partials take {:.1f} GiB: not kept, and not added by the host",
+                           static_cast<double>(execution_.lost_partials) / (1 << 30)));
     }
   }
 
@@ -382,6 +406,7 @@ std::string run_json(const Execution& execution) {
                {"device", device_json(execution)},
                {"kernel", execution.kernel},
                {"mode", gpu::mode_name(execution.options.mode)},
+               {"dtype", gpu::dtype_name(execution.options.dtype)},
                {"head_dim", execution.shape.head_dim},
                {"seed", execution.seed},
                {"timeout_ms", execution.options.timeout.count()},
@@ -396,13 +421,11 @@ std::string run_json(const Execution& execution) {
   const bool ran = execution.runs.has_value();
   const bool ordered =
       ran && execution.runs->repeats > 0 && execution.options.mode != gpu::Mode::no_reduce;
-  json["error"] = ran ? error_json(*execution.runs) : Json(nullptr);
+  json["error"] = ran ? error_json(execution) : Json(nullptr);
   json["bitwise"] = ran ? bitwise_json(execution) : Json(nullptr);
   json["order"] = {
       {"matches_table", ordered ? Json(execution.runs->order_matches) : Json(nullptr)}};
-  json["reaccumulation"] = {{"identical", ran && execution.runs->reaccumulated
-                                              ? Json(*execution.runs->reaccumulated)
-                                              : Json(nullptr)}};
+  json["reaccumulation"] = reaccumulation_json(execution);
   json["measured"] = ran ? measured_json(execution) : Json(nullptr);
   json["predicted"] = predicted_json(execution);
   json["findings"] = all_findings(execution);

@@ -23,8 +23,10 @@ struct Execution {
   std::int64_t tick_ns = 0;             ///< of a replay; 0: the run was none
   Timing spun = {};                     ///< of a replay: what its phases spin, in ticks
   std::optional<std::int64_t> untimed_ns =
-      std::nullopt;     ///< CUDA: median of runs that took no times
-  std::string refused;  ///< why the table was not launched; empty if it was
+      std::nullopt;                ///< CUDA: median of runs that took no times
+  std::string refused;             ///< why the table was not launched; empty if it was
+  bool device_reference = false;   ///< where the gradients' reference comes from
+  std::int64_t lost_partials = 0;  ///< bytes of those that are too large to be kept; 0: they are
   double flops = 0;
   std::optional<gpu::CheckedRuns> runs;  ///< absent: the table is too broken to be run
 

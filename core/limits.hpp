@@ -14,7 +14,10 @@ inline constexpr std::int64_t kMaxProblemTiles = std::int64_t{1} << 34;  ///< of
 inline constexpr std::int64_t kMaxLocks = std::int64_t{1} << 28;         ///< heads x (KV + Q tiles)
 inline constexpr std::int64_t kMaxSms = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 26;  ///< of one table: 4 GiB of work
-inline constexpr std::int64_t kMaxRunBytes = std::int64_t{1} << 32;  ///< of a run on the host
+inline constexpr std::int64_t kMaxRunBytes = std::int64_t{1} << 32;  ///< of a run on the CPU
+inline constexpr std::int64_t kMaxCudaRunBytes = std::int64_t{1}
+                                                 << 35;  ///< on the host, beside one
+inline constexpr std::int64_t kMaxPartialBytes = std::int64_t{1} << 32;  ///< of them, dQ partials
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 28;
 inline constexpr int kMaxJsonDepth = 32;
 

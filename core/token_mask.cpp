@@ -29,6 +29,26 @@ KeyRange TokenMask::keys(std::int64_t query, KvTile kv) const {
   return {begin, begin};
 }
 
+std::vector<KeyRange> TokenMask::keys(std::int64_t query) const {
+  std::vector<KeyRange> ranges;
+  const auto add = [&](const KeyRange& range) {
+    if (range.begin >= range.end) return;
+    if (!ranges.empty() && ranges.back().end == range.begin) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
+  };
+  if (!rows_.empty()) {
+    const KeyRange& row = rows_[static_cast<std::size_t>(query)];
+    add({std::max(row.begin, std::int64_t{0}), std::min(row.end, lengths_.kv)});
+    return ranges;
+  }
+  for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv)
+    add(keys(query, kv));
+  return ranges;
+}
+
 bool TokenMask::sees(std::int64_t query, std::int64_t key) const {
   const KeyRange range = keys(query, KvTile{static_cast<std::int32_t>(key / shape_.kv)});
   return range.begin <= key && key < range.end;

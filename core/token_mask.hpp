@@ -21,6 +21,9 @@ class TokenMask {
 
   /// The keys of one KV tile that a query sees; begin == end if none. Requires both to exist.
   [[nodiscard]] KeyRange keys(std::int64_t query, KvTile kv) const;
+  /// All keys that a query sees: ranges upwards, with keys between them that it does not see. One
+  /// at most for a token-level mask. O(1), or O(KV tiles) for a block-sparse mask.
+  [[nodiscard]] std::vector<KeyRange> keys(std::int64_t query) const;
   [[nodiscard]] bool sees(std::int64_t query, std::int64_t key) const;
   /// Pairs of tokens that attend, of one head. O(queries x KV tiles).
   [[nodiscard]] std::int64_t pairs() const;

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "gpu/philox.hpp"
+#include "gpu/rounding.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -107,6 +108,20 @@ AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim) {
           .head_dim = static_cast<std::int32_t>(head_dim)};
 }
 
+bool fits(const Inputs& inputs, const AttentionShape& shape) {
+  return inputs.q.size() == shape.q_elements() && inputs.d_out.size() == shape.q_elements() &&
+         inputs.k.size() == shape.kv_elements() && inputs.v.size() == shape.kv_elements();
+}
+
+bool is_exact(const Inputs& inputs, Dtype dtype) {
+  if (dtype == Dtype::fp32) return true;
+  const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
+  return std::all_of(inputs.q.begin(), inputs.q.end(), has) &&
+         std::all_of(inputs.k.begin(), inputs.k.end(), has) &&
+         std::all_of(inputs.v.begin(), inputs.v.end(), has) &&
+         std::all_of(inputs.d_out.begin(), inputs.d_out.end(), has);
+}
+
 Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {
   return {.q = random_tensor(shape.q_elements(), seed, 0),
           .k = random_tensor(shape.kv_elements(), seed, 1),
@@ -115,10 +130,7 @@ Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {
 }
 
 Attention make_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
-  STAGGER_EXPECTS(inputs.q.size() == shape.q_elements());
-  STAGGER_EXPECTS(inputs.d_out.size() == shape.q_elements());
-  STAGGER_EXPECTS(inputs.k.size() == shape.kv_elements());
-  STAGGER_EXPECTS(inputs.v.size() == shape.kv_elements());
+  STAGGER_EXPECTS(fits(inputs, shape));
   Attention attention{
       .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
   run_forward(attention);

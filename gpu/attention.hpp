@@ -2,6 +2,7 @@
 
 #include "core/problem.hpp"
 #include "core/token_mask.hpp"
+#include "gpu/dtype.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +53,14 @@ struct Inputs {
   std::vector<float> d_out;
 };
 
+/// Whether each tensor has the shape's elements.
+[[nodiscard]] bool fits(const Inputs& inputs, const AttentionShape& shape);
+
+/// Whether a dtype has every input.
+[[nodiscard]] bool is_exact(const Inputs& inputs, Dtype dtype);
+
 /// Nearly normal numbers (philox.hpp): element i of a tensor is random_normal(seed, tensor, i),
-/// where Q, K, V, dO are tensors 0 to 3.
+/// where Q, K, V, dO are tensors 0 to 3. Exact in every dtype.
 [[nodiscard]] Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed);
 
 /// What the forward pass leaves for the backward pass.

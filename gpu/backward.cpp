@@ -1,5 +1,7 @@
 #include "gpu/backward.hpp"
 
+#include "gpu/rounding.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -101,6 +103,13 @@ class Measured {
 const char* mode_name(Mode mode) {
   constexpr const char* kNames[] = {"deterministic", "atomic", "no-reduce"};
   return kNames[static_cast<int>(mode)];
+}
+
+void end_dq(Backward& run, float scale, Dtype dtype) {
+  if (dtype == Dtype::fp32) return;
+  run.dq_sums = run.gradients.dq;
+  for (float& element : run.gradients.dq)
+    element = rounded(element * scale, dtype);
 }
 
 bool is_complete(const Table& table) {

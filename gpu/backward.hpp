@@ -24,7 +24,7 @@ enum class Mode {
 
 struct BackwardOptions {
   Mode mode = Mode::deterministic;
-  Dtype dtype = Dtype::fp32;
+  Dtype dtype = Dtype::fp32;  ///< requires that it has each input: is_exact(inputs, dtype)
   Release release = Release::immediate;
   std::int32_t residency = 0;            ///< lanes that run at once; 0 = the problem's SMs
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
@@ -49,6 +49,7 @@ struct TaskTimes {
   std::int64_t reduce_end = -1;
 };
 
+/// Numbers that the run's dtype has.
 struct Gradients {
   std::vector<float> dq;
   std::vector<float> dk;
@@ -59,8 +60,11 @@ struct Gradients {
 struct Backward {
   Outcome outcome = Outcome::finished;
   Gradients gradients;
+  /// 16-bit formats: what the additions under the semaphores left of dQ, in fp32 and before scale
+  /// and rounding; empty in fp32, where that is gradients.dq.
+  std::vector<float> dq_sums;
   /// The dQ partial of every slot, (slot, query in the tile, head_dim), rows beyond a ragged tile
-  /// 0; empty unless kept.
+  /// 0; empty unless kept. With the scale in fp32, else without.
   std::vector<float> partials;
   /// By (head, q, n), as RankPlaces numbers them: the slot that was the n-th to reduce, -1 = none.
   std::vector<std::int64_t> witness;
@@ -70,7 +74,16 @@ struct Backward {
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
   std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
   std::int64_t elapsed_ns = 0;
+
+  /// dQ as its partials add up to it.
+  [[nodiscard]] const std::vector<float>& dq_added() const {
+    return dq_sums.empty() ? gradients.dq : dq_sums;
+  }
 };
+
+/// Ends a run in a 16-bit format whose gradients.dq are still sums: those go to dq_sums, and dQ is
+/// they times the scale, rounded. fp32 has nothing to end.
+void end_dq(Backward& run, float scale, Dtype dtype);
 
 /// Whether every live task of a table is there exactly once and no chain is split.
 [[nodiscard]] bool is_complete(const Table& table);

@@ -39,29 +39,32 @@ struct GradientErrors {
 struct CheckedRuns {
   RunVerdict verdict = RunVerdict::ok;
   std::vector<RunFault> faults;
-  Backward run;              ///< the first, with its partials; or the one that did not finish
+  Backward run;              ///< the first, or the one that did not finish
   std::int64_t repeats = 0;  ///< runs that finished
-  double bound = 0;          ///< that errors are held to
+  Dtype dtype = Dtype::fp32;
+  double bound = 0;  ///< that errors are held to
 
   // Of the runs that finished, if any did:
   std::optional<GradientErrors> errors;  ///< of the first
   Digests digests;                       ///< of the first
-  bool identical = true;                 ///< every run's digests are the first's
+  bool identical = true;                 ///< every run has the first's bits, dq_sums included
   double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
   bool order_matches = true;             ///< of every run; true in no-reduce mode
-  std::optional<bool> reaccumulated;     ///< deterministic mode: the host gets the same bits
-  std::int64_t median_ns = 0;            ///< of the runs without delays
+  /// Deterministic mode, if partials were kept: the host gets the same bits of them.
+  std::optional<bool> reaccumulated;
+  std::int64_t median_ns = 0;  ///< of the runs without delays
 };
 
 using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
 
-/// Runs a table `repeats` times and checks everything that its mode promises. With a seed in
+/// Runs a table `repeats` times and checks everything that its mode promises; the partials of the
+/// first run, if `partials` says that there is memory for them (partial_bytes()). With a seed in
 /// options.perturb the first run is left alone and each later one has delays of its own seed, from
 /// that one upwards. Stops at the first run that does not finish. Requires repeats >= 1.
 [[nodiscard]] CheckedRuns check_runs(const Table& table, const Attention& attention,
                                      const ReferenceGradients& exact,
                                      const BackwardOptions& options, std::int64_t repeats,
-                                     Device device);
+                                     Device device, bool partials = true);
 
 /// A device whose tasks compute nothing.
 struct Replay {

@@ -36,9 +36,10 @@ class Executor {
   Executor(const Table& table, const Attention& attention, const BackwardOptions& options)
       : table_(table),
         options_(options),
-        tile_(table.problem, attention),
+        tile_(table.problem, attention, options.dtype),
         places_(table.problem),
         perturbation_(options.perturb),
+        scale_(static_cast<float>(attention.shape.scale())),
         sms_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
         q_tiles_(table.problem.grid.q_tiles()),
         semaphores_(at(table.problem.heads * q_tiles_)),
@@ -64,6 +65,7 @@ class Executor {
     play_on(threads);
     result_.elapsed_ns = now();
     result_.outcome = lanes_.outcome();
+    end_dq(result_, scale_, options_.dtype);
     result_.lane_sms = lanes_.lane_sms();
     for (const LaneState& state : states_)
       result_.next_slots.push_back(state.slot);
@@ -180,6 +182,7 @@ class Executor {
   const CpuTile tile_;
   const RankPlaces places_;
   const Perturbation perturbation_;
+  const float scale_;
   const std::int32_t sms_;
   const std::int64_t q_tiles_;
   CpuSemaphores semaphores_;
@@ -204,6 +207,7 @@ Backward backward_on_cpu(const Table& table, const Attention& attention,
   STAGGER_EXPECTS(options.threads >= 0 && options.threads <= kMaxThreads);
   STAGGER_EXPECTS(is_complete(table));
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
+  STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   const std::int32_t threads =
       options.threads == 0 ? default_threads(table, options) : options.threads;
   return Executor(table, attention, options).run(threads);

@@ -1,6 +1,7 @@
 #include "gpu/cpu_tile.hpp"
 
 #include "gpu/exponential.hpp"
+#include "gpu/rounding.hpp"
 
 #include <algorithm>
 
@@ -28,12 +29,14 @@ void transpose(const float* from, std::size_t rows, std::size_t dim, std::size_t
 
 }  // namespace
 
-CpuTile::CpuTile(const Problem& problem, const Attention& attention)
+CpuTile::CpuTile(const Problem& problem, const Attention& attention, Dtype dtype)
     : problem_(problem),
       attention_(attention),
       tile_q_(std::min(problem.shape.q, problem.lengths.q)),
       tile_kv_(std::min(problem.shape.kv, problem.lengths.kv)),
-      scale_(static_cast<float>(attention.shape.scale())) {}
+      dtype_(dtype),
+      scale_(static_cast<float>(attention.shape.scale())),
+      dq_scale_(dtype == Dtype::fp32 ? scale_ : 1) {}
 
 std::size_t CpuTile::partial_elements() const {
   return at(tile_q_) * attention_.shape.dim();
@@ -105,13 +108,14 @@ void CpuTile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begi
     add(d_out[column], &memory.v_columns[column * at(tile_kv_) + begin], ds, count);
   }
   for (std::size_t key = 0; key < count; ++key) {
-    p[key] = exponential(p[key] * scale_ - lse);
-    ds[key] = p[key] * (ds[key] - delta);
+    const float probability = exponential(p[key] * scale_ - lse);
+    ds[key] = rounded(probability * (ds[key] - delta), dtype_);
+    p[key] = rounded(probability, dtype_);
   }
   for (std::size_t key = begin; key < end; ++key) {
     add(memory.p[key], d_out, &memory.dv[key * dim], dim);
     add(memory.ds[key], q, &memory.dk[key * dim], dim);
-    add(memory.ds[key] * scale_, &attention_.inputs.k[(k_row + key) * dim], dq, dim);
+    add(memory.ds[key] * dq_scale_, &attention_.inputs.k[(k_row + key) * dim], dq, dim);
   }
 }
 
@@ -131,8 +135,8 @@ void CpuTile::end_chain(const Task& task, const SmMemory& memory, Gradients& gra
   const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
   const std::size_t count = at(tile.end - tile.begin) * shape.dim();
   for (std::size_t index = 0; index < count; ++index) {
-    gradients.dk[first + index] = memory.dk[index] * scale_;
-    gradients.dv[first + index] = memory.dv[index];
+    gradients.dk[first + index] = rounded(memory.dk[index] * scale_, dtype_);
+    gradients.dv[first + index] = rounded(memory.dv[index], dtype_);
   }
 }
 

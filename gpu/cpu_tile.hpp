@@ -20,13 +20,13 @@ struct SmMemory {
   std::vector<float> ds;  ///< one query's row: dP, then dS
 };
 
-/// The arithmetic of the backward pass by tiles, in fp32. Sums over head_dim run upwards, dQ's
-/// over the tile's keys and dK's and dV's over its queries too: the bits depend on the order of
-/// tasks alone.
+/// The arithmetic of the backward pass by tiles, as Dtype says. Sums over head_dim run upwards,
+/// dQ's over the tile's keys and dK's and dV's over its queries too: the bits depend on the order
+/// of tasks alone.
 class CpuTile {
  public:
   /// Keeps references to both.
-  CpuTile(const Problem& problem, const Attention& attention);
+  CpuTile(const Problem& problem, const Attention& attention, Dtype dtype);
 
   /// Memory for any tile of the problem.
   [[nodiscard]] SmMemory memory() const;
@@ -37,7 +37,7 @@ class CpuTile {
   void compute(const Task& task, SmMemory& memory) const;
   /// dQ[head, q] += partial, where `partial` is (query in the tile, head_dim).
   void add_dq(const Task& task, std::span<const float> partial, std::vector<float>& dq) const;
-  /// Writes dK and dV of the chain.
+  /// Writes dK and dV of the chain, rounded.
   void end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const;
 
   /// Elements of one task's dQ partial: rows of a whole tile.
@@ -58,7 +58,9 @@ class CpuTile {
   const Attention& attention_;
   std::int64_t tile_q_;   ///< tokens of the largest Q tile
   std::int64_t tile_kv_;  ///< tokens of the largest KV tile
+  Dtype dtype_;
   float scale_;
+  float dq_scale_;  ///< what a dQ partial has of it
 };
 
 }  // namespace stagger::gpu

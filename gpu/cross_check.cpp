@@ -67,9 +67,26 @@ Deviation deviation(const std::vector<float>& gradient, const Exact& exact) {
           .most = most_error / std::max(most, typical)};
 }
 
-double fp32_bound(const AttentionShape& shape) {
-  const std::int64_t additions = shape.head_dim + std::max(shape.seq_q, shape.seq_kv);
-  return 8 * 0x1p-24 * std::sqrt(static_cast<double>(additions));
+double error_bound(const AttentionShape& shape, Dtype dtype) {
+  const auto tokens = static_cast<double>(std::max(shape.seq_q, shape.seq_kv));
+  const double of_sums = 8 * 0x1p-24 * std::sqrt(shape.head_dim + tokens);
+  switch (dtype) {
+    case Dtype::bf16:
+      return of_sums + 6 * 0x1p-8;
+    case Dtype::fp16:
+      return of_sums + 6 * (0x1p-11 + 0x1p-25 * tokens);
+    case Dtype::fp32:
+      break;
+  }
+  return of_sums;
+}
+
+const char* error_bound_formula(Dtype dtype) {
+  constexpr const char* kFormulas[] = {
+      "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
+      "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
+      "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"};
+  return kFormulas[static_cast<int>(dtype)];
 }
 
 std::string digest(const std::vector<float>& values) {
@@ -140,7 +157,15 @@ std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
   return dq;
 }
 
-std::int64_t run_bytes(const Table& table, const AttentionShape& shape, std::int32_t sms) {
+std::int64_t partial_bytes(const Table& table, const AttentionShape& shape) {
+  const Problem& problem = table.problem;
+  const double tile_q = static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
+  const double bytes = 4.0 * static_cast<double>(problem.tasks()) * tile_q * shape.head_dim;
+  return static_cast<std::int64_t>(std::min(bytes, 0x1p61));
+}
+
+std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
+                       const BackwardOptions& options) {
   const Problem& problem = table.problem;
   const auto q = static_cast<double>(shape.q_elements());
   const auto kv = static_cast<double>(shape.kv_elements());
@@ -150,11 +175,13 @@ std::int64_t run_bytes(const Table& table, const AttentionShape& shape, std::int
   const double tensors = 4 * (2 * q + 2 * kv)    // inputs
                          + 8 * (2 * q + 2 * kv)  // O, reference
                          + 3 * 4 * (q + 2 * kv)  // two runs' gradients, re-accumulation
+                         + (options.dtype == Dtype::fp32 ? 0 : 2 * 4 * q)  // two runs' dq_sums
                          + 16 * static_cast<double>(shape.q_rows());
-  const double runs = 2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t) + 4 * tile_q;
-  const double bytes =
-      tensors + static_cast<double>(problem.tasks()) * runs + 4 * sms * (4 * tile_kv + tile_q);
-  return static_cast<std::int64_t>(std::min(bytes, 0x1p62));
+  const double tasks =
+      static_cast<double>(problem.tasks()) * (2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t));
+  const double sms = 4.0 * resident_lanes(problem, options.residency) * (4 * tile_kv + tile_q);
+  const std::int64_t partials = options.keep_partials ? partial_bytes(table, shape) : 0;
+  return static_cast<std::int64_t>(std::min(tensors + tasks + sms, 0x1p61)) + partials;
 }
 
 }  // namespace stagger::gpu

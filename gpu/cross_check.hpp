@@ -21,13 +21,15 @@ struct Deviation {
 };
 [[nodiscard]] Deviation deviation(const std::vector<float>& gradient, const Exact& exact);
 
-/// What both numbers of a Deviation are held to for fp32 arithmetic: 8 * 2^-24 * sqrt(additions),
-/// where the longest sum has head_dim + max(seq_q, seq_kv) additions.
+/// What both numbers of a Deviation are held to; gpu/README.md says why.
 ///
-/// Independent rounding errors grow with the square root of their number; 8 leaves room for those
-/// of exp and of dP - D. A pair of tokens too many or too few changes its row by about
-/// 1/sqrt(keys), a thousand times more.
-[[nodiscard]] double fp32_bound(const AttentionShape& shape);
+///     fp32    8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))
+///     bf16    that + 6 * 2^-8
+///     fp16    that + 6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))
+[[nodiscard]] double error_bound(const AttentionShape& shape, Dtype dtype);
+
+/// The line of that table, for a report.
+[[nodiscard]] const char* error_bound_formula(Dtype dtype);
 
 /// FNV-1a, 64 bits, over the bytes of the elements in order, as 16 hexadecimal digits.
 [[nodiscard]] std::string digest(const std::vector<float>& values);
@@ -52,13 +54,16 @@ struct Digests {
                                                     std::size_t limit = 10);
 
 /// dQ as the host adds a run's own partials in the order of the table's ranks. Requires a run that
-/// kept them and ranks 0 … k-1 for every (head, q).
+/// kept them and ranks 0 … k-1 for every (head, q). Compare it with Backward::dq_added().
 [[nodiscard]] std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
                                               const std::vector<float>& partials);
 
-/// Bytes that a cross-checked run on the host takes: inputs, forward, reference, two runs' results
-/// and one run's partials.
+/// Bytes of one run's dQ partials.
+[[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);
+
+/// Bytes that cross-checked runs take on the host: inputs, forward, reference, two runs' results,
+/// the SMs' own memory and, if `options` keep them, one run's partials.
 [[nodiscard]] std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
-                                     std::int32_t sms);
+                                     const BackwardOptions& options);
 
 }  // namespace stagger::gpu

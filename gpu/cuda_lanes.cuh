@@ -12,7 +12,6 @@
 
 #include "gpu/cuda_semaphore.cuh"
 #include "gpu/cuda_table.cuh"
-#include "gpu/perturbation.hpp"
 
 namespace stagger::gpu {
 
@@ -20,6 +19,11 @@ __device__ inline void spin(std::int64_t ns) {
   const std::int64_t begin = global_time();
   while (global_time() - begin < ns) {
   }
+}
+
+/// For one thread.
+__device__ inline void delay(const CudaRun& run, std::int64_t index, int place) {
+  if (run.delays != nullptr) spin(std::int64_t{1000} * run.delays[kDelayPlaces * index + place]);
 }
 
 template <class Work>
@@ -111,8 +115,8 @@ class LanePlayer {
     if (leads() && run_.times != nullptr) run_.times[index].*time = global_time();
   }
 
-  __device__ void delay(std::int64_t index, std::uint32_t place) {
-    if (run_.perturbed && leads()) spin(1000 * delay_us(run_.seed, index, place));
+  __device__ void delay(std::int64_t index, int place) {
+    if (leads()) gpu::delay(run_, index, place);
   }
 
   /// The thread that waits, releases and keeps the books.

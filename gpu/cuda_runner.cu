@@ -1,5 +1,6 @@
 #include "core/rank_places.hpp"
 #include "gpu/cuda_runner.cuh"
+#include "gpu/perturbation.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -23,19 +24,18 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-/// By (kv, q), row-major: the number of a partial tile among those, -1 if it is full.
-std::vector<std::int32_t> partial_numbers(const TileGrid& grid) {
-  std::vector<std::int32_t> numbers;
+/// By (kv, q), row-major: the number of a tile among the masked ones, -1 if it is none.
+std::vector<std::int32_t> masked_numbers(const Problem& problem) {
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
   std::int32_t next = 0;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
-      numbers.push_back(grid.kind(kv, q) == TileKind::partial ? next++ : -1);
-  }
+  for (const auto& [kv, q] : masked_tiles(problem))
+    numbers[at(kv.value * q_tiles + q.value)] = next++;
   return numbers;
 }
 
 std::vector<CudaSlot> device_slots(const Table& table) {
-  const std::vector<std::int32_t> partial = partial_numbers(table.problem.grid);
+  const std::vector<std::int32_t> masked = masked_numbers(table.problem);
   const std::int64_t q_tiles = table.problem.grid.q_tiles();
   std::vector<CudaSlot> slots;
   slots.reserve(table.slots.size());
@@ -49,7 +49,7 @@ std::vector<CudaSlot> device_slots(const Table& table) {
            .kv = task.kv.value,
            .q = task.q.value,
            .rank = slot.rank,
-           .partial = partial[at(task.kv.value * q_tiles + task.q.value)],
+           .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
            .begins_chain = begins_chain(of.data(), &slot),
            .ends_chain = next == of.data() + of.size() || begins_chain(of.data(), next)});
     }
@@ -65,6 +65,18 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
       first.push_back(static_cast<std::int64_t>(places.of({head, {}, q}, 0)));
   }
   return first;
+}
+
+std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint64_t> seed) {
+  std::vector<std::uint8_t> delays;
+  if (!seed) return delays;
+  const auto slots = static_cast<std::int64_t>(table.slots.size());
+  delays.reserve(table.slots.size() * kDelayPlaces);
+  for (std::int64_t slot = 0; slot < slots; ++slot) {
+    for (std::uint32_t place = 0; place < kDelayPlaces; ++place)
+      delays.push_back(static_cast<std::uint8_t>(delay_us(*seed, slot, place)));
+  }
+  return delays;
 }
 
 std::int64_t timeout_ns(const BackwardOptions& options) {
@@ -116,6 +128,19 @@ class Stopwatch {
 
 }  // namespace
 
+std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
+  const TileGrid& grid = problem.grid;
+  std::vector<std::pair<KvTile, QTile>> tiles;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    const bool ragged = (kv.value + 1) * problem.shape.kv > problem.lengths.kv;
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      const TileKind kind = grid.kind(kv, q);
+      if (kind == TileKind::partial || (ragged && kind == TileKind::full)) tiles.push_back({kv, q});
+    }
+  }
+  return tiles;
+}
+
 CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
     : source_(table),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
@@ -125,6 +150,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
       locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       witness_(table.slots.size()),
+      delays_(delays_of(table, options.perturb)),
       times_(options.take_times ? table.slots.size() : 0),
       next_slots_(table.lane_begin),
       lane_sms_(at(table.lanes())),
@@ -145,8 +171,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
   run_ = {
       .mode = options.mode,
       .delayed_release = options.mode == Mode::deterministic && options.release == Release::delayed,
-      .perturbed = options.perturb.has_value(),
-      .seed = options.perturb.value_or(0),
+      .delays = delays_.data(),
       .timeout_ns = timeout_ns(options),
       .locks = locks_.data(),
       .counts = counts_.data(),
@@ -171,18 +196,43 @@ std::size_t CudaRunner::shared_bytes(std::size_t needed) {
   return std::max(needed, of_sm / 2 + 1);
 }
 
-Backward CudaRunner::play(const void* kernel, void* parameters, std::size_t shared_bytes) {
+Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after) {
   if (ctas_ == 0) return results(0);
-  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shared_bytes)));
-  expect_resident(kernel, shared_bytes);
-  return results(launch(kernel, parameters, shared_bytes));
+  prepare(kernel);
+  Stopwatch stopwatch;
+  stopwatch.begin();
+  before(run_);
+  launch(kernel, run_);
+  after(run_);
+  return results(stopwatch.end());
 }
 
-void CudaRunner::expect_resident(const void* kernel, std::size_t shared_bytes) const {
+std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
+                                           const Enqueue& after, int warmups, int runs) {
+  prepare(kernel);
+  CudaRun bare = run_;
+  bare.counts = nullptr;
+  bare.times = nullptr;
+  std::vector<std::int64_t> elapsed_ns;
+  for (int run = -warmups; run < runs; ++run) {
+    Stopwatch stopwatch;
+    stopwatch.begin();
+    before(bare);
+    launch(kernel, bare);
+    after(bare);
+    const std::int64_t ns = stopwatch.end();
+    if (run >= 0) elapsed_ns.push_back(ns);
+  }
+  return elapsed_ns;
+}
+
+void CudaRunner::prepare(const CudaKernel& kernel) const {
+  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel.function,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(kernel.shared_bytes)));
   int by_sm = 0;
-  STAGGER_CUDA_TRY(
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&by_sm, kernel, kCudaThreads, shared_bytes));
+  STAGGER_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &by_sm, kernel.function, kernel.threads, kernel.shared_bytes));
   const int resident = by_sm * attribute(cudaDevAttrMultiProcessorCount);
   if (ctas_ <= resident) return;
   throw Error(ErrorKind::device, "the table would have " + std::to_string(ctas_) +
@@ -190,16 +240,14 @@ void CudaRunner::expect_resident(const void* kernel, std::size_t shared_bytes) c
                                      std::to_string(resident));
 }
 
-std::int64_t CudaRunner::launch(const void* kernel, void* parameters, std::size_t shared_bytes) {
-  void* arguments[] = {&table_, &run_, parameters};
-  Stopwatch stopwatch;
-  stopwatch.begin();
+void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
+  void* arguments[] = {const_cast<CudaTable*>(&table_), const_cast<CudaRun*>(&run),
+                       const_cast<void*>(kernel.parameters)};
   // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
   // a CTA could wait for one that the device has not started and, with no SM left, never will.
-  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(ctas_)),
-                                               dim3(kCudaThreads), arguments, shared_bytes,
-                                               nullptr));
-  return stopwatch.end();
+  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(ctas_)),
+                                               dim3(static_cast<unsigned>(kernel.threads)),
+                                               arguments, kernel.shared_bytes, nullptr));
 }
 
 Backward CudaRunner::results(std::int64_t elapsed_ns) const {

@@ -7,9 +7,31 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace stagger::gpu {
+
+/// Tiles of which a kernel has to hide something: partial ones, and those that the last KV tile has
+/// beyond the sequence. By (kv, q), row-major; CudaSlot::partial is a place among them.
+[[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
+
+/// A kernel that plays a table: kernel(CudaTable, CudaRun, Parameters), one CTA an SM.
+struct CudaKernel {
+  template <class Parameters>
+  CudaKernel(void (*kernel)(CudaTable, CudaRun, Parameters), const Parameters& parameters,
+             std::size_t bytes, int number_of_threads)
+      : function(reinterpret_cast<const void*>(kernel)),
+        parameters(&parameters),
+        shared_bytes(bytes),
+        threads(number_of_threads) {}
+
+  const void* function;
+  const void* parameters;
+  std::size_t shared_bytes;  ///< dynamic
+  int threads;               ///< of a CTA
+};
 
 /// A table and its run's books in device memory, and the launch.
 class CudaRunner {
@@ -21,19 +43,22 @@ class CudaRunner {
   /// time, as in the model. Throws Error{device} if `needed` is more than a CTA can have.
   [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
 
-  /// Plays the table with a kernel (CudaTable, CudaRun, Parameters); gradients and partials are the
-  /// caller's. Throws Error{device} before the launch if more CTAs would have to be resident than
-  /// the device holds.
-  template <class Parameters>
-  [[nodiscard]] Backward play(void (*kernel)(CudaTable, CudaRun, Parameters), Parameters parameters,
-                              std::size_t shared_bytes) {
-    return play(reinterpret_cast<const void*>(kernel), &parameters, shared_bytes);
-  }
+  /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
+  /// with the kernel and belong to the time that the run takes. Throws Error{device} before the
+  /// launch if more CTAs would have to be resident than the device holds.
+  using Enqueue = std::function<void(const CudaRun&)>;
+  [[nodiscard]] Backward play(
+      const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},
+      const Enqueue& after = [](const CudaRun&) {});
+
+  /// ns of each of `runs` runs after `warmups` others that are not timed, with no books but the
+  /// locks'. `before` has to zero run.locks, lanes_taken and stop.
+  [[nodiscard]] std::vector<std::int64_t> time(const CudaKernel& kernel, const Enqueue& before,
+                                               const Enqueue& after, int warmups, int runs);
 
  private:
-  [[nodiscard]] Backward play(const void* kernel, void* parameters, std::size_t shared_bytes);
-  void expect_resident(const void* kernel, std::size_t shared_bytes) const;
-  [[nodiscard]] std::int64_t launch(const void* kernel, void* parameters, std::size_t shared_bytes);
+  void prepare(const CudaKernel& kernel) const;
+  void launch(const CudaKernel& kernel, const CudaRun& run) const;
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;
@@ -44,6 +69,7 @@ class CudaRunner {
   DeviceBuffer<std::int32_t> locks_;
   DeviceBuffer<std::int32_t> counts_;
   DeviceBuffer<std::int64_t> witness_;
+  DeviceBuffer<std::uint8_t> delays_;
   DeviceBuffer<TaskTimes> times_;
   DeviceBuffer<std::int64_t> next_slots_;
   DeviceBuffer<Sm> lane_sms_;

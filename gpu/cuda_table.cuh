@@ -8,6 +8,7 @@
 namespace stagger::gpu {
 
 inline constexpr int kCudaThreads = 256;  ///< of every CTA
+inline constexpr int kDelayPlaces = 4;    ///< before compute, turn, release and whatever follows
 
 /// A slot as the device reads it: what the table says, and what its neighbours and its tile say.
 struct CudaSlot {
@@ -15,7 +16,7 @@ struct CudaSlot {
   std::int32_t kv = 0;
   std::int32_t q = 0;
   std::int32_t rank = 0;
-  std::int32_t partial = -1;  ///< number of its tile among the partial ones, by (kv, q); -1 = full
+  std::int32_t partial = -1;  ///< number of its tile among masked_tiles; -1 = nothing is hidden
   bool begins_chain = false;
   bool ends_chain = false;
 };
@@ -34,18 +35,17 @@ struct CudaTable {
 struct CudaRun {
   Mode mode = Mode::deterministic;
   bool delayed_release = false;
-  bool perturbed = false;
-  std::uint64_t seed = 0;               ///< of the delays
-  std::int64_t timeout_ns = 0;          ///< the longest any task may wait for its turn
-  std::int32_t* locks = nullptr;        ///< by (head, q): the rank whose turn it is
-  std::int32_t* counts = nullptr;       ///< by (head, q): reductions so far
-  std::int64_t* witness = nullptr;      ///< as Backward::witness
-  TaskTimes* times = nullptr;           ///< by slot; nullptr: none are taken
-  std::int64_t* next_slots = nullptr;   ///< by lane
-  Sm* lane_sms = nullptr;               ///< by lane
-  std::int32_t* smids = nullptr;        ///< by CTA
-  std::int32_t* lanes_taken = nullptr;  ///< beyond each CTA's first
-  std::int32_t* stop = nullptr;         ///< 1: a wait was too long, and every CTA leaves
+  const std::uint8_t* delays = nullptr;  ///< by slot and place: delay_us; nullptr: none
+  std::int64_t timeout_ns = 0;           ///< the longest any task may wait for its turn
+  std::int32_t* locks = nullptr;         ///< by (head, q): the rank whose turn it is
+  std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
+  std::int64_t* witness = nullptr;       ///< as Backward::witness
+  TaskTimes* times = nullptr;            ///< by slot; nullptr: none are taken
+  std::int64_t* next_slots = nullptr;    ///< by lane
+  Sm* lane_sms = nullptr;                ///< by lane
+  std::int32_t* smids = nullptr;         ///< by CTA
+  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first
+  std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
 };
 
 }  // namespace stagger::gpu

@@ -1,8 +1,9 @@
 #pragma once
 
-// The backward pass of one tile by the threads of a CTA, in plain fp32, for any GPU: what CpuTile
-// does, sum by sum in the same order, and compiled without fused multiply-adds, so that the bits
-// are the host's too. It is the yardstick, not a fast kernel.
+// The backward pass of one tile by the threads of a CTA, in plain fp32 operations, for any GPU:
+// what CpuTile does, sum by sum in the same order, and compiled without fused multiply-adds, so
+// that the bits are the host's too. It is the yardstick, not a fast kernel. Q, K, V and dO are in
+// memory as the run's dtype has them, and are converted as they are loaded.
 //
 // P and dS of the tile lie in shared memory, (query, key). dK and dV are summed in registers during
 // a task and in their place in global memory between the tasks of a chain: nobody else touches
@@ -11,6 +12,10 @@
 
 #include "gpu/cuda_table.cuh"
 #include "gpu/exponential.hpp"
+#include "gpu/rounding.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace stagger::gpu {
 
@@ -20,16 +25,25 @@ struct CudaKeys {
   std::int32_t end = 0;
 };
 
+/// The Dtype that is stored so.
+template <class Storage>
+constexpr Dtype kDtypeOf = Dtype::fp32;
+template <>
+constexpr Dtype kDtypeOf<__nv_bfloat16> = Dtype::bf16;
+template <>
+constexpr Dtype kDtypeOf<__half> = Dtype::fp16;
+
 /// Tensors are laid out as AttentionShape says.
+template <class Storage>
 struct PortableParameters {
-  const float* q = nullptr;
-  const float* k = nullptr;
-  const float* v = nullptr;
-  const float* d_out = nullptr;
+  const Storage* q = nullptr;
+  const Storage* k = nullptr;
+  const Storage* v = nullptr;
+  const Storage* d_out = nullptr;
   const float* lse = nullptr;
   const float* delta = nullptr;
   const CudaKeys* keys = nullptr;  ///< (partial tile, query in the tile)
-  float* dq = nullptr;
+  float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
   float* dk = nullptr;
   float* dv = nullptr;
   float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
@@ -40,6 +54,7 @@ struct PortableParameters {
   std::int32_t tile_q = 0;  ///< tokens of the largest Q tile
   std::int32_t tile_kv = 0;
   float scale = 0;
+  float dq_scale = 0;  ///< what a dQ partial has of it
 
   /// P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {
@@ -101,9 +116,10 @@ __device__ void multiply(std::int32_t rows, std::int32_t columns, std::int32_t d
 }
 
 /// The Work of cuda_lanes.cuh.
+template <class Storage>
 class PortableTile {
  public:
-  __device__ PortableTile(const PortableParameters& all, Mode mode, float* shared)
+  __device__ PortableTile(const PortableParameters<Storage>& all, Mode mode, float* shared)
       : all_(all), mode_(mode), p_(shared), ds_(shared + all.tile_q * all.tile_kv) {}
 
   __device__ void begin_chain(const CudaSlot& slot) {
@@ -138,13 +154,16 @@ class PortableTile {
   }
 
   __device__ void end_chain(const CudaSlot&) {
-    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kCudaThreads)
-      all_.dk[kv_first_ + index] *= all_.scale;
+    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kCudaThreads) {
+      all_.dk[kv_first_ + index] = nearest(all_.dk[kv_first_ + index] * all_.scale);
+      all_.dv[kv_first_ + index] = nearest(all_.dv[kv_first_ + index]);
+    }
     __syncthreads();
   }
 
  private:
   __device__ static std::int32_t thread() { return static_cast<std::int32_t>(threadIdx.x); }
+  __device__ static float nearest(float value) { return rounded(value, kDtypeOf<Storage>); }
 
   /// Where a task's tiles are.
   __device__ void locate(const CudaSlot& slot) {
@@ -167,20 +186,20 @@ class PortableTile {
     product(all_.q + q_first_, all_.k + kv_first_, p_);
     product(all_.d_out + q_first_, all_.v + kv_first_, ds_);
   }
-  __device__ void product(const float* left, const float* right, float* result) {
+  __device__ void product(const Storage* left, const Storage* right, float* result) {
     const std::int32_t dim = all_.head_dim;
     multiply(
         queries_, keys_, dim,
-        [=](std::int32_t query, std::int32_t k) { return left[query * dim + k]; },
-        [=](std::int32_t k, std::int32_t key) { return right[key * dim + k]; },
+        [=](std::int32_t query, std::int32_t k) { return float{left[query * dim + k]}; },
+        [=](std::int32_t k, std::int32_t key) { return float{right[key * dim + k]}; },
         [](std::int32_t, std::int32_t) { return 0.0F; },
         [=, this](std::int32_t query, std::int32_t key, float sum) {
           result[query * all_.tile_kv + key] = sum;
         });
   }
 
-  /// P = exp(scale P - lse) and dS = P (dS - D); 0 where the query does not see the key, which adds
-  /// nothing and changes no bit of a sum that began with 0.
+  /// P = exp(scale P - lse) and dS = P (dS - D), both rounded at their end; 0 where the query does
+  /// not see the key, which adds nothing and changes no bit of a sum that began with 0.
   __device__ void probabilities(const CudaSlot& slot) {
     __syncthreads();
     for (std::int32_t index = thread(); index < queries_ * keys_; index += kCudaThreads) {
@@ -191,8 +210,8 @@ class PortableTile {
       const std::int32_t place = query * all_.tile_kv + key;
       const bool sees = seen.begin <= key && key < seen.end;
       const float p = sees ? exponential(p_[place] * all_.scale - all_.lse[q_row_ + query]) : 0.0F;
-      ds_[place] = sees ? p * (ds_[place] - all_.delta[q_row_ + query]) : 0.0F;
-      p_[place] = p;
+      ds_[place] = sees ? nearest(p * (ds_[place] - all_.delta[q_row_ + query])) : 0.0F;
+      p_[place] = nearest(p);
     }
   }
 
@@ -201,34 +220,34 @@ class PortableTile {
     add_columns(p_, all_.d_out + q_first_, all_.dv + kv_first_);
     add_columns(ds_, all_.q + q_first_, all_.dk + kv_first_);
   }
-  __device__ void add_columns(const float* weights, const float* rows, float* sums) {
+  __device__ void add_columns(const float* weights, const Storage* rows, float* sums) {
     const std::int32_t dim = all_.head_dim;
     const std::int32_t stride = all_.tile_kv;
     multiply(
         keys_, dim, queries_,
         [=](std::int32_t key, std::int32_t query) { return weights[query * stride + key]; },
-        [=](std::int32_t query, std::int32_t column) { return rows[query * dim + column]; },
+        [=](std::int32_t query, std::int32_t column) { return float{rows[query * dim + column]}; },
         [=](std::int32_t key, std::int32_t column) { return sums[key * dim + column]; },
         [=](std::int32_t key, std::int32_t column, float sum) { sums[key * dim + column] = sum; });
   }
 
-  /// The task's dQ = scale dS K, keys upwards.
+  /// The task's dQ = dS K, keys upwards; in fp32 with the scale.
   __device__ void partial_dq(float* dq) {
     const std::int32_t dim = all_.head_dim;
-    const float* k = all_.k + kv_first_;
+    const Storage* k = all_.k + kv_first_;
     multiply(
         queries_, dim, keys_,
         [=, this](std::int32_t query, std::int32_t key) {
-          return ds_[query * all_.tile_kv + key] * all_.scale;
+          return ds_[query * all_.tile_kv + key] * all_.dq_scale;
         },
-        [=](std::int32_t key, std::int32_t column) { return k[key * dim + column]; },
+        [=](std::int32_t key, std::int32_t column) { return float{k[key * dim + column]}; },
         [](std::int32_t, std::int32_t) { return 0.0F; },
         [=](std::int32_t query, std::int32_t column, float sum) {
           dq[query * dim + column] = sum;
         });
   }
 
-  const PortableParameters& all_;
+  const PortableParameters<Storage>& all_;
   Mode mode_;
   float* p_;
   float* ds_;

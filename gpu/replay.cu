@@ -45,7 +45,8 @@ Backward replay_on_cuda(const Table& table, const ReplayTimes& times,
       .compute_partial = timing.compute_of(TileKind::partial) * times.tick_ns,
       .reduce = timing.reduce * times.tick_ns,
       .epilogue = timing.epilogue * times.tick_ns};
-  return CudaRunner(table, options).play(replay, parameters, CudaRunner::shared_bytes(0));
+  return CudaRunner(table, options)
+      .play({replay, parameters, CudaRunner::shared_bytes(0), kCudaThreads});
 }
 
 }  // namespace stagger::gpu

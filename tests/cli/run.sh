@@ -16,6 +16,18 @@ expect 0 "of 3 x 5 tokens" run --mask full --seq-q 17 --seq-kv 10 --tile-q 5 --t
 expect 0 "1 thread;" run $causal --schedule symmetric-shift --threads 1
 expect 0 "6 threads;" run $causal --schedule symmetric-shift --threads 6
 
+# Number formats: each has its bound and its bits.
+expect 0 "bf16, head_dim 16, seed 1, deterministic" run $causal --schedule spt --dtype bf16 --perturb 3
+expect 0 "6 * 2^-8 + fp32's bound: roundings of P, dS and the gradient" run $causal --schedule spt --dtype bf16
+expect 0 "give the same bits" run $causal --schedule spt --dtype fp16
+expect 0 "ok: right gradients, in any order" run $causal --schedule spt --dtype fp16 --mode atomic --perturb 1
+expect 0 '"dtype": "fp16"' run $causal --schedule spt --dtype fp16 --json
+expect 0 '"bound_is": "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))' run $causal --schedule spt --dtype fp16 --json
+expect 2 "--dtype" run $causal --schedule spt --dtype fp8
+expect 0 '"reference": "host"' run $causal --schedule spt --reference host --json
+expect 2 "--reference device is for --device cuda" run $causal --schedule spt --reference device
+expect 2 "--reference" run $causal --schedule spt --reference both
+
 # The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
 expect 0 "ok: right gradients" run --config "$varlen" --repeat 2 --head-dim 8
 expect 4 "head 0: 3-7 hang, 0-2 finish" run --config "$varlen" --ranks kv-index --timeout 500 --head-dim 8
@@ -41,6 +53,7 @@ expect 1 '"verdict": "invalid"' run --table "$work/short.csv" --head-dim 4 --jso
 digest() { "$stagger" run $causal "$@" | grep FNV-1a; }
 [ "$(digest --schedule spt --threads 1)" = "$(digest --schedule spt --threads 5 --perturb 2)" ] ||
   fail "threads or delays change the bits"
+[ "$(digest --schedule spt --dtype bf16)" != "$(digest --schedule spt --dtype fp16)" ] || fail "another dtype, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule ascending)" ] || fail "another order, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule spt --seed 2)" ] || fail "another seed, the same bits"
 
@@ -72,4 +85,4 @@ if command -v python3 >/dev/null; then
   done
 fi
 
-finish 35
+finish 45

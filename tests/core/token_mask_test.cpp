@@ -38,6 +38,30 @@ TEST_CASE("a mask at token level fills its tiles as their kinds say") {
   CHECK(tiles > 400);
 }
 
+TEST_CASE("the ranges of keys that a query sees are apart, and are what it sees") {
+  std::int64_t several = 0;
+  for (const Problem& problem : test::every_mask()) {
+    const TokenMask mask(problem);
+    CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
+    for (std::int64_t query = 0; query < problem.lengths.q; ++query) {
+      const std::vector<KeyRange> ranges = mask.keys(query);
+      std::vector<bool> seen(static_cast<std::size_t>(problem.lengths.kv));
+      std::int64_t end = -1;
+      for (const KeyRange& range : ranges) {
+        REQUIRE(range.begin > end);
+        REQUIRE(range.end > range.begin);
+        end = range.end;
+        for (std::int64_t key = range.begin; key < range.end; ++key)
+          seen[static_cast<std::size_t>(key)] = true;
+      }
+      for (std::int64_t key = 0; key < problem.lengths.kv; ++key)
+        REQUIRE(seen[static_cast<std::size_t>(key)] == mask.sees(query, key));
+      several += ranges.size() > 1 ? 1 : 0;
+    }
+  }
+  CHECK(several > 0);
+}
+
 TEST_CASE("a partial tile of a block-sparse mask is its lower triangle") {
   const Problem problem =
       make_problem(parse_mask("tiles:rows=pf"), {.q = 6, .kv = 4}, {.q = 3, .kv = 4}, 1, 0);

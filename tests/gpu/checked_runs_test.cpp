@@ -5,6 +5,7 @@
 #include "tests/support/catch.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace stagger::gpu {
 namespace {
@@ -48,6 +49,21 @@ Backward wrong_order(const Table& table, const Attention& attention,
   return backward_on_cpu(other, attention, options);
 }
 
+/// Loses the last bit of one of dQ's sums, which the 16-bit dQ does not show.
+Backward lost_bit(const Table& table, const Attention& attention, const BackwardOptions& options) {
+  Backward run = backward_on_cpu(table, attention, options);
+  run.dq_sums[57] = std::nextafter(run.dq_sums[57], 100.0F);
+  return run;
+}
+
+/// The same in every second run.
+Backward changing_sums(const Table& table, const Attention& attention,
+                       const BackwardOptions& options) {
+  static int run = 0;
+  return ++run % 2 == 0 ? lost_bit(table, attention, options)
+                        : backward_on_cpu(table, attention, options);
+}
+
 /// Forgets the order in every second run.
 Backward changing_bits(const Table& table, const Attention& attention,
                        const BackwardOptions& options) {
@@ -56,25 +72,63 @@ Backward changing_bits(const Table& table, const Attention& attention,
                         : backward_on_cpu(table, attention, options);
 }
 
-TEST_CASE("runs of a right device are ok, perturbed or not, in every mode") {
+void check_right_device(const Case& causal, Mode mode, Dtype dtype) {
+  CAPTURE(mode_name(mode), dtype_name(dtype));
+  const CheckedRuns runs =
+      check_runs(causal.table, causal.attention, causal.exact,
+                 {.mode = mode, .dtype = dtype, .perturb = 9}, 4, backward_on_cpu);
+  CHECK(runs.verdict == RunVerdict::ok);
+  CHECK(runs.dtype == dtype);
+  CHECK(runs.bound == error_bound(causal.attention.shape, dtype));
+  CHECK(runs.faults.empty());
+  CHECK(runs.repeats == 4);
+  CHECK(runs.median_ns > 0);
+  REQUIRE(runs.errors.has_value());
+  CHECK(runs.errors->dq.has_value() == (mode != Mode::no_reduce));
+  CHECK(runs.reaccumulated.has_value() == (mode == Mode::deterministic));
+  if (mode == Mode::deterministic) {
+    CHECK(runs.identical);
+    CHECK(runs.order_matches);
+    CHECK(runs.dq_difference == 0);
+  }
+}
+
+TEST_CASE("runs of a right device are ok, perturbed or not, in every mode and dtype") {
   const Case causal = causal_case();
   for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
-    const CheckedRuns runs = check_runs(causal.table, causal.attention, causal.exact,
-                                        {.mode = mode, .perturb = 9}, 4, backward_on_cpu);
-    CAPTURE(mode_name(mode));
-    CHECK(runs.verdict == RunVerdict::ok);
-    CHECK(runs.faults.empty());
-    CHECK(runs.repeats == 4);
-    CHECK(runs.median_ns > 0);
-    REQUIRE(runs.errors.has_value());
-    CHECK(runs.errors->dq.has_value() == (mode != Mode::no_reduce));
-    CHECK(runs.reaccumulated.has_value() == (mode == Mode::deterministic));
-    if (mode == Mode::deterministic) {
-      CHECK(runs.identical);
-      CHECK(runs.order_matches);
-      CHECK(runs.dq_difference == 0);
-    }
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
+      check_right_device(causal, mode, dtype);
   }
+}
+
+TEST_CASE("what 16 bits hide of a sum is noticed all the same") {
+  const Case causal = causal_case();
+  const auto check = [&](Device device) {
+    return check_runs(causal.table, causal.attention, causal.exact, {.dtype = Dtype::bf16}, 3,
+                      device);
+  };
+  const CheckedRuns lost = check(lost_bit);
+  CHECK(lost.verdict == RunVerdict::mismatch);
+  CHECK(has_fault(lost, "reaccumulation"));
+  CHECK_FALSE(has_fault(lost, "gradient"));
+  CHECK(lost.identical);
+
+  const CheckedRuns changing = check(changing_sums);
+  CHECK(changing.verdict == RunVerdict::mismatch);
+  CHECK(has_fault(changing, "bits"));
+  CHECK_FALSE(has_fault(changing, "reaccumulation"));
+}
+
+TEST_CASE("without partials nothing is added again, and all else is checked") {
+  const Case causal = causal_case();
+  const CheckedRuns runs =
+      check_runs(causal.table, causal.attention, causal.exact, {}, 2, backward_on_cpu, false);
+  CHECK(runs.verdict == RunVerdict::ok);
+  CHECK_FALSE(runs.reaccumulated.has_value());
+  CHECK(runs.run.partials.empty());
+  CHECK(
+      check_runs(causal.table, causal.attention, causal.exact, {}, 2, wrong_order, false).verdict ==
+      RunVerdict::mismatch);
 }
 
 TEST_CASE("a wrong gradient, a wrong order and changing bits are each noticed") {

@@ -3,6 +3,8 @@
 #include "core/error.hpp"
 #include "dag/liveness.hpp"
 #include "gpu/cross_check.hpp"
+#include "gpu/exponential.hpp"
+#include "gpu/rounding.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"
@@ -21,6 +23,7 @@ using test::Random;
 
 constexpr std::int64_t kDim = 4;
 constexpr std::chrono::milliseconds kPatience{60'000};
+constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
 
 Attention attention_of(const Problem& problem, std::int64_t head_dim = kDim) {
   const AttentionShape shape = attention_shape(problem, head_dim);
@@ -51,23 +54,23 @@ void check_gradients(const Gradients& got, const ReferenceGradients& want, doubl
 }
 
 /// Every property of a table that runs to its end; counts the runs.
-void check_table(const Table& table, const Attention& attention, std::uint64_t seed,
-                 std::int64_t& runs) {
-  CAPTURE(table.name, table.problem.mask.family->name, table.problem.heads, seed);
-  const ReferenceGradients exact = reference_gradients(attention);
-  const Backward plain =
-      backward_on_cpu(table, attention, {.timeout = kPatience, .keep_partials = true});
+void check_table(const Table& table, const Attention& attention, const ReferenceGradients& exact,
+                 Dtype dtype, std::uint64_t seed, std::int64_t& runs) {
+  CAPTURE(table.name, table.problem.mask.family->name, table.problem.heads, dtype_name(dtype),
+          seed);
+  const Backward plain = backward_on_cpu(
+      table, attention, {.dtype = dtype, .timeout = kPatience, .keep_partials = true});
   REQUIRE(plain.outcome == Outcome::finished);
-  check_gradients(plain.gradients, exact, fp32_bound(attention.shape));
+  check_gradients(plain.gradients, exact, error_bound(attention.shape, dtype));
   REQUIRE(order_faults(table, plain).empty());
-  REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials)) ==
-          digest(plain.gradients.dq));
+  REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials)) == digest(plain.dq_added()));
   for (const std::int32_t threads : {1, 3}) {
-    BackwardOptions options{.timeout = kPatience, .threads = threads};
+    BackwardOptions options{.dtype = dtype, .timeout = kPatience, .threads = threads};
     if (seed % 4 == 0) options.perturb = seed;
     const Backward again = backward_on_cpu(table, attention, options);
     REQUIRE(again.outcome == Outcome::finished);
     REQUIRE(digests(again.gradients) == digests(plain.gradients));
+    REQUIRE(digest(again.dq_sums) == digest(plain.dq_sums));
     REQUIRE(again.witness == plain.witness);
     ++runs;
   }
@@ -78,13 +81,16 @@ TEST_CASE("every schedule on every mask gives right gradients, the same bits and
   std::uint64_t seed = 0;
   for (const Problem& problem : test::every_mask()) {
     const Attention attention = attention_of(problem);
+    const ReferenceGradients exact = reference_gradients(attention);
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
       if (schedule->unsupported(problem, selection.parameters)) continue;
-      check_table(schedules::build(selection, problem), attention, ++seed, runs);
+      const Table table = schedules::build(selection, problem);
+      for (const Dtype dtype : kDtypes)
+        check_table(table, attention, exact, dtype, ++seed, runs);
     }
   }
-  CHECK(runs > 300);
+  CHECK(runs > 900);
 }
 
 TEST_CASE("every head_dim and tile shape gives right gradients") {
@@ -97,14 +103,86 @@ TEST_CASE("every head_dim and tile shape gives right gradients") {
       for (const std::int64_t head_dim : {1, 5, 64, 128}) {
         CAPTURE(mask, shape.q, shape.kv, head_dim);
         const Attention attention = attention_of(problem, head_dim);
-        const Backward run = backward_on_cpu(table, attention, {.timeout = kPatience});
-        REQUIRE(run.outcome == Outcome::finished);
-        check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
-        ++cases;
+        const ReferenceGradients exact = reference_gradients(attention);
+        for (const Dtype dtype : kDtypes) {
+          const Backward run =
+              backward_on_cpu(table, attention, {.dtype = dtype, .timeout = kPatience});
+          REQUIRE(run.outcome == Outcome::finished);
+          check_gradients(run.gradients, exact, error_bound(attention.shape, dtype));
+          ++cases;
+        }
       }
     }
   }
-  CHECK(cases == 48);
+  CHECK(cases == 144);
+}
+
+/// One tile, all of whose pairs attend, by the definition of a dtype: P and dS are rounded, sums
+/// are not, dQ and dK get the scale at their end.
+Backward rounded_by_hand(const Attention& attention, Dtype dtype) {
+  const AttentionShape& shape = attention.shape;
+  const Inputs& in = attention.inputs;
+  const auto scale = static_cast<float>(shape.scale());
+  Backward run;
+  run.gradients = {.dq = std::vector<float>(shape.q_elements()),
+                   .dk = std::vector<float>(shape.kv_elements()),
+                   .dv = std::vector<float>(shape.kv_elements())};
+  const std::size_t dim = shape.dim();
+  for (std::size_t q = 0; q < shape.q_rows(); ++q) {
+    for (std::size_t key = 0; key < in.k.size() / dim; ++key) {
+      float score = 0;
+      float dp = 0;
+      for (std::size_t column = 0; column < dim; ++column) {
+        score += in.q[q * dim + column] * in.k[key * dim + column];
+        dp += in.d_out[q * dim + column] * in.v[key * dim + column];
+      }
+      const float p = exponential(score * scale - static_cast<float>(attention.forward.lse[q]));
+      const float ds = p * (dp - static_cast<float>(attention.forward.delta[q]));
+      for (std::size_t column = 0; column < dim; ++column) {
+        run.gradients.dv[key * dim + column] += rounded(p, dtype) * in.d_out[q * dim + column];
+        run.gradients.dk[key * dim + column] += rounded(ds, dtype) * in.q[q * dim + column];
+        run.gradients.dq[q * dim + column] += rounded(ds, dtype) * in.k[key * dim + column];
+      }
+    }
+  }
+  run.dq_sums = run.gradients.dq;
+  for (auto* scaled : {&run.gradients.dq, &run.gradients.dk}) {
+    for (float& element : *scaled)
+      element = rounded(element * scale, dtype);
+  }
+  for (float& element : run.gradients.dv)
+    element = rounded(element, dtype);
+  return run;
+}
+
+TEST_CASE("a 16-bit run rounds P, dS and the gradients, and nothing else") {
+  const Problem problem = make_problem(make_mask("full"), {13, 9}, {13, 9}, 1, 0);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const Attention attention = attention_of(problem, 6);
+  std::set<std::string> bits;
+  for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
+    CAPTURE(dtype_name(dtype));
+    const Backward want = rounded_by_hand(attention, dtype);
+    const Backward got = backward_on_cpu(table, attention, {.dtype = dtype});
+    CHECK(got.dq_sums == want.dq_sums);
+    CHECK(got.gradients.dq == want.gradients.dq);
+    CHECK(got.gradients.dk == want.gradients.dk);
+    CHECK(got.gradients.dv == want.gradients.dv);
+    bits.insert(digest(got.gradients.dv));
+  }
+  CHECK(bits.size() == 2);
+  CHECK(backward_on_cpu(table, attention, {}).dq_sums.empty());
+}
+
+TEST_CASE("inputs that a 16-bit format does not have are a contract violation") {
+  const Problem problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 0);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const AttentionShape shape = attention_shape(problem, 1);
+  Inputs inputs = random_inputs(shape, 1);
+  inputs.v[1] = 1 + 0x1p-10F;  // fp16 has it, bf16 does not
+  const Attention attention = make_attention(problem, shape, inputs);
+  CHECK(backward_on_cpu(table, attention, {.dtype = Dtype::fp16}).outcome == Outcome::finished);
+  CHECK_THROWS_AS(backward_on_cpu(table, attention, {.dtype = Dtype::bf16}), ContractViolation);
 }
 
 TEST_CASE("random tables finish or hang as the liveness check says, with any residency") {
@@ -141,7 +219,8 @@ TEST_CASE("random tables finish or hang as the liveness check says, with any res
       REQUIRE(outcome_when_stopped(table, run, liveness.residency_available) == Outcome::deadlock);
     }
     if (liveness.live) {
-      check_gradients(run.gradients, reference_gradients(attention), fp32_bound(attention.shape));
+      check_gradients(run.gradients, reference_gradients(attention),
+                      error_bound(attention.shape, Dtype::fp32));
     }
   }
   CHECK(hanging > 50);
@@ -240,11 +319,12 @@ TEST_CASE("atomic mode adds every partial once, in no promised order") {
   const Attention attention = attention_of(problem);
   const ReferenceGradients exact = reference_gradients(attention);
   std::set<std::string> orders;
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    const Backward run =
-        backward_on_cpu(table, attention, {.mode = Mode::atomic, .perturb = seed, .threads = 4});
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const Dtype dtype = kDtypes[seed % 3];
+    const Backward run = backward_on_cpu(
+        table, attention, {.mode = Mode::atomic, .dtype = dtype, .perturb = seed, .threads = 4});
     REQUIRE(run.outcome == Outcome::finished);
-    check_gradients(run.gradients, exact, fp32_bound(attention.shape));
+    check_gradients(run.gradients, exact, error_bound(attention.shape, dtype));
     std::vector<std::int64_t> slots = run.witness;
     std::sort(slots.begin(), slots.end());
     for (std::size_t slot = 0; slot < slots.size(); ++slot)

@@ -48,12 +48,59 @@ TEST_CASE("one pair of tokens too many is far above the bound") {
   const Gradients got = backward_on_cpu(table, make_attention(causal, shape, inputs), {}).gradients;
   const ReferenceGradients right = reference_gradients(make_attention(causal, shape, inputs));
   const ReferenceGradients wrong = reference_gradients(make_attention(other, shape, inputs));
-  const double bound = fp32_bound(shape);
+  const double bound = error_bound(shape, Dtype::fp32);
   CHECK(deviation(got.dq, right.dq).frobenius < bound);
   CHECK(deviation(got.dq, right.dq).most < bound);
   CHECK(deviation(got.dq, wrong.dq).frobenius > 20 * bound);
   CHECK(deviation(got.dk, wrong.dk).frobenius > 20 * bound);
   CHECK(deviation(got.dv, wrong.dv).frobenius > 20 * bound);
+}
+
+/// Every query sees one key more than in a causal mask, or one less.
+Problem off_by_one(std::int64_t tokens, int more) {
+  std::vector<std::int64_t> q_blocks;
+  std::vector<std::int64_t> kv_blocks;
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    q_blocks.push_back(token + 1 + more);
+    kv_blocks.push_back(token + 1);
+  }
+  return make_problem(make_mask("block-causal", {{"q_blocks", q_blocks}, {"kv_blocks", kv_blocks}}),
+                      {tokens, tokens}, {32, 32}, 1, 0);
+}
+
+TEST_CASE("a diagonal that is off by one is far above the bound of every dtype") {
+  for (const std::int64_t tokens : {64, 512}) {
+    const Problem causal = make_problem(make_mask("causal"), {tokens, tokens}, {32, 32}, 1, 0);
+    const AttentionShape shape = attention_shape(causal, 64);
+    const Inputs inputs = random_inputs(shape, 4);
+    const ReferenceGradients exact = reference_gradients(make_attention(causal, shape, inputs));
+    for (const int more : {-1, 1}) {
+      const Problem wrong = off_by_one(tokens, more);
+      const Table table = schedules::build(schedules::select("spt"), wrong);
+      const Attention attention = make_attention(wrong, shape, inputs);
+      for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        CAPTURE(tokens, more, dtype_name(dtype));
+        const Gradients got = backward_on_cpu(table, attention, {.dtype = dtype}).gradients;
+        const double bound = error_bound(shape, dtype);
+        CHECK(deviation(got.dq, exact.dq).frobenius > 5 * bound);
+        CHECK(deviation(got.dk, exact.dk).frobenius > 5 * bound);
+        CHECK(deviation(got.dv, exact.dv).frobenius > 5 * bound);
+      }
+    }
+  }
+}
+
+TEST_CASE("fp16's bound grows where probabilities are below its normal numbers") {
+  // Every query sees 8,192 keys: P is about 2^-13, often less than 2^-14.
+  const Problem problem = make_problem(make_mask("full"), {32, 8192}, {32, 128}, 1, 0);
+  const AttentionShape shape = attention_shape(problem, 8);
+  const Attention attention = make_attention(problem, shape, random_inputs(shape, 6));
+  const ReferenceGradients exact = reference_gradients(attention);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const Gradients got = backward_on_cpu(table, attention, {.dtype = Dtype::fp16}).gradients;
+  const double error = deviation(got.dv, exact.dv).frobenius;
+  CHECK(error <= error_bound(shape, Dtype::fp16) / 2);
+  CHECK(error >= error_bound(shape, Dtype::fp16) / 20);
 }
 
 TEST_CASE("a gradient that is not a number is no small error") {
@@ -100,8 +147,13 @@ TEST_CASE("memory is estimated from the shape") {
   const Table table = schedules::build(schedules::select("shift"), problem);
   const AttentionShape shape = attention_shape(problem, 64);
   const std::int64_t partials = 4 * 64 * std::int64_t{4} * 128 * 64;
-  CHECK(run_bytes(table, shape, 8) > partials);
-  CHECK(run_bytes(table, shape, 8) < 5 * partials);
+  CHECK(partial_bytes(table, shape) == partials);
+  const std::int64_t kept = run_bytes(table, shape, {.keep_partials = true});
+  CHECK(kept > partials);
+  CHECK(kept < 5 * partials);
+  CHECK(run_bytes(table, shape, {}) == kept - partials);
+  const std::int64_t sums = 2 * 4 * std::int64_t{4} * 1024 * 64;
+  CHECK(run_bytes(table, shape, {.dtype = Dtype::bf16, .keep_partials = true}) == kept + sums);
 }
 
 }  // namespace

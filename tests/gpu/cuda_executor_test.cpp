@@ -18,6 +18,7 @@ using test::Random;
 
 constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kImpatience{20};
+constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
 
 Attention attention_of(const Problem& problem, std::int64_t head_dim) {
   const AttentionShape shape = attention_shape(problem, head_dim);
@@ -25,13 +26,15 @@ Attention attention_of(const Problem& problem, std::int64_t head_dim) {
 }
 
 /// Both devices leave the same: bits, order and partials.
-void check_as_on_cpu(const Table& table, const Attention& attention) {
-  const BackwardOptions options{.timeout = kPatience, .keep_partials = true};
+void check_as_on_cpu(const Table& table, const Attention& attention, Dtype dtype = Dtype::fp32) {
+  CAPTURE(dtype_name(dtype));
+  const BackwardOptions options{.dtype = dtype, .timeout = kPatience, .keep_partials = true};
   const Backward cpu = backward_on_cpu(table, attention, options);
   const Backward cuda = backward_on_cuda(table, attention, options);
   REQUIRE(cpu.outcome == Outcome::finished);
   REQUIRE(cuda.outcome == Outcome::finished);
   REQUIRE(digests(cuda.gradients) == digests(cpu.gradients));
+  REQUIRE(digest(cuda.dq_sums) == digest(cpu.dq_sums));
   REQUIRE(digest(cuda.partials) == digest(cpu.partials));
   REQUIRE(cuda.witness == cpu.witness);
   REQUIRE(cuda.lock_values == cpu.lock_values);
@@ -46,11 +49,14 @@ TEST_CASE("every schedule on every mask leaves the CPU's bits and order") {
       const schedules::Selection selection = schedules::select(schedule->name);
       if (schedule->unsupported(problem, selection.parameters)) continue;
       CAPTURE(schedule->name, problem.mask.family->name, problem.heads);
-      check_as_on_cpu(schedules::build(selection, problem), attention);
-      ++runs;
+      const Table table = schedules::build(selection, problem);
+      for (const Dtype dtype : kDtypes) {
+        check_as_on_cpu(table, attention, dtype);
+        ++runs;
+      }
     }
   }
-  CHECK(runs > 150);
+  CHECK(runs > 450);
 }
 
 TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
@@ -63,12 +69,15 @@ TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
       for (const std::int64_t head_dim : {1, 5, 64, 128}) {
         CAPTURE(mask, shape.q, shape.kv, head_dim);
-        check_as_on_cpu(table, attention_of(problem, head_dim));
-        ++cases;
+        const Attention attention = attention_of(problem, head_dim);
+        for (const Dtype dtype : kDtypes) {
+          check_as_on_cpu(table, attention, dtype);
+          ++cases;
+        }
       }
     }
   }
-  CHECK(cases == 60);
+  CHECK(cases == 180);
 }
 
 TEST_CASE("checked runs hold in every mode, perturbed or not") {
@@ -77,13 +86,15 @@ TEST_CASE("checked runs hold in every mode, perturbed or not") {
   const Attention attention = attention_of(problem, 64);
   const ReferenceGradients exact = reference_gradients(attention);
   for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
-    CAPTURE(mode_name(mode));
-    const CheckedRuns runs =
-        check_runs(table, attention, exact, {.mode = mode, .timeout = kPatience, .perturb = 3}, 6,
-                   backward_on_cuda);
-    CHECK(runs.verdict == RunVerdict::ok);
-    CHECK(runs.median_ns > 0);
-    if (mode == Mode::deterministic) CHECK(runs.order_matches);
+    for (const Dtype dtype : kDtypes) {
+      CAPTURE(mode_name(mode), dtype_name(dtype));
+      const CheckedRuns runs = check_runs(
+          table, attention, exact,
+          {.mode = mode, .dtype = dtype, .timeout = kPatience, .perturb = 3}, 6, backward_on_cuda);
+      CHECK(runs.verdict == RunVerdict::ok);
+      CHECK(runs.median_ns > 0);
+      if (mode == Mode::deterministic) CHECK(runs.order_matches);
+    }
   }
 }
 

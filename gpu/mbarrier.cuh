@@ -1,0 +1,82 @@
+#pragma once
+
+// An mbarrier in shared memory: a barrier on which also bulk copies arrive, by the bytes they have
+// brought. It has phases; a wait names the parity of the phase whose end it waits for, and phases
+// begin with 0.
+
+#include <cstdint>
+
+namespace stagger::gpu {
+
+/// A generic pointer to shared memory as PTX's .shared instructions take it.
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+struct alignas(8) Mbarrier {
+  std::uint64_t state;
+
+  __device__ void init(std::uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)),
+                 "r"(arrivals)
+                 : "memory");
+  }
+
+  /// Release, CTA scope: what this thread wrote is there for whoever has waited.
+  __device__ void arrive() {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(this))
+                 : "memory");
+  }
+
+  /// The same, and the phase ends no sooner than `bytes` more have come by bulk copies.
+  __device__ void arrive_expecting(std::uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     shared_address(this)),
+                 "r"(bytes)
+                 : "memory");
+  }
+
+  /// Acquire, CTA scope. It has no deadline, nor a way out: those who wait for others of their CTA
+  /// wait for the dQ writer in the end, and the writer has one. (A trap here costs the compute
+  /// warps their registers: ptxas then takes no notice of setmaxnreg.)
+  __device__ void wait(std::uint32_t parity) {
+    while (!has_ended(parity)) {
+    }
+  }
+
+ private:
+  __device__ bool has_ended(std::uint32_t parity) {
+    std::uint32_t ended;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(ended)
+        : "r"(shared_address(this)), "r"(parity)
+        : "memory");
+    return ended != 0;
+  }
+};
+
+/// Makes initialised barriers visible to the async proxy, whose copies arrive on them.
+__device__ inline void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// A position in a ring of buffers guarded by barriers: which of them, and the parity of its phase.
+template <int kStages>
+struct RingPlace {
+  int stage = 0;
+  std::uint32_t parity = 0;
+
+  __device__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+}  // namespace stagger::gpu

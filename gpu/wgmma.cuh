@@ -1,0 +1,182 @@
+#pragma once
+
+// wgmma: the product of two 16-bit matrices by a warpgroup of 128 threads, which runs beside it.
+// The right operand is in shared memory, the left one there or in registers, the sums are fp32 in
+// registers: element `index` of a thread's sums is at row sums_row(index) and column
+// sums_column(index) of 64 x columns.
+//
+// A matrix in shared memory is made of panels, 64 elements (128 bytes) wide and any number of rows
+// high, as a swizzled bulk tensor copy leaves them: rows of 128 bytes, the eight 16-byte pieces of
+// row r in the order piece ^ (r % 8), a panel on a multiple of 1,024 bytes.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace stagger::gpu {
+
+inline constexpr int kWarpgroup = 128;                 ///< threads
+inline constexpr int kPanelBytes = 128;                ///< of a panel's row
+inline constexpr int kPanelColumns = 64;               ///< 16-bit elements
+inline constexpr int kSwizzleBytes = 8 * kPanelBytes;  ///< the pattern's period
+
+/// Where a thread's sums are. `thread` is its number in the warpgroup.
+__host__ __device__ constexpr int sums_row(int thread, int index) {
+  return thread / 32 * 16 + thread % 32 / 4 + index / 2 % 2 * 8;
+}
+__host__ __device__ constexpr int sums_column(int thread, int index) {
+  return index / 4 * 8 + thread % 4 * 2 + index % 2;
+}
+
+/// A matrix in panels as wgmma takes it. `next_panel`: bytes from a panel to the next one, for an
+/// operand that is wider than one where the product runs along its rows (transposed).
+__device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t next_panel) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  constexpr std::uint64_t kNextRows = std::uint64_t{kSwizzleBytes >> 4} << 32;
+  return kSwizzle128 | kNextRows | std::uint64_t{next_panel >> 4} << 16 |
+         std::uint64_t{(address & 0x3ffff) >> 4};
+}
+/// The descriptor of the same matrix from `bytes` further on.
+__device__ inline std::uint64_t advanced(std::uint64_t descriptor, std::uint32_t bytes) {
+  return descriptor + (bytes >> 4);
+}
+
+/// Before the first product after other instructions have written its registers.
+__device__ inline void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Until at most the last `kPending` committed groups of products are under way.
+template <int kPending>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// Keeps the compiler from moving what reads or writes these registers across this point: to it a
+/// product that is under way looks finished.
+template <int kSize>
+__device__ inline void pin(float (&registers)[kSize]) {
+#pragma unroll
+  for (int index = 0; index < kSize; ++index)
+    asm volatile("" : "+f"(registers[index])::"memory");
+}
+
+/// Says that what these registers hold is of no use any more: a product that does not add to them
+/// would else seem to read them, and keep them from others until then.
+template <int kSize>
+__device__ inline void forget(float (&registers)[kSize]) {
+#pragma unroll
+  for (int index = 0; index < kSize; ++index)
+    asm volatile("" : "=f"(registers[index]));
+}
+
+enum class Major {
+  depth = 0,    ///< elements along the product's sum are neighbours in memory
+  columns = 1,  ///< elements along the other dimension are
+};
+
+/// sums (64 x kColumns) = left (64 x 16) * right (16 x kColumns), plus themselves if `add`.
+template <int kColumns, class T>
+struct Wgmma;
+
+#define STAGGER_LIST_16              \
+  "%0, %1, %2, %3, %4, %5, %6, %7, " \
+  "%8, %9, %10, %11, %12, %13, %14, %15"
+#define STAGGER_LIST_32                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define STAGGER_LIST_40                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39"
+#define STAGGER_LIST_64                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, " \
+  "%40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
+#define STAGGER_SUMS_8(i)                                                                    \
+  "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
+      "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
+#define STAGGER_SUMS_16 STAGGER_SUMS_8(0), STAGGER_SUMS_8(8)
+#define STAGGER_SUMS_32 STAGGER_SUMS_16, STAGGER_SUMS_8(16), STAGGER_SUMS_8(24)
+#define STAGGER_SUMS_40 STAGGER_SUMS_32, STAGGER_SUMS_8(32)
+#define STAGGER_SUMS_64 STAGGER_SUMS_40, STAGGER_SUMS_8(40), STAGGER_SUMS_8(48), STAGGER_SUMS_8(56)
+
+// The numbers are those of the operands after the sums: left, right, add, transpositions.
+#define STAGGER_WGMMA(columns, T, type, size, o0, o1, o2, o3, o4, o5, o6)                        \
+  template <>                                                                                    \
+  struct Wgmma<columns, T> {                                                                     \
+    template <Major kLeft, Major kRight>                                                         \
+    __device__ static void shared(float (&sums)[size], std::uint64_t left, std::uint64_t right,  \
+                                  bool add) {                                                    \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o2                                       \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type   \
+                   " {" STAGGER_LIST_##size "}, %" o0 ", %" o1 ", p, 1, 1, %" o3 ", %" o4 ";\n}" \
+                   : STAGGER_SUMS_##size                                                         \
+                   : "l"(left), "l"(right), "r"(static_cast<int>(add)),                          \
+                     "n"(static_cast<int>(kLeft)), "n"(static_cast<int>(kRight)));               \
+    }                                                                                            \
+    template <Major kRight>                                                                      \
+    __device__ static void registers(float (&sums)[size], const std::uint32_t (&left)[4],        \
+                                     std::uint64_t right, bool add) {                            \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" o5                                       \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type   \
+                   " {" STAGGER_LIST_##size "}, {%" o0 ", %" o1 ", %" o2 ", %" o3 "}, %" o4      \
+                                            ", p, 1, 1, %" o6 ";\n}"                             \
+                   : STAGGER_SUMS_##size                                                         \
+                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),         \
+                     "r"(static_cast<int>(add)), "n"(static_cast<int>(kRight)));                 \
+    }                                                                                            \
+  }
+STAGGER_WGMMA(32, __nv_bfloat16, "bf16", 16, "16", "17", "18", "19", "20", "21", "22");
+STAGGER_WGMMA(32, __half, "f16", 16, "16", "17", "18", "19", "20", "21", "22");
+STAGGER_WGMMA(64, __nv_bfloat16, "bf16", 32, "32", "33", "34", "35", "36", "37", "38");
+STAGGER_WGMMA(64, __half, "f16", 32, "32", "33", "34", "35", "36", "37", "38");
+STAGGER_WGMMA(80, __nv_bfloat16, "bf16", 40, "40", "41", "42", "43", "44", "45", "46");
+STAGGER_WGMMA(80, __half, "f16", 40, "40", "41", "42", "43", "44", "45", "46");
+STAGGER_WGMMA(128, __nv_bfloat16, "bf16", 64, "64", "65", "66", "67", "68", "69", "70");
+STAGGER_WGMMA(128, __half, "f16", 64, "64", "65", "66", "67", "68", "69", "70");
+
+#undef STAGGER_WGMMA
+#undef STAGGER_SUMS_64
+#undef STAGGER_SUMS_40
+#undef STAGGER_SUMS_32
+#undef STAGGER_SUMS_16
+#undef STAGGER_SUMS_8
+#undef STAGGER_LIST_64
+#undef STAGGER_LIST_40
+#undef STAGGER_LIST_32
+#undef STAGGER_LIST_16
+
+/// Two sums as one register of a left operand. What a thread holds of 64 x 16 sums is what it must
+/// hold of a 64 x 16 left operand, in the same order.
+__device__ inline std::uint32_t packed(float first, float second, __nv_bfloat16) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+__device__ inline std::uint32_t packed(float first, float second, __half) {
+  const __half2 pair = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+
+/// Stores four 8 x 8 matrices of 16-bit elements, transposed; lane i names the address of row i % 8
+/// of matrix i / 8 as it is to be in memory, 16 bytes.
+__device__ inline void store_transposed(std::uint32_t address,
+                                        const std::uint32_t (&registers)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+      "r"(registers[0]), "r"(registers[1]), "r"(registers[2]), "r"(registers[3])
+      : "memory");
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,165 @@
+#include "gpu/hopper.hpp"
+
+#include "core/error.hpp"
+#include "dag/liveness.hpp"
+#include "gpu/checked_runs.hpp"
+#include "gpu/cpu_executor.hpp"
+#include "gpu/hopper_shape.hpp"
+#include "schedules/schedule.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+
+namespace stagger::gpu {
+namespace {
+
+using test::Random;
+
+constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kImpatience{20};
+constexpr Dtype kDtypes[] = {Dtype::bf16, Dtype::fp16};
+
+Attention attention_of(const Problem& problem, std::int64_t head_dim) {
+  const AttentionShape shape = attention_shape(problem, head_dim);
+  return make_attention(problem, shape, random_inputs(shape, 11));
+}
+
+Problem problem_of(const char* mask, Lengths lengths, const HopperShape& shape,
+                   std::int32_t heads) {
+  return make_problem(parse_mask(mask), lengths, {.q = shape.tile_q, .kv = kHopperTileKv}, heads,
+                      0);
+}
+
+/// Whether the device of these tests has the kernel.
+bool has_hopper() {
+  const Problem problem = problem_of("full", {128, 128}, kHopperShapes[0], 1);
+  return hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16).empty();
+}
+
+void check(const Table& table, const Attention& attention, const ReferenceGradients& exact,
+           const BackwardOptions& options, std::int64_t repeats) {
+  const CheckedRuns runs =
+      check_runs(table, attention, exact, options, repeats, backward_on_hopper);
+  for (const RunFault& fault : runs.faults)
+    UNSCOPED_INFO(fault.message);
+  REQUIRE(runs.verdict == RunVerdict::ok);
+  REQUIRE(runs.repeats == repeats);
+}
+
+TEST_CASE("hopper: every mask, shape and format has the reference's gradients and steady bits") {
+  if (!has_hopper()) return;
+  std::int64_t cases = 0;
+  for (const char* mask :
+       {"full", "causal", "sliding:left=70,right=3", "sliding:left=300,right=-1",
+        "prefix:length=150", "document:lengths=100+31+389", "document:lengths=300+220,causal=true",
+        "tiles:rows=fp.f.+.fpp.+p.f.f+..f.p+fffff"}) {
+    for (const HopperShape& shape : kHopperShapes) {
+      const bool by_tiles = std::string_view(mask).starts_with("tiles");
+      const Lengths lengths =
+          by_tiles ? Lengths{5 * shape.tile_q, 5 * kHopperTileKv} : Lengths{520, 520};
+      const Problem problem = problem_of(mask, lengths, shape, 2);
+      const Attention attention = attention_of(problem, shape.head_dim);
+      const ReferenceGradients exact = reference_gradients(attention);
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      for (const Dtype dtype : kDtypes) {
+        CAPTURE(mask, shape.head_dim, shape.tile_q, dtype_name(dtype));
+        check(table, attention, exact, {.dtype = dtype, .timeout = kPatience, .perturb = 5}, 3);
+        ++cases;
+      }
+    }
+  }
+  CHECK(cases == 64);
+}
+
+TEST_CASE("hopper: lengths that differ, ragged and short") {
+  if (!has_hopper()) return;
+  for (const Lengths lengths : {Lengths{1, 1}, Lengths{1, 300}, Lengths{300, 1}, Lengths{65, 129},
+                                Lengths{257, 500}, Lengths{700, 130}}) {
+    for (const HopperShape& shape : kHopperShapes) {
+      for (const char* mask : {"full", "causal"}) {
+        CAPTURE(lengths.q, lengths.kv, shape.head_dim, shape.tile_q, mask);
+        const Problem problem = problem_of(mask, lengths, shape, 3);
+        const Attention attention = attention_of(problem, shape.head_dim);
+        const Table table = schedules::build(schedules::select("spt"), problem);
+        check(table, attention, reference_gradients(attention),
+              {.dtype = Dtype::bf16, .timeout = kPatience}, 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("hopper: every schedule and mode, and the CPU's order") {
+  if (!has_hopper()) return;
+  std::int64_t runs = 0;
+  for (const char* mask : {"full", "causal"}) {
+    const Problem problem = problem_of(mask, {1024, 1024}, {64, 128}, 4);
+    const Attention attention = attention_of(problem, 64);
+    const ReferenceGradients exact = reference_gradients(attention);
+    for (const schedules::Schedule* schedule : schedules::all()) {
+      const schedules::Selection selection = schedules::select(schedule->name);
+      if (schedule->unsupported(problem, selection.parameters)) continue;
+      CAPTURE(schedule->name, mask);
+      const Table table = schedules::build(selection, problem);
+      const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 9};
+      check(table, attention, exact, options, 4);
+      REQUIRE(backward_on_hopper(table, attention, options).witness ==
+              backward_on_cpu(table, attention, options).witness);
+      ++runs;
+    }
+    const Table table = schedules::build(schedules::select("descending"), problem);
+    for (const Mode mode : {Mode::atomic, Mode::no_reduce}) {
+      CAPTURE(mode_name(mode));
+      check(table, attention, exact, {.mode = mode, .dtype = Dtype::fp16, .timeout = kPatience}, 4);
+    }
+    check(table, attention, exact,
+          {.dtype = Dtype::fp16, .release = Release::delayed, .timeout = kPatience}, 4);
+  }
+  CHECK(runs > 12);
+}
+
+TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
+  if (!has_hopper()) return;
+  Random random(20261121);
+  std::int64_t hanging = 0;
+  std::int64_t finished = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    const Problem problem =
+        problem_of(random.chance(2) ? "full" : "causal", {384, 384}, {64, 128}, 2);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
+                                         : test::random_live_table(random, problem, dispatch);
+    const bool live = dag::check_liveness(table, {.model = Model::overlap}).live;
+    const Attention attention = attention_of(problem, 64);
+    const Backward run =
+        backward_on_hopper(table, attention, {.dtype = Dtype::bf16, .timeout = kImpatience});
+    REQUIRE(run.outcome == (live ? Outcome::finished : Outcome::deadlock));
+    REQUIRE(order_faults(table, run).empty());
+    REQUIRE(waits(table, run).empty() == live);
+    (live ? finished : hanging) += 1;
+  }
+  CHECK(hanging > 5);
+  CHECK(finished > 20);
+}
+
+TEST_CASE("hopper: what it does not run is refused") {
+  const Problem problem = make_problem(make_mask("full"), {256, 256}, {.q = 96, .kv = 128}, 1, 0);
+  CHECK_FALSE(hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16).empty());
+  const Problem fits = problem_of("full", {256, 256}, {64, 128}, 1);
+  CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 128), Dtype::bf16).empty());
+  CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 64), Dtype::fp32).empty());
+}
+
+TEST_CASE("hopper: a pass without books takes time") {
+  if (!has_hopper()) return;
+  const Problem problem = problem_of("causal", {1024, 1024}, {64, 128}, 8);
+  const Table table = schedules::build(schedules::select("descending"), problem);
+  const std::vector<std::int64_t> times = time_hopper(
+      table, attention_of(problem, 64), {.dtype = Dtype::bf16, .timeout = kPatience}, 2, 5);
+  REQUIRE(times.size() == 5);
+  CHECK(*std::min_element(times.begin(), times.end()) > 1000);
+}
+
+}  // namespace
+}  // namespace stagger::gpu
