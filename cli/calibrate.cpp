@@ -34,20 +34,6 @@ constexpr std::size_t kRepeats = 3;  ///< of which the one of median length coun
 /// What a replay's phases spin for, in ticks; the profile gets what the machine adds.
 constexpr Timing kSpun{.compute = 5, .compute_partial = 6, .reduce = 1, .launch = 2, .epilogue = 1};
 
-/// Random Q, K, V and dO with statistics of a forward pass that never ran: what a phase takes does
-/// not depend on them, and the forward pass on the host would take longer than all runs together.
-gpu::Attention any_attention(const Problem& problem, std::int64_t head_dim) {
-  const gpu::AttentionShape shape = gpu::attention_shape(problem, head_dim);
-  gpu::Attention attention{.shape = shape,
-                           .mask = TokenMask(problem),
-                           .inputs = gpu::random_inputs(shape, 1),
-                           .forward = {}};
-  attention.forward.out.assign(shape.q_elements(), 0);
-  attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
-  attention.forward.delta.assign(shape.q_rows(), 0);
-  return attention;
-}
-
 /// Runs tables on the device.
 class Measurement {
  public:
@@ -64,7 +50,7 @@ class Measurement {
     for (Table& table : tables) {
       progress.show(done++ / all);
       const bool first = is_new_problem(table);
-      if (first && !kernel_.spins()) attention_ = any_attention(table.problem, options_.head_dim);
+      if (first && !kernel_.spins()) attention_ = attention_of(table.problem);
       if (first) runs.push_back(measure(table, gpu::Mode::no_reduce));
       runs.push_back(measure(table, gpu::Mode::deterministic));
       last_ = std::move(table);
@@ -73,6 +59,11 @@ class Measurement {
   }
 
  private:
+  [[nodiscard]] gpu::Attention attention_of(const Problem& problem) const {
+    const gpu::AttentionShape shape = gpu::attention_shape(problem, options_.head_dim);
+    return gpu::unjudged_attention(problem, shape, gpu::random_inputs(shape, 1));
+  }
+
   [[nodiscard]] bool is_new_problem(const Table& table) const {
     return !last_ || last_->problem.grid != table.problem.grid ||
            last_->problem.heads != table.problem.heads;

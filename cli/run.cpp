@@ -117,12 +117,17 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
 /// A problem with its numbers, and what its gradients should be.
 struct Judged {
   gpu::Attention attention;
-  gpu::ReferenceGradients exact;
+  std::optional<gpu::ReferenceGradients> exact;
 };
 
-Judged judged(const Execution& execution) {
-  Progress progress("computing what the gradients should be");
+Judged judged(const Execution& execution, bool has_reference) {
   gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
+  if (!has_reference) {
+    return {gpu::unjudged_attention(execution.analysis.table.problem, execution.shape,
+                                    std::move(inputs)),
+            std::nullopt};
+  }
+  Progress progress("computing what the gradients should be");
   progress.show(0.1);
   const bool on_device = execution.device_reference;
   gpu::Attention attention = (on_device ? gpu::make_attention_on_cuda : gpu::make_attention)(
@@ -156,11 +161,12 @@ void run_attention(Execution& execution, const Options& options, const Kernel* k
   expect_fits(execution);
   execution.device_reference = uses_device_reference(execution, options);
   const Table& table = execution.analysis.table;
-  const Judged problem = judged(execution);
+  const Judged problem = judged(execution, options.reference != "none");
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(
-      table, problem.attention, problem.exact, execution.options, options.runs,
-      kernel == nullptr ? gpu::backward_on_cpu : kernel->run, execution.lost_partials == 0);
+      table, problem.attention, problem.exact ? &*problem.exact : nullptr, execution.options,
+      options.runs, kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
+      execution.lost_partials == 0);
   execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
 }
 
@@ -300,9 +306,10 @@ void add_run_options(CLI::App& app, Options& options) {
   add("--perturb", options.perturb, "random delays in every run but the first", "SEED")
       ->check(CLI::NonNegativeNumber);
   add("--reference", options.reference,
-      "double-precision gradients from the host, or from the device, for large problems there",
+      "where double-precision gradients come from: host, or device, for large problems there; "
+      "none: gradients are not judged",
       "WHERE")
-      ->check(CLI::IsMember({"host", "device"}));
+      ->check(CLI::IsMember({"host", "device", "none"}));
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000))
       ->capture_default_str();

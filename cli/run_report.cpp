@@ -113,7 +113,7 @@ Json reaccumulation_json(const Execution& execution) {
 Json bitwise_json(const Execution& execution) {
   const gpu::CheckedRuns& runs = *execution.runs;
   Json json = {{"repeats", runs.repeats}, {"identical", nullptr}, {"digest", nullptr}};
-  if (runs.errors) {
+  if (!runs.digests.dq.empty()) {
     json["identical"] = runs.identical;
     json["digest"] = {{"dq", runs.digests.dq}, {"dk", runs.digests.dk}, {"dv", runs.digests.dv}};
   }
@@ -129,6 +129,12 @@ Json measured_json(const Execution& execution) {
   if (!execution.cuda) return json;
   json["makespan_ns"] = measured_makespan(execution);
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
+  if (execution.untimed_ns) {
+    json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.untimed_ns);
+    if (execution.tick_ns == 0) {
+      json["untimed_tflops"] = execution.flops / static_cast<double>(*execution.untimed_ns) / 1e3;
+    }
+  }
   json["timestamp_overhead"] = overhead(execution) ? Json(*overhead(execution)) : Json(nullptr);
   return json;
 }
@@ -208,10 +214,8 @@ class RunReport {
     findings();
     if (!execution_.runs) return std::move(text_);
     if (stopped(execution_)) waiting();
-    if (execution_.runs->errors) {
-      gradients();
-      bits();
-    }
+    if (execution_.runs->errors) gradients();
+    if (!execution_.runs->digests.dq.empty()) bits();
     if (execution_.runs->repeats > 0) {
       order();
       times();
@@ -368,7 +372,11 @@ class RunReport {
       line("", fmt::format("a hand-over that was waited for took {} ns (median)", hand_over));
     }
     if (overhead(execution_)) {
-      line("", fmt::format("taking each task's times costs {:.1f} % of the run",
+      const auto ns = static_cast<double>(*execution_.untimed_ns);
+      line("", fmt::format("{:.3f} ms{} without each task's times, which cost {:.1f} %", 1e-6 * ns,
+                           execution_.tick_ns > 0
+                               ? ""
+                               : fmt::format(", {:.1f} TFLOP/s,", execution_.flops / ns / 1e3),
                            100 * *overhead(execution_)));
     }
   }

@@ -137,6 +137,15 @@ Attention make_attention(const Problem& problem, const AttentionShape& shape, In
   return attention;
 }
 
+Attention unjudged_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
+  Attention attention{
+      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
+  attention.forward.out.assign(shape.q_elements(), 0);
+  attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
+  attention.forward.delta.assign(shape.q_rows(), 0);
+  return attention;
+}
+
 double backward_flops(const Attention& attention) {
   return 10.0 * attention.shape.head_dim * attention.shape.heads *
          static_cast<double>(attention.mask.pairs());

@@ -85,6 +85,11 @@ struct Attention {
 [[nodiscard]] Attention make_attention(const Problem& problem, const AttentionShape& shape,
                                        Inputs inputs);
 
+/// The same with statistics of a forward pass that never ran: for times and order, which do not
+/// depend on them. O(heads x queries).
+[[nodiscard]] Attention unjudged_attention(const Problem& problem, const AttentionShape& shape,
+                                           Inputs inputs);
+
 /// Floating-point operations of the backward pass, as FlashAttention counts them: five products of
 /// 2 head_dim operations for every pair of tokens that attends.
 [[nodiscard]] double backward_flops(const Attention& attention);

@@ -60,9 +60,10 @@ using Device = Backward (*)(const Table&, const Attention&, const BackwardOption
 /// Runs a table `repeats` times and checks everything that its mode promises; the partials of the
 /// first run, if `partials` says that there is memory for them (partial_bytes()). With a seed in
 /// options.perturb the first run is left alone and each later one has delays of its own seed, from
-/// that one upwards. Stops at the first run that does not finish. Requires repeats >= 1.
+/// that one upwards. Stops at the first run that does not finish. Without `exact` the gradients are
+/// not judged. Requires repeats >= 1.
 [[nodiscard]] CheckedRuns check_runs(const Table& table, const Attention& attention,
-                                     const ReferenceGradients& exact,
+                                     const ReferenceGradients* exact,
                                      const BackwardOptions& options, std::int64_t repeats,
                                      Device device, bool partials = true);
 

@@ -75,7 +75,7 @@ Backward changing_bits(const Table& table, const Attention& attention,
 void check_right_device(const Case& causal, Mode mode, Dtype dtype) {
   CAPTURE(mode_name(mode), dtype_name(dtype));
   const CheckedRuns runs =
-      check_runs(causal.table, causal.attention, causal.exact,
+      check_runs(causal.table, causal.attention, &causal.exact,
                  {.mode = mode, .dtype = dtype, .perturb = 9}, 4, backward_on_cpu);
   CHECK(runs.verdict == RunVerdict::ok);
   CHECK(runs.dtype == dtype);
@@ -104,7 +104,7 @@ TEST_CASE("runs of a right device are ok, perturbed or not, in every mode and dt
 TEST_CASE("what 16 bits hide of a sum is noticed all the same") {
   const Case causal = causal_case();
   const auto check = [&](Device device) {
-    return check_runs(causal.table, causal.attention, causal.exact, {.dtype = Dtype::bf16}, 3,
+    return check_runs(causal.table, causal.attention, &causal.exact, {.dtype = Dtype::bf16}, 3,
                       device);
   };
   const CheckedRuns lost = check(lost_bit);
@@ -122,19 +122,18 @@ TEST_CASE("what 16 bits hide of a sum is noticed all the same") {
 TEST_CASE("without partials nothing is added again, and all else is checked") {
   const Case causal = causal_case();
   const CheckedRuns runs =
-      check_runs(causal.table, causal.attention, causal.exact, {}, 2, backward_on_cpu, false);
+      check_runs(causal.table, causal.attention, &causal.exact, {}, 2, backward_on_cpu, false);
   CHECK(runs.verdict == RunVerdict::ok);
   CHECK_FALSE(runs.reaccumulated.has_value());
   CHECK(runs.run.partials.empty());
-  CHECK(
-      check_runs(causal.table, causal.attention, causal.exact, {}, 2, wrong_order, false).verdict ==
-      RunVerdict::mismatch);
+  CHECK(check_runs(causal.table, causal.attention, &causal.exact, {}, 2, wrong_order, false)
+            .verdict == RunVerdict::mismatch);
 }
 
 TEST_CASE("a wrong gradient, a wrong order and changing bits are each noticed") {
   const Case causal = causal_case();
   const auto check = [&](Device device) {
-    return check_runs(causal.table, causal.attention, causal.exact, {}, 3, device);
+    return check_runs(causal.table, causal.attention, &causal.exact, {}, 3, device);
   };
   const CheckedRuns gradient = check(wrong_gradient);
   CHECK(gradient.verdict == RunVerdict::mismatch);
@@ -160,7 +159,7 @@ TEST_CASE("a run that hangs ends the checks and is kept") {
   use_kv_index_ranks(causal.table);
   causal.table.slots.front().rank = 100;
   const CheckedRuns runs =
-      check_runs(causal.table, causal.attention, causal.exact, {}, 3, backward_on_cpu);
+      check_runs(causal.table, causal.attention, &causal.exact, {}, 3, backward_on_cpu);
   CHECK(runs.verdict == RunVerdict::deadlock);
   CHECK(runs.repeats == 0);
   CHECK_FALSE(runs.errors.has_value());

@@ -89,7 +89,7 @@ TEST_CASE("checked runs hold in every mode, perturbed or not") {
     for (const Dtype dtype : kDtypes) {
       CAPTURE(mode_name(mode), dtype_name(dtype));
       const CheckedRuns runs = check_runs(
-          table, attention, exact,
+          table, attention, &exact,
           {.mode = mode, .dtype = dtype, .timeout = kPatience, .perturb = 3}, 6, backward_on_cuda);
       CHECK(runs.verdict == RunVerdict::ok);
       CHECK(runs.median_ns > 0);

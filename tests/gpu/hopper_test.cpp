@@ -40,7 +40,7 @@ bool has_hopper() {
 void check(const Table& table, const Attention& attention, const ReferenceGradients& exact,
            const BackwardOptions& options, std::int64_t repeats) {
   const CheckedRuns runs =
-      check_runs(table, attention, exact, options, repeats, backward_on_hopper);
+      check_runs(table, attention, &exact, options, repeats, backward_on_hopper);
   for (const RunFault& fault : runs.faults)
     UNSCOPED_INFO(fault.message);
   REQUIRE(runs.verdict == RunVerdict::ok);
