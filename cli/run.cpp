@@ -165,11 +165,10 @@ void run_attention(Execution& execution, const Options& options, const Kernel* k
   const Table& table = execution.analysis.table;
   const Judged problem = judged(execution, options.reference != "none");
   execution.flops = gpu::backward_flops(problem.attention);
-  execution.runs = gpu::check_runs(table, problem.attention,
-                                   problem.exact ? &*problem.exact : nullptr, execution.options,
-                                   options.runs,
-                                   kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
-                                   execution.lost_partials == 0);
+  execution.runs = gpu::check_runs(
+      table, problem.attention, problem.exact ? &*problem.exact : nullptr, execution.options,
+      options.runs, kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
+      execution.lost_partials == 0);
   execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
 }
 
@@ -349,7 +348,8 @@ const Command kRun{
         "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
         "      --kernel replay --tick-ns 1000\n"
         "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 --sms 132 \\\n"
-        "      --schedule symmetric-shift --device cuda --kernel hopper --dtype bf16 --head-dim 128\n",
+        "      --schedule symmetric-shift --device cuda --kernel hopper --dtype bf16 --head-dim "
+        "128\n",
     .add_options = add_options,
     .run = run,
 };

@@ -2,54 +2,50 @@
 
 #include "core/error.hpp"
 #include "gpu/cuda_executor.hpp"
-<<<<<<< HEAD
-#include "gpu/hopper.hpp"
-    == == ==
-    =
 #include "gpu/cuda_reference.hpp"
-        >>>>>>> dtype
+#include "gpu/hopper.hpp"
 #include "gpu/replay.hpp"
 
 #include <utility>
 
-        namespace stagger::gpu {
+namespace stagger::gpu {
 
-  bool has_cuda() {
-    return false;
-  }
+bool has_cuda() {
+  return false;
+}
 
-  std::optional<CudaDevice> cuda_device() {
-    return std::nullopt;
-  }
+std::optional<CudaDevice> cuda_device() {
+  return std::nullopt;
+}
 
-  Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&) {
-    throw Error(ErrorKind::device, "this build has no CUDA");
-  }
+Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
 
-  Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&) {
-    throw Error(ErrorKind::device, "this build has no CUDA");
-  }
+Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
 
-<<<<<<< HEAD
-  std::string hopper_refusal(const Problem&, const AttentionShape&, Dtype) {
-    return "this build has no CUDA";
-  }
+std::string hopper_refusal(const Problem&, const AttentionShape&, Dtype) {
+  return "this build has no CUDA";
+}
 
-  Backward backward_on_hopper(const Table&, const Attention&, const BackwardOptions&) {
-    throw Error(ErrorKind::device, "this build has no CUDA");
-  }
+Backward backward_on_hopper(const Table&, const Attention&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
 
-  std::vector<std::int64_t> time_hopper(const Table&, const Attention&, const BackwardOptions&, int,
-                                        int) {
-=======
-  Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs) {
-    const Inputs taken = std::move(inputs);  // as a build with CUDA takes them
-    throw Error(ErrorKind::device, "this build has no CUDA");
-  }
+std::vector<std::int64_t> time_hopper(const Table&, const Attention&, const BackwardOptions&, int,
+                                      int) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
 
-  ReferenceGradients reference_gradients_on_cuda(const Attention&) {
->>>>>>> dtype
-    throw Error(ErrorKind::device, "this build has no CUDA");
-  }
+Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs) {
+  const Inputs taken = std::move(inputs);  // as a build with CUDA takes them
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+ReferenceGradients reference_gradients_on_cuda(const Attention&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
 
 }  // namespace stagger::gpu

@@ -57,10 +57,10 @@ class Sampling {
   void add_phases(std::int64_t latency, std::int64_t compute, PhaseSamples& samples) const {
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       const TaskTimes& times = run_.times[at(slot)];
-      if (!begins(slot)) {
-        samples.between.push_back(times.compute_start - free_after(slot - 1));
-      } else if (previous_[at(slot)] != kNone) {
-        samples.chain_gap.push_back(times.compute_start - free_after(previous_[at(slot)]));
+      const std::int64_t previous = previous_[at(slot)];
+      if (previous != kNone && handed_when_computed(previous)) {
+        (begins(slot) ? samples.chain_gap : samples.between)
+            .push_back(times.compute_start - free_after(previous));
       }
       const bool blocked = overlap_ && slot_free(slot) + compute / 8 > times.compute_end;
       if (!blocked) durations(slot, samples).push_back(times.compute_end - times.compute_start);
@@ -126,6 +126,12 @@ class Sampling {
   [[nodiscard]] std::int64_t released(std::int64_t slot) const {
     const std::int64_t before = before_[at(slot)];
     return before == kNone ? -1 : run_.times[at(before)].reduce_end;
+  }
+
+  /// Whether the hand-over of a task did not wait for the dQ slot, so that it is known when it was
+  /// even if the kernel frees the slot before the reduction ends.
+  [[nodiscard]] bool handed_when_computed(std::int64_t slot) const {
+    return !overlap_ || slot_free(slot) <= run_.times[at(slot)].compute_end;
   }
 
   /// When the next task of the SM could start its compute phase; epilogue and launch aside.

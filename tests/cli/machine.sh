@@ -69,7 +69,7 @@ expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work
 
 # Calibration needs a GPU; what is wrong is said before that.
 expect 0 "Examples:" calibrate --help
-expect 2 "unknown kernel 'fast'; known: portable, replay" calibrate --kernel fast -o "$work/new.json"
+expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" calibrate --kernel fast -o "$work/new.json"
 expect 2 "give --tile-q and --tile-kv" calibrate -o "$work/new.json"
 expect 2 "--output is required" calibrate --kernel replay
 if ! command -v nvidia-smi >/dev/null; then

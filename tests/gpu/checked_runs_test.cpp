@@ -126,9 +126,8 @@ TEST_CASE("without partials nothing is added again, and all else is checked") {
   CHECK(runs.verdict == RunVerdict::ok);
   CHECK_FALSE(runs.reaccumulated.has_value());
   CHECK(runs.run.partials.empty());
-  CHECK(
-      check_runs(causal.table, causal.attention, &causal.exact, {}, 2, wrong_order, false).verdict ==
-      RunVerdict::mismatch);
+  CHECK(check_runs(causal.table, causal.attention, &causal.exact, {}, 2, wrong_order, false)
+            .verdict == RunVerdict::mismatch);
 }
 
 TEST_CASE("a wrong gradient, a wrong order and changing bits are each noticed") {
