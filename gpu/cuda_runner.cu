@@ -211,34 +211,41 @@ std::size_t CudaRunner::shared_bytes(std::size_t needed) {
   return std::max(needed, of_sm / 2 + 1);
 }
 
-Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after) {
+Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after,
+                          int warmups) {
   if (ctas_ == 0) return results(0);
   prepare(kernel);
-  Stopwatch stopwatch;
-  stopwatch.begin();
-  before(run_);
-  launch(kernel, run_);
-  after(run_);
-  return results(stopwatch.end());
+  for (int run = 0; run < warmups; ++run)
+    static_cast<void>(time_one(kernel, without_books(), before, after));
+  return results(time_one(kernel, run_, before, after));
 }
 
 std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
                                            const Enqueue& after, int warmups, int runs) {
   prepare(kernel);
-  CudaRun bare = run_;
-  bare.counts = nullptr;
-  bare.times = nullptr;
   std::vector<std::int64_t> elapsed_ns;
   for (int run = -warmups; run < runs; ++run) {
-    Stopwatch stopwatch;
-    stopwatch.begin();
-    before(bare);
-    launch(kernel, bare);
-    after(bare);
-    const std::int64_t ns = stopwatch.end();
+    const std::int64_t ns = time_one(kernel, without_books(), before, after);
     if (run >= 0) elapsed_ns.push_back(ns);
   }
   return elapsed_ns;
+}
+
+std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
+                                  const Enqueue& before, const Enqueue& after) const {
+  Stopwatch stopwatch;
+  stopwatch.begin();
+  before(run);
+  launch(kernel, run);
+  after(run);
+  return stopwatch.end();
+}
+
+CudaRun CudaRunner::without_books() const {
+  CudaRun bare = run_;
+  bare.counts = nullptr;
+  bare.times = nullptr;
+  return bare;
 }
 
 void CudaRunner::prepare(const CudaKernel& kernel) const {

@@ -46,7 +46,7 @@ struct HopperTask {
   CudaSlot slot;
   std::int32_t lane = 0;
   std::int32_t lane_arrivals = 0;  ///< on lane_certain, once it has its turn
-  bool is_last = false;  ///< no task, the end of all
+  bool is_last = false;            ///< no task, the end of all
   std::int64_t index = 0;
 };
 
@@ -144,7 +144,9 @@ class HopperLoader {
       delay(run_, index, 0);
       publish({.slot = slot,
                .lane = lane,
-               .lane_arrivals = index + kDqSlots < end ? 0 : index == begin && index + 1 == end ? 2 : 1,
+               .lane_arrivals = index + kDqSlots < end               ? 0
+                                : index == begin && index + 1 == end ? 2
+                                                                     : 1,
                .index = index});
       load(slot);
     }
@@ -415,6 +417,7 @@ class HopperCompute {
     tile_.begin_dv(stage);
     shared_.ds_empty[stage].wait(place_.parity ^ 1);
     tile_.share_ds(stage);
+    __syncwarp();
     arrive(shared_.ds_full[stage]);
   }
 
@@ -442,6 +445,7 @@ class HopperCompute {
     shared_.dq_read[half].wait(dq_parity_ ^ 1);
     dq_parity_ ^= 1;
     tile_.hand_over_dq();
+    __syncwarp();
     arrive(shared_.dq_full[dq_place_.stage][half]);
     dq_place_.advance();
   }
@@ -454,9 +458,9 @@ class HopperCompute {
                     all_.seq_kv - key, all_.scale);
   }
 
-  /// Once a warp: whatever it had to read or write is done, as all its threads have waited.
+  /// Once a warp. What its other threads read and wrote by ordinary accesses is before that, as
+  /// there is a __syncwarp() between; products have read what they read when they are finished.
   __device__ static void arrive(Mbarrier& barrier) {
-    __syncwarp();  // what the other threads have read or written is before the arrival too
     if (threadIdx.x % 32 == 0) barrier.arrive();
   }
 

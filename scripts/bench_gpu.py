@@ -105,7 +105,7 @@ def point(args, head_dim, mask, seqlen, runs):
         ms = run["measured"]["untimed_ms"]
         row["schedules"].append({"name": schedule, "tile_q": tile_q, "ms": round(ms, 4)})
         runs.append(run)
-    row["torch_ms"] = torch_ms(head_dim, mask, seqlen, True)
+    row["torch_ms"] = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
     best = min(row["schedules"], key=lambda each: each["ms"])
     row |= {"best": best["name"], "ms": best["ms"],
             "tflops": round(flops(head_dim, mask, seqlen) / best["ms"] / 1e9, 1)}
@@ -131,6 +131,7 @@ def main():
     parser.add_argument("--machine", help="a profile, to have predictions in the runs")
     parser.add_argument("--output", help="the data, JSON")
     parser.add_argument("--runs", help="every run, a line of JSON each")
+    parser.add_argument("--no-torch", action="store_true", help="the kernel alone")
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     args = parser.parse_args()
 
