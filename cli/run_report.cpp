@@ -214,7 +214,11 @@ class RunReport {
     findings();
     if (!execution_.runs) return std::move(text_);
     if (stopped(execution_)) waiting();
-    if (execution_.runs->errors) gradients();
+    if (execution_.runs->errors) {
+      gradients();
+    } else if (execution_.tick_ns == 0) {
+      line("gradients", "not judged: no reference was asked for");
+    }
     if (!execution_.runs->digests.dq.empty()) bits();
     if (execution_.runs->repeats > 0) {
       order();
@@ -266,7 +270,10 @@ class RunReport {
     if (execution_.tick_ns > 0) {
       return paint("32", "ok") + ": " + kReplayPromises[static_cast<int>(execution_.options.mode)];
     }
-    return paint("32", "ok") + ": " + kPromises[static_cast<int>(execution_.options.mode)];
+    constexpr const char* kUnjudged[] = {"the same bits, the table's order", "any order",
+                                         "no order"};
+    const char* const* promises = execution_.runs->errors ? kPromises : kUnjudged;
+    return paint("32", "ok") + ": " + promises[static_cast<int>(execution_.options.mode)];
   }
 
   void findings() {

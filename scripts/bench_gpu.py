@@ -104,6 +104,8 @@ def point(args, head_dim, mask, seqlen, runs):
             continue
         ms = run["measured"]["untimed_ms"]
         row["schedules"].append({"name": schedule, "tile_q": tile_q, "ms": round(ms, 4)})
+        if args.machine and run["predicted"]:
+            row["schedules"][-1]["predicted_ms"] = round(run["predicted"]["elapsed_ns"] / 1e6, 4)
         runs.append(run)
     row["torch_ms"] = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
     best = min(row["schedules"], key=lambda each: each["ms"])
@@ -147,7 +149,9 @@ def main():
     if args.output:
         data = {"schema": "stagger.speed/1", "device": device_line(),
                 "date": datetime.date.today().isoformat(), "dtype": "bf16",
-                "command": "scripts/bench_gpu.py --output gpu/results/speed.json", "rows": rows}
+                "command": "scripts/bench_gpu.py" +
+                           (f" --machine {args.machine}" if args.machine else "") +
+                           f" --output {args.output}", "rows": rows}
         with open(args.output, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
             file.write("\n")

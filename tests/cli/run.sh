@@ -26,6 +26,9 @@ expect 0 '"bound_is": "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))' run $causal --s
 expect 2 "--dtype" run $causal --schedule spt --dtype fp8
 expect 0 '"reference": "host"' run $causal --schedule spt --reference host --json
 expect 2 "--reference device is for --device cuda" run $causal --schedule spt --reference device
+expect 0 "not judged" run $causal --schedule spt --reference none
+expect 0 "ok: the same bits, the table's order" run $causal --schedule spt --reference none
+expect 2 "--kernel hopper is for --device cuda" run $causal --schedule spt --kernel hopper
 expect 2 "--reference" run $causal --schedule spt --reference both
 
 # The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
@@ -85,4 +88,4 @@ if command -v python3 >/dev/null; then
   done
 fi
 
-finish 45
+finish 48
