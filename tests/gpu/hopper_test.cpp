@@ -34,7 +34,9 @@ Problem problem_of(const char* mask, Lengths lengths, const HopperShape& shape,
 /// Whether the device of these tests has the kernel.
 bool has_hopper() {
   const Problem problem = problem_of("full", {128, 128}, kHopperShapes[0], 1);
-  return hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16).empty();
+  const std::string refusal = hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16);
+  if (!refusal.empty()) WARN("not run: " + refusal);
+  return refusal.empty();
 }
 
 void check(const Table& table, const Attention& attention, const ReferenceGradients& exact,
