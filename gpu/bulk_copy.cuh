@@ -30,6 +30,16 @@ __device__ inline void load_box(void* to, const CUtensorMap* map, std::int32_t d
       : "memory");
 }
 
+/// The other way; rows beyond the tensor are not written.
+__device__ inline void store_box(const CUtensorMap* map, const void* from, std::int32_t dim,
+                                 std::int32_t row, std::int32_t head) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+          map),
+      "r"(dim), "r"(row), "r"(head), "r"(shared_address(from))
+      : "memory");
+}
+
 /// `bytes`: a multiple of 16, as the addresses are.
 __device__ inline void load_bytes(void* to, const void* from, std::uint32_t bytes,
                                   Mbarrier& barrier) {

@@ -96,6 +96,14 @@ std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint6
   return delays;
 }
 
+/// The last of every `step`.
+std::vector<std::int32_t> every(const std::vector<std::int32_t>& values, std::int32_t step) {
+  std::vector<std::int32_t> some;
+  for (std::size_t last = at(step) - 1; last < values.size(); last += at(step))
+    some.push_back(values[last]);
+  return some;
+}
+
 std::int64_t timeout_ns(const BackwardOptions& options) {
   const auto timeout = options.timeout.count() == 0 ? kLongestWait : options.timeout;
   return std::chrono::nanoseconds(timeout).count();
@@ -158,13 +166,14 @@ std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
   return tiles;
 }
 
-CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options)
+CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps)
     : source_(table),
+      steps_(steps),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
       slots_(device_slots(table)),
       lane_begin_(table.lane_begin),
       places_(places_of(table.problem)),
-      locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
+      locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * steps)),
       counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       witness_(table.slots.size()),
       delays_(delays_of(table, options.perturb)),
@@ -277,7 +286,7 @@ Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   Backward result;
   result.witness = witness_.download();
   result.times = times_.download();
-  result.lock_values = locks_.download();
+  result.lock_values = every(locks_.download(), steps_);
   result.lane_sms = lane_sms_.download();
   result.next_slots = next_slots(source_, result.witness, run_.mode);
   result.smids = smids_.download();

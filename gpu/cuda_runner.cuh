@@ -36,8 +36,9 @@ struct CudaKernel {
 /// A table and its run's books in device memory, and the launch.
 class CudaRunner {
  public:
-  /// Requires is_complete(table).
-  CudaRunner(const Table& table, const BackwardOptions& options);
+  /// `steps`: semaphores that a dQ tile has, all passed on in the order of the ranks. Requires
+  /// is_complete(table).
+  CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
 
   /// Shared memory that one CTA needs so that an SM holds no second one: an SM plays one lane at a
   /// time, as in the model. Throws Error{device} if `needed` is more than a CTA can have.
@@ -66,6 +67,7 @@ class CudaRunner {
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;
+  std::int32_t steps_;
   std::int32_t ctas_;
   DeviceBuffer<CudaSlot> slots_;
   DeviceBuffer<std::int64_t> lane_begin_;

@@ -37,7 +37,7 @@ struct CudaRun {
   bool delayed_release = false;
   const std::uint8_t* delays = nullptr;  ///< by slot and place: delay_us; nullptr: none
   std::int64_t timeout_ns = 0;           ///< the longest any task may wait for its turn
-  std::int32_t* locks = nullptr;         ///< by (head, q): the rank whose turn it is
+  std::int32_t* locks = nullptr;         ///< by (head, q, step): the rank whose turn it is
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
   TaskTimes* times = nullptr;            ///< by slot; nullptr: none are taken

@@ -104,15 +104,17 @@ std::vector<std::int32_t> contributions(const Problem& problem) {
 }
 
 /// An attention problem in device memory, and the three kernels of its backward pass.
-template <class T, int kHeadDim, int kTileQ>
+template <class T, int kHeadDim, int kStepQ>
 class HopperProblem {
  public:
   HopperProblem(const Table& table, const Attention& attention, const BackwardOptions& options)
       : table_(table),
         shape_(attention.shape),
         options_(options),
-        sizes_{
-            .heads = shape_.heads, .q_tiles = table.problem.grid.q_tiles(), .seq_q = shape_.seq_q},
+        sizes_{.heads = shape_.heads,
+               .q_tiles = table.problem.grid.q_tiles(),
+               .steps = static_cast<std::int32_t>(table.problem.shape.q / kStepQ),
+               .seq_q = shape_.seq_q},
         q_(rounded<T>(attention.inputs.q)),
         k_(rounded<T>(attention.inputs.k)),
         v_(rounded<T>(attention.inputs.v)),
@@ -121,9 +123,9 @@ class HopperProblem {
         lse_(as_floats(attention.forward.lse)),
         contributions_(contributions(table.problem)),
         keys_(seen_keys(table, attention.mask)),
-        stats_(at(tiles()) * 2 * kTileQ),
-        dq_sums_(at(tiles() * kTileQ * kHeadDim)),
-        partials_(options.keep_partials ? at(slots() * kTileQ * kHeadDim) : 0),
+        stats_(at(steps()) * 2 * kStepQ),
+        dq_sums_(at(steps() * kStepQ * kHeadDim)),
+        partials_(options.keep_partials ? at(slots() * sizes_.steps * kStepQ * kHeadDim) : 0),
         dq_(shape_.q_elements()),
         dk_(shape_.kv_elements()),
         dv_(shape_.kv_elements()) {
@@ -133,22 +135,22 @@ class HopperProblem {
     const auto map = [&](const DeviceBuffer<T>& tensor, std::int64_t seq, std::int32_t rows) {
       return tensor_map(tensor, shape_.heads, seq, kHeadDim, rows);
     };
-    parameters_ = {.q = map(q_, shape_.seq_q, kTileQ),
-                   .d_out = map(d_out_, shape_.seq_q, kTileQ),
+    parameters_ = {.q = map(q_, shape_.seq_q, kStepQ),
+                   .d_out = map(d_out_, shape_.seq_q, kStepQ),
                    .k = map(k_, shape_.seq_kv, kHopperTileKv),
                    .v = map(v_, shape_.seq_kv, kHopperTileKv),
+                   .dk = map(dk_, shape_.seq_kv, kWarpKeys),
+                   .dv = map(dv_, shape_.seq_kv, kWarpKeys),
                    .stats = stats_.data(),
                    .keys = keys_.data(),
                    .dq_sums = dq_sums_.data(),
-                   .dk = dk_.data(),
-                   .dv = dv_.data(),
                    .partials = options.keep_partials ? partials_.data() : nullptr,
-                   .seq_kv = shape_.seq_kv,
+                   .steps = sizes_.steps,
                    .scale = scale()};
   }
 
   Backward run() {
-    CudaRunner runner(table_, options_);
+    CudaRunner runner(table_, options_, sizes_.steps);
     // A first run finds cold caches and address translations, and its times are no other's.
     const int warmups = options_.perturb ? 0 : 2;
     Backward result = runner.play(kernel(), before(), after(), warmups);
@@ -161,45 +163,50 @@ class HopperProblem {
   }
 
   std::vector<std::int64_t> time(int warmups, int runs) {
-    return CudaRunner(table_, options_).time(kernel(), before(), after(), warmups, runs);
+    return CudaRunner(table_, options_, sizes_.steps).time(kernel(), before(), after(), warmups, runs);
   }
 
  private:
-  [[nodiscard]] std::int64_t tiles() const { return std::int64_t{sizes_.heads} * sizes_.q_tiles; }
+  static constexpr std::int32_t kWarpKeys = HopperTile<T, kHeadDim, kStepQ>::kWarpKeys;
+
+  /// Of all heads' Q tiles.
+  [[nodiscard]] std::int64_t steps() const {
+    return std::int64_t{sizes_.heads} * sizes_.q_steps();
+  }
   [[nodiscard]] std::int64_t slots() const {
     return static_cast<std::int64_t>(table_.slots.size());
   }
   [[nodiscard]] float scale() const { return static_cast<float>(shape_.scale()); }
 
   [[nodiscard]] CudaKernel kernel() const {
-    return {hopper<T, kHeadDim, kTileQ>, parameters_,
-            CudaRunner::shared_bytes(sizeof(HopperShared<T, kHeadDim, kTileQ>)), kHopperThreads};
+    return {hopper<T, kHeadDim, kStepQ>, parameters_,
+            CudaRunner::shared_bytes(sizeof(HopperShared<T, kHeadDim, kStepQ>)), kHopperThreads};
   }
 
   [[nodiscard]] CudaRunner::Enqueue before() {
     return [this](const CudaRun& run) {
       if (run.mode != Mode::deterministic) dq_sums_.fill(0);  // where rank 0 would have stored
-      preprocess<T, kHeadDim, kTileQ><<<blocks(tiles() * kTileQ * (kHeadDim / 8)), kPassThreads>>>(
+      preprocess<T, kHeadDim, kStepQ><<<blocks(steps() * kStepQ * (kHeadDim / 8)), kPassThreads>>>(
           sizes_, run, d_out_.data(), out_.data(), lse_.data(), stats_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
   }
   [[nodiscard]] CudaRunner::Enqueue after() {
     return [this](const CudaRun&) {
-      convert<T, kHeadDim, kTileQ><<<static_cast<unsigned>(tiles()), kPassThreads>>>(
+      convert<T, kHeadDim, kStepQ><<<static_cast<unsigned>(steps()), kPassThreads>>>(
           sizes_, dq_sums_.data(), contributions_.data(), scale(), dq_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
   }
 
-  /// Tiles from the order of dq_place to (query, dim).
-  static std::vector<float> in_rows(const std::vector<float>& tiles) {
-    constexpr std::int32_t kElements = kTileQ * kHeadDim;
-    std::vector<float> rows(tiles.size());
-    for (std::size_t first = 0; first < tiles.size(); first += kElements) {
+  /// Steps from the order of dq_place to (query, dim).
+  static std::vector<float> in_rows(const std::vector<float>& steps) {
+    constexpr std::int32_t kElements = kStepQ * kHeadDim;
+    std::vector<float> rows(steps.size());
+    for (std::size_t first = 0; first < steps.size(); first += kElements) {
       for (std::int32_t element = 0; element < kElements; ++element) {
-        const DqPlace place = dq_place({kHeadDim, kTileQ}, element);
-        rows[first + at(place.query * kHeadDim + place.dim)] = tiles[first + at(element)];
+        const DqPlace place = dq_place(kHeadDim, kStepQ, element);
+        rows[first + at(place.query * kHeadDim + place.dim)] = steps[first + at(element)];
       }
     }
     return rows;
@@ -207,7 +214,7 @@ class HopperProblem {
 
   /// (head, Q tile, query, dim) without the queries that the last tile has beyond the sequence.
   [[nodiscard]] std::vector<float> of_sequences(const std::vector<float>& tiles) const {
-    const std::size_t padded = at(sizes_.q_tiles) * kTileQ * kHeadDim;
+    const std::size_t padded = at(sizes_.q_steps()) * kStepQ * kHeadDim;
     const std::size_t elements = at(shape_.seq_q) * kHeadDim;
     std::vector<float> rows;
     rows.reserve(shape_.q_elements());
@@ -239,6 +246,15 @@ class HopperProblem {
   HopperParameters parameters_;
 };
 
+/// nullptr if the kernel has none for this problem's head_dim and tiles.
+const HopperShape* shape_of(const Problem& problem, const AttentionShape& shape) {
+  if (problem.shape.kv != kHopperTileKv) return nullptr;
+  for (const HopperShape& each : kHopperShapes) {
+    if (each.head_dim == shape.head_dim && each.tile_q == problem.shape.q) return &each;
+  }
+  return nullptr;
+}
+
 /// What `use` returns of the HopperProblem for this problem.
 template <class Use>
 auto with_problem(const Table& table, const Attention& attention, const BackwardOptions& options,
@@ -249,12 +265,13 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
   if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
   const auto of_type = [&](auto type) {
     using T = decltype(type);
-    const std::int64_t tile_q = table.problem.shape.q;
+    const std::int32_t step_q = shape_of(table.problem, attention.shape)->step_q;
     if (attention.shape.head_dim == 64) {
-      if (tile_q == 64) return use(HopperProblem<T, 64, 64>(table, attention, options));
+      if (step_q == 64) return use(HopperProblem<T, 64, 64>(table, attention, options));
+      if (step_q == 80) return use(HopperProblem<T, 64, 80>(table, attention, options));
       return use(HopperProblem<T, 64, 128>(table, attention, options));
     }
-    if (tile_q == 64) return use(HopperProblem<T, 128, 64>(table, attention, options));
+    if (step_q == 64) return use(HopperProblem<T, 128, 64>(table, attention, options));
     return use(HopperProblem<T, 128, 80>(table, attention, options));
   };
   return options.dtype == Dtype::bf16 ? of_type(__nv_bfloat16{}) : of_type(__half{});
@@ -264,13 +281,9 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
 
 std::string hopper_refusal(const Problem& problem, const AttentionShape& shape, Dtype dtype) {
   if (dtype == Dtype::fp32) return "the hopper kernel is for bf16 and fp16";
-  const bool known =
-      std::any_of(std::begin(kHopperShapes), std::end(kHopperShapes), [&](const HopperShape& each) {
-        return each.head_dim == shape.head_dim && each.tile_q == problem.shape.q;
-      });
-  if (!known || problem.shape.kv != kHopperTileKv) {
-    return "the hopper kernel is for KV tiles of 128 tokens and Q tiles of 64 or 128 (head_dim "
-           "64), 64 or 80 (head_dim 128)";
+  if (shape_of(problem, shape) == nullptr) {
+    return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, "
+           "80 or 128";
   }
   int device = 0;
   int major = 0;

@@ -11,8 +11,8 @@
 namespace stagger::gpu {
 
 /// Why the hopper kernel does not run this problem; empty if it does. It runs bf16 and fp16,
-/// head_dim 64 with Q tiles of 64 or 128 tokens, head_dim 128 with 64 or 80, KV tiles of 128, on
-/// devices of compute capability 9.0.
+/// head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, 80 or 128, on devices of compute
+/// capability 9.0.
 [[nodiscard]] std::string hopper_refusal(const Problem& problem, const AttentionShape& shape,
                                          Dtype dtype);
 

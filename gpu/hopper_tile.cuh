@@ -1,7 +1,7 @@
 #pragma once
 
-// The arithmetic of the hopper kernel: the backward pass of one tile by two warpgroups, of which
-// each has 64 of the KV tile's 128 keys.
+// The arithmetic of the hopper kernel: the backward pass of one step, which is a tile or a part of
+// its queries, by two warpgroups, of which each has 64 of the KV tile's 128 keys.
 //
 //   S^T  = K Q^T     dP^T = V dO^T          rows are keys, so that P^T and dS^T are, as they lie in
 //   P^T  = exp(scale S^T - lse)             registers, left operands of the next two:
@@ -20,11 +20,11 @@ namespace stagger::gpu {
 inline constexpr int kComputeThreads = 2 * kWarpgroup;
 inline constexpr int kStages = 2;  ///< Q and dO tiles in shared memory, and dS
 
-/// What is known of a Q tile's queries, loaded with it.
-template <int kTileQ>
+/// What is known of a step's queries, loaded with them.
+template <int kStepQ>
 struct alignas(16) QueryStats {
-  float lse[kTileQ];    ///< log2(e) times it
-  float delta[kTileQ];  ///< D
+  float lse[kStepQ];    ///< log2(e) times it
+  float delta[kStepQ];  ///< D
 };
 
 /// Keys of its KV tile that a query sees, [begin, end).
@@ -33,16 +33,19 @@ struct HopperKeys {
   std::int16_t end = 0;
 };
 
-template <class T, int kHeadDim, int kTileQ>
+template <class T, int kHeadDim, int kStepQ>
 struct alignas(kSwizzleBytes) HopperTiles {
-  T k[kHopperTileKv * kHeadDim];
+  /// K of the next chain comes beside this one's where there is room for it.
+  static constexpr int kKStages = kHeadDim == 128 && kStepQ == 80 ? 1 : 2;
+
+  T k[kKStages][kHopperTileKv * kHeadDim];
   T v[kHopperTileKv * kHeadDim];
-  T q[kStages][kTileQ * kHeadDim];
-  T d_out[kStages][kTileQ * kHeadDim];
-  T ds[kStages][kTileQ * kHopperTileKv];  ///< rows are queries
-  float dq[kTileQ * kHeadDim];            ///< in the order of dq_place
-  QueryStats<kTileQ> stats[kStages];
-  HopperKeys keys[kStages][kTileQ];
+  T q[kStages][kStepQ * kHeadDim];
+  T d_out[kStages][kStepQ * kHeadDim];
+  T ds[kStages][kStepQ * kHopperTileKv];  ///< rows are queries
+  float dq[kStepQ * kHeadDim];  ///< in the order of dq_place
+  QueryStats<kStepQ> stats[kStages];
+  HopperKeys keys[kStages][kStepQ];
 };
 
 __device__ inline float exp2_approximately(float x) {
@@ -53,11 +56,10 @@ __device__ inline float exp2_approximately(float x) {
 
 /// What a compute thread keeps in registers, and what it does with its tile. Functions are called
 /// by both warpgroups, in this order.
-template <class T, int kHeadDim, int kTileQ>
+template <class T, int kHeadDim, int kStepQ>
 class HopperTile {
  public:
-  static constexpr HopperShape kShape{kHeadDim, kTileQ};
-  using Tiles = HopperTiles<T, kHeadDim, kTileQ>;
+  using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
 
   __device__ HopperTile(Tiles& tiles, float scale)
       : tiles_(tiles),
@@ -72,9 +74,9 @@ class HopperTile {
   }
 
   /// S^T begins.
-  __device__ void begin_scores(int stage) {
+  __device__ void begin_scores(int k_stage, int stage) {
     wgmma_fence();
-    multiply_keys(s_, tiles_.k, tiles_.q[stage]);
+    multiply_keys(s_, tiles_.k[k_stage], tiles_.q[stage]);
     wgmma_commit();
   }
 
@@ -90,9 +92,9 @@ class HopperTile {
   /// P^T from S^T, and dS^T when dP^T is there.
   __device__ void probabilities(int stage, bool partial) {
     if (partial) hide_unseen(tiles_.keys[stage]);
-    const QueryStats<kTileQ>& stats = tiles_.stats[stage];
+    const QueryStats<kStepQ>& stats = tiles_.stats[stage];
 #pragma unroll
-    for (int group = 0; group < kTileQ / 8; ++group) {
+    for (int group = 0; group < kStepQ / 8; ++group) {
       const float2 lse = pair(stats.lse, group);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -103,7 +105,7 @@ class HopperTile {
     wgmma_wait<0>();
     pin(dp_);
 #pragma unroll
-    for (int group = 0; group < kTileQ / 8; ++group) {
+    for (int group = 0; group < kStepQ / 8; ++group) {
       const float2 delta = pair(stats.delta, group);
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
@@ -130,18 +132,18 @@ class HopperTile {
     const int query = lane / 16 * 8 + lane % 8;
     const int piece = thread_ / 32 * 2 + lane / 8 % 2;
     const std::uint32_t address = shared_address(tiles_.ds[stage]) +
-                                  warpgroup_ * kTileQ * kPanelBytes + query * kPanelBytes +
+                                  warpgroup_ * kStepQ * kPanelBytes + query * kPanelBytes +
                                   (piece ^ query % 8) * 16;
 #pragma unroll
-    for (int step = 0; step < kTileQ / 16; ++step)
+    for (int step = 0; step < kStepQ / 16; ++step)
       store_transposed(address + step * 16 * kPanelBytes, ds_[step]);
     fence_async();  // of what this thread wrote, for the products that read it
   }
 
   /// dQ begins.
-  __device__ void begin_dq(int stage) {
+  __device__ void begin_dq(int k_stage, int stage) {
     wgmma_fence();
-    multiply_dq(stage);
+    multiply_dq(tiles_.k[k_stage], tiles_.ds[stage]);
     wgmma_commit();
   }
 
@@ -177,26 +179,30 @@ class HopperTile {
     fence_async();
   }
 
-  /// Writes dK and dV of this warpgroup's keys, of which `keys` exist.
-  __device__ void end_chain(T* dk, T* dv, std::int64_t keys, float scale) const {
-#pragma unroll
-    for (int index = 0; index < kHeadDim / 2; index += 2) {
-      const std::int64_t key = 64 * warpgroup_ + sums_row(thread_, index);
-      if (key >= keys) continue;
-      const std::int64_t place = key * kHeadDim + sums_column(thread_, index);
-      *reinterpret_cast<std::uint32_t*>(dk + place) =
-          packed(scale * dk_[index], scale * dk_[index + 1], T{});
-      *reinterpret_cast<std::uint32_t*>(dv + place) = packed(dv_[index], dv_[index + 1], T{});
-    }
+  /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
+  /// any more, for a bulk copy by kWarpKeys x 64 boxes.
+  __device__ void stage_gradients(int k_stage, float scale) {
+    store_sums(shared_address(dk_of_warp(k_stage)), dk_, scale);
+    store_sums(shared_address(dv_of_warp()), dv_, 1);
+    fence_async();
+  }
+  static constexpr int kWarpKeys = 16;
+  [[nodiscard]] __device__ T* dk_of_warp(int k_stage) const {
+    return tiles_.k[k_stage] + first_of_warp();
+  }
+  [[nodiscard]] __device__ T* dv_of_warp() const { return tiles_.ds[0] + first_of_warp(); }
+  /// Of the tile.
+  [[nodiscard]] __device__ int first_key_of_warp() const {
+    return kWarpKeys * (4 * warpgroup_ + thread_ / 32);
   }
 
  private:
-  static constexpr int kDqSums = dq_sums_of_thread(kShape);
-  static constexpr int kSteps = kTileQ / 16;
+  static constexpr int kDqSums = dq_sums_of_thread(kHeadDim, kStepQ);
+  static constexpr int kSteps = kStepQ / 16;
   using Operand = std::uint32_t[kSteps][4];
 
   /// sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
-  __device__ void multiply_keys(float (&sums)[kTileQ / 2], const T* left, const T* right) {
+  __device__ void multiply_keys(float (&sums)[kStepQ / 2], const T* left, const T* right) {
     forget(sums);
     const std::uint64_t keys =
         matrix_descriptor(shared_address(left) + warpgroup_ * 64 * kPanelBytes, 0);
@@ -205,16 +211,16 @@ class HopperTile {
     for (int step = 0; step < kHeadDim / 16; ++step) {
       const int panel = step / 4;
       const int within = step % 4 * 32;
-      Wgmma<kTileQ, T>::template shared<Major::depth, Major::depth>(
+      Wgmma<kStepQ, T>::template shared<Major::depth, Major::depth>(
           sums, advanced(keys, panel * kHopperTileKv * kPanelBytes + within),
-          advanced(queries, panel * kTileQ * kPanelBytes + within), step > 0);
+          advanced(queries, panel * kStepQ * kPanelBytes + within), step > 0);
     }
   }
 
   /// sums (keys x head_dim) += left (keys x queries) * right (queries x head_dim).
   __device__ static void add_queries(float (&sums)[kHeadDim / 2], const Operand& left,
                                      const T* right) {
-    const std::uint64_t rows = matrix_descriptor(shared_address(right), kTileQ * kPanelBytes);
+    const std::uint64_t rows = matrix_descriptor(shared_address(right), kStepQ * kPanelBytes);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       Wgmma<kHeadDim, T>::template registers<Major::columns>(
@@ -223,18 +229,21 @@ class HopperTile {
   }
 
   /// dQ = dS K, or K^T dS^T; a sum over 128 keys.
-  __device__ void multiply_dq(int stage) {
-    constexpr DqSplit kSplit = dq_split(kShape);
-    constexpr int kPanel = kTileQ * kPanelBytes;            // of dS
+  __device__ void multiply_dq(const T* of_k, const T* of_ds) {
+    constexpr DqSplit kSplit = dq_split(kHeadDim, kStepQ);
+    constexpr bool kTransposed =
+        kSplit == DqSplit::rows_of_dims || kSplit == DqSplit::columns_of_dims;
+    constexpr int kPanel = kStepQ * kPanelBytes;            // of dS
     constexpr int kKeyPanel = kHopperTileKv * kPanelBytes;  // of K
     constexpr int kColumns = 2 * kDqSums;
-    std::uint32_t ds = shared_address(tiles_.ds[stage]);
-    std::uint32_t k = shared_address(tiles_.k);
+    std::uint32_t ds = shared_address(of_ds);
+    std::uint32_t k = shared_address(of_k);
     if (kSplit == DqSplit::queries) ds += warpgroup_ * 64 * kPanelBytes;
+    if (kSplit == DqSplit::columns_of_dims) ds += warpgroup_ * kColumns * kPanelBytes;
     if (kSplit == DqSplit::dims) {
       k += kColumns == 64 ? warpgroup_ * kKeyPanel : warpgroup_ * 2 * kColumns;
     }
-    if (kSplit == DqSplit::transposed) k += warpgroup_ * kKeyPanel;
+    if (kSplit == DqSplit::rows_of_dims) k += warpgroup_ * kKeyPanel;
     forget(dq_);
     const std::uint64_t queries = matrix_descriptor(ds, 0);
     const std::uint64_t keys = matrix_descriptor(k, kKeyPanel);
@@ -242,7 +251,7 @@ class HopperTile {
     for (int step = 0; step < kHopperTileKv / 16; ++step) {
       const std::uint64_t of_queries = advanced(queries, step / 4 * kPanel + step % 4 * 32);
       const std::uint64_t of_keys = advanced(keys, step * 16 * kPanelBytes);
-      if constexpr (kSplit == DqSplit::transposed) {
+      if constexpr (kTransposed) {
         Wgmma<kColumns, T>::template shared<Major::columns, Major::depth>(dq_, of_keys, of_queries,
                                                                           step > 0);
       } else {
@@ -252,10 +261,33 @@ class HopperTile {
     }
   }
 
+  /// Elements before this warp's keys, in a tile where each warp's are together.
+  [[nodiscard]] __device__ int first_of_warp() const { return first_key_of_warp() * kHeadDim; }
+
+  /// Sums of this warp's keys, scaled and rounded, in panels as wgmma.cuh says.
+  __device__ static void store_sums(std::uint32_t to, const float (&sums)[kHeadDim / 2],
+                                    float scale) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane % 16;
+#pragma unroll
+    for (int step = 0; step < kHeadDim / 16; ++step) {  // 16 columns
+      std::uint32_t pairs[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int index = 8 * step + 2 * i;
+        pairs[i] = packed(scale * sums[index], scale * sums[index + 1], T{});
+      }
+      const int piece = step % 4 * 2 + lane / 16;
+      store_matrices(to + step / 4 * kWarpKeys * kPanelBytes + row * kPanelBytes +
+                         (piece ^ row % 8) * 16,
+                     pairs);
+    }
+  }
+
   /// S^T = -infinity where the query does not see the key.
   __device__ void hide_unseen(const HopperKeys* keys) {
 #pragma unroll
-    for (int index = 0; index < kTileQ / 2; ++index) {
+    for (int index = 0; index < kStepQ / 2; ++index) {
       const HopperKeys seen = keys[sums_column(thread_, index)];
       const int key = 64 * warpgroup_ + sums_row(thread_, index);
       if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
@@ -273,8 +305,8 @@ class HopperTile {
   float scale_log2_;
   float dk_[kHeadDim / 2];
   float dv_[kHeadDim / 2];
-  float s_[kTileQ / 2];
-  float dp_[kTileQ / 2];
+  float s_[kStepQ / 2];
+  float dp_[kStepQ / 2];
   float dq_[kDqSums];
   Operand p_;
   Operand ds_;

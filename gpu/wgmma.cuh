@@ -84,6 +84,10 @@ struct Wgmma;
 #define STAGGER_LIST_16              \
   "%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15"
+#define STAGGER_LIST_20                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
+  "%16, %17, %18, %19"
 #define STAGGER_LIST_32                      \
   "%0, %1, %2, %3, %4, %5, %6, %7, "         \
   "%8, %9, %10, %11, %12, %13, %14, %15, "   \
@@ -108,6 +112,8 @@ struct Wgmma;
   "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
       "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
 #define STAGGER_SUMS_16 STAGGER_SUMS_8(0), STAGGER_SUMS_8(8)
+#define STAGGER_SUMS_20 \
+  STAGGER_SUMS_16, "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19])
 #define STAGGER_SUMS_32 STAGGER_SUMS_16, STAGGER_SUMS_8(16), STAGGER_SUMS_8(24)
 #define STAGGER_SUMS_40 STAGGER_SUMS_32, STAGGER_SUMS_8(32)
 #define STAGGER_SUMS_64 STAGGER_SUMS_40, STAGGER_SUMS_8(40), STAGGER_SUMS_8(48), STAGGER_SUMS_8(56)
@@ -140,6 +146,8 @@ struct Wgmma;
   }
 STAGGER_WGMMA(32, __nv_bfloat16, "bf16", 16, "16", "17", "18", "19", "20", "21", "22");
 STAGGER_WGMMA(32, __half, "f16", 16, "16", "17", "18", "19", "20", "21", "22");
+STAGGER_WGMMA(40, __nv_bfloat16, "bf16", 20, "20", "21", "22", "23", "24", "25", "26");
+STAGGER_WGMMA(40, __half, "f16", 20, "20", "21", "22", "23", "24", "25", "26");
 STAGGER_WGMMA(64, __nv_bfloat16, "bf16", 32, "32", "33", "34", "35", "36", "37", "38");
 STAGGER_WGMMA(64, __half, "f16", 32, "32", "33", "34", "35", "36", "37", "38");
 STAGGER_WGMMA(80, __nv_bfloat16, "bf16", 40, "40", "41", "42", "43", "44", "45", "46");
@@ -151,11 +159,13 @@ STAGGER_WGMMA(128, __half, "f16", 64, "64", "65", "66", "67", "68", "69", "70");
 #undef STAGGER_SUMS_64
 #undef STAGGER_SUMS_40
 #undef STAGGER_SUMS_32
+#undef STAGGER_SUMS_20
 #undef STAGGER_SUMS_16
 #undef STAGGER_SUMS_8
 #undef STAGGER_LIST_64
 #undef STAGGER_LIST_40
 #undef STAGGER_LIST_32
+#undef STAGGER_LIST_20
 #undef STAGGER_LIST_16
 
 /// Two sums as one register of a left operand. What a thread holds of 64 x 16 sums is what it must
@@ -169,8 +179,16 @@ __device__ inline std::uint32_t packed(float first, float second, __half) {
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 
-/// Stores four 8 x 8 matrices of 16-bit elements, transposed; lane i names the address of row i % 8
-/// of matrix i / 8 as it is to be in memory, 16 bytes.
+/// Stores four 8 x 8 matrices of 16-bit elements; lane i names the address of row i % 8 of matrix
+/// i / 8 as it is to be in memory, 16 bytes.
+__device__ inline void store_matrices(std::uint32_t address, const std::uint32_t (&registers)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+      "r"(registers[0]), "r"(registers[1]), "r"(registers[2]), "r"(registers[3])
+      : "memory");
+}
+
+/// The same, transposed.
 __device__ inline void store_transposed(std::uint32_t address,
                                         const std::uint32_t (&registers)[4]) {
   asm volatile(

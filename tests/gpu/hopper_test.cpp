@@ -71,7 +71,7 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
       }
     }
   }
-  CHECK(cases == 64);
+  CHECK(cases == 96);
 }
 
 TEST_CASE("hopper: lengths that differ, ragged and short") {
@@ -149,7 +149,7 @@ TEST_CASE("hopper: what it does not run is refused") {
   const Problem problem = make_problem(make_mask("full"), {256, 256}, {.q = 96, .kv = 128}, 1, 0);
   CHECK_FALSE(hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16).empty());
   const Problem fits = problem_of("full", {256, 256}, {64, 128}, 1);
-  CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 128), Dtype::bf16).empty());
+  CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 96), Dtype::bf16).empty());
   CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 64), Dtype::fp32).empty());
 }
 
