@@ -5,18 +5,35 @@
 #include "gpu/rounding.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace stagger::gpu {
 namespace {
 
+/// Calls fill(begin, end) for pieces of [0, size) on as many threads as the machine has cores, if
+/// there are enough elements to be worth it.
+template <class Fill>
+void in_pieces(std::size_t size, Fill fill) {
+  constexpr std::size_t kLeast = 1 << 20;  // of a piece
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t pieces = std::clamp<std::size_t>(size / kLeast, 1, cores);
+  std::vector<std::jthread> others;
+  for (std::size_t piece = 1; piece < pieces; ++piece)
+    others.emplace_back(fill, size * piece / pieces, size * (piece + 1) / pieces);
+  fill(std::size_t{0}, size / pieces);
+}
+
 std::vector<float> random_tensor(std::size_t elements, std::uint64_t seed, std::uint32_t tensor) {
   std::vector<float> values(elements);
-  for (std::size_t index = 0; index < elements; ++index)
-    values[index] = random_normal(seed, tensor, index);
+  in_pieces(elements, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t index = begin; index < end; ++index)
+      values[index] = random_normal(seed, tensor, index);
+  });
   return values;
 }
 
@@ -115,11 +132,15 @@ bool fits(const Inputs& inputs, const AttentionShape& shape) {
 
 bool is_exact(const Inputs& inputs, Dtype dtype) {
   if (dtype == Dtype::fp32) return true;
-  const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
-  return std::all_of(inputs.q.begin(), inputs.q.end(), has) &&
-         std::all_of(inputs.k.begin(), inputs.k.end(), has) &&
-         std::all_of(inputs.v.begin(), inputs.v.end(), has) &&
-         std::all_of(inputs.d_out.begin(), inputs.d_out.end(), has);
+  std::atomic<bool> exact = true;
+  for (const auto* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.d_out}) {
+    const float* const values = tensor->data();
+    in_pieces(tensor->size(), [&exact, values, dtype](std::size_t begin, std::size_t end) {
+      const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
+      if (!std::all_of(values + begin, values + end, has)) exact = false;
+    });
+  }
+  return exact;
 }
 
 Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {

@@ -88,8 +88,8 @@ std::vector<HopperKeys> seen_keys(const Table& table, const TokenMask& mask) {
       if (seen.begin == seen.end) {
         keys.emplace_back();
       } else {
-        keys.push_back({.begin = static_cast<std::int16_t>(seen.begin - first),
-                        .end = static_cast<std::int16_t>(seen.end - first)});
+        keys.push_back({.begin = static_cast<std::uint8_t>(seen.begin - first),
+                        .end = static_cast<std::uint8_t>(seen.end - first)});
       }
     }
   }
@@ -163,16 +163,15 @@ class HopperProblem {
   }
 
   std::vector<std::int64_t> time(int warmups, int runs) {
-    return CudaRunner(table_, options_, sizes_.steps).time(kernel(), before(), after(), warmups, runs);
+    return CudaRunner(table_, options_, sizes_.steps)
+        .time(kernel(), before(), after(), warmups, runs);
   }
 
  private:
   static constexpr std::int32_t kWarpKeys = HopperTile<T, kHeadDim, kStepQ>::kWarpKeys;
 
   /// Of all heads' Q tiles.
-  [[nodiscard]] std::int64_t steps() const {
-    return std::int64_t{sizes_.heads} * sizes_.q_steps();
-  }
+  [[nodiscard]] std::int64_t steps() const { return std::int64_t{sizes_.heads} * sizes_.q_steps(); }
   [[nodiscard]] std::int64_t slots() const {
     return static_cast<std::int64_t>(table_.slots.size());
   }
@@ -282,7 +281,8 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
 std::string hopper_refusal(const Problem& problem, const AttentionShape& shape, Dtype dtype) {
   if (dtype == Dtype::fp32) return "the hopper kernel is for bf16 and fp16";
   if (shape_of(problem, shape) == nullptr) {
-    return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, "
+    return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
+           "64, "
            "80 or 128";
   }
   int device = 0;

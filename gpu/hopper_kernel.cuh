@@ -8,7 +8,7 @@
 //
 // A task is one step, or two where a whole Q tile does not fit into registers; a step's dQ has a
 // semaphore of its own, and all steps of a task the same rank. Each role runs ahead as far as the
-// buffers between them let it: two K (or one), two Q and two dO, one V, one dQ. So the model is
+// buffers between them let it: two or one K and V, two Q and dO, one dQ. So the model is
 // `overlap`: the compute of a task beside the reduction of the one before.
 //
 //   what            from → to            full                     empty
@@ -58,10 +58,10 @@ struct HopperStep {
   std::int64_t index = 0;  ///< of the slot
   std::int32_t head = 0;
   std::int32_t kv = 0;
-  std::int32_t tile = 0;           ///< (head, Q tile)
+  std::int32_t tile = 0;  ///< (head, Q tile)
   std::int32_t rank = 0;
-  std::int32_t step = 0;           ///< of its task
-  std::int32_t lane_arrivals = 0;  ///< on lane_certain, once it has its turn
+  std::int8_t step = 0;           ///< of its task
+  std::int8_t lane_arrivals = 0;  ///< on lane_certain, once it has its turn
   bool partial = false;
   bool begins_task = false;
   bool ends_task = false;
@@ -73,19 +73,21 @@ struct HopperStep {
 template <class T, int kHeadDim, int kStepQ>
 struct HopperShared {
   using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
-  /// More than load, compute and writer can be apart: a step's place is written again when all of
-  /// them have gone past it.
-  static constexpr int kSteps = 8;
+  /// More than load, compute and writers can be apart, which is six: a step's place is written
+  /// again when all of them have gone past it.
+  static constexpr int kSteps = 7;
   static constexpr int kKStages = Tiles::kKStages;
+  static constexpr int kVStages = Tiles::kVStages;
   static constexpr int kComputeArrivals = kComputeThreads / 32 * kArrivingLanes;
 
   Tiles tiles;
+  HopperQueries<kStepQ> queries[kStages];
   HopperStep steps[kSteps];
   Mbarrier step_full[kSteps];
   Mbarrier k_full[kKStages];
   Mbarrier k_empty[kKStages];
-  Mbarrier v_full;
-  Mbarrier v_empty;
+  Mbarrier v_full[kVStages];
+  Mbarrier v_empty[kVStages];
   Mbarrier staged_read;  ///< dV, in the place of dS, is on its way to memory
   Mbarrier q_full[kStages];
   Mbarrier q_empty[kStages];
@@ -105,8 +107,10 @@ struct HopperShared {
       k_full[stage].init(1);
       k_empty[stage].init(kComputeArrivals);
     }
-    v_full.init(1);
-    v_empty.init(kComputeArrivals);
+    for (int stage = 0; stage < kVStages; ++stage) {
+      v_full[stage].init(1);
+      v_empty[stage].init(kComputeArrivals);
+    }
     staged_read.init(kComputeArrivals);
     for (int stage = 0; stage < kStages; ++stage) {
       q_full[stage].init(1);
@@ -195,8 +199,8 @@ class HopperLoader {
     step.kv = slot.kv;
     step.tile = slot.head * table_.q_tiles + slot.q;
     step.rank = slot.rank;
-    step.step = number;
-    step.lane_arrivals = lane_arrivals;
+    step.step = static_cast<std::int8_t>(number);
+    step.lane_arrivals = static_cast<std::int8_t>(lane_arrivals);
     step.partial = slot.partial >= 0;
     step.begins_task = begins;
     step.ends_task = ends;
@@ -227,10 +231,10 @@ class HopperLoader {
     shared_.q_empty[place_.stage].wait(place_.parity ^ 1);
     load_q(step, q, partial);
     if (step.begins_chain) {
-      shared_.v_empty.wait(chain_parity_ ^ 1);
-      load_tile(shared_.tiles.v, &all_.v, step.kv * kHopperTileKv, step.head, kHopperTileKv,
-                kKvBytes, shared_.v_full);
-      chain_parity_ ^= 1;
+      shared_.v_empty[v_place_.stage].wait(v_place_.parity ^ 1);
+      load_tile(shared_.tiles.v[v_place_.stage], &all_.v, step.kv * kHopperTileKv, step.head,
+                kHopperTileKv, kKvBytes, shared_.v_full[v_place_.stage]);
+      v_place_.advance();
     }
     shared_.d_out_empty[place_.stage].wait(place_.parity ^ 1);
     load_tile(shared_.tiles.d_out[place_.stage], &all_.d_out, q * kStepQ, step.head, kStepQ,
@@ -245,10 +249,10 @@ class HopperLoader {
     load_tile(shared_.tiles.q[place_.stage], &all_.q, q * kStepQ, step.head, kStepQ,
               kQBytes + sizeof(Stats) + (step.partial ? kKeysBytes : 0), barrier);
     const std::int64_t place = std::int64_t{step.tile} * all_.steps + step.step;
-    load_bytes(&shared_.tiles.stats[place_.stage],
+    load_bytes(&shared_.queries[place_.stage].stats,
                reinterpret_cast<const Stats*>(all_.stats) + place, sizeof(Stats), barrier);
     if (step.partial) {
-      load_bytes(shared_.tiles.keys[place_.stage], all_.keys + std::int64_t{partial} * kStepQ,
+      load_bytes(shared_.queries[place_.stage].keys, all_.keys + std::int64_t{partial} * kStepQ,
                  kKeysBytes, barrier);
     }
   }
@@ -269,8 +273,8 @@ class HopperLoader {
   Shared& shared_;
   RingPlace<Shared::kSteps> step_;
   RingPlace<Shared::kKStages> k_place_;
+  RingPlace<Shared::kVStages> v_place_;
   RingPlace<kStages> place_;
-  std::uint32_t chain_parity_ = 0;
   std::uint32_t lane_parity_ = 0;
 };
 
@@ -404,7 +408,7 @@ class HopperCompute {
   using Shared = HopperShared<T, kHeadDim, kStepQ>;
 
   __device__ HopperCompute(const CudaRun& run, const HopperParameters& all, Shared& shared)
-      : run_(run), all_(all), shared_(shared), tile_(shared.tiles, all.scale) {}
+      : run_(run), all_(all), shared_(shared), tile_(shared.tiles, shared.queries, all.scale) {}
 
   // Chain by chain and step by step, without a branch around a product and with none under way
   // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
@@ -459,7 +463,7 @@ class HopperCompute {
     tile_.begin_chain();
     shared_.staged_read.wait(chain_parity_ ^ 1);
     shared_.k_full[k_place_.stage].wait(k_place_.parity);
-    shared_.v_full.wait(chain_parity_);
+    shared_.v_full[v_place_.stage].wait(v_place_.parity);
     chain_parity_ ^= 1;
   }
 
@@ -471,10 +475,10 @@ class HopperCompute {
     wait_for_go();
     tile_.begin_scores(k_place_.stage, stage);
     shared_.d_out_full[stage].wait(place_.parity);
-    tile_.begin_dp(stage);
+    tile_.begin_dp(v_place_.stage, stage);
     let_other_go();
     tile_.probabilities(stage, step.partial);
-    if (step.ends_chain) arrive(shared_.v_empty);
+    if (step.ends_chain) arrive(shared_.v_empty[v_place_.stage]);
     tile_.begin_dv(stage);
     shared_.ds_empty[stage].wait(place_.parity ^ 1);
     tile_.share_ds(stage);
@@ -527,6 +531,7 @@ class HopperCompute {
     arrive(shared_.k_empty[k_place_.stage]);
     arrive(shared_.staged_read);
     k_place_.advance();
+    v_place_.advance();
   }
 
   __device__ static void store_tile(const CUtensorMap* map, const T* from, std::int32_t key,
@@ -551,6 +556,7 @@ class HopperCompute {
   HopperTile<T, kHeadDim, kStepQ> tile_;
   RingPlace<Shared::kSteps> step_;
   RingPlace<Shared::kKStages> k_place_;
+  RingPlace<Shared::kVStages> v_place_;
   RingPlace<kStages> place_;
   RingPlace<kStages> dq_place_;  ///< of the step whose dQ is next
   std::uint32_t chain_parity_ = 0;

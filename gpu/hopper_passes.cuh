@@ -49,9 +49,9 @@ __device__ inline float product_sum(uint4 left, uint4 right, __half) {
   return sum;
 }
 
-/// Writes QueryStats by (head, Q tile, step) from dO, O and lse, with D = rowsum(dO * O); a query beyond
-/// the sequence gets lse = infinity, so that its P is 0. Clears the semaphores and flags of a run.
-/// Eight elements a thread, a thread for every eighth element of the padded queries.
+/// Writes QueryStats by (head, Q tile, step) from dO, O and lse, with D = rowsum(dO * O); a query
+/// beyond the sequence gets lse = infinity, so that its P is 0. Clears the semaphores and flags of
+/// a run. Eight elements a thread, a thread for every eighth element of the padded queries.
 template <class T, int kHeadDim, int kStepQ>
 __global__ void __launch_bounds__(kPassThreads)
     preprocess(HopperSizes sizes, CudaRun run, const T* d_out, const T* out, const float* lse,

@@ -18,7 +18,7 @@ struct HopperShape {
   friend bool operator==(const HopperShape&, const HopperShape&) = default;
 };
 inline constexpr std::int32_t kHopperTileKv = 128;
-inline constexpr HopperShape kHopperShapes[] = {{64, 64, 64},  {64, 80, 80},   {64, 128, 128},
+inline constexpr HopperShape kHopperShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128},
                                                 {128, 64, 64}, {128, 80, 80}, {128, 128, 64}};
 
 /// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are

@@ -27,25 +27,31 @@ struct alignas(16) QueryStats {
   float delta[kStepQ];  ///< D
 };
 
-/// Keys of its KV tile that a query sees, [begin, end).
+/// Keys of its KV tile that a query sees, [begin, end), at most 128.
 struct HopperKeys {
-  std::int16_t begin = 0;
-  std::int16_t end = 0;
+  std::uint8_t begin = 0;
+  std::uint8_t end = 0;
 };
 
 template <class T, int kHeadDim, int kStepQ>
 struct alignas(kSwizzleBytes) HopperTiles {
-  /// K of the next chain comes beside this one's where there is room for it.
+  /// K and V of the next chain come beside this one's where there is room for them.
   static constexpr int kKStages = kHeadDim == 128 && kStepQ == 80 ? 1 : 2;
+  static constexpr int kVStages = kHeadDim == 128 ? 1 : 2;
 
   T k[kKStages][kHopperTileKv * kHeadDim];
-  T v[kHopperTileKv * kHeadDim];
+  T v[kVStages][kHopperTileKv * kHeadDim];
   T q[kStages][kStepQ * kHeadDim];
   T d_out[kStages][kStepQ * kHeadDim];
   T ds[kStages][kStepQ * kHopperTileKv];  ///< rows are queries
-  float dq[kStepQ * kHeadDim];  ///< in the order of dq_place
-  QueryStats<kStepQ> stats[kStages];
-  HopperKeys keys[kStages][kStepQ];
+  float dq[kStepQ * kHeadDim];            ///< in the order of dq_place
+};
+
+/// What comes with a step's Q.
+template <int kStepQ>
+struct HopperQueries {
+  QueryStats<kStepQ> stats;
+  HopperKeys keys[kStepQ];  ///< of partial tiles only
 };
 
 __device__ inline float exp2_approximately(float x) {
@@ -61,8 +67,9 @@ class HopperTile {
  public:
   using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
 
-  __device__ HopperTile(Tiles& tiles, float scale)
+  __device__ HopperTile(Tiles& tiles, const HopperQueries<kStepQ>* queries, float scale)
       : tiles_(tiles),
+        queries_(queries),
         warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
         thread_(static_cast<int>(threadIdx.x) % kWarpgroup),
         scale_log2_(scale * 1.44269504F) {}
@@ -81,9 +88,9 @@ class HopperTile {
   }
 
   /// dP^T begins; returns when S^T is there.
-  __device__ void begin_dp(int stage) {
+  __device__ void begin_dp(int v_stage, int stage) {
     wgmma_fence();
-    multiply_keys(dp_, tiles_.v, tiles_.d_out[stage]);
+    multiply_keys(dp_, tiles_.v[v_stage], tiles_.d_out[stage]);
     wgmma_commit();
     wgmma_wait<1>();
     pin(s_);
@@ -91,8 +98,8 @@ class HopperTile {
 
   /// P^T from S^T, and dS^T when dP^T is there.
   __device__ void probabilities(int stage, bool partial) {
-    if (partial) hide_unseen(tiles_.keys[stage]);
-    const QueryStats<kStepQ>& stats = tiles_.stats[stage];
+    if (partial) hide_unseen(queries_[stage].keys);
+    const QueryStats<kStepQ>& stats = queries_[stage].stats;
 #pragma unroll
     for (int group = 0; group < kStepQ / 8; ++group) {
       const float2 lse = pair(stats.lse, group);
@@ -190,7 +197,9 @@ class HopperTile {
   [[nodiscard]] __device__ T* dk_of_warp(int k_stage) const {
     return tiles_.k[k_stage] + first_of_warp();
   }
-  [[nodiscard]] __device__ T* dv_of_warp() const { return tiles_.ds[0] + first_of_warp(); }
+  [[nodiscard]] __device__ T* dv_of_warp() const {
+    return tiles_.ds[0] + first_of_warp();
+  }
   /// Of the tile.
   [[nodiscard]] __device__ int first_key_of_warp() const {
     return kWarpKeys * (4 * warpgroup_ + thread_ / 32);
@@ -262,7 +271,9 @@ class HopperTile {
   }
 
   /// Elements before this warp's keys, in a tile where each warp's are together.
-  [[nodiscard]] __device__ int first_of_warp() const { return first_key_of_warp() * kHeadDim; }
+  [[nodiscard]] __device__ int first_of_warp() const {
+    return first_key_of_warp() * kHeadDim;
+  }
 
   /// Sums of this warp's keys, scaled and rounded, in panels as wgmma.cuh says.
   __device__ static void store_sums(std::uint32_t to, const float (&sums)[kHeadDim / 2],
@@ -278,9 +289,9 @@ class HopperTile {
         pairs[i] = packed(scale * sums[index], scale * sums[index + 1], T{});
       }
       const int piece = step % 4 * 2 + lane / 16;
-      store_matrices(to + step / 4 * kWarpKeys * kPanelBytes + row * kPanelBytes +
-                         (piece ^ row % 8) * 16,
-                     pairs);
+      store_matrices(
+          to + step / 4 * kWarpKeys * kPanelBytes + row * kPanelBytes + (piece ^ row % 8) * 16,
+          pairs);
     }
   }
 
@@ -300,6 +311,7 @@ class HopperTile {
   }
 
   Tiles& tiles_;
+  const HopperQueries<kStepQ>* queries_;  ///< by stage
   int warpgroup_;
   int thread_;
   float scale_log2_;
