@@ -17,6 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,11 +67,17 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
 
 /// One duration of several runs, as measured and as predicted.
 struct Judged {
-  std::vector<std::size_t> runs;  ///< by prediction: which one
+  std::vector<std::size_t> runs;  ///< by prediction: which one, ascending
   std::vector<Prediction> predictions;
   Accuracy accuracy;
 
   [[nodiscard]] bool empty() const { return predictions.empty(); }
+  /// nullptr: none.
+  [[nodiscard]] const Prediction* of(std::size_t run) const {
+    const auto found = std::lower_bound(runs.begin(), runs.end(), run);
+    if (found == runs.end() || *found != run) return nullptr;
+    return &predictions[static_cast<std::size_t>(found - runs.begin())];
+  }
   void add(std::size_t run, Prediction prediction) {
     runs.push_back(run);
     predictions.push_back(std::move(prediction));
@@ -163,17 +171,13 @@ class Comparison {
     std::string text;
     if (machine_) text += fmt::format("{} ({})\n", machine_->name, machine_->device);
     std::string group;
-    auto whole = wholes_.runs.begin();
-    for (std::size_t index = 0; index < spans_.predictions.size(); ++index) {
+    for (const std::size_t index : by_group()) {
       const Prediction& span = spans_.predictions[index];
       if (span.group != group) text += heading(span.group);
       group = span.group;
       text += fmt::format("  {:<24}", span.schedule) + columns(span);
-      if (whole != wholes_.runs.end() && *whole == index) {
-        const auto place = static_cast<std::size_t>(whole++ - wholes_.runs.begin());
-        text += " |" + columns(wholes_.predictions[place]);
-      }
-      text += '\n';
+      const Prediction* const whole = wholes_.of(index);
+      text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
     }
     text += '\n' + summary("first task to last", spans_) + summary("whole run", wholes_);
     return text + skipped() + (measured_.skipped.empty() ? "" : "\n");
@@ -196,12 +200,11 @@ class Comparison {
                               {"predicted_ns", span.predicted},
                               {"error", span.error()},
                               {"whole", nullptr}});
-    }
-    for (std::size_t place = 0; place < wholes_.runs.size(); ++place) {
-      const Prediction& whole = wholes_.predictions[place];
-      json["runs"][wholes_.runs[place]]["whole"] = {{"measured_ns", whole.measured},
-                                                    {"predicted_ns", whole.predicted},
-                                                    {"error", whole.error()}};
+      const Prediction* const whole = wholes_.of(index);
+      if (whole == nullptr) continue;
+      json["runs"].back()["whole"] = {{"measured_ns", whole->measured},
+                                      {"predicted_ns", whole->predicted},
+                                      {"error", whole->error()}};
     }
     const Json spans = accuracy_json(spans_);
     for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked"})
@@ -212,6 +215,18 @@ class Comparison {
   }
 
  private:
+  /// Runs, those of a group behind its first one.
+  [[nodiscard]] std::vector<std::size_t> by_group() const {
+    std::map<std::string, std::size_t> first;
+    std::vector<std::size_t> order(spans_.runs.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (const std::size_t index : order)
+      first.try_emplace(spans_.predictions[index].group, index);
+    std::ranges::stable_sort(
+        order, {}, [&](std::size_t index) { return first.at(spans_.predictions[index].group); });
+    return order;
+  }
+
   void add(std::size_t index) {
     const MeasuredRun& run = measured_.runs[index];
     const Predicted predicted = prediction_of(run);

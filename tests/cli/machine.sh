@@ -131,6 +131,11 @@ expect 0 '"predicted_ns": 123000' predict "$work/whole.jsonl" --machine "$passes
 expect 0 '"whole": null' predict "$work/runs" --machine "$passes" --json
 expect 0 "" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_runs == 3' --expect 'whole_pairs == 0'
 expect 1 "expectation does not hold: whole_worst_ppm < 1" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_worst_ppm < 1'
+# A group is told once, wherever its runs are.
+{ run_json symmetric-shift 117800; run_json spt 140000 | sed 's/"heads": 4/"heads": 2/; s/"tasks": 144/"tasks": 72/'
+  run_json descending 120000; } >"$work/mixed.jsonl"
+"$stagger" predict "$work/mixed.jsonl" --machine "$machine" >"$work/mixed.txt"
+[ "$(grep -c "^causal, 8 KV" "$work/mixed.txt")" = 2 ] || fail "a group is told twice"
 expect 2 "whole_worst_ppm" predict "$work/runs" --machine "$machine" --expect 'whole_worst_ppm < 1'
 { cat "$work/runs/3.json"; cat "$work/whole.jsonl"; } >"$work/some.jsonl"
 expect 0 "whole run, 3 runs: median error" predict "$work/some.jsonl" --machine "$machine"
