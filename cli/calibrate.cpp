@@ -23,6 +23,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -42,7 +43,8 @@ class Measurement {
     run_options_.dtype = dtype_of(options);
   }
 
-  std::vector<CalibrationRun> run(std::vector<Table> tables) {
+  /// One run of each by the ranks and, `alone`, of each problem without reductions.
+  std::vector<CalibrationRun> run(std::vector<Table> tables, bool alone) {
     Progress progress("calibrating");
     std::vector<CalibrationRun> runs;
     double done = 0;
@@ -51,7 +53,7 @@ class Measurement {
       progress.show(done++ / all);
       const bool first = is_new_problem(table);
       if (first && !kernel_.spins()) attention_ = attention_of(table.problem);
-      if (first) runs.push_back(measure(table, gpu::Mode::no_reduce));
+      if (first && alone) runs.push_back(measure(table, gpu::Mode::no_reduce));
       runs.push_back(measure(table, gpu::Mode::deterministic));
       last_ = std::move(table);
     }
@@ -80,7 +82,8 @@ class Measurement {
                      [](const gpu::Backward& left, const gpu::Backward& right) {
                        return left.elapsed_ns < right.elapsed_ns;
                      });
-    return {table, mode, std::move(runs[kRepeats / 2])};
+    const std::size_t elements = attention_ ? attention_->shape.q_elements() : 0;
+    return {table, mode, std::move(runs[kRepeats / 2]), static_cast<std::int64_t>(elements)};
   }
 
   [[nodiscard]] gpu::Backward run_once(const Table& table) const {
@@ -89,6 +92,7 @@ class Measurement {
             ? gpu::replay_on_cuda(table, {kSpun, options_.replay_tick_ns()}, run_options_)
             : kernel_.run(table, *attention_, run_options_);
     run.gradients = {};
+    run.dq_sums = {};
     if (run.outcome == gpu::Outcome::finished) return run;
     throw Error(ErrorKind::device, table.name + " on " + problem_line(table.problem) +
                                        " did not finish within the timeout");
@@ -100,6 +104,16 @@ class Measurement {
   std::optional<gpu::Attention> attention_;
   std::optional<Table> last_;
 };
+
+std::vector<CalibrationRun> measured(const Options& options, const Kernel& kernel,
+                                     const TileShape& tile, std::int32_t sms) {
+  Measurement measurement(options, kernel);
+  std::vector<CalibrationRun> runs = measurement.run(calibration_set(tile, sms), true);
+  if (!kernel.passes) return runs;
+  auto large = measurement.run(large_calibration_set(tile, sms, options.head_dim), false);
+  std::move(large.begin(), large.end(), std::back_inserter(runs));
+  return runs;
+}
 
 /// Leaves of a replay's phases what the machine adds to their spinning.
 void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
@@ -151,6 +165,7 @@ std::vector<Value> values_of(const KernelTimes& times) {
                              Value{"launch", &times.launch}, Value{"epilogue", &times.epilogue},
                              Value{"start", &times.start}})
     values.push_back(value);
+  if (times.passes_per_mi) values.emplace_back("passes_per_mi", &*times.passes_per_mi);
   return values;
 }
 
@@ -182,7 +197,9 @@ std::string calibration_json(const Machine& machine, const std::vector<Calibrati
     json["runs"].push_back({{"problem", Json::parse(problem_json(run.table.problem))},
                             {"schedule", run.table.name},
                             {"measured_ns", residual->measured},
-                            {"predicted_ns", residual->predicted}});
+                            {"predicted_ns", residual->predicted},
+                            {"elapsed_ns", run.run.elapsed_ns},
+                            {"passes_ns", run.run.passes_ns}});
     ++residual;
   }
   return json.dump(1) + "\n";
@@ -197,8 +214,7 @@ int run(const Options& options) {
   const gpu::CudaDevice device = *gpu::cuda_device();
   Machine machine = profile_of(options.output, device);
   const TileShape tile{.q = options.tile_q, .kv = options.tile_kv};
-  const std::vector<CalibrationRun> runs =
-      Measurement(options, kernel).run(calibration_set(tile, device.sms));
+  const std::vector<CalibrationRun> runs = measured(options, kernel, tile, device.sms);
   Calibration calibration = calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;
   if (kernel.spins()) subtract_spun(times, options.replay_tick_ns());

@@ -7,7 +7,9 @@
 //   reduce, latency  turn to end; end of the rank before to the turn, if it was waited for
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
-//   start            of the whole run beyond first task to last and the last epilogue
+//   passes_per_mi    what the passes before and after the kernel take longer in one run than in
+//                    another of at most a quarter of the elements, per 2^20 elements
+//   start            of the whole run beyond these, first task to last and the last epilogue
 //
 // The value of a sample is its interquartile mean: as robust as the median, and finer than the
 // device's timer, which moves in steps of 32 ns.
@@ -30,6 +32,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -135,13 +139,32 @@ Simulated simulated(const Table& table, const Timing& timing) {
   return {.span = span, .tail = simulation.makespan - span};
 }
 
-/// What whole runs take beyond what is simulated.
-MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const Timing& timing) {
+/// What passes take that grows with the elements. What they take of any problem, such as their
+/// launches, is in every run and so in no difference; it goes to `start`.
+std::optional<MeasuredNs> passes_of(const std::vector<CalibrationRun>& runs) {
+  constexpr std::int64_t kTimesLarger = 4;
+  Samples rates;
+  for (const CalibrationRun& small : runs) {
+    if (!counts(small) || small.run.passes_ns == 0 || small.q_elements == 0) continue;
+    for (const CalibrationRun& large : runs) {
+      if (!counts(large) || large.q_elements / kTimesLarger < small.q_elements) continue;
+      const auto longer = static_cast<double>(large.run.passes_ns - small.run.passes_ns);
+      const auto more = static_cast<double>(large.q_elements - small.q_elements);
+      rates.push_back(std::llround(0x1p20 * longer / more));
+    }
+  }
+  if (rates.empty()) return std::nullopt;
+  return value_of(std::move(rates));
+}
+
+/// What whole runs take beyond what is simulated and the passes.
+MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const KernelTimes& times) {
+  const Timing timing = times.timing();
   Samples starts;
   for (const CalibrationRun& run : runs) {
     if (!counts(run)) continue;
     starts.push_back(run.run.elapsed_ns - measured_span(run.run) -
-                     simulated(run.table, timing).tail);
+                     simulated(run.table, timing).tail - times.passes_ns(run.q_elements));
   }
   return value_of(std::move(starts));
 }
@@ -257,7 +280,8 @@ Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {
   Calibration calibration;
   calibration.times = DirectFit(runs, model).run();
   calibration.residuals = Refinement(runs, calibration.times).run();
-  calibration.times.start = start_of(runs, calibration.times.timing());
+  calibration.times.passes_per_mi = passes_of(runs);
+  calibration.times.start = start_of(runs, calibration.times);
   calibration.times.fit = errors_of(calibration.residuals);
   return calibration;
 }

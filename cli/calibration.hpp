@@ -4,6 +4,7 @@
 #include "core/table.hpp"
 #include "gpu/backward.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace stagger::cli {
@@ -13,6 +14,7 @@ struct CalibrationRun {
   Table table;
   gpu::Mode mode = gpu::Mode::deterministic;
   gpu::Backward run;
+  std::int64_t q_elements = 0;  ///< heads * seq_q * head_dim; 0: the kernel does no arithmetic
 };
 
 /// How well a timing model predicts one of them.
@@ -28,8 +30,9 @@ struct Calibration {
 
 /// The phases of a kernel from measured runs: medians of what the tasks' times show directly
 /// (gpu/phase_samples.hpp), then integer ns that predict the runs' makespans better, as far as they
-/// stay near the medians. Deterministic. Requires a run by the ranks at least, all finished, with
-/// immediate release. O(tasks) for each of a few hundred simulations.
+/// stay near the medians. What passes take is found where runs have some (`passes_ns`) and one is
+/// of four times the elements of another. Deterministic. Requires a run by the ranks at least, all
+/// finished, with immediate release. O(tasks) for each of a few hundred simulations.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
 
 /// From the first compute phase to the last reduction of a run.

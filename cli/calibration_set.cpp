@@ -17,13 +17,29 @@ struct Case {
 constexpr Case kCases[] = {{"full", 5, 2},   {"full", 12, 2},   {"full", 24, 1},
                            {"causal", 6, 2}, {"causal", 12, 2}, {"causal", 28, 1}};
 
-Problem problem_of(const Case& of, const TileShape& tile, std::int32_t sms) {
-  const std::int64_t tokens = of.kv_tiles * tile.kv;
-  // An even number of heads, so that symmetric shift fills its SMs.
-  const std::int64_t heads =
-      2 * ((of.chains_an_sm * sms + 2 * of.kv_tiles - 1) / (2 * of.kv_tiles));
-  return make_problem(make_mask(of.mask), {tokens, tokens}, tile, heads,
-                      std::min<std::int64_t>(sms, heads * of.kv_tiles));
+struct LargeCase {
+  const char* mask;
+  std::int64_t kv_tiles;
+  std::int64_t q_elements;
+};
+constexpr LargeCase kLargeCases[] = {{"full", 6, 24 << 20}, {"causal", 10, 48 << 20}};
+constexpr const char* kLargeOrders[] = {"shift", "symmetric-shift", "spt"};
+
+/// An even number of heads, so that symmetric shift fills its SMs: at least `heads`.
+Problem problem_of(const char* mask, std::int64_t kv_tiles, std::int64_t heads,
+                   const TileShape& tile, std::int32_t sms) {
+  const std::int64_t tokens = kv_tiles * tile.kv;
+  const std::int64_t even = (heads + 1) / 2 * 2;
+  return make_problem(make_mask(mask), {tokens, tokens}, tile, even,
+                      std::min<std::int64_t>(sms, even * kv_tiles));
+}
+
+/// Adds the schedule's table if it applies and would run.
+void add_table(std::vector<Table>& tables, const Problem& problem, const char* name) {
+  const schedules::Selection selection = schedules::select(name);
+  if (selection.schedule->unsupported(problem, selection.parameters)) return;
+  Table table = schedules::build(selection, problem);
+  if (dag::verify(table, {}).verdict == dag::Verdict::ok) tables.push_back(std::move(table));
 }
 
 }  // namespace
@@ -31,13 +47,24 @@ Problem problem_of(const Case& of, const TileShape& tile, std::int32_t sms) {
 std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms) {
   std::vector<Table> tables;
   for (const Case& of : kCases) {
-    const Problem problem = problem_of(of, tile, sms);
+    const std::int64_t heads = (of.chains_an_sm * sms + of.kv_tiles - 1) / of.kv_tiles;
+    const Problem problem = problem_of(of.mask, of.kv_tiles, heads, tile, sms);
     for (const schedules::Schedule* schedule : schedules::all()) {
-      const schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->searches || schedule->unsupported(problem, selection.parameters)) continue;
-      Table table = schedules::build(selection, problem);
-      if (dag::verify(table, {}).verdict == dag::Verdict::ok) tables.push_back(std::move(table));
+      if (!schedule->searches) add_table(tables, problem, schedule->name);
     }
+  }
+  return tables;
+}
+
+std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
+                                         std::int64_t head_dim) {
+  std::vector<Table> tables;
+  for (const LargeCase& of : kLargeCases) {
+    const std::int64_t elements = of.kv_tiles * tile.kv * head_dim;  // of a head
+    const std::int64_t heads = (of.q_elements + elements - 1) / elements;
+    const Problem problem = problem_of(of.mask, of.kv_tiles, heads, tile, sms);
+    for (const char* name : kLargeOrders)
+      add_table(tables, problem, name);
   }
   return tables;
 }

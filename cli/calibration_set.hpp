@@ -13,4 +13,11 @@ namespace stagger::cli {
 /// seen. Tables of one problem are next to each other.
 [[nodiscard]] std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms);
 
+/// A few more for a kernel with passes over whole tensors, which small problems leave in the L2
+/// cache: a full mask of 24 * 2^20 elements of Q and a causal one of 48 * 2^20, so many of which
+/// are 48 and 96 MiB in 16 bits, each under the shift that applies, if one does, and shortest
+/// first. None is of the paper's grid either. Requires head_dim >= 1.
+[[nodiscard]] std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
+                                                       std::int64_t head_dim);
+
 }  // namespace stagger::cli

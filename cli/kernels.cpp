@@ -13,12 +13,17 @@ namespace {
 
 // A new kernel is a row here.
 constexpr std::array<Kernel, 3> kKernels = {{
-    {.name = "portable", .model = Model::chain, .run = gpu::backward_on_cuda, .time = nullptr},
+    {.name = "portable",
+     .model = Model::chain,
+     .run = gpu::backward_on_cuda,
+     .time = nullptr,
+     .passes = false},
     {.name = "hopper",
      .model = Model::overlap,
      .run = gpu::backward_on_hopper,
-     .time = gpu::time_hopper},
-    {.name = "replay", .model = Model::chain, .run = nullptr, .time = nullptr},
+     .time = gpu::time_hopper,
+     .passes = true},
+    {.name = "replay", .model = Model::chain, .run = nullptr, .time = nullptr, .passes = false},
 }};
 
 }  // namespace

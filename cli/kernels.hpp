@@ -20,6 +20,7 @@ struct Kernel {
   Model model;      ///< that its phases are fitted in
   gpu::Device run;  ///< nullptr: phases only spin (gpu/replay.hpp)
   Time time;        ///< ns of runs without books; nullptr: `run` without times is all there is
+  bool passes;      ///< whether it has passes over whole tensors before and after
   [[nodiscard]] bool spins() const { return run == nullptr; }
 };
 

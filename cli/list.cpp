@@ -60,6 +60,7 @@ Json schedules_json() {
                     {"source", schedule->source},
                     {"preconditions", schedule->preconditions},
                     {"dispatch", schedule->dispatch == Dispatch::static_ ? "static" : "in-order"},
+                    {"searches", schedule->searches},
                     {"parameters", std::move(parameters)},
                     {"formulas", std::move(formulas)}});
   }

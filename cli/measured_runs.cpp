@@ -7,6 +7,7 @@
 #include "core/limits.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@ namespace stagger::cli {
 namespace {
 
 constexpr Ticks kLongest = Ticks{1} << 62;
+constexpr double kLongestMs = 1e9;
 
 /// The objects of a text that are one after the other: where braces close. What is between them is
 /// left to the parser to refuse.
@@ -112,10 +114,18 @@ MeasuredRun read_run(const JsonValue& run, std::string source) {
   read.timing = read_timing(run.at("model"), read.problem);
   read.spun = run.has("spins") ? read_timing(run.at("spins"), read.problem) : read.timing;
   if (run.has("tick_ns")) read.tick_ns = run.at("tick_ns").integer(1, 1'000'000);
-  read.measured = run.at("measured").at("makespan_ns").integer(1, kLongest);
+  const JsonValue measured = run.at("measured");
+  read.measured = measured.at("makespan_ns").integer(1, kLongest);
+  if (measured.has("untimed_ms")) {
+    read.elapsed = std::llround(1e6 * measured.at("untimed_ms").number(1e-6, kLongestMs));
+  }
   const JsonValue predicted = run.at("predicted");
-  if (predicted.is_object() && predicted.has("last_reduction_ns")) {
+  if (!predicted.is_object()) return read;
+  if (predicted.has("last_reduction_ns")) {
     read.predicted = predicted.at("last_reduction_ns").integer(0, kLongest);
+  }
+  if (predicted.has("elapsed_ns")) {
+    read.predicted_elapsed = predicted.at("elapsed_ns").integer(0, kLongest);
   }
   return read;
 }

@@ -22,6 +22,9 @@ struct MeasuredRun {
   std::int64_t tick_ns = 0;  ///< of a replay, else 0
   Ticks measured = 0;        ///< ns, from the first task's start to the last reduction's end
   std::optional<Ticks> predicted = std::nullopt;  ///< ns: what the run itself says
+  /// ns, of the whole run, when no times of tasks are taken; absent: that was not measured.
+  std::optional<Ticks> elapsed = std::nullopt;
+  std::optional<Ticks> predicted_elapsed = std::nullopt;  ///< ns: what the run itself says
 };
 
 /// Runs, and those that nothing is predicted of.

@@ -17,29 +17,42 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+/// What a run takes, in ns.
+struct Predicted {
+  Ticks last_reduction = 0;                     ///< from the first task's start to its end
+  std::optional<Ticks> elapsed = std::nullopt;  ///< of the whole run; absent: nothing says it
+};
+
 /// The timing model of a run on the machine.
-Timing timing_on(const Machine& machine, const MeasuredRun& run) {
+TimeModel model_on(const Machine& machine, const MeasuredRun& run) {
   const KernelTimes& times = times_of(machine, run.kernel);
-  Timing timing =
-      time_model_of(machine, times, run.tick_ns > 0 ? in_ns(run.spun, run.tick_ns) : Timing{})
-          .timing;
-  timing.release = run.timing.release;
-  timing.residency = run.timing.residency;
-  fit(timing, run.problem, machine.sms);
-  return timing;
+  TimeModel model = time_model_of(machine, times, run.problem,
+                                  run.tick_ns > 0 ? in_ns(run.spun, run.tick_ns) : Timing{});
+  model.timing.release = run.timing.release;
+  model.timing.residency = run.timing.residency;
+  fit(model.timing, run.problem, machine.sms);
+  return model;
 }
 
-/// When the last reduction of a run's table ends on the machine.
-Ticks predict(const Machine& machine, const MeasuredRun& run) {
+/// A run's table on the machine.
+Predicted predict(const Machine& machine, const MeasuredRun& run) {
   if (run.from_file) {
     throw Error(ErrorKind::usage, run.source + ": its table was a file's, and is not in it");
   }
-  const Timing timing = timing_on(machine, run);
+  const TimeModel model = model_on(machine, run);
+  const Timing& timing = model.timing;
   const Table table = schedules::build(schedules::select(run.schedule), run.problem, run.timing);
   check_timing(timing, run.problem.tasks(),
                std::int64_t{run.problem.heads} * run.problem.grid.kv_tiles());
@@ -47,8 +60,88 @@ Ticks predict(const Machine& machine, const MeasuredRun& run) {
     throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
   }
   const sim::Simulation simulation = sim::simulate(table, timing);
-  return *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end()) +
-         timing.reduce;
+  const Ticks last =
+      *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end());
+  return {.last_reduction = last + timing.reduce, .elapsed = model.elapsed(simulation.makespan)};
+}
+
+/// One duration of several runs, as measured and as predicted.
+struct Judged {
+  std::vector<std::size_t> runs;  ///< by prediction: which one, ascending
+  std::vector<Prediction> predictions;
+  Accuracy accuracy;
+
+  [[nodiscard]] bool empty() const { return predictions.empty(); }
+  /// nullptr: none.
+  [[nodiscard]] const Prediction* of(std::size_t run) const {
+    const auto found = std::lower_bound(runs.begin(), runs.end(), run);
+    if (found == runs.end() || *found != run) return nullptr;
+    return &predictions[static_cast<std::size_t>(found - runs.begin())];
+  }
+  void add(std::size_t run, Prediction prediction) {
+    runs.push_back(run);
+    predictions.push_back(std::move(prediction));
+  }
+  void end() {
+    if (!empty()) accuracy = accuracy_of(predictions);
+  }
+};
+
+/// `--expect` can ask for these.
+void add_variables(Variables& variables, const std::string& prefix, const Judged& judged) {
+  const Accuracy& accuracy = judged.accuracy;
+  for (const auto& [name, value] :
+       {std::pair{"runs", std::ssize(judged.runs)}, std::pair{"median_ppm", accuracy.median_ppm},
+        std::pair{"worst_ppm", accuracy.worst_ppm}, std::pair{"pairs", accuracy.pairs},
+        std::pair{"misranked", std::ssize(accuracy.misranked)}})
+    variables[prefix + name] = value;
+}
+
+std::string ranking(const Judged& judged) {
+  const Accuracy& accuracy = judged.accuracy;
+  if (accuracy.pairs == 0) return "  ranking: no two schedules differ by more than 3 %\n";
+  const std::int64_t right = accuracy.pairs - std::ssize(accuracy.misranked);
+  std::string text =
+      fmt::format("  ranking: {} of {} pairs that differ by more than 3 % are predicted\n", right,
+                  accuracy.pairs);
+  for (const auto& [faster, slower] : accuracy.misranked) {
+    const Prediction& first = judged.predictions[faster];
+    const Prediction& second = judged.predictions[slower];
+    const double longer =
+        static_cast<double>(second.measured) / static_cast<double>(first.measured) - 1;
+    text += fmt::format("    not: {} takes {:.1f} % longer than {} ({})\n", second.schedule,
+                        100 * longer, first.schedule, first.group);
+  }
+  return text;
+}
+
+/// `whole run, 3 runs: median error 4.9 %, worst 5.7 % (…)` and the ranking.
+std::string summary(const char* what, const Judged& judged) {
+  if (judged.empty()) return "";
+  const Accuracy& accuracy = judged.accuracy;
+  const Prediction& worst = judged.predictions[accuracy.worst];
+  return fmt::format("{}, {} run{}: median error {:.1f} %, worst {:.1f} % ({}, {})\n", what,
+                     judged.runs.size(), judged.runs.size() == 1 ? "" : "s",
+                     1e-4 * static_cast<double>(accuracy.median_ppm),
+                     1e-4 * static_cast<double>(accuracy.worst_ppm), worst.schedule, worst.group) +
+         ranking(judged);
+}
+
+/// `measured, predicted, error`.
+std::string columns(const Prediction& prediction) {
+  return fmt::format(" {:>11} {:>11} {:>+7.1f} %", duration(prediction.measured, Clock::ns),
+                     duration(prediction.predicted, Clock::ns), 100 * prediction.error());
+}
+
+Json accuracy_json(const Judged& judged) {
+  Json json = {{"runs", judged.runs.size()},
+               {"median_ppm", judged.accuracy.median_ppm},
+               {"worst_ppm", judged.accuracy.worst_ppm},
+               {"pairs", judged.accuracy.pairs},
+               {"misranked", Json::array()}};
+  for (const auto& [faster, slower] : judged.accuracy.misranked)
+    json["misranked"].push_back({{"faster", judged.runs[faster]}, {"slower", judged.runs[slower]}});
+  return json;
 }
 
 /// Measured runs beside what is predicted of them.
@@ -58,77 +151,97 @@ class Comparison {
     if (!options.machine.empty()) {
       machine_ = read_machine_json(read_file(options.machine), options.machine);
     }
-    for (const MeasuredRun& run : measured_.runs) {
-      predictions_.push_back({.group = group_of(run),
-                              .schedule = run.schedule,
-                              .measured = run.measured,
-                              .predicted = predicted(run)});
-    }
-    if (predictions_.empty()) {
+    for (std::size_t index = 0; index < measured_.runs.size(); ++index)
+      add(index);
+    if (spans_.empty()) {
       throw Error(ErrorKind::usage, "there is no run that something is predicted of" + skipped());
     }
-    accuracy_ = accuracy_of(predictions_);
+    spans_.end();
+    wholes_.end();
   }
 
   [[nodiscard]] Variables variables() const {
-    return {{"runs", std::ssize(predictions_)},
-            {"median_ppm", accuracy_.median_ppm},
-            {"worst_ppm", accuracy_.worst_ppm},
-            {"pairs", accuracy_.pairs},
-            {"misranked", std::ssize(accuracy_.misranked)}};
+    Variables variables;
+    add_variables(variables, "", spans_);
+    if (!wholes_.empty()) add_variables(variables, "whole_", wholes_);
+    return variables;
   }
 
   [[nodiscard]] std::string text() const {
     std::string text;
     if (machine_) text += fmt::format("{} ({})\n", machine_->name, machine_->device);
     std::string group;
-    for (const Prediction& prediction : predictions_) {
-      if (prediction.group != group) {
-        group = prediction.group;
-        text += fmt::format("\n{}\n  {:<24} {:>11} {:>11} {:>9}\n", group, "schedule", "measured",
-                            "predicted", "error");
-      }
-      text += fmt::format("  {:<24} {:>11} {:>11} {:>+7.1f} %\n", prediction.schedule,
-                          duration(prediction.measured, Clock::ns),
-                          duration(prediction.predicted, Clock::ns), 100 * prediction.error());
+    for (const std::size_t index : by_group()) {
+      const Prediction& span = spans_.predictions[index];
+      if (span.group != group) text += heading(span.group);
+      group = span.group;
+      text += fmt::format("  {:<24}", span.schedule) + columns(span);
+      const Prediction* const whole = wholes_.of(index);
+      text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
     }
-    const Prediction& worst = predictions_[accuracy_.worst];
-    text += fmt::format(
-        "\n{} run{}: median error {:.1f} %, worst {:.1f} % ({}, {})\n", predictions_.size(),
-        predictions_.size() == 1 ? "" : "s", 1e-4 * static_cast<double>(accuracy_.median_ppm),
-        1e-4 * static_cast<double>(accuracy_.worst_ppm), worst.schedule, worst.group);
-    return text + ranking() + skipped() + (measured_.skipped.empty() ? "" : "\n");
+    text += '\n' + summary("first task to last", spans_) + summary("whole run", wholes_);
+    return text + skipped() + (measured_.skipped.empty() ? "" : "\n");
   }
 
   [[nodiscard]] std::string json() const {
-    using Json = nlohmann::ordered_json;
     Json json = {{"schema", "stagger.prediction/1"}, {"version", version()}};
     json["machine"] = machine_ ? Json(machine_->name) : Json(nullptr);
     json["runs"] = Json::array();
-    for (std::size_t index = 0; index < predictions_.size(); ++index) {
+    for (std::size_t index = 0; index < spans_.predictions.size(); ++index) {
       const MeasuredRun& run = measured_.runs[index];
-      const Prediction& prediction = predictions_[index];
+      const Prediction& span = spans_.predictions[index];
       json["runs"].push_back({{"source", run.source},
                               {"problem", Json::parse(problem_json(run.problem))},
                               {"kernel", run.kernel.kernel},
                               {"dtype", run.kernel.dtype},
                               {"head_dim", run.kernel.head_dim},
                               {"schedule", run.schedule},
-                              {"measured_ns", prediction.measured},
-                              {"predicted_ns", prediction.predicted},
-                              {"error", prediction.error()}});
+                              {"measured_ns", span.measured},
+                              {"predicted_ns", span.predicted},
+                              {"error", span.error()},
+                              {"whole", nullptr}});
+      const Prediction* const whole = wholes_.of(index);
+      if (whole == nullptr) continue;
+      json["runs"].back()["whole"] = {{"measured_ns", whole->measured},
+                                      {"predicted_ns", whole->predicted},
+                                      {"error", whole->error()}};
     }
-    json["median_ppm"] = accuracy_.median_ppm;
-    json["worst_ppm"] = accuracy_.worst_ppm;
-    json["pairs"] = accuracy_.pairs;
-    json["misranked"] = Json::array();
-    for (const auto& [faster, slower] : accuracy_.misranked)
-      json["misranked"].push_back({{"faster", faster}, {"slower", slower}});
+    const Json spans = accuracy_json(spans_);
+    for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked"})
+      json[key] = spans[key];
+    json["whole"] = wholes_.empty() ? Json(nullptr) : accuracy_json(wholes_);
     json["skipped"] = measured_.skipped;
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
  private:
+  /// Runs, those of a group behind its first one.
+  [[nodiscard]] std::vector<std::size_t> by_group() const {
+    std::map<std::string, std::size_t> first;
+    std::vector<std::size_t> order(spans_.runs.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (const std::size_t index : order)
+      first.try_emplace(spans_.predictions[index].group, index);
+    std::ranges::stable_sort(
+        order, {}, [&](std::size_t index) { return first.at(spans_.predictions[index].group); });
+    return order;
+  }
+
+  void add(std::size_t index) {
+    const MeasuredRun& run = measured_.runs[index];
+    const Predicted predicted = prediction_of(run);
+    const std::string group = group_of(run);
+    spans_.add(index, {.group = group,
+                       .schedule = run.schedule,
+                       .measured = run.measured,
+                       .predicted = predicted.last_reduction});
+    if (!run.elapsed || !predicted.elapsed) return;
+    wholes_.add(index, {.group = group,
+                        .schedule = run.schedule,
+                        .measured = *run.elapsed,
+                        .predicted = *predicted.elapsed});
+  }
+
   [[nodiscard]] static std::string group_of(const MeasuredRun& run) {
     return problem_line(run.problem) + "; " + run.kernel.kernel +
            (run.kernel.dtype.empty()
@@ -136,40 +249,33 @@ class Comparison {
                 : fmt::format(", {}, head_dim {}", run.kernel.dtype, run.kernel.head_dim));
   }
 
-  [[nodiscard]] Ticks predicted(const MeasuredRun& run) const {
+  [[nodiscard]] Predicted prediction_of(const MeasuredRun& run) const {
     if (machine_) return predict(*machine_, run);
-    if (run.predicted) return *run.predicted;
+    if (run.predicted) return {.last_reduction = *run.predicted, .elapsed = run.predicted_elapsed};
     throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
   }
 
-  [[nodiscard]] std::string ranking() const {
-    if (accuracy_.pairs == 0) return "ranking: no two schedules differ by more than 3 %\n";
-    const std::int64_t right = accuracy_.pairs - std::ssize(accuracy_.misranked);
-    std::string text =
-        fmt::format("ranking: {} of {} pairs that differ by more than 3 % are predicted\n", right,
-                    accuracy_.pairs);
-    for (const auto& [faster, slower] : accuracy_.misranked) {
-      const double longer = static_cast<double>(predictions_[slower].measured) /
-                                static_cast<double>(predictions_[faster].measured) -
-                            1;
-      text += fmt::format("  not: {} takes {:.1f} % longer than {} ({})\n",
-                          predictions_[slower].schedule, 100 * longer,
-                          predictions_[faster].schedule, predictions_[faster].group);
+  [[nodiscard]] std::string heading(const std::string& group) const {
+    const std::string names = fmt::format(" {:>11} {:>11} {:>9}", "measured", "predicted", "error");
+    std::string text = "\n" + group + "\n";
+    if (!wholes_.empty()) {
+      text += fmt::format("  {:<24} {:<33} | {}\n", "", "first task to last", "whole run");
     }
-    return text;
+    return text + fmt::format("  {:<24}", "schedule") + names +
+           (wholes_.empty() ? "" : " |" + names) + "\n";
   }
 
   [[nodiscard]] std::string skipped() const {
     std::string text;
     for (const std::string& reason : measured_.skipped)
-      text += (text.empty() && predictions_.empty() ? "; skipped " : "\nskipped ") + reason;
+      text += (text.empty() && spans_.empty() ? "; skipped " : "\nskipped ") + reason;
     return text.starts_with('\n') ? text.substr(1) : text;
   }
 
   MeasuredRuns measured_;
   std::optional<Machine> machine_;
-  std::vector<Prediction> predictions_;
-  Accuracy accuracy_;
+  Judged spans_;   ///< of every run, first task to last
+  Judged wholes_;  ///< of those of which that is known
 };
 
 int run(const Options& options) {
@@ -198,7 +304,8 @@ void add_options(CLI::App& app, Options& options) {
       ->type_name("FILE")
       ->group("Machine profile (ns)");
   app.add_option("--expect", options.expect,
-                 "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, runs")
+                 "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, runs; "
+                 "of whole runs whole_median_ppm and so on")
       ->type_name("EXPR")
       ->allow_extra_args(false)
       ->group("Report");
@@ -217,7 +324,10 @@ const Command kPredict{
         "  stagger predict runs --machine configs/machines/h200.json\n"
         "  stagger predict runs --machine configs/machines/h200.json \\\n"
         "      --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' \\\n"
-        "      --expect 'misranked == 0'\n",
+        "      --expect 'misranked == 0'\n"
+        "  scripts/bench_gpu.py --all-schedules --no-torch --runs grid.jsonl\n"
+        "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
+        "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n",
     .add_options = add_options,
     .run = run,
 };

@@ -49,6 +49,7 @@ Json to_json(const Problem& problem, const TimeModel& model) {
     json["clock"] = "ns";
     json["machine"] = model.machine;
     json["start"] = model.start;
+    if (model.passes > 0) json["passes"] = model.passes;
   }
   if (timing.residency != 0) json["residency"] = resident_lanes(problem, timing.residency);
   return json;

@@ -75,7 +75,7 @@ double error_of(Ticks predicted, std::int64_t measured) {
 
 /// Of the whole run.
 Ticks predicted_elapsed(const Analysis& analysis) {
-  return analysis.model.start + analysis.simulation->makespan;
+  return analysis.model.elapsed(analysis.simulation->makespan);
 }
 
 /// What taking times costs, as a part of the run.
@@ -128,6 +128,7 @@ Json measured_json(const Execution& execution) {
                {"tflops", execution.tick_ns == 0 ? Json(teraflops(execution)) : Json(nullptr)}};
   if (!execution.cuda) return json;
   json["makespan_ns"] = measured_makespan(execution);
+  if (execution.runs->run.passes_ns > 0) json["passes_ns"] = execution.runs->run.passes_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
   if (execution.untimed_ns) {
     json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.untimed_ns);
@@ -164,6 +165,7 @@ Json predicted_json(const Execution& execution) {
     json["makespan_ns"] = analysis.simulation->makespan;
     json["last_reduction_ns"] = last_reduction(analysis);
     json["elapsed_ns"] = predicted_elapsed(analysis);
+    if (analysis.model.passes > 0) json["passes_ns"] = analysis.model.passes;
   } else if (execution.tick_ns > 0) {
     json["makespan_ns"] = analysis.simulation->makespan * execution.tick_ns;
   }
@@ -171,6 +173,9 @@ Json predicted_json(const Execution& execution) {
     json["error"] = {
         {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
         {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
+    if (execution.untimed_ns) {
+      json["error"]["untimed"] = error_of(predicted_elapsed(analysis), *execution.untimed_ns);
+    }
   }
   return json;
 }
@@ -396,6 +401,9 @@ class RunReport {
     };
     add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
+    if (execution_.untimed_ns) {
+      add("without each task's times", predicted_elapsed(analysis_), *execution_.untimed_ns);
+    }
   }
 
   void against_prediction() {

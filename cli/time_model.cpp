@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
+#include "gpu/attention.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -35,6 +36,12 @@ void apply(const Options& options, Timing& timing) {
   if (!options.release.empty()) {
     timing.release = options.release == "delayed" ? Release::delayed : Release::immediate;
   }
+}
+
+Ticks passes_on(const Problem& problem, const KernelTimes& times) {
+  if (!times.passes_per_mi) return 0;
+  const gpu::AttentionShape shape = gpu::attention_shape(problem, times.key.head_dim);
+  return times.passes_ns(static_cast<std::int64_t>(shape.q_elements()));
 }
 
 }  // namespace
@@ -85,14 +92,17 @@ Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
   return ns;
 }
 
-TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const Timing& spun) {
+TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const Problem& problem,
+                        const Timing& spun) {
   TimeModel model{.timing = times.timing(),
                   .clock = Clock::ns,
                   .machine = machine.name,
                   .device = machine.device,
                   .kernel = times.key,
                   .start = times.start.value};
-  if (times.key.dtype.empty()) {
+  if (!times.key.dtype.empty()) {
+    model.passes = passes_on(problem, times);
+  } else {
     Timing& timing = model.timing;
     if (timing.compute_partial || spun.compute_partial) {
       timing.compute_partial =
@@ -119,7 +129,7 @@ TimeModel time_model_of(const Options& options, const Problem& problem) {
   const Machine machine = read_machine_json(read_file(options.machine), options.machine);
   const KernelTimes& times = times_of(machine, kernel_key(options, problem.shape));
   const bool spins = times.key.dtype.empty();
-  model = time_model_of(machine, times,
+  model = time_model_of(machine, times, problem,
                         spins ? in_ns(spun_timing(options), options.replay_tick_ns()) : Timing{});
   if (!spins) apply(options, model.timing);
   model.timing.residency = static_cast<std::int32_t>(options.residency);

@@ -24,7 +24,11 @@ struct TimeModel {
   std::string machine = {};  ///< ns: the profile's name
   std::string device = {};   ///< ns: the profile's
   KernelKey kernel = {};     ///< ns: the profile's entry
-  Ticks start = 0;           ///< ns: what a whole run takes beyond its makespan
+  Ticks start = 0;           ///< ns: what a whole run takes beyond its makespan and passes
+  Ticks passes = 0;          ///< ns: of the passes before and after the kernel; 0: it has none
+
+  /// ns, of a whole run whose kernel plays a table of this makespan.
+  [[nodiscard]] Ticks elapsed(Ticks makespan) const { return start + passes + makespan; }
 
   [[nodiscard]] const char* unit() const { return clock == Clock::ns ? "ns" : "ticks"; }
 };
@@ -47,9 +51,11 @@ void add_machine_options(CLI::App& app, Options& options);
 /// A timing model in ns whose ticks last so long. Throws Error{limit} above 2^60 ns.
 [[nodiscard]] Timing in_ns(const Timing& timing, std::int64_t tick_ns);
 
-/// The profile's model of a kernel; one that only spins spins for `spun`, in ns.
+/// The profile's model of a kernel on a problem; one that only spins spins for `spun`, in ns.
+/// Throws Error{limit} if its passes would take more than 2^61 ns, and what gpu::attention_shape()
+/// throws if it has passes.
 [[nodiscard]] TimeModel time_model_of(const Machine& machine, const KernelTimes& times,
-                                      const Timing& spun);
+                                      const Problem& problem, const Timing& spun);
 
 /// Makes no more SMs resident than the device has: one CTA an SM.
 void fit(Timing& timing, const Problem& problem, std::int32_t sms);

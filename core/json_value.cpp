@@ -121,6 +121,16 @@ std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
   return value.get<std::int64_t>();
 }
 
+double JsonValue::number(double least, double most) const {
+  const json& value = of(value_);
+  const std::string expected =
+      "must be a number from " + json(least).dump() + " to " + json(most).dump();
+  if (!value.is_number()) reject(expected + ", not " + value.type_name());
+  const auto number = value.get<double>();
+  if (!(number >= least && number <= most)) reject(expected + ", not " + value.dump());
+  return number;
+}
+
 bool JsonValue::boolean() const {
   if (!is_boolean()) reject(std::string("must be true or false, not ") + of(value_).type_name());
   return of(value_).get<bool>();

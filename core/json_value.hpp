@@ -21,6 +21,7 @@ class JsonValue {
   [[nodiscard]] bool is_boolean() const;
 
   [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  [[nodiscard]] double number(double least, double most) const;  ///< an integer too
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string string() const;
 

@@ -26,6 +26,18 @@ Timing KernelTimes::timing() const {
   return timing;
 }
 
+Ticks KernelTimes::passes_ns(std::int64_t q_elements) const {
+  constexpr Ticks kLongestNs = Ticks{1} << 61;
+  constexpr std::int64_t kMi = std::int64_t{1} << 20;
+  if (!passes_per_mi || passes_per_mi->value == 0) return 0;
+  const Ticks rate = passes_per_mi->value;
+  if (q_elements / kMi >= kLongestNs / rate) {
+    throw Error(ErrorKind::limit, "the passes over " + std::to_string(q_elements) +
+                                      " elements of Q would take more than 2^61 ns");
+  }
+  return q_elements / kMi * rate + q_elements % kMi * rate / kMi;
+}
+
 const KernelTimes& times_of(const Machine& machine, const KernelKey& key) {
   std::string known;
   for (const KernelTimes& times : machine.kernels) {

@@ -54,13 +54,19 @@ struct KernelTimes {
   MeasuredNs latency = {};
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
-  MeasuredNs start = {};  ///< what a whole run takes beyond its makespan
+  MeasuredNs start = {};  ///< what a whole run takes beyond its makespan and the passes
+  /// Of passes over whole tensors before and after the kernel, in ns per 2^20 elements of Q (heads
+  /// * seq_q * head_dim); absent: there are none, or they are in `start`.
+  std::optional<MeasuredNs> passes_per_mi = std::nullopt;
   FitErrors fit = {};
   std::string date = {};     ///< of the measurement
   std::string command = {};  ///< that made it
 
   /// The timing model, 1 tick = 1 ns, all SMs resident.
   [[nodiscard]] Timing timing() const;
+  /// What the passes take of so many elements of Q, >= 0: ns, rounded down; 0 without passes.
+  /// Throws Error{limit} above 2^61 ns.
+  [[nodiscard]] Ticks passes_ns(std::int64_t q_elements) const;
   friend bool operator==(const KernelTimes&, const KernelTimes&) = default;
 };
 

@@ -54,8 +54,8 @@ KernelTimes read_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
                      "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
-  ns.expect_keys(
-      {"compute", "compute_partial", "reduce", "latency", "launch", "epilogue", "start"});
+  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "launch", "epilogue", "start",
+                  "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model =
       read_choice<Model>(entry.at("model"), {{"chain", Model::chain}, {"overlap", Model::overlap}});
@@ -68,6 +68,7 @@ KernelTimes read_times(const JsonValue& entry) {
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
   times.start = read_measured(ns.at("start"));
+  if (ns.has("passes_per_mi")) times.passes_per_mi = read_measured(ns.at("passes_per_mi"));
   if (entry.has("fit")) times.fit = read_fit(entry.at("fit"));
   if (entry.has("date")) times.date = entry.at("date").string();
   if (entry.has("command")) times.command = entry.at("command").string();
@@ -105,6 +106,9 @@ std::string write_times(const KernelTimes& times) {
         std::pair{"launch", &times.launch}, std::pair{"epilogue", &times.epilogue},
         std::pair{"start", &times.start}}) {
     text += ",\n" + write_measured(key, *measured);
+  }
+  if (times.passes_per_mi) {
+    text += ",\n" + write_measured("passes_per_mi", *times.passes_per_mi);
   }
   return text + "},\n   " + member("fit", "{") + member("runs", std::to_string(times.fit.runs)) +
          ", " + member("median_ppm", std::to_string(times.fit.median_ppm)) + ", " +

@@ -137,10 +137,10 @@ class Stopwatch {
     static_cast<void>(cudaEventDestroy(end_));
   }
   void begin() { STAGGER_CUDA_TRY(cudaEventRecord(begin_)); }
+  void end() { STAGGER_CUDA_TRY(cudaEventRecord(end_)); }
   /// ns; waits for the device.
-  [[nodiscard]] std::int64_t end() {
+  [[nodiscard]] std::int64_t elapsed() {
     float ms = 0;
-    STAGGER_CUDA_TRY(cudaEventRecord(end_));
     STAGGER_CUDA_TRY(cudaEventSynchronize(end_));
     STAGGER_CUDA_TRY(cudaEventElapsedTime(&ms, begin_, end_));
     return static_cast<std::int64_t>(1e6 * double{ms});
@@ -224,10 +224,13 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
                           int warmups) {
   if (ctas_ == 0) return results(0);
   prepare(kernel);
+  std::int64_t passes_ns = 0;
   // One that has stopped has shown what there is to see, after a timeout.
   for (int run = 0; run < warmups && flags_.download()[1] == 0; ++run)
-    static_cast<void>(time_one(kernel, without_books(), before, after));
-  return results(time_one(kernel, run_, before, after));
+    passes_ns = time_passes(kernel, without_books(), before, after);
+  Backward result = results(time_one(kernel, run_, before, after));
+  result.passes_ns = passes_ns;
+  return result;
 }
 
 std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
@@ -248,7 +251,22 @@ std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
   before(run);
   launch(kernel, run);
   after(run);
-  return stopwatch.end();
+  stopwatch.end();
+  return stopwatch.elapsed();
+}
+
+std::int64_t CudaRunner::time_passes(const CudaKernel& kernel, const CudaRun& run,
+                                     const Enqueue& before, const Enqueue& after) const {
+  Stopwatch all;
+  Stopwatch alone;
+  all.begin();
+  before(run);
+  alone.begin();
+  launch(kernel, run);
+  alone.end();
+  after(run);
+  all.end();
+  return all.elapsed() - alone.elapsed();
 }
 
 CudaRun CudaRunner::without_books() const {

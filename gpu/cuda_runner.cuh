@@ -63,6 +63,9 @@ class CudaRunner {
   void launch(const CudaKernel& kernel, const CudaRun& run) const;
   [[nodiscard]] std::int64_t time_one(const CudaKernel& kernel, const CudaRun& run,
                                       const Enqueue& before, const Enqueue& after) const;
+  /// The same, of `before` and `after` alone.
+  [[nodiscard]] std::int64_t time_passes(const CudaKernel& kernel, const CudaRun& run,
+                                         const Enqueue& before, const Enqueue& after) const;
   [[nodiscard]] CudaRun without_books() const;
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 

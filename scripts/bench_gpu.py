@@ -10,6 +10,10 @@ seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
     scripts/bench_gpu.py                                  # a table
     scripts/bench_gpu.py --output gpu/results/speed.json  # and the data
     scripts/bench_gpu.py --runs runs.jsonl                # every run as `stagger run --json` says it
+
+With --all-schedules every schedule that applies runs, not only the table's few, so that
+`stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid.
+--head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
 import argparse
@@ -40,6 +44,19 @@ CANDIDATES = {
 def flops(head_dim, mask, seqlen):
     heads = TOKENS // seqlen * (HIDDEN // head_dim)
     return 2.5 * 4 * heads * seqlen**2 * head_dim * (0.5 if mask == "causal" else 1)
+
+
+def schedules_of(args, head_dim, mask):
+    """(schedule, tile_q): the candidates and, if asked for, every other that does not search."""
+    candidates = CANDIDATES[head_dim, mask]
+    if not args.all_schedules:
+        return candidates
+    known = subprocess.run([args.stagger, "list", "schedules", "--json"], capture_output=True,
+                           text=True, check=True).stdout
+    taken = {name for name, _ in candidates}
+    tile_q = candidates[0][1]
+    return candidates + [(each["name"], tile_q) for each in json.loads(known)["schedules"]
+                         if not each["searches"] and each["name"] not in taken]
 
 
 def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
@@ -98,7 +115,7 @@ def device_line():
 
 def point(args, head_dim, mask, seqlen, runs):
     row = {"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "schedules": []}
-    for schedule, tile_q in CANDIDATES[head_dim, mask]:
+    for schedule, tile_q in schedules_of(args, head_dim, mask):
         run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
         if run is None or run["measured"] is None:
             continue
@@ -134,6 +151,10 @@ def main():
     parser.add_argument("--output", help="the data, JSON")
     parser.add_argument("--runs", help="every run, a line of JSON each")
     parser.add_argument("--no-torch", action="store_true", help="the kernel alone")
+    parser.add_argument("--all-schedules", action="store_true",
+                        help="every schedule that applies, at the first one's tile_q")
+    parser.add_argument("--head-dim", type=int, nargs="*", default=[64, 128])
+    parser.add_argument("--mask", nargs="*", default=["causal", "full"])
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     args = parser.parse_args()
 
@@ -141,8 +162,8 @@ def main():
           "  schedule/tile_q ms")
     rows = []
     runs = []
-    for head_dim in (64, 128):
-        for mask in ("causal", "full"):
+    for head_dim in args.head_dim:
+        for mask in args.mask:
             for seqlen in args.seqlen:
                 rows.append(point(args, head_dim, mask, seqlen, runs))
                 print(table_line(rows[-1]), flush=True)
@@ -150,6 +171,7 @@ def main():
         data = {"schema": "stagger.speed/1", "device": device_line(),
                 "date": datetime.date.today().isoformat(), "dtype": "bf16",
                 "command": "scripts/bench_gpu.py" +
+                           (" --all-schedules" if args.all_schedules else "") +
                            (f" --machine {args.machine}" if args.machine else "") +
                            f" --output {args.output}", "rows": rows}
         with open(args.output, "w", encoding="utf-8") as file:

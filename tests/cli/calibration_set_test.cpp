@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 
 #include <set>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -29,6 +30,32 @@ TEST_CASE("the calibration set runs on any device, fills it and is none of the p
       }
       CHECK(names.size() >= 6);
       CHECK(masks == std::set<std::string>{"causal", "full"});
+    }
+  }
+}
+
+TEST_CASE("the large tables are too large for a cache, few, and none of the paper's grid") {
+  for (const std::int32_t sms : {8, 132}) {
+    for (const auto& [tile, head_dim] :
+         {std::pair{TileShape{64, 128}, 64}, std::pair{TileShape{128, 128}, 64},
+          std::pair{TileShape{64, 128}, 128}, std::pair{TileShape{80, 128}, 128}}) {
+      CAPTURE(sms, tile.q, tile.kv, head_dim);
+      const std::vector<Table> tables = large_calibration_set(tile, sms, head_dim);
+      CHECK(tables.size() == (tile.q == 80 ? 3 : 4));  // no symmetric shift: 128 is no multiple
+      std::int64_t tasks = 0;
+      for (const Table& table : tables) {
+        CAPTURE(table.name, table.problem.heads);
+        const std::int64_t seq = table.problem.lengths.q;
+        CHECK((seq & (seq - 1)) != 0);
+        const std::int64_t elements = table.problem.heads * seq * head_dim;
+        CHECK(elements >= 24 << 20);
+        CHECK(elements < 49 << 20);
+        CHECK(elements != 16384 * 2048);
+        CHECK(table.problem.sms == sms);
+        CHECK(table.problem.shape == tile);
+        tasks += table.problem.tasks();
+      }
+      CHECK(tasks < 300'000);
     }
   }
 }

@@ -32,6 +32,22 @@ std::vector<CalibrationRun> toy_runs(const test::ToyDevice& device, test::Random
   return runs;
 }
 
+/// Adds runs of problems that are as large as the passes need: 12 and 30 Mi elements of 64 each.
+void add_large_runs(const test::ToyDevice& device, test::Random& random,
+                    std::vector<CalibrationRun>& runs) {
+  for (const std::int64_t heads : {512, 1280}) {
+    const Problem problem =
+        make_problem(make_mask("causal"), {384, 384}, {.q = 64, .kv = 128}, heads, 8);
+    const Table table = schedules::build(schedules::select("descending"), problem);
+    runs.push_back({table, gpu::Mode::deterministic,
+                    test::run_on_toy(device, table, gpu::Mode::deterministic, random)});
+  }
+  for (CalibrationRun& run : runs) {
+    const Problem& problem = run.table.problem;
+    run.q_elements = problem.heads * problem.lengths.q * device.head_dim;
+  }
+}
+
 constexpr Timing kChain{.model = Model::chain,
                         .compute = 9000,
                         .compute_partial = 11000,
@@ -96,6 +112,55 @@ TEST_CASE("noise and a coarse timer move the values by no more than they are") {
       CHECK(found.times.compute.low < found.times.compute.high);
     }
   }
+}
+
+TEST_CASE("what passes take by elements is found apart from what they take anyhow") {
+  for (const Timing& timing : {kChain, kOverlap}) {
+    CAPTURE(timing.model == Model::overlap);
+    test::Random random(89);
+    const test::ToyDevice device{
+        .timing = timing, .start = 5000, .passes = 7000, .passes_per_mi = 2600};
+    std::vector<CalibrationRun> runs = toy_runs(device, random);
+    add_large_runs(device, random, runs);
+    const KernelTimes found = calibrate(runs, timing.model).times;
+    REQUIRE(found.passes_per_mi.has_value());
+    expect_near("passes_per_mi", *found.passes_per_mi, 2600, 1);
+    expect_near("start", found.start, 12'000, 1);
+    expect_near(found, timing, 0);
+  }
+}
+
+TEST_CASE("passes are found in noise, by their growth alone") {
+  test::Random random(90);
+  const test::ToyDevice device{.timing = kOverlap,
+                               .noise = 0.05,
+                               .timer = 32,
+                               .start = 5000,
+                               .passes = 7000,
+                               .passes_per_mi = 2600};
+  std::vector<CalibrationRun> runs = toy_runs(device, random);
+  add_large_runs(device, random, runs);
+  const Calibration found = calibrate(runs, Model::overlap);
+  REQUIRE(found.times.passes_per_mi.has_value());
+  expect_near("passes_per_mi", *found.times.passes_per_mi, 2600, 150);
+  CHECK(found.times.passes_per_mi->low <= found.times.passes_per_mi->high);
+}
+
+TEST_CASE("without passes, or without a problem that is large enough, none are found") {
+  test::Random random(91);
+  const test::ToyDevice none{.timing = kOverlap, .start = 5000};
+  std::vector<CalibrationRun> runs = toy_runs(none, random);
+  add_large_runs(none, random, runs);
+  CHECK_FALSE(calibrate(runs, Model::overlap).times.passes_per_mi.has_value());
+  const test::ToyDevice passes{
+      .timing = kOverlap, .start = 5000, .passes = 7000, .passes_per_mi = 2600};
+  runs = toy_runs(passes, random);
+  for (CalibrationRun& run : runs)
+    run.q_elements = 48 * 128 * 64;
+  const KernelTimes found = calibrate(runs, Model::overlap).times;
+  CHECK_FALSE(found.passes_per_mi.has_value());
+  // Then they are a constant, here of 6144 rows of 64.
+  expect_near("start", found.start, 12'000 + 2600 * 48 * 128 * 64 / (1 << 20), 1);
 }
 
 TEST_CASE("where launches are stamped does not matter to what is predicted") {

@@ -16,6 +16,9 @@ machine="$work/toy.json"
   entry '"kernel": "replay"' 40 none 60 700 10 20 3000
   printf ']}\n'
 } >"$machine"
+# The same with passes: 2^20 elements of Q take 8 us, so those of the problem, 4 * 512 * 64, 1 us.
+passes="$work/passes.json"
+sed "0,/\"start\": {[^}]*}/s//&, \"passes_per_mi\": $(measured 8000)/" "$machine" >"$passes"
 problem="--mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4"
 
 # Nanoseconds, of the entry for these tiles; what is given wins.
@@ -32,6 +35,7 @@ expect 0 "overlap, compute 9, reduce 1000" \
   analyze $problem --schedule spt --machine "$machine" --compute 9 --model overlap
 expect 0 '"clock": "ns"' analyze $problem --schedule spt --machine "$machine" --json
 expect 0 '"start": 4000' compare $problem --machine "$machine" --json
+expect 0 '"passes": 1000' compare $problem --machine "$passes" --json
 expect 0 "toy (Toy 1)" compare $problem --machine "$machine"
 expect 0 " us " compare $problem --machine "$machine"
 expect 0 '"clock": "ns"' export $problem --schedule spt --machine "$machine" -o - --format timeline.json
@@ -50,11 +54,19 @@ expect 0 "compute 3540, reduce 560, latency 700, launch 10, epilogue 20 ns" \
 expect 0 "predicted     1" run $problem --schedule symmetric-shift --repeat 1 --machine "$machine"
 expect 0 '"elapsed_ns"' run $problem --schedule symmetric-shift --repeat 1 --machine "$machine" --json
 
+# A whole run is start, passes and the makespan, here 4 + 1 + 118 us.
+expect 0 '"elapsed_ns": 122000' run $problem --schedule symmetric-shift --repeat 1 --machine "$machine" --json
+expect 0 '"elapsed_ns": 123000' run $problem --schedule symmetric-shift --repeat 1 --machine "$passes" --json
+expect 0 '"passes_ns": 1000' run $problem --schedule symmetric-shift --repeat 1 --machine "$passes" --json
+
 expect 2 "has no times of portable, fp32, head_dim 128, tiles of 64 x 64 tokens; it has those of" \
   analyze $problem --schedule spt --machine "$machine" --head-dim 128
 expect 2 "  portable, fp32, head_dim 64, tiles of 64 x 64 tokens" \
   analyze $problem --schedule spt --machine "$machine" --dtype bf16
 expect 2 "has no times of fast" analyze $problem --schedule spt --machine "$machine" --kernel fast
+sed 's/"value": 8000/"value": 8000.5/' "$passes" >"$work/fraction.json"
+expect 3 "/kernels/0/ns/passes_per_mi/value: must be an integer from 0" \
+  analyze $problem --schedule spt --machine "$work/fraction.json"
 expect 3 "cannot open" analyze $problem --schedule spt --machine "$work/none.json"
 expect 2 "would spin for more than" \
   analyze --n 8 --schedule spt --machine "$machine" --kernel replay --compute 4611686018427387903
@@ -107,6 +119,29 @@ expect 1 "expectation does not hold: worst_ppm <= 50000" predict "$work/runs" --
 "$stagger" analyze $problem --schedule descending --machine "$machine" | grep -q "makespan      127.00 us" ||
   fail "predict and analyze differ"
 
+# Whole runs, where their time without stamps was measured: 4 us, passes and the makespan.
+for name in 1 2 3; do
+  sed 's/"makespan_ns"/"untimed_ms": 0.126, "makespan_ns"/' "$work/runs/$name.json"
+done >"$work/whole.jsonl"
+expect 0 "117.80 us   117.80 us    +0.0 % |   126.00 us   122.00 us    -3.2 %" predict "$work/whole.jsonl" --machine "$machine"
+expect 0 "117.80 us   117.80 us    +0.0 % |   126.00 us   123.00 us    -2.4 %" predict "$work/whole.jsonl" --machine "$passes"
+expect 0 "whole run, 3 runs: median error" predict "$work/whole.jsonl" --machine "$passes"
+expect 0 "first task to last, 3 runs: median error 4.9 %" predict "$work/whole.jsonl" --machine "$passes"
+expect 0 '"predicted_ns": 123000' predict "$work/whole.jsonl" --machine "$passes" --json
+expect 0 '"whole": null' predict "$work/runs" --machine "$passes" --json
+expect 0 "" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_runs == 3' --expect 'whole_pairs == 0'
+expect 1 "expectation does not hold: whole_worst_ppm < 1" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_worst_ppm < 1'
+# A group is told once, wherever its runs are.
+{ run_json symmetric-shift 117800; run_json spt 140000 | sed 's/"heads": 4/"heads": 2/; s/"tasks": 144/"tasks": 72/'
+  run_json descending 120000; } >"$work/mixed.jsonl"
+"$stagger" predict "$work/mixed.jsonl" --machine "$machine" >"$work/mixed.txt"
+[ "$(grep -c "^causal, 8 KV" "$work/mixed.txt")" = 2 ] || fail "a group is told twice"
+expect 2 "whole_worst_ppm" predict "$work/runs" --machine "$machine" --expect 'whole_worst_ppm < 1'
+{ cat "$work/runs/3.json"; cat "$work/whole.jsonl"; } >"$work/some.jsonl"
+expect 0 "whole run, 3 runs: median error" predict "$work/some.jsonl" --machine "$machine"
+sed 's/0.126/"long"/' "$work/whole.jsonl" >"$work/long.jsonl"
+expect 3 "/measured/untimed_ms: must be a number from 1e-06 to 1000000000.0, not string" predict "$work/long.jsonl" --machine "$machine"
+
 # One file, several runs one after the other; what is no run by the ranks on a GPU is skipped.
 { run_json symmetric-shift 130000; run_json spt 117800; run_json spt 1 atomic; } >"$work/lines.json"
 expect 0 "not: symmetric-shift takes 10.4 % longer than spt" predict "$work/lines.json" --machine "$machine"
@@ -120,6 +155,9 @@ expect 2 "there is no run that something is predicted of; skipped $work/cpu.json
 expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
 sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
 expect 0 "117.80 us   117.00 us    -0.7 %" predict "$work/said.json"
+sed 's/"last_reduction_ns"/"elapsed_ns": 120000, "last_reduction_ns"/; s/"makespan_ns"/"untimed_ms": 0.12, "makespan_ns"/' \
+  "$work/said.json" >"$work/said-whole.json"
+expect 0 "|   120.00 us   120.00 us    +0.0 %" predict "$work/said-whole.json"
 # A replay's phases are what spun, in ticks, and what the machine adds: 18 tasks of 5040 + 1060.
 sed 's/"kernel": "portable"/"kernel": "replay", "tick_ns": 1000/' "$work/runs/1.json" >"$work/replay.json"
 expect 0 "symmetric-shift            117.80 us   109.90 us    -6.7 %" predict "$work/replay.json" --machine "$machine"
@@ -162,4 +200,4 @@ expect 0 "p predicted: 127,000 ns" export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 
-finish 63
+finish 80

@@ -20,7 +20,8 @@ const std::string kMachine = R"({"schema": "stagger.machine/1", "name": "h200",
      "latency": {"value": 704, "quartiles": [640, 736], "samples": 900},
      "launch": {"value": 2100, "quartiles": [2016, 2208], "samples": 120},
      "epilogue": {"value": 300, "quartiles": [288, 320], "samples": 120},
-     "start": {"value": 8000, "quartiles": [7600, 8900], "samples": 24}},
+     "start": {"value": 8000, "quartiles": [7600, 8900], "samples": 24},
+     "passes_per_mi": {"value": 2600, "quartiles": [2500, 2700], "samples": 96}},
    "fit": {"runs": 24, "median_ppm": 8000, "worst_ppm": 31000},
    "date": "2026-01-02",
    "command": "stagger calibrate --device cuda --kernel portable"},
@@ -68,7 +69,28 @@ TEST_CASE("a profile reads as it says and writes what it read") {
   CHECK(timing.launch == 2100);
   CHECK(timing.epilogue == 300);
   CHECK(times_of(machine, {.kernel = "replay"}).timing().uniform());
+  CHECK_FALSE(times_of(machine, {.kernel = "replay"}).passes_per_mi.has_value());
   CHECK(write_machine_json(machine) == kMachine);
+}
+
+TEST_CASE("passes take what their elements take") {
+  const Machine machine = read_machine_json(kMachine, "h200.json");
+  KernelTimes times = times_of(machine, kPortable);
+  CHECK(times.passes_ns(0) == 0);
+  CHECK(times.passes_ns(1) == 0);
+  CHECK(times.passes_ns(1 << 20) == 2600);
+  CHECK(times.passes_ns((5 << 20) + (1 << 19)) == 5 * 2600 + 1300);
+  CHECK(times_of(machine, {.kernel = "replay"}).passes_ns(std::int64_t{1} << 62) == 0);
+  times.passes_per_mi->value = 1 << 20;
+  CHECK(times.passes_ns((std::int64_t{1} << 61) - 1) == (std::int64_t{1} << 61) - 1);
+  try {
+    static_cast<void>(times.passes_ns(std::int64_t{1} << 62));
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::limit);
+    CHECK(error.what() == std::string("the passes over 4611686018427387904 elements of Q would "
+                                      "take more than 2^61 ns"));
+  }
 }
 
 TEST_CASE("a kernel that is not there is named beside those that are") {
@@ -119,6 +141,7 @@ TEST_CASE("random profiles survive their file") {
       times.compute = measured();
       if (random.chance(2)) times.compute_partial = measured();
       times.start = measured();
+      if (random.chance(2)) times.passes_per_mi = measured();
       put(machine, times);
     }
     CAPTURE(round);
@@ -143,6 +166,11 @@ TEST_CASE("what is wrong with a profile is named with its place") {
   expect_rejected("[9088, 9184]", "[9184, 9088]", "/kernels/0/ns/compute/quartiles/1: must be");
   expect_rejected("\"reduce\": {\"value\": 800", "\"reducing\": {\"value\": 800",
                   "/kernels/0/ns: unknown key 'reducing'");
+  expect_rejected("\"passes_per_mi\"", "\"passes\"", "/kernels/0/ns: unknown key 'passes'");
+  expect_rejected("\"value\": 2600", "\"value\": -1",
+                  "/kernels/0/ns/passes_per_mi/value: must be an integer from 0");
+  expect_rejected("[2500, 2700]", "[2500]",
+                  "/kernels/0/ns/passes_per_mi/quartiles: quartiles are [lower, upper]");
   expect_rejected("\"runs\": 24, ", "", "/kernels/0/fit: key 'runs' is missing");
   expect_rejected("\"kernels\": [", "\"kernels\": [7, ", "/kernels/0: must be an object");
   expect_rejected("{\"kernel\": \"replay\"",

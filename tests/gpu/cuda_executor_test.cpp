@@ -190,6 +190,7 @@ TEST_CASE("the measured timeline: each SM's phases follow one another") {
   const Timeline timeline = measured_timeline(table, run, "test");
   CHECK(timeline.sms == 8);
   CHECK(timeline.makespan <= run.elapsed_ns);
+  CHECK(run.passes_ns == 0);  // it has none
   for (std::size_t index = 1; index < timeline.intervals.size(); ++index) {
     if (timeline.intervals[index - 1].sm != timeline.intervals[index].sm) continue;
     REQUIRE(timeline.intervals[index - 1].end <= timeline.intervals[index].start);

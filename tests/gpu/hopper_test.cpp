@@ -74,6 +74,18 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   CHECK(cases == 96);
 }
 
+TEST_CASE("hopper: its passes are timed as a part of the whole") {
+  if (!has_hopper()) return;
+  const Problem problem = problem_of("full", {512, 512}, kHopperShapes[0], 32);
+  const AttentionShape shape = attention_shape(problem, kHopperShapes[0].head_dim);
+  const Attention attention = unjudged_attention(problem, shape, random_inputs(shape, 11));
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
+  const Backward run = backward_on_hopper(table, attention, options);
+  CHECK(run.passes_ns > 0);
+  CHECK(run.passes_ns < run.elapsed_ns);
+}
+
 TEST_CASE("hopper: lengths that differ, ragged and short") {
   if (!has_hopper()) return;
   for (const Lengths lengths : {Lengths{1, 1}, Lengths{1, 300}, Lengths{300, 1}, Lengths{65, 129},

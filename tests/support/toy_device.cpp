@@ -52,7 +52,8 @@ class Toy {
                            .reduce_end = reduces_ ? stamped(reduced(task)) : -1});
       run.elapsed_ns = std::max(run.elapsed_ns, ended(task));
     }
-    run.elapsed_ns += device_.start;
+    if (device_.passes > 0) run.passes_ns = passes();
+    run.elapsed_ns += device_.start + run.passes_ns;
     run.lane_sms = lane_sms_;
     begin_at_zero(run);
     return run;
@@ -62,6 +63,11 @@ class Toy {
   Ticks varied(Ticks ticks) {
     const double part = static_cast<double>(random_.between(-1000, 1000)) / 1000;
     return ticks + static_cast<Ticks>(static_cast<double>(ticks) * device_.noise * part);
+  }
+
+  Ticks passes() {
+    const std::int64_t rows = table_.problem.heads * table_.problem.lengths.q;
+    return varied(device_.passes + rows * device_.head_dim * device_.passes_per_mi / (1 << 20));
   }
 
   void add_lane(Lane lane) {

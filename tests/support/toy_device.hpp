@@ -15,6 +15,9 @@ struct ToyDevice {
   Ticks timer = 1;                ///< ns: stamps are rounded down to multiples
   Ticks taking = 0;               ///< from being ready to a turn that was not waited for
   Ticks start = 0;                ///< of the whole run
+  Ticks passes = 0;               ///< what passes take of any problem; 0: there are none
+  Ticks passes_per_mi = 0;        ///< and per 2^20 elements of Q
+  std::int64_t head_dim = 64;     ///< elements
   int slow_one_in = 0;            ///< one compute phase in so many takes twice as long
   bool stamps_hand_over = false;  ///< compute's end is stamped when the dQ slot is free
   bool stamps_launch = true;      ///< a chain's first compute phase is stamped before its launch
