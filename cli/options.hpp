@@ -85,6 +85,7 @@ struct Options {
   std::optional<std::int64_t> tick_ns;  ///< absent: 1000
   std::string mode = "deterministic";
   std::string dtype = "fp32";
+  bool no_partials = false;
   std::string reference;  ///< host or device; empty: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat

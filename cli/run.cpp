@@ -67,7 +67,7 @@ bool runnable(const dag::Verification& verification) {
 void expect_fits(Execution& execution) {
   const Table& table = execution.analysis.table;
   gpu::BackwardOptions options = execution.options;
-  options.keep_partials = options.mode == gpu::Mode::deterministic;
+  options.keep_partials = execution.adds_partials && options.mode == gpu::Mode::deterministic;
   const std::int64_t partials = gpu::partial_bytes(table, execution.shape);
   if (execution.cuda && options.keep_partials && partials > kMaxPartialBytes) {
     options.keep_partials = false;
@@ -168,7 +168,7 @@ void run_attention(Execution& execution, const Options& options, const Kernel* k
   execution.runs = gpu::check_runs(
       table, problem.attention, problem.exact ? &*problem.exact : nullptr, execution.options,
       options.runs, kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
-      execution.lost_partials == 0);
+      execution.adds_partials && execution.lost_partials == 0);
   execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
 }
 
@@ -194,6 +194,7 @@ Execution execute(const Options& options) {
   execution.seed = static_cast<std::uint64_t>(options.seed);
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.kernel = options.kernel;
+  execution.adds_partials = !options.no_partials;
   if (options.kernel == "replay") execution.tick_ns = options.replay_tick_ns();
   execution.spun = spun_timing(options);
   if (!runnable(analysis.verification)) return execution;
@@ -312,6 +313,9 @@ void add_run_options(CLI::App& app, Options& options) {
       "none: gradients are not judged",
       "WHERE")
       ->check(CLI::IsMember({"host", "device", "none"}));
+  app.add_flag("--no-partials", options.no_partials,
+               "do not keep dQ's partials: nothing is added again in the table's order")
+      ->group(kGroup);
   add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
       ->check(CLI::Range(1, 86'400'000))
       ->capture_default_str();

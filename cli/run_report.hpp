@@ -26,6 +26,7 @@ struct Execution {
       std::nullopt;                ///< CUDA: median of runs that took no times
   std::string refused;             ///< why the table was not launched; empty if it was
   bool device_reference = false;   ///< where the gradients' reference comes from
+  bool adds_partials = true;       ///< again, in the table's order, where they fit
   std::int64_t lost_partials = 0;  ///< bytes of those that are too large to be kept; 0: they are
   double flops = 0;
   std::optional<gpu::CheckedRuns> runs;  ///< absent: the table is too broken to be run

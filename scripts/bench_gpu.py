@@ -65,7 +65,7 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
     command = [args.stagger, "run", "--device", "cuda", "--kernel", "hopper", "--dtype", "bf16"]
     command += ["--head-dim", head_dim, "--mask", mask, "--seq", seqlen, "--tile-q", tile_q]
     command += ["--tile-kv", 128, "--heads", heads, "--sms", SMS, "--schedule", schedule]
-    command += ["--repeat", 1, "--reference", "none", "--json"]
+    command += ["--repeat", 1, "--reference", "none", "--no-partials", "--json"]
     if args.machine:
         command += ["--machine", args.machine]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
