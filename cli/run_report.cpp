@@ -128,6 +128,7 @@ Json measured_json(const Execution& execution) {
                {"tflops", execution.tick_ns == 0 ? Json(teraflops(execution)) : Json(nullptr)}};
   if (!execution.cuda) return json;
   json["makespan_ns"] = measured_makespan(execution);
+  json["clock_error_ns"] = execution.runs->run.times_error_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
   if (execution.untimed_ns) {
     json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.untimed_ns);

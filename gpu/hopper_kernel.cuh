@@ -99,11 +99,6 @@ struct HopperShared {
   }
 };
 
-__device__ inline void stamp(const CudaRun& run, std::int64_t index,
-                             std::int64_t TaskTimes::*time) {
-  if (run.times != nullptr) run.times[index].*time = global_time();
-}
-
 /// One thread.
 template <class T, int kHeadDim, int kTileQ>
 class HopperLoader {
@@ -142,6 +137,7 @@ class HopperLoader {
       const CudaSlot slot = next;
       if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
       delay(run_, index, 0);
+      leave_anchor(run_, index);  // here, where nobody waits for it
       publish({.slot = slot,
                .lane = lane,
                .lane_arrivals = index + kDqSlots < end               ? 0
