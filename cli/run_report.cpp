@@ -129,6 +129,7 @@ Json measured_json(const Execution& execution) {
   if (!execution.cuda) return json;
   json["makespan_ns"] = measured_makespan(execution);
   if (execution.runs->run.passes_ns > 0) json["passes_ns"] = execution.runs->run.passes_ns;
+  json["clock_error_ns"] = execution.runs->run.times_error_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
   if (execution.untimed_ns) {
     json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.untimed_ns);

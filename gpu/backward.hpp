@@ -69,6 +69,7 @@ struct Backward {
   /// By (head, q, n), as RankPlaces numbers them: the slot that was the n-th to reduce, -1 = none.
   std::vector<std::int64_t> witness;
   std::vector<TaskTimes> times;           ///< by slot
+  std::int64_t times_error_ns = 0;        ///< times of two SMs compare to this; CPU: one clock, 0
   std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
   std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it

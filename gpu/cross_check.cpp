@@ -37,7 +37,9 @@ std::string order_fault(const Table& table, const Backward& backward, std::int32
     return name(of.task) + " reduced after " + std::to_string(n) + " others, but has rank " +
            std::to_string(of.rank);
   }
-  if (before >= 0 && backward.times[at(slot)].turn < backward.times[at(before)].reduce_end) {
+  if (before < 0) return "";
+  const std::int64_t turn = backward.times[at(slot)].turn;
+  if (turn + backward.times_error_ns < backward.times[at(before)].reduce_end) {
     return name(of.task) + " had its turn before " + name(table.slots[at(before)].task) +
            " had reduced";
   }

@@ -48,8 +48,8 @@ struct Digests {
                                         const std::vector<float>& right);
 
 /// What is wrong with the order in which a run added: for every dQ tile the n-th to reduce must
-/// have rank n, and its turn must not be before the end of the one before. Empty if nothing is;
-/// at most `limit` sentences.
+/// have rank n, and its turn must not be before the end of the one before by more than
+/// times_error_ns. Empty if nothing is; at most `limit` sentences.
 [[nodiscard]] std::vector<std::string> order_faults(const Table& table, const Backward& backward,
                                                     std::size_t limit = 10);
 

@@ -21,6 +21,20 @@ __device__ inline void spin(std::int64_t ns) {
   }
 }
 
+/// Takes a task's time, in cycles. For one thread.
+__device__ inline void stamp(const CudaRun& run, std::int64_t index,
+                             std::int64_t TaskTimes::*time) {
+  if (run.times != nullptr) run.times[index].cycles.*time = sm_cycles();
+}
+
+/// Leaves what makes its SM's cycles nanoseconds. The global timer first, so that a thread that is
+/// held up has cycles that are too late, and never too early (clock_anchors.hpp). For one thread.
+__device__ inline void leave_anchor(const CudaRun& run, std::int64_t index) {
+  if (run.times == nullptr) return;
+  const std::int64_t ns = global_time();
+  run.times[index].anchor = {.ns = ns, .cycles = sm_cycles()};
+}
+
 /// For one thread.
 __device__ inline void delay(const CudaRun& run, std::int64_t index, int place) {
   if (run.delays != nullptr) spin(std::int64_t{1000} * run.delays[kDelayPlaces * index + place]);
@@ -54,6 +68,7 @@ class LanePlayer {
   __device__ bool play_slot(std::int64_t index) {
     const CudaSlot slot = table_.slots[index];
     delay(index, 0);
+    if (leads()) leave_anchor(run_, index);
     stamp(index, &TaskTimes::compute_start);
     if (slot.begins_chain) work_.begin_chain(slot);
     work_.compute(index, slot);
@@ -111,7 +126,7 @@ class LanePlayer {
   }
 
   __device__ void stamp(std::int64_t index, std::int64_t TaskTimes::*time) {
-    if (leads() && run_.times != nullptr) run_.times[index].*time = global_time();
+    if (leads()) gpu::stamp(run_, index, time);
   }
 
   __device__ void delay(std::int64_t index, int place) {

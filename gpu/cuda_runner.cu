@@ -3,8 +3,8 @@
 #include "gpu/perturbation.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <string>
+#include <utility>
 
 namespace stagger::gpu {
 namespace {
@@ -109,18 +109,10 @@ std::int64_t timeout_ns(const BackwardOptions& options) {
   return std::chrono::nanoseconds(timeout).count();
 }
 
-/// From the global timer's own zero to the run's start.
-void begin_at_zero(std::vector<TaskTimes>& times) {
-  std::int64_t start = std::numeric_limits<std::int64_t>::max();
-  for (const TaskTimes& task : times) {
-    if (task.compute_start >= 0) start = std::min(start, task.compute_start);
-  }
-  for (TaskTimes& task : times) {
-    for (std::int64_t* time :
-         {&task.compute_start, &task.compute_end, &task.turn, &task.reduce_end}) {
-      if (*time >= 0) *time -= start;
-    }
-  }
+/// By the clock rate that the device says it has, which it need not run at.
+double nominal_ns_per_cycle() {
+  constexpr double kNsOfKilohertz = 1e6;
+  return kNsOfKilohertz / std::max(1, attribute(cudaDevAttrClockRate));
 }
 
 /// Device time between two points of the stream.
@@ -303,13 +295,15 @@ void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
 Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   Backward result;
   result.witness = witness_.download();
-  result.times = times_.download();
   result.lock_values = every(locks_.download(), steps_);
   result.lane_sms = lane_sms_.download();
   result.next_slots = next_slots(source_, result.witness, run_.mode);
   result.smids = smids_.download();
   result.elapsed_ns = elapsed_ns;
-  begin_at_zero(result.times);
+  AnchoredTimes anchored =
+      anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
+  result.times = std::move(anchored.times);
+  result.times_error_ns = anchored.error_ns;
   if (flags_.download()[1] != 0) result.outcome = outcome_when_stopped(source_, result, ctas_);
   return result;
 }

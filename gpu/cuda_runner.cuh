@@ -79,7 +79,7 @@ class CudaRunner {
   DeviceBuffer<std::int32_t> counts_;
   DeviceBuffer<std::int64_t> witness_;
   DeviceBuffer<std::uint8_t> delays_;
-  DeviceBuffer<TaskTimes> times_;
+  DeviceBuffer<TaskClocks> times_;
   DeviceBuffer<Sm> lane_sms_;
   DeviceBuffer<std::int32_t> smids_;
   DeviceBuffer<std::int32_t> flags_;  ///< lanes taken, stop

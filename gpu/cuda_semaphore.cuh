@@ -17,6 +17,13 @@ __device__ inline std::int64_t global_time() {
   return time;
 }
 
+/// Cycles of this SM's own clock.
+__device__ inline std::int64_t sm_cycles() {
+  std::int64_t cycles;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
+  return cycles;
+}
+
 /// Acquire pattern: a load that observes a release makes everything before that release visible to
 /// what follows this load. Scope .gpu, because the two are on different SMs; a .cta load might
 /// leave stale lines of dQ in this SM's L1.

@@ -2,6 +2,7 @@
 
 #include "core/table.hpp"
 #include "gpu/backward.hpp"
+#include "gpu/clock_anchors.hpp"
 
 #include <cstdint>
 
@@ -30,8 +31,7 @@ struct CudaTable {
   std::int32_t q_tiles = 0;
 };
 
-/// What a run is told and what it leaves behind, in device memory. Times are those of the global
-/// timer, in ns.
+/// What a run is told and what it leaves behind, in device memory.
 struct CudaRun {
   Mode mode = Mode::deterministic;
   bool delayed_release = false;
@@ -40,7 +40,7 @@ struct CudaRun {
   std::int32_t* locks = nullptr;         ///< by (head, q, step): the rank whose turn it is
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
-  TaskTimes* times = nullptr;            ///< by slot; nullptr: none are taken
+  TaskClocks* times = nullptr;           ///< by slot; nullptr: none are taken
   Sm* lane_sms = nullptr;                ///< by lane
   std::int32_t* smids = nullptr;         ///< by CTA
   std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first

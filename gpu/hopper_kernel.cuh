@@ -131,11 +131,6 @@ struct HopperShared {
   }
 };
 
-__device__ inline void stamp(const CudaRun& run, std::int64_t index,
-                             std::int64_t TaskTimes::*time) {
-  if (run.times != nullptr) run.times[index].*time = global_time();
-}
-
 /// One thread.
 template <class T, int kHeadDim, int kStepQ>
 class HopperLoader {
@@ -176,6 +171,7 @@ class HopperLoader {
       const CudaSlot slot = next;
       if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
       delay(run_, index, 0);
+      leave_anchor(run_, index);  // here, where nobody waits for it
       for (std::int32_t step = 0; step < all_.steps; ++step) {
         const std::int64_t after = (end - index) * all_.steps - step - 1;  // steps of the lane
         const bool alone = (end - begin) * all_.steps == 1;

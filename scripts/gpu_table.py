@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the README's table of the speed grid from gpu/results/speed.json.
+"""Writes the tables of what was measured on a GPU, from the data in gpu/results.
 
-    scripts/gpu_table.py           # puts it between the README's markers
-    scripts/gpu_table.py --check   # exit 1 if the README's is another
+    scripts/gpu_table.py           # puts them between their markers
+    scripts/gpu_table.py --check   # exit 1 if what is there is another
+
+    README.md      the speed grid           speed.json, by scripts/bench_gpu.py
+    gpu/README.md  what scripts/test-gpu    checks.json, by scripts/test-gpu
+                   ran
 """
 
 import json
@@ -10,12 +14,10 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
-BEGIN = "<!-- begin: scripts/gpu_table.py -->\n"
 END = "<!-- end -->\n"
 
 
-def table(data):
+def speed_table(data):
     lines = [f"{data['device']['name']}, driver {data['device']['driver']}, {data['date']}, "
              f"{data['dtype']}; TFLOP/s of the whole backward pass, medians of 20; *predicted* is "
              "the best schedule's, by the profile.", "",
@@ -32,19 +34,71 @@ def table(data):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    data = json.loads((ROOT / "gpu/results/speed.json").read_text(encoding="utf-8"))
-    readme = README.read_text(encoding="utf-8")
-    before, rest = readme.split(BEGIN)
+def is_as_wanted(command):
+    wanted = command["wanted"]
+    return command["got"] in (wanted if isinstance(wanted, list) else [wanted])
+
+
+def outcome(step):
+    """What a step's commands say; of a run its verdict alone."""
+    if "skipped" in step:
+        return step["skipped"]
+    if not step["complete"]:
+        return "broken off"
+    says = []
+    for command in step["commands"]:
+        for line in command.get("says", []):
+            if line.startswith("verdict"):
+                line = line.split()[1].rstrip(":")
+            if not line.startswith("findings"):
+                says.append(line.replace("|", ","))
+    return "; ".join(f"{says.count(line)} × {line}" if says.count(line) > 1 else line
+                     for line in dict.fromkeys(says))
+
+
+def checks_table(data):
+    device = data["device"]
+    lines = [f"{device['name']}, driver {device['driver']}, CUDA {data['cuda']}, {data['os']}, "
+             f"{data['libc']}; {data['date']}.", "",
+             "| step | what | commands | as wanted | s | outcome |", "|---|---|--:|--:|--:|---|"]
+    for step in data["steps"]:
+        right = sum(map(is_as_wanted, step["commands"]))
+        lines.append(f"| `{step['name']}` | {step['what']} | {len(step['commands'])} | {right} | "
+                     f"{step['seconds']:.0f} | {outcome(step)} |")
+    return "\n".join(lines) + "\n"
+
+
+# (file, marker's name, data, its table)
+TABLES = [("README.md", "gpu_table.py", "speed.json", speed_table),
+          ("gpu/README.md", "gpu_table.py checks", "checks.json", checks_table)]
+
+
+def written(text, marker, data, table):
+    """The text with the table between its markers; with nothing there if there is no data."""
+    begin = f"<!-- begin: scripts/{marker} -->\n"
+    before, rest = text.split(begin)
     _, after = rest.split(END, 1)
-    written = before + BEGIN + table(data) + END + after
-    if "--check" in sys.argv[1:]:
-        if written != readme:
-            print("README.md: its GPU table is not that of gpu/results/speed.json; "
-                  "run scripts/gpu_table.py", file=sys.stderr)
-        return int(written != readme)
-    README.write_text(written, encoding="utf-8")
-    return 0
+    inside = "No results are committed.\n"
+    if data.exists():
+        inside = table(json.loads(data.read_text(encoding="utf-8")))
+    return before + begin + inside + END + after
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    others = 0
+    for name, marker, data, table in TABLES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        new = written(text, marker, ROOT / "gpu/results" / data, table)
+        if new == text:
+            continue
+        others += 1
+        if check:
+            print(f"{name}: its table is not that of gpu/results/{data}; run scripts/gpu_table.py",
+                  file=sys.stderr)
+        else:
+            (ROOT / name).write_text(new, encoding="utf-8")
+    return 1 if check and others else 0
 
 
 if __name__ == "__main__":

@@ -142,6 +142,17 @@ TEST_CASE("a turn before the end of the one before is an order fault") {
   CHECK(faults.front().find("had its turn before") != std::string::npos);
 }
 
+TEST_CASE("clocks that do not compare that well are no order fault") {
+  Case done = finished_run();
+  const TaskTimes& before = done.run.times[static_cast<std::size_t>(done.run.witness[15])];
+  done.run.times[static_cast<std::size_t>(done.run.witness[16])].turn = before.reduce_end - 30;
+  CHECK(order_faults(done.table, done.run).size() == 1);
+  done.run.times_error_ns = 29;
+  CHECK(order_faults(done.table, done.run).size() == 1);
+  done.run.times_error_ns = 30;
+  CHECK(order_faults(done.table, done.run).empty());
+}
+
 TEST_CASE("memory is estimated from the shape") {
   const Problem problem = make_problem(make_mask("full"), {1024, 1024}, {128, 128}, 4, 0);
   const Table table = schedules::build(schedules::select("shift"), problem);
