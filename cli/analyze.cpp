@@ -106,9 +106,9 @@ const Command kAnalyze{
     .summary = "One schedule: the whole report",
     .examples =
         "  stagger analyze --mask causal --n 8 --heads 4 --schedule symmetric-shift\n"
-        "  stagger analyze --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 --tile-kv 128 "
-        "\\\n"
-        "      --heads 16 --sms 132 --schedule spt:swizzle=8 --model overlap --latency 2\n"
+        "  stagger analyze --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 \\\n"
+        "      --tile-kv 128 --heads 16 --sms 132 --schedule spt:swizzle=8 \\\n"
+        "      --model overlap --latency 2\n"
         "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift \\\n"
         "      --expect 'makespan == m*(n+1)*(c+r)/2'\n"
         "  stagger analyze --config configs/varlen_full_1k.json --ranks kv-index\n",

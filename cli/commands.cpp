@@ -1,11 +1,13 @@
 #include "cli/commands.hpp"
 
+#include "cli/terminal.hpp"
 #include "core/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <array>
+#include <memory>
 
 namespace stagger::cli {
 
@@ -30,6 +32,27 @@ constexpr std::array<const Command*, 14> kCommands = {
     &kList,      &kShow,    &kAnalyze,  &kCompare,  &kVerify, &kExport,     &kRun,
     &kCalibrate, &kPredict, &kFormulas, &kOptimize, &kBench,  &kCompletion, &kMan};
 
+/// CLI11's help without lines of more than 80 columns.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return in_column(CLI::Formatter::make_option(option, is_positional));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return in_column(CLI::Formatter::make_subcommand(command));
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(CLI::Formatter::make_description(app), kColumns, 0);
+  }
+
+ private:
+  static constexpr int kColumns = 80;
+
+  [[nodiscard]] std::string in_column(const std::string& text) const {
+    return wrapped(text, kColumns, static_cast<int>(get_column_width()));
+  }
+};
+
 }  // namespace
 
 std::span<const Command* const> commands() {
@@ -43,6 +66,7 @@ std::string exit_code_help() {
 }
 
 void build_parser(CLI::App& app, Options& options) {
+  app.formatter(std::make_shared<Help>());  // the commands inherit it
   app.name("stagger");
   app.description(
       "Schedules for a deterministic attention backward pass: build the compute/reduce graph of a "

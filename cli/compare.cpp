@@ -291,8 +291,8 @@ const Command kCompare{
     .summary = "All schedules on one problem: the main job",
     .examples =
         "  stagger compare --mask causal --n 8 --heads 4\n"
-        "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 16 \\\n"
-        "      --sms 132 --model overlap --latency 2\n"
+        "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
+        "      --heads 16 --sms 132 --model overlap --latency 2\n"
         "  stagger compare --table mine.table.json\n",
     .add_options = add_options,
     .run = run,

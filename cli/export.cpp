@@ -201,17 +201,17 @@ const Command kExport{
     .name = "export",
     .summary = "Table, mask, graph, timeline or Gantt chart to a file; the extension says which",
     .examples =
-        "  stagger export --mask causal --n 8 --heads 4 --schedule symmetric-shift -o fig.svg\n"
+        "  stagger export --mask causal --n 8 --heads 4 --schedule symmetric-shift \\\n"
+        "      -o fig.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o shift.table.json\n"
         "  stagger export --table mine.csv -o mine.trace.json\n"
-        "  stagger export --timeline predicted.timeline.json --timeline run.timeline.json \\\n"
-        "      --tick-ns 1000 -o both.svg\n"
-        "  stagger export --timeline run.timeline.json --mask causal --seq 4096 --tile-q 64 \\\n"
-        "      --tile-kv 64 --heads 8 --schedule descending --machine configs/machines/h200.json "
-        "\\\n"
-        "      -o both.svg\n"
-        "  stagger export --n 4 --mask full --schedule shift -o - --format dot | dot -Tpdf > "
-        "g.pdf\n",
+        "  stagger export --timeline predicted.timeline.json \\\n"
+        "      --timeline run.timeline.json --tick-ns 1000 -o both.svg\n"
+        "  stagger export --timeline run.timeline.json --mask causal --seq 4096 \\\n"
+        "      --tile-q 64 --tile-kv 64 --heads 8 --schedule descending \\\n"
+        "      --machine configs/machines/h200.json -o both.svg\n"
+        "  stagger export --n 4 --mask full --schedule shift -o - --format dot \\\n"
+        "      | dot -Tpdf > g.pdf\n",
     .add_options = add_options,
     .run = run,
 };

@@ -14,8 +14,11 @@
 namespace stagger::cli {
 namespace {
 
-/// Name of the temporary file being written, for the signal handler; empty if there is none.
-char temporary_name[4096] = "";
+/// Names of temporary files, for the signal handler; empty if there is none: of the one being
+/// written here, and of one that somebody else writes.
+constexpr std::size_t kLongestName = 4096;
+char temporary_name[kLongestName] = "";
+char marked_name[kLongestName] = "";
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw Error(ErrorKind::io, path + ": " + what + ": " + std::strerror(errno));
@@ -28,6 +31,13 @@ void write_all(int file, std::string_view text, const std::string& path) {
     if (written < 0) fail(path, "cannot write");
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void keep_name(char (&to)[kLongestName], const std::string& name) {
+  if (name.size() >= kLongestName) {
+    throw Error(ErrorKind::io, name.substr(0, 60) + "...: the name is too long");
+  }
+  std::memcpy(to, name.c_str(), name.size() + 1);
 }
 
 /// Closes on the way out of a function that throws.
@@ -96,24 +106,27 @@ void write_stdout(std::string_view text) {
 void write_file(const std::string& path, std::string_view text) {
   if (path == "-") return write_stdout(text);
   if (is_special(path)) return write_directly(path, text);
-  const std::string name = path + ".XXXXXX";
-  if (name.size() >= sizeof temporary_name) {
-    throw Error(ErrorKind::io, path.substr(0, 60) + "...: the name is too long");
-  }
-  std::memcpy(temporary_name, name.c_str(), name.size() + 1);
+  keep_name(temporary_name, path + ".XXXXXX");
   try {
     write_temporary(path, text);
     if (::rename(temporary_name, path.c_str()) != 0) fail(path, "cannot rename onto it");
   } catch (const Error&) {
-    remove_temporary();
+    if (temporary_name[0] != '\0') ::unlink(temporary_name);
+    temporary_name[0] = '\0';
     throw;
   }
   temporary_name[0] = '\0';
 }
 
+void mark_temporary(const std::string& path) {
+  keep_name(marked_name, path);
+}
+
 void remove_temporary() noexcept {
-  if (temporary_name[0] != '\0') ::unlink(temporary_name);
-  temporary_name[0] = '\0';
+  for (char* name : {temporary_name, marked_name}) {
+    if (name[0] != '\0') ::unlink(name);
+    name[0] = '\0';
+  }
 }
 
 }  // namespace stagger::cli

@@ -16,7 +16,11 @@ void write_file(const std::string& path, std::string_view text);
 /// Writes to standard output. Throws Error{io} if it cannot take it all.
 void write_stdout(std::string_view text);
 
-/// Removes a half-written temporary file; async-signal-safe.
+/// Makes remove_temporary() remove that file too, which somebody else writes. Throws Error{io} if
+/// the name is too long.
+void mark_temporary(const std::string& path);
+
+/// Removes half-written temporary files; async-signal-safe.
 void remove_temporary() noexcept;
 
 }  // namespace stagger::cli

@@ -246,7 +246,8 @@ int run(const Options& options) {
   if (options.json) {
     write_stdout(json_of(results).dump(1) + "\n");
   } else {
-    write_text(text_of(results), terminal_of(options));
+    const Terminal terminal = terminal_of(options);
+    write_text(wrapped(text_of(results), terminal.width, 6), terminal);
   }
   const bool all = std::all_of(results.begin(), results.end(), [](const FormulaResult& result) {
     return result.inside.holds == result.inside.checked;

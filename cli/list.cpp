@@ -115,7 +115,10 @@ int run(const Options& options) {
   if (options.json) {
     write_stdout((masks ? masks_json() : schedules_json()).dump(1) + "\n");
   } else {
-    write_text(masks ? masks_text() : schedules_text(), terminal_of(options));
+    const Terminal terminal = terminal_of(options);
+    const std::string text = masks ? wrapped(masks_text(), terminal.width, 18)
+                                   : wrapped(schedules_text(), terminal.width, 19);
+    write_text(text, terminal);
   }
   return kHolds;
 }

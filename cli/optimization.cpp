@@ -11,6 +11,7 @@
 #include "dag/slot_path.hpp"
 #include "dag/verify.hpp"
 #include "schedules/search/evaluate.hpp"
+#include "schedules/search/sat.hpp"
 #include "schedules/search/slot_files.hpp"
 #include "sim/simulate.hpp"
 
@@ -112,6 +113,8 @@ void Optimization::run() {
       .progress = [&](const std::string& phase,
                       const Optimum& so_far) { progress.show(phase, so_far, seconds()); },
       .proof_file = options_.proof};
+  // After a second interrupt nobody comes to an end of it.
+  if (!options_.proof.empty()) mark_temporary(search::unfinished_proof(options_.proof));
   optimum_ =
       search::optimize(problem_, objective_, {bounds_.best.ticks, bounds_.best.by}, known_, search);
   if (optimum_.best) check(*optimum_.best);

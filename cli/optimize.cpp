@@ -77,7 +77,7 @@ int run(const Options& options) {
     write_stdout(optimization.json());
   } else {
     const Terminal terminal = terminal_of(options);
-    write_text(optimization.text(), terminal);
+    write_text(wrapped(optimization.text(), terminal.width, 13), terminal);
   }
   return optimization.exit_code();
 }
@@ -90,7 +90,8 @@ const Command kOptimize{
     .summary = "The best table for a problem, and how good it is at most",
     .examples =
         "  stagger optimize --mask causal --n 9 --heads 3\n"
-        "  stagger optimize --mask sliding:left=7,right=0 --n 16 --sms 8 -o best.table.json\n"
+        "  stagger optimize --mask sliding:left=7,right=0 --n 16 --sms 8 \\\n"
+        "      -o best.table.json\n"
         "  stagger optimize --mask full --n 5 --sms 3 --model slot --json\n"
         "  stagger optimize --check-archive configs/best-known.json --every 10\n",
     .add_options = add_options,

@@ -319,8 +319,9 @@ const Command kPredict{
     .name = "predict",
     .summary = "Measured runs beside what a machine profile predicts of them",
     .examples =
-        "  stagger run --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 --sms 132 \\\n"
-        "      --schedule descending --device cuda --json > runs/descending.json\n"
+        "  stagger run --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
+        "      --sms 132 --schedule descending --device cuda --json \\\n"
+        "      > runs/descending.json\n"
         "  stagger predict runs --machine configs/machines/h200.json\n"
         "  stagger predict runs --machine configs/machines/h200.json \\\n"
         "      --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' \\\n"

@@ -75,7 +75,7 @@ class Report {
 
  private:
   void line(const char* label, const std::string& value) {
-    text_ += paint("2", fmt::format("{:<14}", label)) + value + "\n";
+    text_ += labelled(paint("2", label), value, terminal_.width);
   }
   void more(const std::string& value) { line("", value); }
 
@@ -186,7 +186,7 @@ class Report {
     for (std::size_t index = 0; index < std::min(kEdgesShown, edges.size()); ++index) {
       const dag::DependencyEdge& edge = edges[index];
       const std::string what =
-          times ? fmt::format("earliest {} > latest {}", edge.earliest_from, edge.latest_to)
+          times ? fmt::format("{} > latest {}", edge.earliest_from, edge.latest_to)
                 : fmt::format("depth {} > {}", edge.depth_from, edge.depth_to);
       more(fmt::format("  {} -> {}: {}", task_name(edge.from), task_name(edge.to), what));
     }

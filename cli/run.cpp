@@ -346,14 +346,15 @@ const Command kRun{
         "  stagger run --mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4 \\\n"
         "      --schedule symmetric-shift\n"
         "  stagger run --table mine.table.json --perturb 1 --repeat 20 --dtype bf16\n"
-        "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 --mode atomic\n"
+        "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 \\\n"
+        "      --mode atomic\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"
         "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
         "      --kernel replay --tick-ns 1000\n"
-        "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 --sms 132 \\\n"
-        "      --schedule symmetric-shift --device cuda --kernel hopper --dtype bf16 --head-dim "
-        "128\n",
+        "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 \\\n"
+        "      --sms 132 --schedule symmetric-shift --device cuda --kernel hopper \\\n"
+        "      --dtype bf16 --head-dim 128\n",
     .add_options = add_options,
     .run = run,
 };

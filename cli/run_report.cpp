@@ -222,7 +222,7 @@ class RunReport {
     if (stopped(execution_)) waiting();
     if (execution_.runs->errors) {
       gradients();
-    } else if (execution_.tick_ns == 0) {
+    } else if (execution_.tick_ns == 0 && !stopped(execution_)) {
       line("gradients", "not judged: no reference was asked for");
     }
     if (!execution_.runs->digests.dq.empty()) bits();
@@ -235,7 +235,7 @@ class RunReport {
 
  private:
   void line(const char* label, const std::string& value) {
-    text_ += paint("2", fmt::format("{:<14}", label)) + value + "\n";
+    text_ += labelled(paint("2", label), value, terminal_.width);
   }
   [[nodiscard]] std::string paint(const char* code, const std::string& what) const {
     return terminal_.color ? fmt::format("\033[{}m{}\033[0m", code, what) : what;
@@ -334,13 +334,13 @@ class RunReport {
     line("bits", fmt::format("{} in {} run{}{}", runs.identical ? "the same" : "NOT the same",
                              runs.repeats, runs.repeats == 1 ? "" : "s",
                              execution_.options.perturb ? ", all but the first perturbed" : ""));
-    line("", fmt::format("FNV-1a: dQ {}, dK {}, dV {}", runs.digests.dq, runs.digests.dk,
-                         runs.digests.dv));
+    line("FNV-1a",
+         fmt::format("dQ {}, dK {}, dV {}", runs.digests.dq, runs.digests.dk, runs.digests.dv));
     if (!runs.identical) {
       line("", fmt::format("largest difference of an element of dQ: {:.1e}", runs.dq_difference));
     }
     if (runs.reaccumulated) {
-      line("", fmt::format("dQ's partials, added by the host in the table's order, give {} bits",
+      line("", fmt::format("dQ's partials, added by the host by rank, give {} bits",
                            *runs.reaccumulated ? "the same" : "OTHER"));
     }
     if (execution_.lost_partials > 0) {

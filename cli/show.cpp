@@ -82,7 +82,8 @@ const Command kShow{
     .summary = "One schedule: its table and its Gantt chart in the terminal",
     .examples =
         "  stagger show --mask full --n 4 --schedule shift\n"
-        "  stagger show --mask causal --n 8 --heads 2 --schedule descending --model overlap\n"
+        "  stagger show --mask causal --n 8 --heads 2 --schedule descending \\\n"
+        "      --model overlap\n"
         "  stagger show --table mine.table.json\n",
     .add_options = add_options,
     .run = run,

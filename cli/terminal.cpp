@@ -41,6 +41,19 @@ int terminal_width() {
   return columns >= 20 && columns <= 10'000 ? columns : 80;
 }
 
+/// Columns that UTF-8 text takes; escape sequences, which end with `m`, take none.
+int columns_of(std::string_view text) {
+  int columns = 0;
+  bool escaped = false;
+  for (const char letter : text) {
+    escaped = escaped || letter == '\033';
+    const bool continues = (static_cast<unsigned char>(letter) & 0xc0) == 0x80;
+    if (!escaped && !continues) ++columns;
+    if (letter == 'm') escaped = false;
+  }
+  return columns;
+}
+
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -73,6 +86,40 @@ void write_text(const std::string& text, const Terminal& terminal) {
     }
   }
   write_stdout(ascii);
+}
+
+std::string wrapped(const std::string& text, int width, int indent) {
+  std::string result;
+  int column = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    // A word with the spaces, or the line's end, before it.
+    std::size_t word = text.find_first_not_of(" \n", begin);
+    if (word == std::string::npos) word = text.size();
+    const std::size_t end = std::min(text.find_first_of(" \n", word), text.size());
+    std::string space = text.substr(begin, word - begin);
+    if (space.find('\n') != std::string::npos) column = 0;
+    const std::string_view letters = std::string_view(text).substr(word, end - word);
+    const int needed = columns_of(space) + columns_of(letters);
+    if (column > indent && column + needed > width) {
+      space = "\n" + std::string(static_cast<std::size_t>(indent), ' ');
+      column = 0;
+    }
+    (result += space) += letters;
+    const std::size_t line = space.rfind('\n');
+    column += columns_of(line == std::string::npos ? space : space.substr(line + 1)) +
+              columns_of(letters);
+    begin = end;
+  }
+  return result;
+}
+
+std::string labelled(const std::string& label, const std::string& text, int width) {
+  constexpr int kLabelColumns = 14;
+  const int spaces = std::max(1, kLabelColumns - columns_of(label));
+  const auto nested = static_cast<int>(std::min(text.find_first_not_of(' '), text.size()));
+  return wrapped(label + std::string(static_cast<std::size_t>(spaces), ' ') + text, width,
+                 kLabelColumns + nested) +
+         "\n";
 }
 
 Progress::Progress(std::string what)

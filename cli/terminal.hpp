@@ -21,6 +21,13 @@ struct Terminal {
 /// Throws Error{io}.
 void write_text(const std::string& text, const Terminal& terminal);
 
+/// `text` with lines broken at spaces where they would be wider than `width` columns; what follows
+/// a break is indented. Words that are too long stay whole; colours take no columns.
+[[nodiscard]] std::string wrapped(const std::string& text, int width, int indent);
+
+/// A label in a column of 14, and text beside it, wrapped; a line.
+[[nodiscard]] std::string labelled(const std::string& label, const std::string& text, int width);
+
 /// A bar on standard error, if that is a terminal and the work takes longer than half a second.
 class Progress {
  public:

@@ -188,7 +188,7 @@ class Verifier {
           add({.kind = FindingKind::rank_gap,
                .message = "dQ(head " + std::to_string(head.value) + ", q " +
                           std::to_string(q.value) + ") has no task of rank " +
-                          std::to_string(rank) + ": its lock stays at " + std::to_string(rank),
+                          std::to_string(rank) + ": its lock stays " + std::to_string(rank),
                .task = {head, KvTile{-1}, q},
                .rank = rank});
         }

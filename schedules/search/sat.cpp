@@ -13,6 +13,10 @@
 
 namespace stagger::search {
 
+std::string unfinished_proof(const std::string& path) {
+  return path + ".part";
+}
+
 #ifdef STAGGER_WITH_CADICAL
 
 namespace {
@@ -31,7 +35,9 @@ class Stopper : public CaDiCaL::Terminator {
 class ProofFile {
  public:
   explicit ProofFile(const std::string& path)
-      : path_(path), temporary_(path + ".part"), stream_(std::fopen(temporary_.c_str(), "w")) {
+      : path_(path),
+        temporary_(unfinished_proof(path)),
+        stream_(std::fopen(temporary_.c_str(), "w")) {
     if (stream_ == nullptr) fail();
   }
   ~ProofFile() {

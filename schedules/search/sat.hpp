@@ -24,6 +24,9 @@ struct SatLimits {
   std::function<bool()> stop;   ///< asked often
 };
 
+/// Where a proof is while it is written: beside its path.
+[[nodiscard]] std::string unfinished_proof(const std::string& path);
+
 /// Asks the solver until it knows or has to give up. A `proof` path, if not empty, receives a DRAT
 /// proof in text if the answer is No, whole or not at all. Throws Error{unsupported} without a
 /// solver, Error{io} if the proof can't be written.

@@ -12,6 +12,17 @@ unset NO_COLOR CLICOLOR_FORCE 2>/dev/null || true
 
 fail() { failures=$((failures + 1)); printf 'FAILED: %s\n' "$*"; }
 
+# fits ARGUMENTS...: no line of what the command says is wider than 80 columns.
+fits() {
+  "$stagger" "$@" >"$work/output" 2>/dev/null </dev/null
+  checks=$((checks + 1))
+  test -s "$work/output" || fail "says nothing: stagger $*"
+  if [ "$(wc -L <"$work/output")" -gt 80 ]; then
+    fail "wider than 80 columns: stagger $*"
+    grep -E '.{81}' "$work/output" | head -3
+  fi
+}
+
 # expect STATUS WORDS ARGUMENTS...: runs the command; checks its exit status and that standard
 # output and error together contain WORDS.
 expect() {
@@ -22,7 +33,8 @@ expect() {
   if [ "$code" != "$status" ]; then
     fail "exit $code, not $status: stagger $*"
     head -5 "$work/output"
-  elif [ -n "$words" ] && ! grep -qF -- "$words" "$work/output"; then
+  elif [ -n "$words" ] && ! grep -qF -- "$words" "$work/output" &&
+    ! tr -s ' \n' ' ' <"$work/output" | grep -qF -- "$words"; then  # over wrapped lines
     fail "no '$words' in: stagger $*"
     head -20 "$work/output"
   fi

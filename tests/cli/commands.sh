@@ -5,7 +5,20 @@ causal="--mask causal --n 8 --heads 4"
 expect 0 "Start with: stagger compare" --help
 for command in list show analyze compare verify export run calibrate predict optimize formulas bench; do
   expect 0 "Examples:" $command --help
+  fits $command --help
 done
+fits --help
+fits list schedules
+fits formulas --n 1..3
+fits compare $causal
+fits optimize --mask sliding:left=7,right=0 --n 32 --sms 8
+for schedule in symmetric-shift descending spt lpt-ascending head-blocks; do
+  fits show $causal --schedule $schedule
+  fits analyze $causal --schedule $schedule
+  fits analyze $causal --schedule $schedule --model overlap --latency 2
+done
+fits analyze --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index
+fits analyze --mask full --n 4 --schedule shift --release delayed
 expect 0 "stagger 0." --version
 
 expect 0 "symmetric-shift" list schedules
@@ -37,8 +50,6 @@ expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" ana
 expect 4 "shortest cycle of waits" analyze --mask full --n 4 --schedule shift --release delayed
 
 expect 0 "best: symmetric-shift" compare $causal
-"$stagger" compare $causal --ascii --width 80 | awk 'length($0) > 80 { exit 1 }' ||
-  fail "compare is wider than 80 columns"
 expect 0 "needs a full mask; this one has empty tiles" compare $causal
 expect 0 '"schema": "stagger.compare/1"' compare $causal --json
 expect 0 '"verdict": "unsupported"' compare $causal --json
@@ -74,6 +85,16 @@ kill -INT $searching
 wait $searching
 test $? -eq 130 || fail "an interrupt does not end a search with 130"
 expect 0 "verdict       ok" verify "$work/interrupted.table.json"
+# Two at once: nothing half-written is left.
+touch "$work/proof.drat.part"
+"$stagger" optimize $hard --effort 1000000 --proof "$work/proof.drat" >/dev/null 2>&1 &
+searching=$!
+sleep 1
+kill -INT $searching
+kill -TERM $searching
+wait $searching
+test $? -eq 130 || fail "a second interrupt does not end the program with 130"
+test ! -e "$work/proof.drat.part" || fail "a second interrupt leaves an unfinished proof"
 expect 0 "0 not reached, 0 contradicted" optimize --check-archive "$source_dir/configs/best-known.json" --every 25
 
 expect 0 "cases hold: ok" formulas --n 1..5

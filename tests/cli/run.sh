@@ -6,7 +6,7 @@ varlen="$source_dir/configs/varlen_full_1k.json"
 
 expect 0 "ok: right gradients, the same bits, the table's order" run $causal --schedule symmetric-shift
 expect 0 "the same in 3 runs, all but the first perturbed" run $causal --schedule spt --repeat 3 --perturb 5
-expect 0 "dQ's partials, added by the host in the table's order, give the same bits" run $causal --schedule descending
+expect 0 "dQ's partials, added by the host by rank, give the same bits" run $causal --schedule descending
 expect 0 "ok: right gradients, in any order" run $causal --schedule spt --mode atomic --perturb 1
 expect 0 "ok: right dK and dV" run $causal --schedule spt --mode no-reduce
 expect 0 '"matches_table": true' run $causal --schedule spt --json
@@ -59,6 +59,13 @@ digest() { "$stagger" run $causal "$@" | grep FNV-1a; }
 [ "$(digest --schedule spt --dtype bf16)" != "$(digest --schedule spt --dtype fp16)" ] || fail "another dtype, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule ascending)" ] || fail "another order, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule spt --seed 2)" ] || fail "another seed, the same bits"
+
+for arguments in "--schedule spt --repeat 2" "--schedule descending --dtype fp16 --perturb 1" \
+                 "--schedule symmetric-shift --mode atomic --dtype bf16"; do
+  fits run $causal $arguments
+done
+fits run --config "$varlen" --ranks kv-index --head-dim 8
+fits run --table "$work/planted.csv" --head-dim 4
 
 # The measured timeline is one for every exporter.
 expect 0 "ok" run $causal --schedule spt -o "$work/run.timeline.json"

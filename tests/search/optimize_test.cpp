@@ -10,6 +10,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/skip.hpp"
 
 namespace stagger::search {
 namespace {
@@ -45,7 +46,7 @@ TEST_CASE("what is called optimal is what trying every table finds") {
 }
 
 TEST_CASE("in the slot model too") {
-  if (!has_sat_solver()) return;
+  if (test::skipped_without_sat_solver()) return;
   test::Random random(68);
   std::int64_t searched = 0;
   while (searched < 150) {

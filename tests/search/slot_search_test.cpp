@@ -9,6 +9,7 @@
 #include "tests/support/drat.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/skip.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -37,7 +38,7 @@ std::int32_t fewest_slots(const Problem& problem) {
 }
 
 TEST_CASE("the solver finds the fewest slots that trying everything finds, and no bound is above") {
-  if (!has_sat_solver()) return;
+  if (test::skipped_without_sat_solver()) return;
   test::Random random(66);
   std::int64_t searched = 0;
   while (searched < 300) {
@@ -55,7 +56,7 @@ TEST_CASE("the solver finds the fewest slots that trying everything finds, and n
 }
 
 TEST_CASE("known optima of the slot model") {
-  if (!has_sat_solver()) return;
+  if (test::skipped_without_sat_solver()) return;
   const auto full = [](std::int64_t kv, std::int64_t q) {
     return make_problem(make_mask("full"), {q, kv}, {}, 1, kv);
   };
@@ -70,7 +71,7 @@ TEST_CASE("known optima of the slot model") {
 }
 
 TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
-  if (!has_sat_solver()) return;
+  if (test::skipped_without_sat_solver()) return;
   const std::string path = (std::filesystem::temp_directory_path() / "stagger_proof_test.drat");
   const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
   const SlotCnf cnf(gap, 4);
@@ -108,7 +109,7 @@ std::string message_of(const std::string& text, const Problem& problem, std::int
 }
 
 TEST_CASE("answers in every format come back as the same table") {
-  if (!has_sat_solver()) return;
+  if (test::skipped_without_sat_solver()) return;
   const Problem problem = make_problem(make_mask("causal"), {4, 4}, {}, 2, 3);
   const auto slots = static_cast<std::int32_t>(dag::slot_bounds(problem).best.ticks);
   std::string task_lines;
