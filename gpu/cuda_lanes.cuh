@@ -21,18 +21,12 @@ __device__ inline void spin(std::int64_t ns) {
   }
 }
 
-/// Takes a task's time, in cycles. For one thread.
+/// Takes a task's time. For one thread.
 __device__ inline void stamp(const CudaRun& run, std::int64_t index,
-                             std::int64_t TaskTimes::*time) {
-  if (run.times != nullptr) run.times[index].cycles.*time = sm_cycles();
-}
-
-/// Leaves what makes its SM's cycles nanoseconds. The global timer first, so that a thread that is
-/// held up has cycles that are too late, and never too early (clock_anchors.hpp). For one thread.
-__device__ inline void leave_anchor(const CudaRun& run, std::int64_t index) {
+                             ClockReading TaskClocks::*time) {
   if (run.times == nullptr) return;
   const std::int64_t ns = global_time();
-  run.times[index].anchor = {.ns = ns, .cycles = sm_cycles()};
+  run.times[index].*time = {.ns = ns, .cycles = sm_cycles()};
 }
 
 /// For one thread.
@@ -68,12 +62,11 @@ class LanePlayer {
   __device__ bool play_slot(std::int64_t index) {
     const CudaSlot slot = table_.slots[index];
     delay(index, 0);
-    if (leads()) leave_anchor(run_, index);
-    stamp(index, &TaskTimes::compute_start);
+    stamp(index, &TaskClocks::compute_start);
     if (slot.begins_chain) work_.begin_chain(slot);
     work_.compute(index, slot);
     __syncthreads();
-    stamp(index, &TaskTimes::compute_end);
+    stamp(index, &TaskClocks::compute_end);
     if (run_.mode != Mode::no_reduce && !take_turn(index, slot)) return false;
     if (slot.ends_chain) work_.end_chain(slot);
     return true;
@@ -88,7 +81,7 @@ class LanePlayer {
     }
     // Also the barrier after the acquire (cuda_semaphore.cuh).
     if (__syncthreads_or(late)) return false;
-    stamp(index, &TaskTimes::turn);
+    stamp(index, &TaskClocks::turn);
     if (held_ >= 0) release(index, held_);
     held_ = -1;
     work_.reduce(index, slot);
@@ -97,7 +90,7 @@ class LanePlayer {
       const std::int32_t n = atomicAdd(run_.counts + tile, 1);
       run_.witness[table_.places[tile] + n] = index;
     }
-    stamp(index, &TaskTimes::reduce_end);
+    stamp(index, &TaskClocks::reduce_end);
     delay(index, 2);
     if (run_.delayed_release && !slot.ends_chain) {
       held_ = tile;
@@ -125,7 +118,7 @@ class LanePlayer {
     return lane;
   }
 
-  __device__ void stamp(std::int64_t index, std::int64_t TaskTimes::*time) {
+  __device__ void stamp(std::int64_t index, ClockReading TaskClocks::*time) {
     if (leads()) gpu::stamp(run_, index, time);
   }
 

@@ -171,7 +171,6 @@ class HopperLoader {
       const CudaSlot slot = next;
       if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
       delay(run_, index, 0);
-      leave_anchor(run_, index);  // here, where nobody waits for it
       for (std::int32_t step = 0; step < all_.steps; ++step) {
         const std::int64_t after = (end - index) * all_.steps - step - 1;  // steps of the lane
         const bool alone = (end - begin) * all_.steps == 1;
@@ -328,7 +327,7 @@ class HopperWriter {
     const std::int64_t place = place_of(step);
     shared_.dq_full[slot][0].wait(parity);
     if (shared_.stopped != 0) return false;  // the other writer has, and dropped the step before
-    if (step.ends_task) stamp(run_, step.index, &TaskTimes::turn);  // a step's: they overlap
+    if (step.ends_task) stamp(run_, step.index, &TaskClocks::turn);  // a step's: they overlap
     std::int32_t n = 0;
     if (run_.counts != nullptr && step.ends_task) n = atomicAdd(run_.counts + step.tile, 1);
     // The additions of the rank before were made visible to this thread's ordinary accesses by the
@@ -343,7 +342,7 @@ class HopperWriter {
     shared_.dq_read[1].arrive();
     // Not only read: the next rank's additions must not come before these (.read would allow it).
     wait_until_performed();
-    if (step.ends_task) stamp(run_, step.index, &TaskTimes::reduce_end);
+    if (step.ends_task) stamp(run_, step.index, &TaskClocks::reduce_end);
     if (step.ends_task) delay(run_, step.index, 2);
     if (run_.mode == Mode::deterministic) release(step.ends_chain, place);
     if (run_.counts != nullptr && step.ends_task) {
@@ -424,7 +423,7 @@ class HopperCompute {
         tile_.begin_dq(k_place_.stage, ds_before());
         finish_dq<1>(*before);
         // A task's compute phase is from the hand-over of the dQ before it to its own dQ.
-        if (leads() && step->begins_task) stamp(run_, step->index, &TaskTimes::compute_start);
+        if (leads() && step->begins_task) stamp(run_, step->index, &TaskClocks::compute_start);
         finish();
         before = step;
       }
@@ -467,7 +466,7 @@ class HopperCompute {
   __device__ void begin(const HopperStep& step) {
     const int stage = place_.stage;
     shared_.q_full[stage].wait(place_.parity);
-    if (leads() && step.begins_chain) stamp(run_, step.index, &TaskTimes::compute_start);
+    if (leads() && step.begins_chain) stamp(run_, step.index, &TaskClocks::compute_start);
     wait_for_go();
     tile_.begin_scores(k_place_.stage, stage);
     shared_.d_out_full[stage].wait(place_.parity);
@@ -501,7 +500,7 @@ class HopperCompute {
     if constexpr (kAfter == 1) tile_.begin_dk(place_.stage);
     tile_.template finish_dq<kAfter>();
     arrive(shared_.ds_empty[dq_place_.stage]);
-    if (leads() && step.ends_task) stamp(run_, step.index, &TaskTimes::compute_end);
+    if (leads() && step.ends_task) stamp(run_, step.index, &TaskClocks::compute_end);
     const int half = warpgroup();
     shared_.dq_read[half].wait(dq_parity_ ^ 1);
     dq_parity_ ^= 1;
