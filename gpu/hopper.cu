@@ -201,12 +201,15 @@ class HopperProblem {
   /// Steps from the order of dq_place to (query, dim).
   static std::vector<float> in_rows(const std::vector<float>& steps) {
     constexpr std::int32_t kElements = kStepQ * kHeadDim;
+    std::vector<std::size_t> places;
+    for (std::int32_t element = 0; element < kElements; ++element) {
+      const DqPlace place = dq_place(kHeadDim, kStepQ, element);
+      places.push_back(at(place.query * kHeadDim + place.dim));
+    }
     std::vector<float> rows(steps.size());
     for (std::size_t first = 0; first < steps.size(); first += kElements) {
-      for (std::int32_t element = 0; element < kElements; ++element) {
-        const DqPlace place = dq_place(kHeadDim, kStepQ, element);
-        rows[first + at(place.query * kHeadDim + place.dim)] = steps[first + at(element)];
-      }
+      for (std::size_t element = 0; element < kElements; ++element)
+        rows[first + places[element]] = steps[first + element];
     }
     return rows;
   }
