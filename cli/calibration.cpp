@@ -21,7 +21,8 @@
 //   mean over the runs of (predicted / measured - 1)^2  +  kPull * sum of (moved / width)^2
 //
 // where a value's width is its interquartile range, but at least a twentieth of it and 32 ns: to
-// move a value by its width must lower the error of every run, which is 1 % say, to nothing.
+// move a value by its width must lower the error of every run, which is 1 % say, to nothing. A
+// value of which there are no samples is as wide as a compute phase: runs alone say what it is.
 
 #include "cli/calibration.hpp"
 
@@ -204,7 +205,8 @@ class Refinement {
   };
 
   void add(MeasuredNs& of) {
-    const Ticks width = std::max({of.high - of.low, of.value / 20, kTimerNs});
+    const Ticks width = of.samples == 0 ? std::max(times_.compute.value, kTimerNs)
+                                        : std::max({of.high - of.low, of.value / 20, kTimerNs});
     values_.push_back({&of, of.value, static_cast<double>(width)});
   }
 

@@ -13,7 +13,7 @@ seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
 
 With --all-schedules every schedule that applies runs, not only the table's few, so that
 `stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid.
---head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
+--schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
 import argparse
@@ -49,6 +49,8 @@ def flops(head_dim, mask, seqlen):
 def schedules_of(args, head_dim, mask):
     """(schedule, tile_q): the candidates and, if asked for, every other that does not search."""
     candidates = CANDIDATES[head_dim, mask]
+    if args.schedules:
+        return [(name, candidates[0][1]) for name in args.schedules]
     if not args.all_schedules:
         return candidates
     known = subprocess.run([args.stagger, "list", "schedules", "--json"], capture_output=True,
@@ -124,6 +126,8 @@ def point(args, head_dim, mask, seqlen, runs):
         if args.machine and run["predicted"]:
             row["schedules"][-1]["predicted_ms"] = round(run["predicted"]["elapsed_ns"] / 1e6, 4)
         runs.append(run)
+    if not row["schedules"]:
+        return None
     row["torch_ms"] = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
     best = min(row["schedules"], key=lambda each: each["ms"])
     row |= {"best": best["name"], "ms": best["ms"],
@@ -153,6 +157,7 @@ def main():
     parser.add_argument("--no-torch", action="store_true", help="the kernel alone")
     parser.add_argument("--all-schedules", action="store_true",
                         help="every schedule that applies, at the first one's tile_q")
+    parser.add_argument("--schedules", nargs="*", help="these and no others, at that tile_q too")
     parser.add_argument("--head-dim", type=int, nargs="*", default=[64, 128])
     parser.add_argument("--mask", nargs="*", default=["causal", "full"])
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
@@ -165,8 +170,11 @@ def main():
     for head_dim in args.head_dim:
         for mask in args.mask:
             for seqlen in args.seqlen:
-                rows.append(point(args, head_dim, mask, seqlen, runs))
-                print(table_line(rows[-1]), flush=True)
+                row = point(args, head_dim, mask, seqlen, runs)
+                if row is None:
+                    continue
+                rows.append(row)
+                print(table_line(row), flush=True)
     if args.output:
         data = {"schema": "stagger.speed/1", "device": device_line(),
                 "date": datetime.date.today().isoformat(), "dtype": "bf16",
