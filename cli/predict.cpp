@@ -167,9 +167,18 @@ class Comparison {
     return variables;
   }
 
-  [[nodiscard]] std::string text() const {
+  /// `each`: with a line for every run.
+  [[nodiscard]] std::string text(int width, bool each) const {
     std::string text;
     if (machine_) text += fmt::format("{} ({})\n", machine_->name, machine_->device);
+    if (each) text += lines();
+    text += '\n' + wrapped(summary("first task to last", spans_) + summary("whole run", wholes_),
+                           width, 6);
+    return text + skipped() + (measured_.skipped.empty() ? "" : "\n");
+  }
+
+  [[nodiscard]] std::string lines() const {
+    std::string text;
     std::string group;
     for (const std::size_t index : by_group()) {
       const Prediction& span = spans_.predictions[index];
@@ -179,8 +188,7 @@ class Comparison {
       const Prediction* const whole = wholes_.of(index);
       text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
     }
-    text += '\n' + summary("first task to last", spans_) + summary("whole run", wholes_);
-    return text + skipped() + (measured_.skipped.empty() ? "" : "\n");
+    return text;
   }
 
   [[nodiscard]] std::string json() const {
@@ -283,7 +291,8 @@ int run(const Options& options) {
   if (options.json) {
     write_stdout(comparison.json());
   } else {
-    write_text(comparison.text(), terminal_of(options));
+    const Terminal terminal = terminal_of(options);
+    write_text(comparison.text(terminal.width, !options.summary), terminal);
   }
   bool all = true;
   for (const std::string& expression : options.expect) {
@@ -303,6 +312,8 @@ void add_options(CLI::App& app, Options& options) {
                  "the profile that predicts; without one, what the runs say themselves")
       ->type_name("FILE")
       ->group("Machine profile (ns)");
+  app.add_flag("--summary", options.summary, "not each run, only how well all are predicted")
+      ->group("Report");
   app.add_option("--expect", options.expect,
                  "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, runs; "
                  "of whole runs whole_median_ppm and so on")

@@ -79,6 +79,12 @@ expect 3 "/kernels/0/ns/compute_partial/value: must be an integer from 0" \
 sed 's/"value": 5000/"value": 0/; s/"value": 7000/"value": 0/; s/"value": 1000/"value": 0/' "$machine" >"$work/zero.json"
 expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work/zero.json"
 
+# The committed profile and the runs of the speed grid that it was not made from.
+root=$(dirname "$0")/../..
+expect 0 "100 runs: median error" predict "$root/gpu/results/grid.jsonl" --summary \
+  --machine "$root/configs/machines/h200.json" --expect 'median_ppm <= 50000' \
+  --expect 'worst_ppm <= 150000' --expect 'whole_median_ppm <= 50000' --expect 'misranked <= 1'
+
 # Calibration needs a GPU; what is wrong is said before that.
 expect 0 "Examples:" calibrate --help
 expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" calibrate --kernel fast -o "$work/new.json"
