@@ -86,7 +86,7 @@ struct Options {
   std::string mode = "deterministic";
   std::string dtype = "fp32";
   bool no_partials = false;
-  bool summary = false;  ///< of `predict`
+  bool summary = false;   ///< of `predict`
   std::string reference;  ///< host or device; empty: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
