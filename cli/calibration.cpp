@@ -12,7 +12,7 @@
 //   start            of the whole run beyond these, first task to last and the last epilogue
 //
 // The value of a sample is its interquartile mean: as robust as the median, and finer than the
-// device's timer, which moves in steps of 32 ns.
+// device's clocks.
 //
 // These miss what no single task shows: phases slow each other down when many reduce at once, and
 // times are stamped a little late. So the values are moved, one at a time and in ever smaller
@@ -40,7 +40,7 @@ namespace stagger::cli {
 namespace {
 
 constexpr double kPull = 1e-4;
-constexpr Ticks kTimerNs = 32;
+constexpr Ticks kTimerNs = 32;  ///< a step of the global timer
 
 using Samples = std::vector<std::int64_t>;
 
@@ -216,7 +216,8 @@ class Refinement {
     for (const Value& value : values_) {
       const Ticks before = value.of->value;
       for (const Ticks moved : {before + step, before - step}) {
-        if (moved < 0 || moved > 2 * value.from + 100 * kTimerNs) continue;
+        const Ticks room = std::max<Ticks>(100 * kTimerNs, std::llround(value.width));
+        if (moved < 0 || moved > 2 * value.from + room) continue;
         value.of->value = moved;
         const double found = objective();
         if (found < best) {

@@ -28,11 +28,11 @@ struct Calibration {
   std::vector<Residual> residuals;  ///< of the runs by the ranks, in their order
 };
 
-/// The phases of a kernel from measured runs: medians of what the tasks' times show directly
-/// (gpu/phase_samples.hpp), then integer ns that predict the runs' makespans better, as far as they
-/// stay near the medians. What passes take is found where runs have some (`passes_ns`) and one is
-/// of four times the elements of another. Deterministic. Requires a run by the ranks at least, all
-/// finished, with immediate release. O(tasks) for each of a few hundred simulations.
+/// The phases of a kernel from measured runs: interquartile means of what the tasks' times show
+/// directly (gpu/phase_samples.hpp), then integer ns that predict the runs' makespans better, as
+/// far as they stay near those. What passes take is found where runs have some (`passes_ns`) and
+/// one is of four times the elements of another. Deterministic. Requires a run by the ranks at
+/// least, all finished, with immediate release. O(tasks) for each of a few hundred simulations.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
 
 /// From the first compute phase to the last reduction of a run.

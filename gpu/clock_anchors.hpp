@@ -59,8 +59,8 @@ struct AnchoredTimes {
   std::int64_t error_ns = 0;     ///< times of two SMs compare to this: the timer's step
 };
 
-/// Puts a run's stamps on the global timer's time, from the run's first compute phase on. In one SM
-/// the order stays that of the cycles. `clocks` is by slot, or empty if none were taken;
+/// Puts a run's stamps on the global timer's time, from the run's first compute phase on. The
+/// stamps of one thread stay in their order. `clocks` is by slot, or empty if none were taken;
 /// `ns_per_cycle` a guess, for runs too short to tell. O(tasks log tasks).
 [[nodiscard]] AnchoredTimes anchored_times(const Table& table, const std::vector<Sm>& lane_sms,
                                            const std::vector<TaskClocks>& clocks,

@@ -96,12 +96,12 @@ std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint6
   return delays;
 }
 
-/// The last of every `step`.
-std::vector<std::int32_t> every(const std::vector<std::int32_t>& values, std::int32_t step) {
-  std::vector<std::int32_t> some;
-  for (std::size_t last = at(step) - 1; last < values.size(); last += at(step))
-    some.push_back(values[last]);
-  return some;
+/// The least of every `count`: a tile's turn is that of the step which is furthest behind.
+std::vector<std::int32_t> least_of(const std::vector<std::int32_t>& values, std::int32_t count) {
+  std::vector<std::int32_t> least;
+  for (auto first = values.begin(); first != values.end(); first += count)
+    least.push_back(*std::min_element(first, first + count));
+  return least;
 }
 
 std::int64_t timeout_ns(const BackwardOptions& options) {
@@ -227,6 +227,7 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
 
 std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
                                            const Enqueue& after, int warmups, int runs) {
+  if (ctas_ == 0) return std::vector<std::int64_t>(at(runs));
   prepare(kernel);
   std::vector<std::int64_t> elapsed_ns;
   for (int run = -warmups; run < runs; ++run) {
@@ -295,7 +296,7 @@ void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
 Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   Backward result;
   result.witness = witness_.download();
-  result.lock_values = every(locks_.download(), steps_);
+  result.lock_values = least_of(locks_.download(), steps_);
   result.lane_sms = lane_sms_.download();
   result.next_slots = next_slots(source_, result.witness, run_.mode);
   result.smids = smids_.download();

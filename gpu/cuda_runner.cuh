@@ -41,7 +41,7 @@ class CudaRunner {
   CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
 
   /// Shared memory that one CTA needs so that an SM holds no second one: an SM plays one lane at a
-  /// time, as in the model. Throws Error{device} if `needed` is more than a CTA can have.
+  /// time, as in the model. Throws Error{unsupported} if `needed` is more than a CTA can have.
   [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued

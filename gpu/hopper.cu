@@ -130,6 +130,7 @@ class HopperProblem {
         dk_(shape_.kv_elements()),
         dv_(shape_.kv_elements()) {
     dq_sums_.fill(0);
+    dq_.fill(0);  // of a mask without any tile
     dk_.fill(0);  // of KV tiles that nobody sees
     dv_.fill(0);
     const auto map = [&](const DeviceBuffer<T>& tensor, std::int64_t seq, std::int32_t rows) {

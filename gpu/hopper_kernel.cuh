@@ -28,6 +28,8 @@ namespace stagger::gpu {
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
 inline constexpr int kDqHalves = 2;  ///< of a step's dQ: a compute warpgroup's each
 inline constexpr int kDqSlots = 2;   ///< writers: who takes turns needs a barrier of his own
+static_assert(kDqSlots == kStages);  // a step's place in the ring of dS is its writer's too
+inline constexpr std::size_t kMostShared = 227 << 10;  ///< that a CTA can have on sm_90
 
 /// Lanes that arrive for a warp: one, after a __syncwarp(). racecheck does not see that it is also
 /// for the others; a build for it has them all arrive.
@@ -344,7 +346,7 @@ class HopperWriter {
     wait_until_performed();
     if (step.ends_task) stamp(run_, step.index, &TaskClocks::reduce_end);
     if (step.ends_task) delay(run_, step.index, 2);
-    if (run_.mode == Mode::deterministic) release(step.ends_chain, place);
+    if (run_.mode == Mode::deterministic) release(step, place);
     if (run_.counts != nullptr && step.ends_task) {
       run_.witness[table_.places[step.tile] + n] = step.index;
     }
@@ -375,25 +377,30 @@ class HopperWriter {
     }
   }
 
-  /// Delayed: the semaphore of the step before is released now, in the middle of the next one.
-  __device__ void release(bool ends_chain, std::int64_t place) {
+  /// Delayed: what the task before holds is released now, with the end of the next one.
+  __device__ void release(const HopperStep& step, std::int64_t place) {
     if (!run_.delayed_release) {
       release_next(run_.locks + place);
       return;
     }
-    if (held_ >= 0) release_next(run_.locks + held_);
-    held_ = place;
-    if (ends_chain) {
-      release_next(run_.locks + place);
+    if (!step.ends_task) return;
+    if (held_ >= 0) release_tile(held_);
+    held_ = step.tile;
+    if (step.ends_chain) {
+      release_tile(step.tile);
       held_ = -1;
     }
+  }
+  __device__ void release_tile(std::int32_t tile) {
+    for (std::int32_t step = 0; step < all_.steps; ++step)
+      release_next(run_.locks + std::int64_t{tile} * all_.steps + step);
   }
 
   const CudaTable& table_;
   const CudaRun& run_;
   const HopperParameters& all_;
   Shared& shared_;
-  std::int64_t held_ = -1;  ///< delayed release: the semaphore that is still held
+  std::int32_t held_ = -1;  ///< delayed release: the tile whose semaphores are still held
 };
 
 /// A thread of the two compute warpgroups.
@@ -564,6 +571,7 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
            const __grid_constant__ HopperParameters parameters) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Shared = HopperShared<T, kHeadDim, kStepQ>;
+  static_assert(sizeof(Shared) <= kMostShared);
   extern __shared__ __align__(kSwizzleBytes) unsigned char bytes[];
   Shared& shared = *reinterpret_cast<Shared*>(bytes);
   if (threadIdx.x == 0) {
@@ -581,7 +589,7 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFew));
     if (threadIdx.x == 0) HopperLoader<T, kHeadDim, kStepQ>(table, run, parameters, shared).play();
-    // A delayed release is the next step's: one writer must have both.
+    // A delayed release is the next task's: one writer must have both.
     const int writers = run.delayed_release ? 1 : kDqSlots;
     const int writer = static_cast<int>(threadIdx.x) / 32 - 1;
     if (threadIdx.x % 32 == 0 && writer >= 0 && writer < writers) {

@@ -189,6 +189,7 @@ class HopperTile {
   /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
   /// any more, for a bulk copy by kWarpKeys x 64 boxes.
   __device__ void stage_gradients(int k_stage, float scale) {
+    static_assert(sizeof(Tiles::ds) >= sizeof(T) * kHopperTileKv * kHeadDim);
     store_sums(shared_address(dk_of_warp(k_stage)), dk_, scale);
     store_sums(shared_address(dv_of_warp()), dv_, 1);
     fence_async();

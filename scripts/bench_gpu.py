@@ -73,8 +73,11 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=120)
     if done.returncode != 0:
-        print(f"exit {done.returncode}: {schedule}, {mask}, {seqlen}: {done.stderr.strip()}",
-              file=sys.stderr)
+        said = done.stderr.strip()
+        applies = f"{schedule}: needs" not in said
+        print(f"{'FAILED, exit ' + str(done.returncode) if applies else 'left out'}: {schedule}, "
+              f"{mask}, {seqlen}: {said}", file=sys.stderr)
+        args.failed = args.failed or applies
         return None
     return json.loads(done.stdout)
 
@@ -162,6 +165,7 @@ def main():
     parser.add_argument("--mask", nargs="*", default=["causal", "full"])
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     args = parser.parse_args()
+    args.failed = False  # whether a run was not as it should be
 
     print(f"{'head_dim':>8} {'mask':<7} {'seqlen':>6} {'TFLOP/s':>8} {'PyTorch':>7} {'ratio':>6}"
           "  schedule/tile_q ms")
@@ -178,10 +182,7 @@ def main():
     if args.output:
         data = {"schema": "stagger.speed/1", "device": device_line(),
                 "date": datetime.date.today().isoformat(), "dtype": "bf16",
-                "command": "scripts/bench_gpu.py" +
-                           (" --all-schedules" if args.all_schedules else "") +
-                           (f" --machine {args.machine}" if args.machine else "") +
-                           f" --output {args.output}", "rows": rows}
+                "command": " ".join(["scripts/bench_gpu.py", *sys.argv[1:]]), "rows": rows}
         with open(args.output, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
             file.write("\n")
@@ -193,7 +194,7 @@ def main():
             if row["torch_ms"] and row["seqlen"] >= AIM_FROM and row["ratio"] < AIM]
     for row in slow:
         print(f"less than {AIM} times PyTorch: {table_line(row)}", file=sys.stderr)
-    return 1 if slow else 0
+    return 1 if slow or args.failed or not rows else 0
 
 
 if __name__ == "__main__":

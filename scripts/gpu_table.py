@@ -27,10 +27,13 @@ def speed_table(data):
         by_name = {each["name"]: each for each in row["schedules"]}
         best = by_name[row["best"]]
         predicted = f"{best['predicted_ms']:.3f}" if "predicted_ms" in best else "–"
-        over = by_name["lpt-ascending"]["ms"] / row["ms"]
+        baseline = by_name.get("lpt-ascending")
+        over = f"{baseline['ms'] / row['ms']:.2f}" if baseline else "–"
+        torch = (f"{row['torch_tflops']:.0f} | {row['ratio']:.2f}" if row["torch_ms"]
+                 else "– | –")
         lines.append(f"| {row['head_dim']} | {row['mask']} | {row['seqlen']:,} | {row['best']}, Q tile "
                      f"{best['tile_q']} | {row['ms']:.3f} | {predicted} | {row['tflops']:.0f} | "
-                     f"{row['torch_tflops']:.0f} | {row['ratio']:.2f} | {over:.2f} |")
+                     f"{torch} | {over} |")
     return "\n".join(lines) + "\n"
 
 
@@ -60,10 +63,11 @@ def checks_table(data):
     device = data["device"]
     lines = [f"{device['name']}, driver {device['driver']}, CUDA {data['cuda']}, {data['os']}, "
              f"{data['libc']}; {data['date']}.", "",
-             "| step | what | commands | as wanted | s | outcome |", "|---|---|--:|--:|--:|---|"]
+             "| step | what | date | commands | as wanted | s | outcome |",
+             "|---|---|---|--:|--:|--:|---|"]
     for step in data["steps"]:
         right = sum(map(is_as_wanted, step["commands"]))
-        lines.append(f"| `{step['name']}` | {step['what']} | {len(step['commands'])} | {right} | "
+        lines.append(f"| `{step['name']}` | {step['what']} | {step['date']} | {len(step['commands'])} | {right} | "
                      f"{step['seconds']:.0f} | {outcome(step)} |")
     return "\n".join(lines) + "\n"
 

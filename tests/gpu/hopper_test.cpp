@@ -103,33 +103,43 @@ TEST_CASE("hopper: lengths that differ, ragged and short") {
   }
 }
 
+/// Runs every schedule that applies and every mode; how many schedules.
+std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
+  const Attention attention = attention_of(problem, head_dim);
+  const ReferenceGradients exact = reference_gradients(attention);
+  std::int64_t runs = 0;
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    const schedules::Selection selection = schedules::select(schedule->name);
+    if (schedule->unsupported(problem, selection.parameters)) continue;
+    CAPTURE(schedule->name);
+    const Table table = schedules::build(selection, problem);
+    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 9};
+    check(table, attention, exact, options, 4);
+    REQUIRE(backward_on_hopper(table, attention, options).witness ==
+            backward_on_cpu(table, attention, options).witness);
+    ++runs;
+  }
+  const Table table = schedules::build(schedules::select("descending"), problem);
+  for (const Mode mode : {Mode::atomic, Mode::no_reduce}) {
+    CAPTURE(mode_name(mode));
+    check(table, attention, exact, {.mode = mode, .dtype = Dtype::fp16, .timeout = kPatience}, 4);
+  }
+  check(table, attention, exact,
+        {.dtype = Dtype::fp16, .release = Release::delayed, .timeout = kPatience}, 4);
+  return runs;
+}
+
 TEST_CASE("hopper: every schedule and mode, and the CPU's order") {
   if (!has_hopper()) return;
   std::int64_t runs = 0;
   for (const char* mask : {"full", "causal"}) {
-    const Problem problem = problem_of(mask, {1024, 1024}, {64, 128}, 4);
-    const Attention attention = attention_of(problem, 64);
-    const ReferenceGradients exact = reference_gradients(attention);
-    for (const schedules::Schedule* schedule : schedules::all()) {
-      const schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->unsupported(problem, selection.parameters)) continue;
-      CAPTURE(schedule->name, mask);
-      const Table table = schedules::build(selection, problem);
-      const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 9};
-      check(table, attention, exact, options, 4);
-      REQUIRE(backward_on_hopper(table, attention, options).witness ==
-              backward_on_cpu(table, attention, options).witness);
-      ++runs;
+    // K and V in two places, in one, and a tile in two steps.
+    for (const HopperShape& shape : {kHopperShapes[2], kHopperShapes[4], kHopperShapes[5]}) {
+      CAPTURE(mask, shape.head_dim, shape.tile_q);
+      runs += check_schedules(problem_of(mask, {768, 768}, shape, 4), shape.head_dim);
     }
-    const Table table = schedules::build(schedules::select("descending"), problem);
-    for (const Mode mode : {Mode::atomic, Mode::no_reduce}) {
-      CAPTURE(mode_name(mode));
-      check(table, attention, exact, {.mode = mode, .dtype = Dtype::fp16, .timeout = kPatience}, 4);
-    }
-    check(table, attention, exact,
-          {.dtype = Dtype::fp16, .release = Release::delayed, .timeout = kPatience}, 4);
   }
-  CHECK(runs > 12);
+  CHECK(runs > 30);
 }
 
 TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
@@ -138,14 +148,14 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
   std::int64_t hanging = 0;
   std::int64_t finished = 0;
   for (int round = 0; round < 60; ++round) {
-    CAPTURE(round);
-    const Problem problem =
-        problem_of(random.chance(2) ? "full" : "causal", {384, 384}, {64, 128}, 2);
+    const HopperShape& shape = kHopperShapes[random.chance(2) ? 2 : 5];  // one step, and two
+    CAPTURE(round, shape.head_dim);
+    const Problem problem = problem_of(random.chance(2) ? "full" : "causal", {384, 384}, shape, 2);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
                                          : test::random_live_table(random, problem, dispatch);
     const bool live = dag::check_liveness(table, {.model = Model::overlap}).live;
-    const Attention attention = attention_of(problem, 64);
+    const Attention attention = attention_of(problem, shape.head_dim);
     const Backward run =
         backward_on_hopper(table, attention, {.dtype = Dtype::bf16, .timeout = kImpatience});
     REQUIRE(run.outcome == (live ? Outcome::finished : Outcome::deadlock));
@@ -155,6 +165,22 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
   }
   CHECK(hanging > 5);
   CHECK(finished > 20);
+}
+
+TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too") {
+  if (!has_hopper()) return;
+  for (const HopperShape& shape : {kHopperShapes[2], kHopperShapes[5]}) {
+    CAPTURE(shape.head_dim);
+    const Problem problem = problem_of("full", {512, 512}, shape, 1);
+    const Table table = schedules::build(schedules::select("shift"), problem);
+    const Timing timing{.model = Model::overlap, .release = Release::delayed};
+    REQUIRE_FALSE(dag::check_liveness(table, timing).live);
+    const Backward run = backward_on_hopper(
+        table, attention_of(problem, shape.head_dim),
+        {.dtype = Dtype::bf16, .release = Release::delayed, .timeout = kImpatience});
+    CHECK(run.outcome == Outcome::deadlock);
+    CHECK(waits(table, run).size() == 4);
+  }
 }
 
 TEST_CASE("hopper: what it does not run is refused") {
