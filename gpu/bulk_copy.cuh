@@ -2,7 +2,7 @@
 
 // Bulk copies: one thread asks, the copy engine moves a tile between global and shared memory. The
 // engine is the "async proxy": its accesses and ordinary ones ("generic proxy") to the same bytes
-// are ordered by fence_async alone, even within a thread.
+// are ordered by a proxy fence alone, even within a thread.
 
 #include "gpu/mbarrier.cuh"
 
@@ -12,11 +12,17 @@
 
 namespace stagger::gpu {
 
-/// Between an ordinary access and a bulk copy of the same bytes, both ways round: executed by the
-/// thread that wrote, before the barrier that tells the one who asks for the copy; and by a thread
-/// between an acquire and the bulk copy that relies on it.
-__device__ inline void fence_async() {
-  asm volatile("fence.proxy.async;" ::: "memory");
+/// Between ordinary writes to shared memory and a bulk copy or product that reads the same bytes:
+/// executed by the thread that wrote, before the barrier that tells the one who asks for it. Of
+/// shared memory alone: the fence for all memory waits for the thread's accesses to global memory
+/// too, hundreds of cycles, for nothing.
+__device__ inline void fence_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Between an acquire and the bulk access to global memory that relies on it, by the same thread.
+__device__ inline void fence_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 /// One box of a tensor (dim, row, head) into shared memory, swizzled as the map says; rows beyond

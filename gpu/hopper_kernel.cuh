@@ -334,7 +334,7 @@ class HopperWriter {
     if (run_.counts != nullptr && step.ends_task) n = atomicAdd(run_.counts + step.tile, 1);
     // The additions of the rank before were made visible to this thread's ordinary accesses by the
     // acquire; the fence extends that to its bulk ones.
-    fence_async();
+    fence_async_global();
     add(step, place, 0);
     shared_.dq_full[slot][1].wait(parity);
     add(step, place, 1);
@@ -582,8 +582,9 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
   }
   __syncthreads();
   // Registers go to those who sum in them, at most 3 * 168 in all.
-  constexpr int kFew = kHeadDim == 64 ? 40 : 24;
-  constexpr int kMany = kHeadDim == 64 ? 232 : 240;
+  constexpr bool kNeedsAll = kHeadDim == 128 && kStepQ == 80;
+  constexpr int kFew = kNeedsAll ? 24 : 40;
+  constexpr int kMany = kNeedsAll ? 240 : 232;
   const auto warpgroup =
       __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroup, 0);  // uniform, it says
   if (warpgroup == 0) {

@@ -144,7 +144,7 @@ class HopperTile {
 #pragma unroll
     for (int step = 0; step < kStepQ / 16; ++step)
       store_transposed(address + step * 16 * kPanelBytes, ds_[step]);
-    fence_async();  // of what this thread wrote, for the products that read it
+    fence_async_shared();  // of what this thread wrote, for the products that read it
   }
 
   /// dQ begins.
@@ -183,7 +183,7 @@ class HopperTile {
       to[quad * kWarpgroup + thread_] =
           make_float4(dq_[4 * quad], dq_[4 * quad + 1], dq_[4 * quad + 2], dq_[4 * quad + 3]);
     }
-    fence_async();
+    fence_async_shared();
   }
 
   /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
@@ -192,7 +192,7 @@ class HopperTile {
     static_assert(sizeof(Tiles::ds) >= sizeof(T) * kHopperTileKv * kHeadDim);
     store_sums(shared_address(dk_of_warp(k_stage)), dk_, scale);
     store_sums(shared_address(dv_of_warp()), dv_, 1);
-    fence_async();
+    fence_async_shared();
   }
   static constexpr int kWarpKeys = 16;
   [[nodiscard]] __device__ T* dk_of_warp(int k_stage) const {
@@ -215,8 +215,8 @@ class HopperTile {
   __device__ void multiply_keys(float (&sums)[kStepQ / 2], const T* left, const T* right) {
     forget(sums);
     const std::uint64_t keys =
-        matrix_descriptor(shared_address(left) + warpgroup_ * 64 * kPanelBytes, 0);
-    const std::uint64_t queries = matrix_descriptor(shared_address(right), 0);
+        matrix_descriptor(afresh(shared_address(left) + warpgroup_ * 64 * kPanelBytes), 0);
+    const std::uint64_t queries = matrix_descriptor(afresh(shared_address(right)), 0);
 #pragma unroll
     for (int step = 0; step < kHeadDim / 16; ++step) {
       const int panel = step / 4;
@@ -230,7 +230,8 @@ class HopperTile {
   /// sums (keys x head_dim) += left (keys x queries) * right (queries x head_dim).
   __device__ static void add_queries(float (&sums)[kHeadDim / 2], const Operand& left,
                                      const T* right) {
-    const std::uint64_t rows = matrix_descriptor(shared_address(right), kStepQ * kPanelBytes);
+    const std::uint64_t rows =
+        matrix_descriptor(afresh(shared_address(right)), kStepQ * kPanelBytes);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       Wgmma<kHeadDim, T>::template registers<Major::columns>(
@@ -255,8 +256,8 @@ class HopperTile {
     }
     if (kSplit == DqSplit::rows_of_dims) k += warpgroup_ * kKeyPanel;
     forget(dq_);
-    const std::uint64_t queries = matrix_descriptor(ds, 0);
-    const std::uint64_t keys = matrix_descriptor(k, kKeyPanel);
+    const std::uint64_t queries = matrix_descriptor(afresh(ds), 0);
+    const std::uint64_t keys = matrix_descriptor(afresh(k), kKeyPanel);
 #pragma unroll
     for (int step = 0; step < kHopperTileKv / 16; ++step) {
       const std::uint64_t of_queries = advanced(queries, step / 4 * kPanel + step % 4 * 32);

@@ -37,9 +37,18 @@ __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::ui
   return kSwizzle128 | kNextRows | std::uint64_t{next_panel >> 4} << 16 |
          std::uint64_t{(address & 0x3ffff) >> 4};
 }
-/// The descriptor of the same matrix from `bytes` further on.
+/// The descriptor of the same matrix from `bytes` further on. The address is in the low half, where
+/// the sum stays.
 __device__ inline std::uint64_t advanced(std::uint64_t descriptor, std::uint32_t bytes) {
-  return descriptor + (bytes >> 4);
+  const std::uint64_t high = descriptor >> 32 << 32;
+  return high | (static_cast<std::uint32_t>(descriptor) + (bytes >> 4));
+}
+/// The same value, of which the compiler does not know that it is: what follows from it is then
+/// computed where it is used. It would else compute all descriptors of a loop before the loop, and
+/// keep them where there are no registers for them.
+__device__ inline std::uint32_t afresh(std::uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 /// Before the first product after other instructions have written its registers.

@@ -20,11 +20,12 @@ ARRIVE = r"mbarrier\.arrive\."
 READ_1 = r"cp\.async\.bulk\.wait_group\.read 1;"  # the first half of dQ
 READ_0 = r"cp\.async\.bulk\.wait_group\.read 0;"
 COMMIT = r"cp\.async\.bulk\.commit_group;"
-FENCE = r"fence\.proxy\.async;"
+SHARED_FENCE = r"fence\.proxy\.async\.shared::cta;"
+GLOBAL_FENCE = r"fence\.proxy\.async\.global;"
 
 # From, to, what must be between, and why. From a pair: from the second that comes after the first.
 RULES = [
-    (r"ld\.acquire\.gpu", ASK, FENCE,
+    (r"ld\.acquire\.gpu", ASK, GLOBAL_FENCE,
      "what the rank before released is visible to bulk operations by a proxy fence only"),
     (ASK, r"red\.release\.gpu", r"cp\.async\.bulk\.wait_group 0;",
      "a turn is passed on when the additions are performed, not when they are asked for or read"),
@@ -33,10 +34,10 @@ RULES = [
     (STORE, READ_0, COMMIT, "a wait is for groups that are committed"),
     (ASK, ARRIVE, READ_1, "the first half of dQ's place is free when it has been read"),
     ((READ_1, ARRIVE), ARRIVE, READ_0, "the second half of dQ's place is free when it has been read"),
-    (r"st\.shared\.v4\.f32", ARRIVE, FENCE,
+    (r"st\.shared\.v4\.f32", ARRIVE, SHARED_FENCE,
      "the copy engine sees dQ in shared memory after a proxy fence"),
-    (r"stmatrix\.", ARRIVE, FENCE, "products see dS in shared memory after a proxy fence"),
-    (r"stmatrix\.", STORE, FENCE, "the copy engine sees dK and dV after a proxy fence"),
+    (r"stmatrix\.", ARRIVE, SHARED_FENCE, "products see dS in shared memory after a proxy fence"),
+    (r"stmatrix\.", STORE, SHARED_FENCE, "the copy engine sees dK and dV after a proxy fence"),
     (STORE, ARRIVE, READ_0,
      "the place of K and dS is free when dK and dV have been read"),
     (r"mbarrier\.init\.", r"bar\.sync\s+0;", r"fence\.mbarrier_init\.",
