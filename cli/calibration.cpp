@@ -15,12 +15,12 @@
 // device's clocks.
 //
 // These miss what no single task shows: phases slow each other down when many reduce at once, and
-// times are stamped a little late. So the values are moved, one at a time and in ever smaller
+// times are stamped a little late, which costs time itself. So the values are moved, one at a time and in ever smaller
 // steps, as long as that lowers
 //
 //   mean over the runs of (predicted / measured - 1)^2  +  kPull * sum of (moved / width)^2
 //
-// where a value's width is its interquartile range, but at least a twentieth of it and 32 ns: to
+// where what is measured is without what the stamps cost, if that is known, and a value's width is its interquartile range, but at least a twentieth of it and 32 ns: to
 // move a value by its width must lower the error of every run, which is 1 % say, to nothing. A
 // value of which there are no samples is as wide as a compute phase: runs alone say what it is.
 
@@ -164,8 +164,9 @@ MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const KernelTimes& 
   Samples starts;
   for (const CalibrationRun& run : runs) {
     if (!counts(run)) continue;
-    starts.push_back(run.run.elapsed_ns - measured_span(run.run) -
-                     simulated(run.table, timing).tail - times.passes_ns(run.q_elements));
+    const Ticks whole = run.run.bare_ns > 0 ? run.run.bare_ns : run.run.elapsed_ns;
+    starts.push_back(whole - span_of(run.run) - simulated(run.table, timing).tail -
+                     times.passes_ns(run.q_elements));
   }
   return value_of(std::move(starts));
 }
@@ -176,7 +177,7 @@ class Refinement {
     for (const CalibrationRun& run : runs) {
       if (!counts(run)) continue;
       tables_.push_back(&run.table);
-      residuals_.push_back({.measured = measured_span(run.run)});
+      residuals_.push_back({.measured = span_of(run.run)});
     }
     for (MeasuredNs* value :
          {&times.compute, &times.reduce, &times.latency, &times.launch, &times.epilogue})
@@ -272,11 +273,12 @@ FitErrors errors_of(const std::vector<Residual>& residuals) {
 
 }  // namespace
 
-Ticks measured_span(const gpu::Backward& run) {
+Ticks span_of(const gpu::Backward& run) {
   Ticks end = 0;
   for (const gpu::TaskTimes& times : run.times)
     end = std::max({end, times.compute_end, times.reduce_end});
-  return end;
+  if (run.bare_ns > 0) end -= run.elapsed_ns - run.bare_ns;
+  return std::max<Ticks>(end, 0);
 }
 
 Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {

@@ -19,7 +19,7 @@ struct CalibrationRun {
 
 /// How well a timing model predicts one of them.
 struct Residual {
-  Ticks measured = 0;   ///< ns from the first task's start to the last reduction's end
+  Ticks measured = 0;   ///< ns from the first task's start to the last reduction's end (span_of)
   Ticks predicted = 0;  ///< the same, simulated
 };
 
@@ -35,7 +35,8 @@ struct Calibration {
 /// least, all finished, with immediate release. O(tasks) for each of a few hundred simulations.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
 
-/// From the first compute phase to the last reduction of a run.
-[[nodiscard]] Ticks measured_span(const gpu::Backward& run);
+/// From the first compute phase to the last reduction of a run by its times, less what they cost
+/// where that is known (`bare_ns`).
+[[nodiscard]] Ticks span_of(const gpu::Backward& run);
 
 }  // namespace stagger::cli

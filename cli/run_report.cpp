@@ -67,6 +67,19 @@ bool is_predicted(const Execution& execution) {
          execution.options.mode == gpu::Mode::deterministic;
 }
 
+/// The same less what times and witness cost, where that is known.
+std::optional<std::int64_t> untimed_makespan(const Execution& execution) {
+  if (!execution.untimed_ns || execution.options.perturb) return std::nullopt;
+  const std::int64_t cost = execution.runs->run.elapsed_ns - *execution.untimed_ns;
+  return std::max<std::int64_t>(measured_makespan(execution) - cost, 1);
+}
+
+/// What a predicted makespan is held to.
+std::int64_t judged_makespan(const Execution& execution) {
+  const auto untimed = untimed_makespan(execution);
+  return untimed ? *untimed : measured_makespan(execution);
+}
+
 /// predicted / measured - 1.
 double error_of(Ticks predicted, std::int64_t measured) {
   return static_cast<double>(predicted) / static_cast<double>(std::max<std::int64_t>(measured, 1)) -
@@ -137,6 +150,7 @@ Json measured_json(const Execution& execution) {
       json["untimed_tflops"] = execution.flops / static_cast<double>(*execution.untimed_ns) / 1e3;
     }
   }
+  if (const auto makespan = untimed_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
   json["timestamp_overhead"] = overhead(execution) ? Json(*overhead(execution)) : Json(nullptr);
   return json;
 }
@@ -172,7 +186,7 @@ Json predicted_json(const Execution& execution) {
   }
   if (is_predicted(execution)) {
     json["error"] = {
-        {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
+        {"last_reduction", error_of(last_reduction(analysis), judged_makespan(execution))},
         {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
     if (execution.untimed_ns) {
       json["error"]["untimed"] = error_of(predicted_elapsed(analysis), *execution.untimed_ns);
@@ -400,7 +414,7 @@ class RunReport {
                            duration(predicted, Clock::ns), duration(measured, Clock::ns),
                            100 * error_of(predicted, measured)));
     };
-    add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
+    add("first task to last", last_reduction(analysis_), judged_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
     if (execution_.untimed_ns) {
       add("without each task's times", predicted_elapsed(analysis_), *execution_.untimed_ns);

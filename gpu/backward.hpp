@@ -75,8 +75,11 @@ struct Backward {
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
   std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
   std::int64_t elapsed_ns = 0;            ///< of all its kernels
+  /// CUDA: the same of a warm-up with no books but the locks', so that the difference is what
+  /// witness and times cost; 0 without one.
+  std::int64_t bare_ns = 0;
   /// CUDA: what of such a run is not the table's kernel but passes over whole tensors before and
-  /// after it, with what starting them takes; 0 where a kernel has none. Of the last warm-up, so
+  /// after it, with what starting them takes; 0 where a kernel has none. Of another warm-up, so
   /// that marking it is no part of elapsed_ns; 0 without one.
   std::int64_t passes_ns = 0;
 

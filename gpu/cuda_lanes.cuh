@@ -21,12 +21,21 @@ __device__ inline void spin(std::int64_t ns) {
   }
 }
 
+/// Now, if the run takes times.
+__device__ inline ClockReading clocks(const CudaRun& run) {
+  if (run.times == nullptr) return {};
+  const std::int64_t ns = global_time();
+  return {.ns = ns, .cycles = sm_cycles()};
+}
+__device__ inline void keep(const CudaRun& run, std::int64_t index, ClockReading TaskClocks::*time,
+                            const ClockReading& reading) {
+  if (run.times != nullptr) run.times[index].*time = reading;
+}
+
 /// Takes a task's time. For one thread.
 __device__ inline void stamp(const CudaRun& run, std::int64_t index,
                              ClockReading TaskClocks::*time) {
-  if (run.times == nullptr) return;
-  const std::int64_t ns = global_time();
-  run.times[index].*time = {.ns = ns, .cycles = sm_cycles()};
+  keep(run, index, time, clocks(run));
 }
 
 /// For one thread.

@@ -213,15 +213,19 @@ std::size_t CudaRunner::shared_bytes(std::size_t needed) {
 }
 
 Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after,
-                          int warmups) {
+                          bool warm) {
   if (ctas_ == 0) return results(0);
   prepare(kernel);
   std::int64_t passes_ns = 0;
-  // One that has stopped has shown what there is to see, after a timeout.
-  for (int run = 0; run < warmups && flags_.download()[1] == 0; ++run)
-    passes_ns = time_passes(kernel, without_books(), before, after);
+  std::int64_t bare_ns = 0;
+  // A first run finds cold caches and address translations, and its times are no other's. One that
+  // has stopped has shown what there is to see, after a timeout.
+  if (warm) static_cast<void>(time_one(kernel, without_books(), before, after));
+  if (warm && !has_stopped()) passes_ns = time_passes(kernel, without_books(), before, after);
+  if (warm && !has_stopped()) bare_ns = time_one(kernel, without_books(), before, after);
   Backward result = results(time_one(kernel, run_, before, after));
   result.passes_ns = passes_ns;
+  result.bare_ns = bare_ns;
   return result;
 }
 
@@ -305,7 +309,7 @@ Backward CudaRunner::results(std::int64_t elapsed_ns) const {
       anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
   result.times = std::move(anchored.times);
   result.times_error_ns = anchored.error_ns;
-  if (flags_.download()[1] != 0) result.outcome = outcome_when_stopped(source_, result, ctas_);
+  if (has_stopped()) result.outcome = outcome_when_stopped(source_, result, ctas_);
   return result;
 }
 

@@ -45,13 +45,13 @@ class CudaRunner {
   [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
-  /// with the kernel and belong to the time that the run takes. `warmups` such runs come first, as
-  /// in time(). Throws Error{device} before the launch if more CTAs would have to be resident than
-  /// the device holds.
+  /// with the kernel and belong to the time that the run takes. Three such runs come first if `warm`,
+  /// as in time(). Throws Error{device} before the launch if more CTAs would have to be resident
+  /// than the device holds.
   using Enqueue = std::function<void(const CudaRun&)>;
   [[nodiscard]] Backward play(
       const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},
-      const Enqueue& after = [](const CudaRun&) {}, int warmups = 0);
+      const Enqueue& after = [](const CudaRun&) {}, bool warm = false);
 
   /// ns of each of `runs` runs after `warmups` others that are not timed, with no books but the
   /// locks'. `before` has to zero run.locks, lanes_taken and stop.
@@ -60,6 +60,7 @@ class CudaRunner {
 
  private:
   void prepare(const CudaKernel& kernel) const;
+  [[nodiscard]] bool has_stopped() const { return flags_.download()[1] != 0; }
   void launch(const CudaKernel& kernel, const CudaRun& run) const;
   [[nodiscard]] std::int64_t time_one(const CudaKernel& kernel, const CudaRun& run,
                                       const Enqueue& before, const Enqueue& after) const;

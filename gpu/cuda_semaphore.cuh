@@ -57,10 +57,12 @@ __device__ inline bool acquire(const std::int32_t* lock, std::int32_t rank, std:
                                std::int64_t timeout_ns) {
   const std::int64_t begin = global_time();
   while (true) {
-    // Before the acquire, which would hold it back: the two loads travel together.
+    // The stop flag before the acquire, which would hold it back, and no look at it before both
+    // are asked for: the two loads travel together.
     const bool stopped = is_stopped(stop);
+    const std::int32_t turn = load_acquire(lock);
     if (stopped) return false;
-    if (load_acquire(lock) == rank) return true;
+    if (turn == rank) return true;
     if (global_time() - begin > timeout_ns) {
       atomicExch(stop, 1);
       return false;

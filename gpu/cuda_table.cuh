@@ -12,7 +12,7 @@ inline constexpr int kCudaThreads = 256;  ///< of every CTA
 inline constexpr int kDelayPlaces = 4;    ///< before compute, turn, release and whatever follows
 
 /// A slot as the device reads it: what the table says, and what its neighbours and its tile say.
-struct CudaSlot {
+struct alignas(8) CudaSlot {
   std::int32_t head = 0;
   std::int32_t kv = 0;
   std::int32_t q = 0;

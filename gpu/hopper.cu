@@ -146,15 +146,13 @@ class HopperProblem {
                    .keys = keys_.data(),
                    .dq_sums = dq_sums_.data(),
                    .partials = options.keep_partials ? partials_.data() : nullptr,
-                   .steps = sizes_.steps,
+                   .log2_steps = sizes_.steps - 1,  // there are one or two
                    .scale = scale()};
   }
 
   Backward run() {
     CudaRunner runner(table_, options_, sizes_.steps);
-    // A first run finds cold caches and address translations, and its times are no other's.
-    const int warmups = options_.perturb ? 0 : 2;
-    Backward result = runner.play(kernel(), before(), after(), warmups);
+    Backward result = runner.play(kernel(), before(), after(), !options_.perturb);
     result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
                         .dk = downloaded(dk_, shape_.kv_elements()),
                         .dv = downloaded(dv_, shape_.kv_elements())};

@@ -51,25 +51,30 @@ struct HopperParameters {
   const HopperKeys* keys = nullptr;  ///< (partial tile, query in the tile)
   float* dq_sums = nullptr;          ///< by (head, Q tile, step), in the order of dq_place
   float* partials = nullptr;         ///< by (slot, step), as dq_sums; nullptr: they are not kept
-  std::int32_t steps = 1;            ///< of a task
+  std::int32_t log2_steps = 0;       ///< of the number of a task's steps
   float scale = 0;
 };
 
+/// What a step is. One word: shared memory is slow to answer while products read it.
+struct HopperMarks {
+  std::uint32_t step : 1;           ///< of its task
+  std::uint32_t ends_lane : 1;      ///< of two that arrive on lane_certain, once they have turns
+  std::uint32_t partial : 1;
+  std::uint32_t begins_task : 1;
+  std::uint32_t ends_task : 1;
+  std::uint32_t begins_chain : 1;
+  std::uint32_t ends_chain : 1;
+  std::uint32_t is_last : 1;  ///< no step, the end of all
+};
+
 /// A slot, or a step of it, on its way through the CTA.
-struct HopperStep {
-  std::int64_t index = 0;  ///< of the slot
-  std::int32_t head = 0;
-  std::int32_t kv = 0;
-  std::int32_t tile = 0;  ///< (head, Q tile)
-  std::int32_t rank = 0;
-  std::int8_t step = 0;           ///< of its task
-  std::int8_t lane_arrivals = 0;  ///< on lane_certain, once it has its turn
-  bool partial = false;
-  bool begins_task = false;
-  bool ends_task = false;
-  bool begins_chain = false;
-  bool ends_chain = false;
-  bool is_last = false;  ///< no step, the end of all
+struct alignas(8) HopperStep {
+  std::int32_t index;  ///< of the slot: there are fewer than 2^31 (kMaxTasks)
+  std::int32_t head;
+  std::int32_t kv;
+  std::int32_t tile;  ///< (head, Q tile)
+  std::int32_t rank;
+  HopperMarks marks;
 };
 
 template <class T, int kHeadDim, int kStepQ>
@@ -77,7 +82,7 @@ struct HopperShared {
   using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
   /// More than load, compute and writers can be apart, which is six: a step's place is written
   /// again when all of them have gone past it.
-  static constexpr int kSteps = 7;
+  static constexpr int kSteps = 8;
   static constexpr int kKStages = Tiles::kKStages;
   static constexpr int kVStages = Tiles::kVStages;
   static constexpr int kComputeArrivals = kComputeThreads / 32 * kArrivingLanes;
@@ -151,8 +156,10 @@ class HopperLoader {
       lane = static_cast<std::int32_t>(gridDim.x) + atomicAdd(run_.lanes_taken, 1);
     }
     for (int writer = 0; writer < kDqSlots; ++writer) {  // each looks at every other step only
-      next_place().is_last = true;
-      publish();
+      HopperMarks marks{};
+      marks.is_last = 1;
+      publish({.marks = marks});
+      ++step_;
     }
   }
 
@@ -165,20 +172,13 @@ class HopperLoader {
   }
 
   __device__ void play_lane(std::int32_t lane) {
-    const std::int64_t begin = table_.lane_begin[lane];
-    const std::int64_t end = table_.lane_begin[lane + 1];
-    if (begin == end) return;
-    CudaSlot next = table_.slots[begin];
-    for (std::int64_t index = begin; index < end && !is_stopped(); ++index) {
-      const CudaSlot slot = next;
-      if (index + 1 < end) next = table_.slots[index + 1];  // long before it is needed
-      delay(run_, index, 0);
-      for (std::int32_t step = 0; step < all_.steps; ++step) {
-        const std::int64_t after = (end - index) * all_.steps - step - 1;  // steps of the lane
-        const bool alone = (end - begin) * all_.steps == 1;
-        play_step(slot, index, step, after >= kDqSlots ? 0 : alone ? kDqSlots : 1);
-      }
-    }
+    // Numbers of steps of the table, fewer than 2^28 (kMaxTasks).
+    auto number = static_cast<std::int32_t>(table_.lane_begin[lane]) << all_.log2_steps;
+    const auto end = static_cast<std::int32_t>(table_.lane_begin[lane + 1]) << all_.log2_steps;
+    if (number == end) return;
+    if (number + 1 == end) shared_.lane_certain.arrive();  // in the place of a second step
+    for (; number < end && !is_stopped(); ++number)
+      play_step(number, end - number <= kDqSlots);
     // A lane that is taken is held up by this one: not before it is sure to end, or the lanes that
     // it waits for might be the ones it keeps from others.
     if (is_stopped()) return;
@@ -186,71 +186,75 @@ class HopperLoader {
     lane_parity_ ^= 1;
   }
 
-  __device__ void play_step(const CudaSlot& slot, std::int64_t index, std::int32_t number,
-                            std::int32_t lane_arrivals) {
-    const bool begins = number == 0;
-    const bool ends = number + 1 == all_.steps;
-    HopperStep& step = next_place();
-    step.index = index;
-    step.head = slot.head;
-    step.kv = slot.kv;
-    step.tile = slot.head * table_.q_tiles + slot.q;
-    step.rank = slot.rank;
-    step.step = static_cast<std::int8_t>(number);
-    step.lane_arrivals = static_cast<std::int8_t>(lane_arrivals);
-    step.partial = slot.partial >= 0;
-    step.begins_task = begins;
-    step.ends_task = ends;
-    step.begins_chain = slot.begins_chain && begins;
-    step.ends_chain = slot.ends_chain && ends;
-    step.is_last = false;
-    publish();
-    load(step, slot.q * all_.steps + number, slot.partial * all_.steps + number);
+  __device__ void play_step(std::int32_t number, bool ends_lane) {
+    const std::int32_t index = number >> all_.log2_steps;
+    const std::int32_t step = number & ((1 << all_.log2_steps) - 1);
+    const bool begins = step == 0;
+    const bool ends = (step + 1) >> all_.log2_steps != 0;
+    if (begins) delay(run_, index, 0);
+    const CudaSlot slot = table_.slots[index];
+    HopperMarks marks{};
+    marks.step = step;
+    marks.ends_lane = ends_lane;
+    marks.partial = slot.partial >= 0;
+    marks.begins_task = begins;
+    marks.ends_task = ends;
+    marks.begins_chain = slot.begins_chain && begins;
+    marks.ends_chain = slot.ends_chain && ends;
+    const std::int32_t tile = slot.head * table_.q_tiles + slot.q;
+    publish({index, slot.head, slot.kv, tile, slot.rank, marks});
+    load(slot, slot.begins_chain && begins, step);
+    ++step_;
   }
 
-  /// Where the next step is written. Room is certain: this warp has come here because compute has
-  /// left the Q of two steps ago, and compute had to hand over the dQ of the step before that.
-  __device__ HopperStep& next_place() { return shared_.steps[step_.stage]; }
-
-  __device__ void publish() {
-    shared_.step_full[step_.stage].arrive();
-    step_.advance();
+  /// To all. There is room: this warp has come here because compute has left the Q of two steps
+  /// ago, and compute had to hand over the dQ of the step before that.
+  __device__ void publish(const HopperStep& step) {
+    const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
+    shared_.steps[place] = step;
+    shared_.step_full[place].arrive();
   }
 
-  /// `q`, `partial`: the step among those of the head's Q tiles, and of the partial tiles.
-  __device__ void load(const HopperStep& step, std::int32_t q, std::int32_t partial) {
-    if (step.begins_chain) {
-      shared_.k_empty[k_place_.stage].wait(k_place_.parity ^ 1);
-      load_tile(shared_.tiles.k[k_place_.stage], &all_.k, step.kv * kHopperTileKv, step.head,
-                kHopperTileKv, kKvBytes, shared_.k_full[k_place_.stage]);
-      k_place_.advance();
+  /// What a step reads, and what its chain reads if it `begins` one.
+  __device__ void load(const CudaSlot& slot, bool begins, std::int32_t number) {
+    if (begins) {
+      const std::uint32_t stage = buffer_of<Shared::kKStages>(chain_);
+      shared_.k_empty[stage].wait(parity_of<Shared::kKStages>(chain_) ^ 1);
+      load_tile(shared_.tiles.k[stage], &all_.k, slot.kv * kHopperTileKv, slot.head, kHopperTileKv,
+                kKvBytes, shared_.k_full[stage]);
     }
-    shared_.q_empty[place_.stage].wait(place_.parity ^ 1);
-    load_q(step, q, partial);
-    if (step.begins_chain) {
-      shared_.v_empty[v_place_.stage].wait(v_place_.parity ^ 1);
-      load_tile(shared_.tiles.v[v_place_.stage], &all_.v, step.kv * kHopperTileKv, step.head,
-                kHopperTileKv, kKvBytes, shared_.v_full[v_place_.stage]);
-      v_place_.advance();
+    const std::uint32_t stage = buffer_of<kStages>(step_);
+    const std::uint32_t empty = parity_of<kStages>(step_) ^ 1;
+    const std::int32_t q = (slot.q << all_.log2_steps) + number;
+    shared_.q_empty[stage].wait(empty);
+    load_q(slot, stage, q, number);
+    if (begins) {
+      const std::uint32_t v_stage = buffer_of<Shared::kVStages>(chain_);
+      shared_.v_empty[v_stage].wait(parity_of<Shared::kVStages>(chain_) ^ 1);
+      load_tile(shared_.tiles.v[v_stage], &all_.v, slot.kv * kHopperTileKv, slot.head,
+                kHopperTileKv, kKvBytes, shared_.v_full[v_stage]);
+      ++chain_;
     }
-    shared_.d_out_empty[place_.stage].wait(place_.parity ^ 1);
-    load_tile(shared_.tiles.d_out[place_.stage], &all_.d_out, q * kStepQ, step.head, kStepQ,
-              kQBytes, shared_.d_out_full[place_.stage]);
-    place_.advance();
+    shared_.d_out_empty[stage].wait(empty);
+    load_tile(shared_.tiles.d_out[stage], &all_.d_out, q * kStepQ, slot.head, kStepQ, kQBytes,
+              shared_.d_out_full[stage]);
   }
 
-  __device__ void load_q(const HopperStep& step, std::int32_t q, std::int32_t partial) {
+  /// `q`: the step among those of the head's Q tiles.
+  __device__ void load_q(const CudaSlot& slot, std::uint32_t stage, std::int32_t q,
+                         std::int32_t number) {
     using Stats = QueryStats<kStepQ>;
     constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(HopperKeys);
-    Mbarrier& barrier = shared_.q_full[place_.stage];
-    load_tile(shared_.tiles.q[place_.stage], &all_.q, q * kStepQ, step.head, kStepQ,
-              kQBytes + sizeof(Stats) + (step.partial ? kKeysBytes : 0), barrier);
-    const std::int64_t place = std::int64_t{step.tile} * all_.steps + step.step;
-    load_bytes(&shared_.queries[place_.stage].stats,
-               reinterpret_cast<const Stats*>(all_.stats) + place, sizeof(Stats), barrier);
-    if (step.partial) {
-      load_bytes(shared_.queries[place_.stage].keys, all_.keys + std::int64_t{partial} * kStepQ,
-                 kKeysBytes, barrier);
+    const bool partial = slot.partial >= 0;
+    Mbarrier& barrier = shared_.q_full[stage];
+    load_tile(shared_.tiles.q[stage], &all_.q, q * kStepQ, slot.head, kStepQ,
+              kQBytes + sizeof(Stats) + (partial ? kKeysBytes : 0), barrier);
+    const std::int32_t place = (slot.head * table_.q_tiles << all_.log2_steps) + q;
+    load_bytes(&shared_.queries[stage].stats, reinterpret_cast<const Stats*>(all_.stats) + place,
+               sizeof(Stats), barrier);
+    if (partial) {
+      const std::int64_t keys = (std::int64_t{slot.partial} << all_.log2_steps) + number;
+      load_bytes(shared_.queries[stage].keys, all_.keys + keys * kStepQ, kKeysBytes, barrier);
     }
   }
 
@@ -268,10 +272,8 @@ class HopperLoader {
   const CudaRun& run_;
   const HopperParameters& all_;
   Shared& shared_;
-  RingPlace<Shared::kSteps> step_;
-  RingPlace<Shared::kKStages> k_place_;
-  RingPlace<Shared::kVStages> v_place_;
-  RingPlace<kStages> place_;
+  std::uint32_t step_ = 0;   ///< of this CTA
+  std::uint32_t chain_ = 0;  ///< of this CTA
   std::uint32_t lane_parity_ = 0;
 };
 
@@ -288,16 +290,15 @@ class HopperWriter {
   /// Every `writers`-th step from the CTA's `first`. Two writers take turns: while one waits until
   /// its additions are performed, the other has the next step's turn and dQ.
   __device__ void play(int first, int writers) {
-    for (int number = first;; number += writers) {
-      const int place = number % Shared::kSteps;
-      shared_.step_full[place].wait(number / Shared::kSteps % 2);
-      if (shared_.steps[place].is_last) return;
-      const int slot = number % kDqSlots;
-      const std::uint32_t parity = number / kDqSlots % 2;
-      const HopperStep& step = shared_.steps[place];
+    for (std::uint32_t number = first;; number += writers) {
+      const std::uint32_t place = buffer_of<Shared::kSteps>(number);
+      shared_.step_full[place].wait(parity_of<Shared::kSteps>(number));
+      const HopperStep step = shared_.steps[place];
+      if (step.marks.is_last) return;
+      const std::uint32_t slot = buffer_of<kDqSlots>(number);
+      const std::uint32_t parity = parity_of<kDqSlots>(number);
       const bool has_turn = take_turn(step);
-      for (int arrival = 0; arrival < step.lane_arrivals; ++arrival)
-        shared_.lane_certain.arrive();
+      if (step.marks.ends_lane) shared_.lane_certain.arrive();
       if (!has_turn || !write(step, slot, parity)) drop(slot, parity);
     }
   }
@@ -308,14 +309,14 @@ class HopperWriter {
 
   /// The semaphore of a step's dQ, and its sums among those of all.
   [[nodiscard]] __device__ std::int64_t place_of(const HopperStep& step) const {
-    return std::int64_t{step.tile} * all_.steps + step.step;
+    return (std::int64_t{step.tile} << all_.log2_steps) + step.marks.step;
   }
 
   /// Before dQ is there: a turn that has come costs nothing then. false if the run has stopped, or
   /// reduces nothing.
   __device__ bool take_turn(const HopperStep& step) {
     if (run_.mode == Mode::no_reduce) return false;
-    if (step.begins_task) delay(run_, step.index, 1);
+    if (step.marks.begins_task) delay(run_, step.index, 1);
     if (run_.mode == Mode::atomic ||
         acquire(run_.locks + place_of(step), step.rank, run_.stop, run_.timeout_ns)) {
       return true;
@@ -325,13 +326,13 @@ class HopperWriter {
   }
 
   /// false, with dQ left where it is, if the run has stopped.
-  __device__ bool write(const HopperStep& step, int slot, std::uint32_t parity) {
+  __device__ bool write(const HopperStep& step, std::uint32_t slot, std::uint32_t parity) {
     const std::int64_t place = place_of(step);
     shared_.dq_full[slot][0].wait(parity);
     if (shared_.stopped != 0) return false;  // the other writer has, and dropped the step before
-    if (step.ends_task) stamp(run_, step.index, &TaskClocks::turn);  // a step's: they overlap
+    if (step.marks.ends_task) stamp(run_, step.index, &TaskClocks::turn);  // a step's: they overlap
     std::int32_t n = 0;
-    if (run_.counts != nullptr && step.ends_task) n = atomicAdd(run_.counts + step.tile, 1);
+    if (run_.counts != nullptr && step.marks.ends_task) n = atomicAdd(run_.counts + step.tile, 1);
     // The additions of the rank before were made visible to this thread's ordinary accesses by the
     // acquire; the fence extends that to its bulk ones.
     fence_async_global();
@@ -344,13 +345,14 @@ class HopperWriter {
     shared_.dq_read[1].arrive();
     // Not only read: the next rank's additions must not come before these (.read would allow it).
     wait_until_performed();
-    if (step.ends_task) stamp(run_, step.index, &TaskClocks::reduce_end);
-    if (step.ends_task) delay(run_, step.index, 2);
+    const ClockReading end = clocks(run_);  // kept after the release, which would wait for it
+    if (step.marks.ends_task) delay(run_, step.index, 2);
     if (run_.mode == Mode::deterministic) release(step, place);
-    if (run_.counts != nullptr && step.ends_task) {
+    if (step.marks.ends_task) keep(run_, step.index, &TaskClocks::reduce_end, end);
+    if (run_.counts != nullptr && step.marks.ends_task) {
       run_.witness[table_.places[step.tile] + n] = step.index;
     }
-    if (step.ends_task) delay(run_, step.index, 3);
+    if (step.marks.ends_task) delay(run_, step.index, 3);
     return true;
   }
 
@@ -363,14 +365,14 @@ class HopperWriter {
       add_floats(to, from, kBytes);
     }
     if (all_.partials != nullptr) {
-      const std::int64_t partial = step.index * all_.steps + step.step;
+      const std::int64_t partial = (std::int64_t{step.index} << all_.log2_steps) + step.marks.step;
       store_bytes(all_.partials + partial * kDqHalves * kHalf + half * kHalf, from, kBytes);
     }
     commit_copies();
   }
 
   /// Takes dQ and does nothing with it.
-  __device__ void drop(int slot, std::uint32_t parity) {
+  __device__ void drop(std::uint32_t slot, std::uint32_t parity) {
     for (int half = 0; half < kDqHalves; ++half) {
       shared_.dq_full[slot][half].wait(parity);
       shared_.dq_read[half].arrive();
@@ -383,17 +385,17 @@ class HopperWriter {
       release_next(run_.locks + place);
       return;
     }
-    if (!step.ends_task) return;
+    if (!step.marks.ends_task) return;
     if (held_ >= 0) release_tile(held_);
     held_ = step.tile;
-    if (step.ends_chain) {
+    if (step.marks.ends_chain) {
       release_tile(step.tile);
       held_ = -1;
     }
   }
   __device__ void release_tile(std::int32_t tile) {
-    for (std::int32_t step = 0; step < all_.steps; ++step)
-      release_next(run_.locks + std::int64_t{tile} * all_.steps + step);
+    for (std::int32_t step = 0; step < 1 << all_.log2_steps; ++step)
+      release_next(run_.locks + (std::int64_t{tile} << all_.log2_steps) + step);
   }
 
   const CudaTable& table_;
@@ -415,125 +417,129 @@ class HopperCompute {
   // Chain by chain and step by step, without a branch around a product and with none under way
   // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
   __device__ void play() {
-    if (warpgroup() == 1) let_other_go();
-    const HopperStep* step = &next_step();
-    while (!step->is_last) {
+    HopperMarks marks = step_marks();
+    while (!marks.is_last) {
       begin_chain();
-      begin(*step);
-      tile_.begin_dk(place_.stage);
+      begin(marks);
+      tile_.begin_dk(stage());
       finish();
-      const HopperStep* before = step;
+      HopperMarks before = marks;
       // Not a look at the next chain before this one's last dQ is on its way: the next one may be
       // taken only when others, who wait for that dQ, have gone on.
-      while (!before->ends_chain && !(step = &next_step())->is_last) {
-        begin(*step);
-        tile_.begin_dq(k_place_.stage, ds_before());
-        finish_dq<1>(*before);
+      while (!before.ends_chain && !(marks = step_marks()).is_last) {
+        begin(marks);
+        begin_dq();
+        finish_dq<1>(before);
         // A task's compute phase is from the hand-over of the dQ before it to its own dQ.
-        if (leads() && step->begins_task) stamp(run_, step->index, &TaskClocks::compute_start);
+        if (leads() && marks.begins_task) stamp(step_, &TaskClocks::compute_start);
         finish();
-        before = step;
+        before = marks;
       }
-      tile_.begin_dq(k_place_.stage, ds_before());
-      const RingPlace<kStages> last = dq_place_;
-      finish_dq<0>(*before);
-      end_chain(*before, last);
-      if (before->ends_chain) step = &next_step();
+      begin_dq();
+      finish_dq<0>(before);
+      end_chain();
+      if (before.ends_chain) marks = step_marks();
     }
   }
 
  private:
-  __device__ const HopperStep& next_step() {
-    shared_.step_full[step_.stage].wait(step_.parity);
-    const HopperStep& step = shared_.steps[step_.stage];
-    step_.advance();
-    return step;
+  /// Of the step that is next.
+  __device__ HopperMarks step_marks() {
+    const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
+    shared_.step_full[place].wait(parity_of<Shared::kSteps>(step_));
+    return shared_.steps[place].marks;
   }
 
-  // S^T and dP^T of one warpgroup, then those of the other: so the exponentials of one run beside
-  // the products of the other, and not both at once.
-  __device__ static void wait_for_go() {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + warpgroup()), "n"(kComputeThreads) : "memory");
+  __device__ void stamp(std::uint32_t step, ClockReading TaskClocks::*time) {
+    gpu::stamp(run_, shared_.steps[buffer_of<Shared::kSteps>(step)].index, time);
   }
-  __device__ static void let_other_go() {
-    asm volatile("bar.arrive %0, %1;" ::"r"(2 - warpgroup()), "n"(kComputeThreads) : "memory");
-  }
+
   /// Of the two that compute.
   __device__ static int warpgroup() { return static_cast<int>(threadIdx.x) / kWarpgroup - 1; }
 
+  /// Of Q, dO and dS: the step's place in their rings.
+  [[nodiscard]] __device__ std::uint32_t stage() const { return buffer_of<kStages>(step_); }
+  [[nodiscard]] __device__ std::uint32_t k_stage() const {
+    return buffer_of<Shared::kKStages>(chain_);
+  }
+  [[nodiscard]] __device__ std::uint32_t v_stage() const {
+    return buffer_of<Shared::kVStages>(chain_);
+  }
+
   __device__ void begin_chain() {
     tile_.begin_chain();
-    shared_.staged_read.wait(chain_parity_ ^ 1);
-    shared_.k_full[k_place_.stage].wait(k_place_.parity);
-    shared_.v_full[v_place_.stage].wait(v_place_.parity);
-    chain_parity_ ^= 1;
+    shared_.staged_read.wait(parity_of<1>(chain_) ^ 1);
+    shared_.k_full[k_stage()].wait(parity_of<Shared::kKStages>(chain_));
+    shared_.v_full[v_stage()].wait(parity_of<Shared::kVStages>(chain_));
   }
 
   /// All of a step but its dQ, of which dV and dK are under way in the end.
-  __device__ void begin(const HopperStep& step) {
-    const int stage = place_.stage;
-    shared_.q_full[stage].wait(place_.parity);
-    if (leads() && step.begins_chain) stamp(run_, step.index, &TaskClocks::compute_start);
-    wait_for_go();
-    tile_.begin_scores(k_place_.stage, stage);
-    shared_.d_out_full[stage].wait(place_.parity);
-    tile_.begin_dp(v_place_.stage, stage);
-    let_other_go();
-    tile_.probabilities(stage, step.partial);
-    if (step.ends_chain) arrive(shared_.v_empty[v_place_.stage]);
-    tile_.begin_dv(stage);
-    shared_.ds_empty[stage].wait(place_.parity ^ 1);
-    tile_.share_ds(stage);
+  __device__ void begin(HopperMarks marks) {
+    const std::uint32_t parity = parity_of<kStages>(step_);
+    shared_.q_full[stage()].wait(parity);
+    if (leads() && marks.begins_chain) stamp(step_, &TaskClocks::compute_start);
+    tile_.begin_scores(k_stage(), stage());
+    shared_.d_out_full[stage()].wait(parity);
+    tile_.begin_dp(v_stage(), stage());
+    tile_.probabilities(stage(), marks.partial);
+    if (marks.ends_chain) arrive(shared_.v_empty[v_stage()]);
+    tile_.begin_dv(stage());
+    shared_.ds_empty[stage()].wait(parity ^ 1);
+    tile_.share_ds(stage());
     __syncwarp();
-    arrive(shared_.ds_full[stage]);
+    arrive(shared_.ds_full[stage()]);
   }
 
   __device__ void finish() {
     tile_.finish_dk();
-    arrive(shared_.d_out_empty[place_.stage]);
-    arrive(shared_.q_empty[place_.stage]);
-    place_.advance();
+    arrive(shared_.d_out_empty[stage()]);
+    arrive(shared_.q_empty[stage()]);
+    ++step_;
   }
 
-  /// The buffer with the dS of the step before, once both warpgroups have written it.
-  __device__ int ds_before() {
-    shared_.ds_full[dq_place_.stage].wait(dq_place_.parity);
-    return dq_place_.stage;
+  // dQ comes one step late, when both warpgroups have long written its dS.
+
+  __device__ void begin_dq() {
+    const std::uint32_t stage = buffer_of<kStages>(step_ - 1);
+    shared_.ds_full[stage].wait(parity_of<kStages>(step_ - 1));
+    tile_.begin_dq(k_stage(), stage);
   }
 
-  /// Hands over a step's dQ once it is there.
+  /// Hands over a dQ once it is there.
   template <int kAfter>
-  __device__ void finish_dq(const HopperStep& step) {
-    if constexpr (kAfter == 1) tile_.begin_dk(place_.stage);
+  __device__ void finish_dq(HopperMarks marks) {
+    const std::uint32_t dq_stage = buffer_of<kStages>(step_ - 1);
+    if constexpr (kAfter == 1) tile_.begin_dk(stage());
     tile_.template finish_dq<kAfter>();
-    arrive(shared_.ds_empty[dq_place_.stage]);
-    if (leads() && step.ends_task) stamp(run_, step.index, &TaskClocks::compute_end);
+    arrive(shared_.ds_empty[dq_stage]);
+    if (leads() && marks.ends_task) stamp(step_ - 1, &TaskClocks::compute_end);
     const int half = warpgroup();
-    shared_.dq_read[half].wait(dq_parity_ ^ 1);
-    dq_parity_ ^= 1;
+    shared_.dq_read[half].wait(parity_of<1>(step_ - 1) ^ 1);
     tile_.hand_over_dq();
     __syncwarp();
-    arrive(shared_.dq_full[dq_place_.stage][half]);
-    dq_place_.advance();
+    arrive(shared_.dq_full[dq_stage][half]);
   }
 
-  /// Writes dK and dV, from where K and dS were. `last`: the dS of the chain's last step.
-  __device__ void end_chain(const HopperStep& step, const RingPlace<kStages>& last) {
-    shared_.ds_empty[last.stage].wait(last.parity);  // both warpgroups have their last dQ
-    tile_.stage_gradients(k_place_.stage, all_.scale);
+  /// Writes dK and dV, from where K and dS were.
+  __device__ void end_chain() {
+    const std::uint32_t last = step_ - 1;
+    // Both warpgroups have their last dQ.
+    shared_.ds_empty[buffer_of<kStages>(last)].wait(parity_of<kStages>(last));
+    const std::uint32_t k = k_stage();
+    tile_.stage_gradients(k, all_.scale);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
+      const HopperStep& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
       const std::int32_t key = step.kv * kHopperTileKv + tile_.first_key_of_warp();
-      store_tile(&all_.dk, tile_.dk_of_warp(k_place_.stage), key, step.head);
+      store_tile(&all_.dk, tile_.dk_of_warp(k), key, step.head);
       store_tile(&all_.dv, tile_.dv_of_warp(), key, step.head);
       commit_copies();
       wait_until_read<0>();
     }
     __syncwarp();
-    arrive(shared_.k_empty[k_place_.stage]);
+    arrive(shared_.k_empty[k]);
     arrive(shared_.staged_read);
-    k_place_.advance();
-    v_place_.advance();
+    ++chain_;
   }
 
   __device__ static void store_tile(const CUtensorMap* map, const T* from, std::int32_t key,
@@ -556,13 +562,8 @@ class HopperCompute {
   const HopperParameters& all_;
   Shared& shared_;
   HopperTile<T, kHeadDim, kStepQ> tile_;
-  RingPlace<Shared::kSteps> step_;
-  RingPlace<Shared::kKStages> k_place_;
-  RingPlace<Shared::kVStages> v_place_;
-  RingPlace<kStages> place_;
-  RingPlace<kStages> dq_place_;  ///< of the step whose dQ is next
-  std::uint32_t chain_parity_ = 0;
-  std::uint32_t dq_parity_ = 0;
+  std::uint32_t step_ = 0;   ///< of this CTA, that is next or under way
+  std::uint32_t chain_ = 0;  ///< of this CTA
 };
 
 template <class T, int kHeadDim, int kStepQ>

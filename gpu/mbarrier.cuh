@@ -65,18 +65,17 @@ __device__ inline void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// A position in a ring of buffers guarded by barriers: which of them, and the parity of its phase.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  std::uint32_t parity = 0;
-
-  __device__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+/// A ring of buffers guarded by barriers, by the number of a use: which buffer it has, and the parity
+/// of the phase of that buffer's barriers.
+template <std::uint32_t kBuffers>
+__device__ inline std::uint32_t buffer_of(std::uint32_t use) {
+  static_assert((kBuffers & (kBuffers - 1)) == 0);  // so that numbers may wrap round
+  return use % kBuffers;
+}
+template <std::uint32_t kBuffers>
+__device__ inline std::uint32_t parity_of(std::uint32_t use) {
+  static_assert((kBuffers & (kBuffers - 1)) == 0);
+  return use / kBuffers % 2;
+}
 
 }  // namespace stagger::gpu

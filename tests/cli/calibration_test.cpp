@@ -199,6 +199,33 @@ TEST_CASE("equal partial tiles are found equal, and a mask without them has none
   CHECK_FALSE(calibrate(full, Model::overlap).times.compute_partial.has_value());
 }
 
+TEST_CASE("what stamps cost is left out of makespans and of the start, where it is known") {
+  test::Random random(90);
+  const test::ToyDevice device{.timing = kOverlap, .start = 5000};
+  auto runs = toy_runs(device, random);
+  for (CalibrationRun& run : runs) {
+    run.run.bare_ns = run.run.elapsed_ns;
+    run.run.elapsed_ns += 700;
+    for (gpu::TaskTimes& times : run.run.times) {  // all of it after the first task's start
+      for (std::int64_t* time : {&times.compute_start, &times.compute_end, &times.turn,
+                                 &times.reduce_end}) {
+        if (*time > 0) *time += 700;
+      }
+    }
+  }
+  const Calibration found = calibrate(runs, Model::overlap);
+  CHECK(found.times.fit.worst_ppm < 2000);
+  expect_near("start", found.times.start, 5000, 60);
+  const Calibration unknown = calibrate(
+      [&] {
+        for (CalibrationRun& run : runs)
+          run.run.bare_ns = 0;
+        return runs;
+      }(),
+      Model::overlap);
+  CHECK(unknown.residuals.front().measured == found.residuals.front().measured + 700);
+}
+
 TEST_CASE("the refinement finds what no typical task shows") {
   // One compute phase in ten takes twice as long: the quartiles do not see it, the makespans do.
   test::Random random(88);
@@ -207,7 +234,7 @@ TEST_CASE("the refinement finds what no typical task shows") {
   for (const CalibrationRun& run : runs) {
     if (run.mode != gpu::Mode::deterministic) continue;
     const auto predicted = static_cast<double>(sim::simulate(run.table, kChain).makespan);
-    typical += 1 - predicted / static_cast<double>(measured_span(run.run) + kChain.epilogue);
+    typical += 1 - predicted / static_cast<double>(span_of(run.run) + kChain.epilogue);
   }
   typical /= static_cast<double>(runs.size()) / 2;
   CHECK(typical > 0.08);

@@ -137,6 +137,9 @@ expect 0 '"predicted_ns": 123000' predict "$work/whole.jsonl" --machine "$passes
 expect 0 '"whole": null' predict "$work/runs" --machine "$passes" --json
 expect 0 "" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_runs == 3' --expect 'whole_pairs == 0'
 expect 1 "expectation does not hold: whole_worst_ppm < 1" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_worst_ppm < 1'
+# Where it is known what times cost, the makespan without that counts.
+sed 's/"makespan_ns"/"untimed_makespan_ns": 100000, "makespan_ns"/' "$work/whole.jsonl" >"$work/untimed.jsonl"
+expect 0 "100.00 us   117.80 us   +17.8 % |   126.00 us" predict "$work/untimed.jsonl" --machine "$machine"
 # A group is told once, wherever its runs are.
 { run_json symmetric-shift 117800; run_json spt 140000 | sed 's/"heads": 4/"heads": 2/; s/"tasks": 144/"tasks": 72/'
   run_json descending 120000; } >"$work/mixed.jsonl"
