@@ -50,7 +50,8 @@ struct CheckedRuns {
   bool identical = true;                 ///< every run has the first's bits, dq_sums included
   double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
   bool order_matches = true;             ///< of every run; true in no-reduce mode
-  /// Deterministic mode, if partials were kept: the host gets the same bits of them.
+  /// Deterministic mode, if partials were kept and the ranks are an order: the host gets the same
+  /// bits of them.
   std::optional<bool> reaccumulated;
   std::int64_t median_ns = 0;  ///< of the runs without delays
 };

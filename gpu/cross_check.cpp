@@ -20,13 +20,16 @@ std::string name(const Task& task) {
          ", q " + std::to_string(task.q.value) + ")";
 }
 
-/// By (head, q, rank): the slot of that rank.
-std::vector<std::int64_t> slots_by_rank(const Table& table, const RankPlaces& places) {
+/// By (head, q, rank): the slot of that rank; nothing if the ranks of one (head, q) are not 0 … k-1.
+std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
+  const RankPlaces places(table.problem);
   std::vector<std::int64_t> slots(places.size(), -1);
   for (std::size_t index = 0; index < table.slots.size(); ++index) {
     const Slot& slot = table.slots[index];
+    if (slot.rank < 0 || slot.rank >= table.problem.grid.contributions(slot.task.q)) return {};
     slots[places.of(slot.task, slot.rank)] = static_cast<std::int64_t>(index);
   }
+  if (std::ranges::count(slots, -1) > 0) return {};
   return slots;
 }
 
@@ -147,15 +150,15 @@ std::vector<std::string> order_faults(const Table& table, const Backward& backwa
   return faults;
 }
 
-std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
-                                const std::vector<float>& partials) {
+std::optional<std::vector<float>> reaccumulate(const Table& table, const AttentionShape& shape,
+                                               const std::vector<float>& partials) {
   const Problem& problem = table.problem;
+  const auto slots = slots_by_rank(table);
+  if (!slots) return std::nullopt;
   std::vector<float> dq(shape.q_elements(), 0);
-  if (table.slots.empty()) return dq;
-  const std::size_t elements = partials.size() / table.slots.size();
-  const RankPlaces places(problem);
-  for (const std::int64_t slot : slots_by_rank(table, places)) {
-    STAGGER_EXPECTS(slot >= 0);
+  if (slots->empty()) return dq;
+  const std::size_t elements = partials.size() / slots->size();
+  for (const std::int64_t slot : *slots) {
     const Task& task = table.slots[at(slot)].task;
     const std::size_t first = shape.q_row(task.head, task.q.value * problem.shape.q) * shape.dim();
     const std::size_t end =

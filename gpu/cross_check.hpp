@@ -6,6 +6,7 @@
 #include "gpu/reference.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,10 +54,12 @@ struct Digests {
 [[nodiscard]] std::vector<std::string> order_faults(const Table& table, const Backward& backward,
                                                     std::size_t limit = 10);
 
-/// dQ as the host adds a run's own partials in the order of the table's ranks. Requires a run that
-/// kept them and ranks 0 … k-1 for every (head, q). Compare it with Backward::dq_added().
-[[nodiscard]] std::vector<float> reaccumulate(const Table& table, const AttentionShape& shape,
-                                              const std::vector<float>& partials);
+/// dQ as the host adds a run's own partials in the order of the table's ranks; nothing if they give
+/// none, the ranks of a (head, q) not being 0 … k-1. Requires a run that kept its partials. Compare
+/// it with Backward::dq_added().
+[[nodiscard]] std::optional<std::vector<float>> reaccumulate(const Table& table,
+                                                             const AttentionShape& shape,
+                                                             const std::vector<float>& partials);
 
 /// Bytes of one run's dQ partials.
 [[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);

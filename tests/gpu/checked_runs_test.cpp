@@ -154,6 +154,29 @@ TEST_CASE("a wrong gradient, a wrong order and changing bits are each noticed") 
   CHECK(bits.dq_difference > 0);
 }
 
+TEST_CASE("ranks that are no order are an order fault, also of a run that finished") {
+  const Case causal = causal_case();
+  // As on a device where two tasks of one rank both got the turn: all have reduced, the last one
+  // too, whose turn was passed over.
+  for (const std::int32_t rank : {1, 100}) {
+    CAPTURE(rank);
+    Case twice = causal;
+    for (Slot& slot : twice.table.slots) {
+      if (slot.task.q.value == 5 && slot.rank == 3) slot.rank = rank;
+    }
+    const auto device = [](const Table&, const Attention& attention,
+                           const BackwardOptions& options) {
+      return backward_on_cpu(causal_case().table, attention, options);
+    };
+    const CheckedRuns runs =
+        check_runs(twice.table, twice.attention, &twice.exact, {}, 2, device);
+    CHECK(runs.verdict == RunVerdict::mismatch);
+    CHECK(has_fault(runs, "order"));
+    CHECK_FALSE(has_fault(runs, "gradient"));
+    CHECK_FALSE(runs.reaccumulated.has_value());
+  }
+}
+
 TEST_CASE("a run that hangs ends the checks and is kept") {
   Case causal = causal_case();
   use_kv_index_ranks(causal.table);
