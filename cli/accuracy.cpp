@@ -13,6 +13,16 @@ bool differ(const Prediction& faster, const Prediction& slower) {
   return 100 * static_cast<double>(slower.measured) > 103 * static_cast<double>(faster.measured);
 }
 
+/// Whether one table was measured twice.
+bool are_alike(const Prediction& left, const Prediction& right) {
+  return left.schedule == right.schedule || (left.table != 0 && left.table == right.table);
+}
+
+std::int64_t longer_ppm(const Prediction& faster, const Prediction& slower) {
+  return std::llround(
+      1e6 * (static_cast<double>(slower.measured) / static_cast<double>(faster.measured) - 1));
+}
+
 }  // namespace
 
 Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
@@ -31,7 +41,12 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
     for (std::size_t slower = 0; slower < predictions.size(); ++slower) {
       const Prediction& first = predictions[faster];
       const Prediction& second = predictions[slower];
-      if (first.group != second.group || first.schedule == second.schedule) continue;
+      if (first.group != second.group) continue;
+      if (are_alike(first, second)) {
+        if (faster < slower) ++accuracy.alike;
+        accuracy.noise_ppm = std::max(accuracy.noise_ppm, longer_ppm(first, second));
+        continue;
+      }
       if (!differ(first, second)) continue;
       ++accuracy.pairs;
       if (first.predicted >= second.predicted) accuracy.misranked.push_back({faster, slower});

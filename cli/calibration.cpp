@@ -15,14 +15,15 @@
 // device's clocks.
 //
 // These miss what no single task shows: phases slow each other down when many reduce at once, and
-// times are stamped a little late, which costs time itself. So the values are moved, one at a time and in ever smaller
-// steps, as long as that lowers
+// times are stamped a little late, which costs time itself. So the values are moved, one at a time
+// and in ever smaller steps, as long as that lowers
 //
 //   mean over the runs of (predicted / measured - 1)^2  +  kPull * sum of (moved / width)^2
 //
-// where what is measured is without what the stamps cost, if that is known, and a value's width is its interquartile range, but at least a twentieth of it and 32 ns: to
-// move a value by its width must lower the error of every run, which is 1 % say, to nothing. A
-// value of which there are no samples is as wide as a compute phase: runs alone say what it is.
+// where what is measured is without what the stamps cost, if that is known, and a value's width is
+// its interquartile range, but at least a twentieth of it and 32 ns: to move a value by its width
+// must lower the error of every run, which is 1 % say, to nothing. A value of which there are no
+// samples is as wide as a compute phase: runs alone say what it is.
 
 #include "cli/calibration.hpp"
 

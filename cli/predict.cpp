@@ -7,6 +7,7 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/table_digest.hpp"
 #include "core/version.hpp"
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
@@ -33,6 +34,7 @@ using Json = nlohmann::ordered_json;
 struct Predicted {
   Ticks last_reduction = 0;                     ///< from the first task's start to its end
   std::optional<Ticks> elapsed = std::nullopt;  ///< of the whole run; absent: nothing says it
+  std::uint64_t table = 0;                      ///< its digest; 0: unknown
 };
 
 /// The timing model of a run on the machine.
@@ -62,7 +64,9 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
   const sim::Simulation simulation = sim::simulate(table, timing);
   const Ticks last =
       *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end());
-  return {.last_reduction = last + timing.reduce, .elapsed = model.elapsed(simulation.makespan)};
+  return {.last_reduction = last + timing.reduce,
+          .elapsed = model.elapsed(simulation.makespan),
+          .table = table_digest(table)};
 }
 
 /// One duration of several runs, as measured and as predicted.
@@ -93,13 +97,24 @@ void add_variables(Variables& variables, const std::string& prefix, const Judged
   for (const auto& [name, value] :
        {std::pair{"runs", std::ssize(judged.runs)}, std::pair{"median_ppm", accuracy.median_ppm},
         std::pair{"worst_ppm", accuracy.worst_ppm}, std::pair{"pairs", accuracy.pairs},
-        std::pair{"misranked", std::ssize(accuracy.misranked)}})
+        std::pair{"misranked", std::ssize(accuracy.misranked)},
+        std::pair{"noise_ppm", accuracy.noise_ppm}})
     variables[prefix + name] = value;
+}
+
+std::string noise(const Accuracy& accuracy) {
+  if (accuracy.alike == 0) return "";
+  return fmt::format(
+      "  noise: the {} pair{} of one table, but for the names of tiles, {} up to {:.1f} % apart\n",
+      accuracy.alike, accuracy.alike == 1 ? "" : "s", accuracy.alike == 1 ? "is" : "are",
+      1e-4 * static_cast<double>(accuracy.noise_ppm));
 }
 
 std::string ranking(const Judged& judged) {
   const Accuracy& accuracy = judged.accuracy;
-  if (accuracy.pairs == 0) return "  ranking: no two schedules differ by more than 3 %\n";
+  if (accuracy.pairs == 0) {
+    return "  ranking: no two schedules differ by more than 3 %\n" + noise(accuracy);
+  }
   const std::int64_t right = accuracy.pairs - std::ssize(accuracy.misranked);
   std::string text =
       fmt::format("  ranking: {} of {} pairs that differ by more than 3 % are predicted\n", right,
@@ -112,7 +127,7 @@ std::string ranking(const Judged& judged) {
     text += fmt::format("    not: {} takes {:.1f} % longer than {} ({})\n", second.schedule,
                         100 * longer, first.schedule, first.group);
   }
-  return text;
+  return text + noise(accuracy);
 }
 
 /// `whole run, 3 runs: median error 4.9 %, worst 5.7 % (…)` and the ranking.
@@ -141,6 +156,8 @@ Json accuracy_json(const Judged& judged) {
                {"misranked", Json::array()}};
   for (const auto& [faster, slower] : judged.accuracy.misranked)
     json["misranked"].push_back({{"faster", judged.runs[faster]}, {"slower", judged.runs[slower]}});
+  json["alike"] = judged.accuracy.alike;
+  json["noise_ppm"] = judged.accuracy.noise_ppm;
   return json;
 }
 
@@ -215,7 +232,7 @@ class Comparison {
                                       {"error", whole->error()}};
     }
     const Json spans = accuracy_json(spans_);
-    for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked"})
+    for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked", "alike", "noise_ppm"})
       json[key] = spans[key];
     json["whole"] = wholes_.empty() ? Json(nullptr) : accuracy_json(wholes_);
     json["skipped"] = measured_.skipped;
@@ -242,12 +259,14 @@ class Comparison {
     spans_.add(index, {.group = group,
                        .schedule = run.schedule,
                        .measured = run.measured,
-                       .predicted = predicted.last_reduction});
+                       .predicted = predicted.last_reduction,
+                       .table = predicted.table});
     if (!run.elapsed || !predicted.elapsed) return;
     wholes_.add(index, {.group = group,
                         .schedule = run.schedule,
                         .measured = *run.elapsed,
-                        .predicted = *predicted.elapsed});
+                        .predicted = *predicted.elapsed,
+                        .table = predicted.table});
   }
 
   [[nodiscard]] static std::string group_of(const MeasuredRun& run) {
@@ -314,9 +333,10 @@ void add_options(CLI::App& app, Options& options) {
       ->group("Machine profile (ns)");
   app.add_flag("--summary", options.summary, "not each run, only how well all are predicted")
       ->group("Report");
-  app.add_option("--expect", options.expect,
-                 "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, runs; "
-                 "of whole runs whole_median_ppm and so on")
+  app.add_option(
+         "--expect", options.expect,
+         "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, noise_ppm, runs; "
+         "of whole runs whole_median_ppm and so on")
       ->type_name("EXPR")
       ->allow_extra_args(false)
       ->group("Report");

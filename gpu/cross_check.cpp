@@ -20,7 +20,8 @@ std::string name(const Task& task) {
          ", q " + std::to_string(task.q.value) + ")";
 }
 
-/// By (head, q, rank): the slot of that rank; nothing if the ranks of one (head, q) are not 0 … k-1.
+/// By (head, q, rank): the slot of that rank; nothing if the ranks of one (head, q) are not 0 …
+/// k-1.
 std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
   const RankPlaces places(table.problem);
   std::vector<std::int64_t> slots(places.size(), -1);

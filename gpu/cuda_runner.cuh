@@ -45,9 +45,9 @@ class CudaRunner {
   [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
-  /// with the kernel and belong to the time that the run takes. Three such runs come first if `warm`,
-  /// as in time(). Throws Error{device} before the launch if more CTAs would have to be resident
-  /// than the device holds.
+  /// with the kernel and belong to the time that the run takes. Three such runs come first if
+  /// `warm`, as in time(). Throws Error{device} before the launch if more CTAs would have to be
+  /// resident than the device holds.
   using Enqueue = std::function<void(const CudaRun&)>;
   [[nodiscard]] Backward play(
       const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},

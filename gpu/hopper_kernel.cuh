@@ -57,8 +57,8 @@ struct HopperParameters {
 
 /// What a step is. One word: shared memory is slow to answer while products read it.
 struct HopperMarks {
-  std::uint32_t step : 1;           ///< of its task
-  std::uint32_t ends_lane : 1;      ///< of two that arrive on lane_certain, once they have turns
+  std::uint32_t step : 1;       ///< of its task
+  std::uint32_t ends_lane : 1;  ///< of two that arrive on lane_certain, once they have turns
   std::uint32_t partial : 1;
   std::uint32_t begins_task : 1;
   std::uint32_t ends_task : 1;

@@ -9,7 +9,8 @@
 //   dV  += P^T dO    dK  += dS^T Q          in registers for a whole chain
 //   dQ   = dS K                             needs all 128 keys: dS goes through shared memory
 //
-// The products of a warpgroup run beside the other's exponentials; nothing else is interleaved.
+// The products of a warpgroup run beside the other's exponentials, as it comes: neither waits for
+// the other but for dS.
 
 #include "gpu/bulk_copy.cuh"
 #include "gpu/hopper_shape.hpp"

@@ -65,8 +65,8 @@ __device__ inline void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// A ring of buffers guarded by barriers, by the number of a use: which buffer it has, and the parity
-/// of the phase of that buffer's barriers.
+/// A ring of buffers guarded by barriers, by the number of a use: which buffer it has, and the
+/// parity of the phase of that buffer's barriers.
 template <std::uint32_t kBuffers>
 __device__ inline std::uint32_t buffer_of(std::uint32_t use) {
   static_assert((kBuffers & (kBuffers - 1)) == 0);  // so that numbers may wrap round

@@ -35,5 +35,19 @@ TEST_CASE("a tie does not predict a difference, and a schedule is not ranked wit
   CHECK(accuracy.misranked[1].faster == 2);
 }
 
+TEST_CASE("one table under two names is noise and no ranking") {
+  const Accuracy accuracy = accuracy_of({
+      {"a", "one", 1000, 1000, 7},
+      {"a", "two", 1050, 1000, 7},
+      {"a", "three", 1100, 1000, 8},
+      {"a", "unknown", 2000, 2000, 0},
+      {"b", "two", 5000, 1000, 7},
+  });
+  CHECK(accuracy.alike == 1);
+  CHECK(accuracy.noise_ppm == 50'000);
+  CHECK(accuracy.pairs == 5);  // three above both, unknown above all three
+  CHECK(accuracy.misranked.size() == 2);
+}
+
 }  // namespace
 }  // namespace stagger::cli

@@ -207,8 +207,8 @@ TEST_CASE("what stamps cost is left out of makespans and of the start, where it 
     run.run.bare_ns = run.run.elapsed_ns;
     run.run.elapsed_ns += 700;
     for (gpu::TaskTimes& times : run.run.times) {  // all of it after the first task's start
-      for (std::int64_t* time : {&times.compute_start, &times.compute_end, &times.turn,
-                                 &times.reduce_end}) {
+      for (std::int64_t* time :
+           {&times.compute_start, &times.compute_end, &times.turn, &times.reduce_end}) {
         if (*time > 0) *time += 700;
       }
     }

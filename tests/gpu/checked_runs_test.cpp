@@ -168,8 +168,7 @@ TEST_CASE("ranks that are no order are an order fault, also of a run that finish
                            const BackwardOptions& options) {
       return backward_on_cpu(causal_case().table, attention, options);
     };
-    const CheckedRuns runs =
-        check_runs(twice.table, twice.attention, &twice.exact, {}, 2, device);
+    const CheckedRuns runs = check_runs(twice.table, twice.attention, &twice.exact, {}, 2, device);
     CHECK(runs.verdict == RunVerdict::mismatch);
     CHECK(has_fault(runs, "order"));
     CHECK_FALSE(has_fault(runs, "gradient"));

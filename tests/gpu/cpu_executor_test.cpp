@@ -63,7 +63,8 @@ void check_table(const Table& table, const Attention& attention, const Reference
   REQUIRE(plain.outcome == Outcome::finished);
   check_gradients(plain.gradients, exact, error_bound(attention.shape, dtype));
   REQUIRE(order_faults(table, plain).empty());
-  REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials).value()) == digest(plain.dq_added()));
+  REQUIRE(digest(reaccumulate(table, attention.shape, plain.partials).value()) ==
+          digest(plain.dq_added()));
   for (const std::int32_t threads : {1, 3}) {
     BackwardOptions options{.dtype = dtype, .timeout = kPatience, .threads = threads};
     if (seed % 4 == 0) options.perturb = seed;
