@@ -106,6 +106,7 @@ class Comparison {
     }
     std::string text = problem_line(problem_) + "\n" + model_line(model_) + "\n";
     if (model_.clock == Clock::ns) text += machine_line(model_) + "\n";
+    text = wrapped(text, terminal.width, 6);
     text += "\n";
     Widths widths = widths_of(lines);
     for (const schedules::Schedule* schedule : schedules::all())

@@ -144,7 +144,7 @@ std::string summary(const char* what, const Judged& judged) {
 
 /// `measured, predicted, error`.
 std::string columns(const Prediction& prediction) {
-  return fmt::format(" {:>11} {:>11} {:>+7.1f} %", duration(prediction.measured, Clock::ns),
+  return fmt::format(" {:>10} {:>10} {:>+5.1f} %", duration(prediction.measured, Clock::ns),
                      duration(prediction.predicted, Clock::ns), 100 * prediction.error());
 }
 
@@ -188,20 +188,20 @@ class Comparison {
   [[nodiscard]] std::string text(int width, bool each) const {
     std::string text;
     if (machine_) text += fmt::format("{} ({})\n", machine_->name, machine_->device);
-    if (each) text += lines();
+    if (each) text += lines(width);
     text += '\n' + wrapped(summary("first task to last", spans_) + summary("whole run", wholes_),
                            width, 6);
     return text + skipped() + (measured_.skipped.empty() ? "" : "\n");
   }
 
-  [[nodiscard]] std::string lines() const {
+  [[nodiscard]] std::string lines(int width) const {
     std::string text;
     std::string group;
     for (const std::size_t index : by_group()) {
       const Prediction& span = spans_.predictions[index];
-      if (span.group != group) text += heading(span.group);
+      if (span.group != group) text += heading(span.group, width);
       group = span.group;
-      text += fmt::format("  {:<24}", span.schedule) + columns(span);
+      text += fmt::format("  {:<{}}", span.schedule, kName) + columns(span);
       const Prediction* const whole = wholes_.of(index);
       text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
     }
@@ -240,6 +240,8 @@ class Comparison {
   }
 
  private:
+  static constexpr int kName = 15;  ///< columns of a schedule's name: the table is 79 wide
+
   /// Runs, those of a group behind its first one.
   [[nodiscard]] std::vector<std::size_t> by_group() const {
     std::map<std::string, std::size_t> first;
@@ -282,13 +284,13 @@ class Comparison {
     throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
   }
 
-  [[nodiscard]] std::string heading(const std::string& group) const {
-    const std::string names = fmt::format(" {:>11} {:>11} {:>9}", "measured", "predicted", "error");
-    std::string text = "\n" + group + "\n";
+  [[nodiscard]] std::string heading(const std::string& group, int width) const {
+    const std::string names = fmt::format(" {:>10} {:>10} {:>7}", "measured", "predicted", "error");
+    std::string text = "\n" + wrapped(group + "\n", width, 6);
     if (!wholes_.empty()) {
-      text += fmt::format("  {:<24} {:<33} | {}\n", "", "first task to last", "whole run");
+      text += fmt::format("  {:<{}} {:<29} | {}\n", "", kName, "first task to last", "whole run");
     }
-    return text + fmt::format("  {:<24}", "schedule") + names +
+    return text + fmt::format("  {:<{}}", "schedule", kName) + names +
            (wholes_.empty() ? "" : " |" + names) + "\n";
   }
 

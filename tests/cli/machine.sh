@@ -115,8 +115,8 @@ mkdir "$work/runs"
 run_json symmetric-shift 117800 >"$work/runs/1.json"
 run_json descending 120000 >"$work/runs/2.json"
 run_json spt 140000 >"$work/runs/3.json"
-expect 0 "symmetric-shift            117.80 us   117.80 us    +0.0 %" predict "$work/runs" --machine "$machine"
-expect 0 "descending                 120.00 us   126.80 us    +5.7 %" predict "$work/runs" --machine "$machine"
+expect 0 "symmetric-shift  117.80 us  117.80 us  +0.0 %" predict "$work/runs" --machine "$machine"
+expect 0 "descending       120.00 us  126.80 us  +5.7 %" predict "$work/runs" --machine "$machine"
 expect 0 "3 runs: median error 4.9 %, worst 5.7 % (descending, causal" predict "$work/runs" --machine "$machine"
 expect 0 "ranking: 2 of 2 pairs that differ by more than 3 % are predicted" predict "$work/runs" --machine "$machine"
 expect 0 '"worst_ppm": 56667' predict "$work/runs" --machine "$machine" --json
@@ -130,8 +130,8 @@ expect 1 "expectation does not hold: worst_ppm <= 50000" predict "$work/runs" --
 for name in 1 2 3; do
   sed 's/"makespan_ns"/"untimed_ms": 0.126, "makespan_ns"/' "$work/runs/$name.json"
 done >"$work/whole.jsonl"
-expect 0 "117.80 us   117.80 us    +0.0 % |   126.00 us   122.00 us    -3.2 %" predict "$work/whole.jsonl" --machine "$machine"
-expect 0 "117.80 us   117.80 us    +0.0 % |   126.00 us   123.00 us    -2.4 %" predict "$work/whole.jsonl" --machine "$passes"
+expect 0 "117.80 us  117.80 us  +0.0 % |  126.00 us  122.00 us  -3.2 %" predict "$work/whole.jsonl" --machine "$machine"
+expect 0 "117.80 us  117.80 us  +0.0 % |  126.00 us  123.00 us  -2.4 %" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 "whole run, 3 runs: median error" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 "first task to last, 3 runs: median error 4.9 %" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 '"predicted_ns": 123000' predict "$work/whole.jsonl" --machine "$passes" --json
@@ -140,7 +140,7 @@ expect 0 "" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_runs
 expect 1 "expectation does not hold: whole_worst_ppm < 1" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_worst_ppm < 1'
 # Where it is known what times cost, the makespan without that counts.
 sed 's/"makespan_ns"/"untimed_makespan_ns": 100000, "makespan_ns"/' "$work/whole.jsonl" >"$work/untimed.jsonl"
-expect 0 "100.00 us   117.80 us   +17.8 % |   126.00 us" predict "$work/untimed.jsonl" --machine "$machine"
+expect 0 "100.00 us  117.80 us +17.8 % |  126.00 us" predict "$work/untimed.jsonl" --machine "$machine"
 # A group is told once, wherever its runs are.
 { run_json symmetric-shift 117800; run_json spt 140000 | sed 's/"heads": 4/"heads": 2/; s/"tasks": 144/"tasks": 72/'
   run_json descending 120000; } >"$work/mixed.jsonl"
@@ -164,13 +164,13 @@ expect 2 "there is no run that something is predicted of; skipped $work/cpu.json
   predict "$work/cpu.json" --machine "$machine"
 expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
 sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
-expect 0 "117.80 us   117.00 us    -0.7 %" predict "$work/said.json"
+expect 0 "117.80 us  117.00 us  -0.7 %" predict "$work/said.json"
 sed 's/"last_reduction_ns"/"elapsed_ns": 120000, "last_reduction_ns"/; s/"makespan_ns"/"untimed_ms": 0.12, "makespan_ns"/' \
   "$work/said.json" >"$work/said-whole.json"
-expect 0 "|   120.00 us   120.00 us    +0.0 %" predict "$work/said-whole.json"
+expect 0 "|  120.00 us  120.00 us  +0.0 %" predict "$work/said-whole.json"
 # A replay's phases are what spun, in ticks, and what the machine adds: 18 tasks of 5040 + 1060.
 sed 's/"kernel": "portable"/"kernel": "replay", "tick_ns": 1000/' "$work/runs/1.json" >"$work/replay.json"
-expect 0 "symmetric-shift            117.80 us   109.90 us    -6.7 %" predict "$work/replay.json" --machine "$machine"
+expect 0 "symmetric-shift  117.80 us  109.90 us  -6.7 %" predict "$work/replay.json" --machine "$machine"
 
 sed 's/portable/fast/' "$work/runs/1.json" >"$work/fast.json"
 expect 2 "has no times of fast, fp32, head_dim 64" predict "$work/fast.json" --machine "$machine"
