@@ -13,9 +13,14 @@ bool differ(const Prediction& faster, const Prediction& slower) {
   return 100 * static_cast<double>(slower.measured) > 103 * static_cast<double>(faster.measured);
 }
 
-/// Whether one table was measured twice.
-bool are_alike(const Prediction& left, const Prediction& right) {
-  return left.schedule == right.schedule || (left.table != 0 && left.table == right.table);
+/// Whether both tables are known.
+bool are_known(const Prediction& left, const Prediction& right) {
+  return left.table != 0 && right.table != 0;
+}
+
+/// Whether it may be one table that was measured twice.
+bool may_be_alike(const Prediction& left, const Prediction& right) {
+  return are_known(left, right) ? left.table == right.table : left.schedule == right.schedule;
 }
 
 std::int64_t longer_ppm(const Prediction& faster, const Prediction& slower) {
@@ -42,9 +47,11 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
       const Prediction& first = predictions[faster];
       const Prediction& second = predictions[slower];
       if (first.group != second.group) continue;
-      if (are_alike(first, second)) {
-        if (faster < slower) ++accuracy.alike;
-        accuracy.noise_ppm = std::max(accuracy.noise_ppm, longer_ppm(first, second));
+      if (may_be_alike(first, second)) {
+        if (faster >= slower || !are_known(first, second)) continue;
+        ++accuracy.alike;
+        accuracy.noise_ppm =
+            std::max({accuracy.noise_ppm, longer_ppm(first, second), longer_ppm(second, first)});
         continue;
       }
       if (!differ(first, second)) continue;

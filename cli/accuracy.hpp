@@ -36,7 +36,7 @@ struct Accuracy {
   /// Of schedules of a group that differ by more than 3 %, as measured, and have other tables.
   std::int64_t pairs = 0;
   std::vector<Misranked> misranked;  ///< those that are not predicted to be in that order
-  std::int64_t alike = 0;            ///< pairs of a group that have one table, but for names
+  std::int64_t alike = 0;            ///< pairs of a group of one known table
   std::int64_t noise_ppm = 0;        ///< what the slower one of those took longer, at most
 };
 

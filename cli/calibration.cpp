@@ -61,6 +61,14 @@ MeasuredNs value_of(Samples samples, Ticks offset = 0) {
           .samples = std::ssize(samples)};
 }
 
+/// Of the last phase, by the times.
+Ticks end_of(const gpu::Backward& run) {
+  Ticks end = 0;
+  for (const gpu::TaskTimes& times : run.times)
+    end = std::max({end, times.compute_end, times.reduce_end});
+  return end;
+}
+
 /// Whether a run's makespan is predicted.
 bool counts(const CalibrationRun& run) {
   return run.mode == gpu::Mode::deterministic && !run.table.slots.empty();
@@ -165,8 +173,7 @@ MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const KernelTimes& 
   Samples starts;
   for (const CalibrationRun& run : runs) {
     if (!counts(run)) continue;
-    const Ticks whole = run.run.bare_ns > 0 ? run.run.bare_ns : run.run.elapsed_ns;
-    starts.push_back(whole - span_of(run.run) - simulated(run.table, timing).tail -
+    starts.push_back(run.run.elapsed_ns - end_of(run.run) - simulated(run.table, timing).tail -
                      times.passes_ns(run.q_elements));
   }
   return value_of(std::move(starts));
@@ -275,11 +282,8 @@ FitErrors errors_of(const std::vector<Residual>& residuals) {
 }  // namespace
 
 Ticks span_of(const gpu::Backward& run) {
-  Ticks end = 0;
-  for (const gpu::TaskTimes& times : run.times)
-    end = std::max({end, times.compute_end, times.reduce_end});
-  if (run.bare_ns > 0) end -= run.elapsed_ns - run.bare_ns;
-  return std::max<Ticks>(end, 0);
+  const Ticks cost = run.bare_ns > 0 ? run.elapsed_ns - run.bare_ns : 0;
+  return std::max<Ticks>(end_of(run) - cost, 0);
 }
 
 Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {

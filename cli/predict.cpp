@@ -34,7 +34,7 @@ using Json = nlohmann::ordered_json;
 struct Predicted {
   Ticks last_reduction = 0;                     ///< from the first task's start to its end
   std::optional<Ticks> elapsed = std::nullopt;  ///< of the whole run; absent: nothing says it
-  std::uint64_t table = 0;                      ///< its digest; 0: unknown
+  std::uint64_t table = 0;                      ///< likeness(); 0: unknown
 };
 
 /// The timing model of a run on the machine.
@@ -48,6 +48,17 @@ TimeModel model_on(const Machine& machine, const MeasuredRun& run) {
   return model;
 }
 
+Table table_of(const MeasuredRun& run) {
+  return schedules::build(schedules::select(run.schedule), run.problem, run.timing);
+}
+
+/// Equal for runs of a problem that no timing model of one machine tells apart.
+std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
+  const auto rest = static_cast<std::uint64_t>(run.timing.residency) << 1 |
+                    static_cast<std::uint64_t>(run.timing.release == Release::delayed);
+  return table_digest(table) ^ rest * 0x9e3779b97f4a7c15;
+}
+
 /// A run's table on the machine.
 Predicted predict(const Machine& machine, const MeasuredRun& run) {
   if (run.from_file) {
@@ -55,7 +66,7 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
   }
   const TimeModel model = model_on(machine, run);
   const Timing& timing = model.timing;
-  const Table table = schedules::build(schedules::select(run.schedule), run.problem, run.timing);
+  const Table table = table_of(run);
   check_timing(timing, run.problem.tasks(),
                std::int64_t{run.problem.heads} * run.problem.grid.kv_tiles());
   if (dag::verify(table, timing).verdict != dag::Verdict::ok || table.slots.empty()) {
@@ -66,7 +77,7 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
       *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end());
   return {.last_reduction = last + timing.reduce,
           .elapsed = model.elapsed(simulation.makespan),
-          .table = table_digest(table)};
+          .table = likeness(table, run)};
 }
 
 /// One duration of several runs, as measured and as predicted.
@@ -280,7 +291,11 @@ class Comparison {
 
   [[nodiscard]] Predicted prediction_of(const MeasuredRun& run) const {
     if (machine_) return predict(*machine_, run);
-    if (run.predicted) return {.last_reduction = *run.predicted, .elapsed = run.predicted_elapsed};
+    if (run.predicted) {
+      return {.last_reduction = *run.predicted,
+              .elapsed = run.predicted_elapsed,
+              .table = run.from_file ? 0 : likeness(table_of(run), run)};
+    }
     throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
   }
 

@@ -67,17 +67,14 @@ bool is_predicted(const Execution& execution) {
          execution.options.mode == gpu::Mode::deterministic;
 }
 
-/// The same less what times and witness cost, where that is known.
+/// The makespan of runs without times, at the clock that those in a row have: their median less
+/// what the kept run took before its first task and after its last reduction. Only of a run that
+/// was warm, as they are.
 std::optional<std::int64_t> untimed_makespan(const Execution& execution) {
-  if (!execution.untimed_ns || execution.options.perturb) return std::nullopt;
-  const std::int64_t cost = execution.runs->run.elapsed_ns - *execution.untimed_ns;
-  return std::max<std::int64_t>(measured_makespan(execution) - cost, 1);
-}
-
-/// What a predicted makespan is held to.
-std::int64_t judged_makespan(const Execution& execution) {
-  const auto untimed = untimed_makespan(execution);
-  return untimed ? *untimed : measured_makespan(execution);
+  const gpu::Backward& run = execution.runs->run;
+  if (!execution.untimed_ns || run.bare_ns == 0) return std::nullopt;
+  const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
+  return std::max<std::int64_t>(*execution.untimed_ns - around, 1);
 }
 
 /// predicted / measured - 1.
@@ -91,12 +88,13 @@ Ticks predicted_elapsed(const Analysis& analysis) {
   return analysis.model.elapsed(analysis.simulation->makespan);
 }
 
-/// What taking times costs, as a part of the run.
+/// What taking times costs, as a part of the run: beside the run before it where that was one
+/// without, as the clock is then the same, else beside the median of others.
 std::optional<double> overhead(const Execution& execution) {
-  if (!execution.untimed_ns || *execution.untimed_ns == 0) return std::nullopt;
-  return static_cast<double>(execution.runs->median_ns) /
-             static_cast<double>(*execution.untimed_ns) -
-         1;
+  const gpu::Backward& run = execution.runs->run;
+  if (execution.untimed_ns.value_or(0) == 0) return std::nullopt;
+  if (run.bare_ns > 0) return error_of(run.elapsed_ns, run.bare_ns);
+  return error_of(execution.runs->median_ns, *execution.untimed_ns);
 }
 
 // ---- JSON -------------------------------------------------------------------------------------
@@ -186,8 +184,11 @@ Json predicted_json(const Execution& execution) {
   }
   if (is_predicted(execution)) {
     json["error"] = {
-        {"last_reduction", error_of(last_reduction(analysis), judged_makespan(execution))},
+        {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
         {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
+    if (const auto makespan = untimed_makespan(execution)) {
+      json["error"]["untimed_last_reduction"] = error_of(last_reduction(analysis), *makespan);
+    }
     if (execution.untimed_ns) {
       json["error"]["untimed"] = error_of(predicted_elapsed(analysis), *execution.untimed_ns);
     }
@@ -414,10 +415,13 @@ class RunReport {
                            duration(predicted, Clock::ns), duration(measured, Clock::ns),
                            100 * error_of(predicted, measured)));
     };
-    add("first task to last", last_reduction(analysis_), judged_makespan(execution_));
+    add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
+    if (const auto makespan = untimed_makespan(execution_)) {
+      add("without times, first task to last", last_reduction(analysis_), *makespan);
+    }
     if (execution_.untimed_ns) {
-      add("without each task's times", predicted_elapsed(analysis_), *execution_.untimed_ns);
+      add("without times, whole run", predicted_elapsed(analysis_), *execution_.untimed_ns);
     }
   }
 

@@ -12,10 +12,10 @@
 
 namespace stagger::gpu {
 
-/// Between ordinary writes to shared memory and a bulk copy or product that reads the same bytes:
-/// executed by the thread that wrote, before the barrier that tells the one who asks for it. Of
-/// shared memory alone: the fence for all memory waits for the thread's accesses to global memory
-/// too, hundreds of cycles, for nothing.
+/// Between ordinary writes to shared memory and a bulk copy or product that reads the same bytes,
+/// or a bulk copy that overwrites them: executed by the thread that wrote, before the barrier that
+/// tells the one who asks for it. Of shared memory alone: the fence for all memory waits for the
+/// thread's accesses to global memory too, hundreds of cycles, for nothing.
 __device__ inline void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

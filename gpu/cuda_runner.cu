@@ -9,6 +9,8 @@
 namespace stagger::gpu {
 namespace {
 
+constexpr int kMinusOne = 0xff;  ///< in every byte
+
 /// A kernel without a deadline could hang the GPU for everybody.
 constexpr std::chrono::milliseconds kLongestWait{60'000};
 
@@ -176,7 +178,6 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::
   locks_.fill(0);
   counts_.fill(0);
   flags_.fill(0);
-  constexpr int kMinusOne = 0xff;  // in every byte
   witness_.fill(kMinusOne);
   times_.fill(kMinusOne);
   lane_sms_.fill(kMinusOne);
@@ -223,9 +224,11 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
   if (warm) static_cast<void>(time_one(kernel, without_books(), before, after));
   if (warm && !has_stopped()) passes_ns = time_passes(kernel, without_books(), before, after);
   if (warm && !has_stopped()) bare_ns = time_one(kernel, without_books(), before, after);
+  const bool finished = !has_stopped();
+  lane_sms_.fill(kMinusOne);  // no lane of the run that counts
   Backward result = results(time_one(kernel, run_, before, after));
-  result.passes_ns = passes_ns;
-  result.bare_ns = bare_ns;
+  result.passes_ns = finished ? passes_ns : 0;
+  result.bare_ns = finished ? bare_ns : 0;
   return result;
 }
 

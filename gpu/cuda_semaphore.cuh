@@ -2,9 +2,9 @@
 
 // The semaphore of a dQ tile in global memory, one integer: the rank whose turn it is. The rules
 // are those of the PTX memory model; each function says which it serves. All of them are for one
-// thread of a CTA, with a CTA barrier after acquire and before release: the barrier makes what the
-// other threads read and wrote part of that thread's order (causality is cumulative), so that no
-// other thread needs a fence.
+// thread of a CTA. Where others add to the tile too, there is a CTA barrier after acquire and
+// before release: the barrier makes what the other threads read and wrote part of that thread's
+// order (causality is cumulative), so that no other thread needs a fence.
 
 #include <cstdint>
 

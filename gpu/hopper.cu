@@ -5,6 +5,7 @@
 #include "gpu/hopper_passes.cuh"
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 namespace stagger::gpu {
@@ -146,7 +147,7 @@ class HopperProblem {
                    .keys = keys_.data(),
                    .dq_sums = dq_sums_.data(),
                    .partials = options.keep_partials ? partials_.data() : nullptr,
-                   .log2_steps = sizes_.steps - 1,  // there are one or two
+                   .log2_steps = std::countr_zero(static_cast<std::uint32_t>(sizes_.steps)),
                    .scale = scale()};
   }
 
@@ -246,6 +247,11 @@ class HopperProblem {
   DeviceBuffer<T> dv_;
   HopperParameters parameters_;
 };
+
+// HopperMarks::step is one bit, and log2_steps exact.
+static_assert(std::ranges::all_of(kHopperShapes, [](const HopperShape& shape) {
+  return shape.tile_q == shape.step_q || shape.tile_q == 2 * shape.step_q;
+}));
 
 /// nullptr if the kernel has none for this problem's head_dim and tiles.
 const HopperShape* shape_of(const Problem& problem, const AttentionShape& shape) {

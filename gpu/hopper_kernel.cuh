@@ -80,7 +80,7 @@ struct alignas(8) HopperStep {
 template <class T, int kHeadDim, int kStepQ>
 struct HopperShared {
   using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
-  /// More than load, compute and writers can be apart, which is six: a step's place is written
+  /// More than load, compute and writers can be apart, which is five: a step's place is written
   /// again when all of them have gone past it.
   static constexpr int kSteps = 8;
   static constexpr int kKStages = Tiles::kKStages;
@@ -207,8 +207,8 @@ class HopperLoader {
     ++step_;
   }
 
-  /// To all. There is room: this warp has come here because compute has left the Q of two steps
-  /// ago, and compute had to hand over the dQ of the step before that.
+  /// To all. There is room: this warp has loaded the step before because compute had left the Q of
+  /// the one three before this, and compute had to hand over the dQ of the one before that.
   __device__ void publish(const HopperStep& step) {
     const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
     shared_.steps[place] = step;

@@ -9,8 +9,8 @@
 //   dV  += P^T dO    dK  += dS^T Q          in registers for a whole chain
 //   dQ   = dS K                             needs all 128 keys: dS goes through shared memory
 //
-// The products of a warpgroup run beside the other's exponentials, as it comes: neither waits for
-// the other but for dS.
+// The products of a warpgroup run beside the other's exponentials, as it comes: neither is more
+// than two steps ahead, by the buffers of dS.
 
 #include "gpu/bulk_copy.cuh"
 #include "gpu/hopper_shape.hpp"

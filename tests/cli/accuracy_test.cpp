@@ -42,10 +42,12 @@ TEST_CASE("one table under two names is noise and no ranking") {
       {"a", "three", 1100, 1000, 8},
       {"a", "unknown", 2000, 2000, 0},
       {"b", "two", 5000, 1000, 7},
+      {"a", "unknown", 8000, 8000, 0},
   });
   CHECK(accuracy.alike == 1);
   CHECK(accuracy.noise_ppm == 50'000);
-  CHECK(accuracy.pairs == 5);  // three above both, unknown above all three
+  // three above both, unknown above all three, twice, and not above itself: that is not known
+  CHECK(accuracy.pairs == 8);
   CHECK(accuracy.misranked.size() == 2);
 }
 
