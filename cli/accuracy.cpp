@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -23,9 +24,18 @@ bool may_be_alike(const Prediction& left, const Prediction& right) {
   return are_known(left, right) ? left.table == right.table : left.schedule == right.schedule;
 }
 
-std::int64_t longer_ppm(const Prediction& faster, const Prediction& slower) {
-  return std::llround(
-      1e6 * (static_cast<double>(slower.measured) / static_cast<double>(faster.measured) - 1));
+/// What the slower of two took longer.
+std::int64_t apart_ppm(const Prediction& left, const Prediction& right) {
+  const auto [faster, slower] = std::minmax(left.measured, right.measured);
+  return std::llround(1e6 * (static_cast<double>(slower) / static_cast<double>(faster) - 1));
+}
+
+/// 0 of none.
+std::int64_t median_of(std::vector<std::int64_t> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace
@@ -39,19 +49,15 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
     if (errors.back() > errors[accuracy.worst]) accuracy.worst = index;
   }
   accuracy.worst_ppm = errors[accuracy.worst];
-  const auto middle = errors.begin() + std::ssize(errors) / 2;
-  std::nth_element(errors.begin(), middle, errors.end());
-  accuracy.median_ppm = *middle;
+  accuracy.median_ppm = median_of(std::move(errors));
+  std::vector<std::int64_t> apart;
   for (std::size_t faster = 0; faster < predictions.size(); ++faster) {
     for (std::size_t slower = 0; slower < predictions.size(); ++slower) {
       const Prediction& first = predictions[faster];
       const Prediction& second = predictions[slower];
       if (first.group != second.group) continue;
       if (may_be_alike(first, second)) {
-        if (faster >= slower || !are_known(first, second)) continue;
-        ++accuracy.alike;
-        accuracy.noise_ppm =
-            std::max({accuracy.noise_ppm, longer_ppm(first, second), longer_ppm(second, first)});
+        if (faster < slower && are_known(first, second)) apart.push_back(apart_ppm(first, second));
         continue;
       }
       if (!differ(first, second)) continue;
@@ -59,6 +65,9 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
       if (first.predicted >= second.predicted) accuracy.misranked.push_back({faster, slower});
     }
   }
+  accuracy.alike = std::ssize(apart);
+  if (!apart.empty()) accuracy.noise_ppm = *std::ranges::max_element(apart);
+  accuracy.noise_median_ppm = median_of(std::move(apart));
   return accuracy;
 }
 

@@ -14,7 +14,7 @@ struct Prediction {
   std::string schedule;
   Ticks measured = 1;  ///< above 0
   Ticks predicted = 0;
-  std::uint64_t table = 0;  ///< table_digest; 0: unknown
+  std::uint64_t table = 0;  ///< equal for runs that no model tells apart; 0: unknown
 
   /// predicted / measured - 1.
   [[nodiscard]] double error() const {
@@ -33,11 +33,13 @@ struct Accuracy {
   std::int64_t median_ppm = 0;  ///< of the errors' absolute values, in millionths
   std::int64_t worst_ppm = 0;
   std::size_t worst = 0;  ///< index
-  /// Of schedules of a group that differ by more than 3 %, as measured, and have other tables.
+  /// Of a group, that differ by more than 3 %, as measured, and have other tables; where one of the
+  /// two is unknown, other schedules.
   std::int64_t pairs = 0;
   std::vector<Misranked> misranked;  ///< those that are not predicted to be in that order
   std::int64_t alike = 0;            ///< pairs of a group of one known table
   std::int64_t noise_ppm = 0;        ///< what the slower one of those took longer, at most
+  std::int64_t noise_median_ppm = 0;
 };
 
 /// Requires a prediction at least. O(n^2) within a group.

@@ -59,6 +59,12 @@ std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
   return table_digest(table) ^ rest * 0x9e3779b97f4a7c15;
 }
 
+/// 0 where finding the table again takes a search, or it was a file's.
+std::uint64_t known_likeness(const MeasuredRun& run) {
+  if (run.from_file || schedules::select(run.schedule).schedule->searches) return 0;
+  return likeness(table_of(run), run);
+}
+
 /// A run's table on the machine.
 Predicted predict(const Machine& machine, const MeasuredRun& run) {
   if (run.from_file) {
@@ -116,8 +122,10 @@ void add_variables(Variables& variables, const std::string& prefix, const Judged
 std::string noise(const Accuracy& accuracy) {
   if (accuracy.alike == 0) return "";
   return fmt::format(
-      "  noise: the {} pair{} of one table, but for the names of tiles, {} up to {:.1f} % apart\n",
-      accuracy.alike, accuracy.alike == 1 ? "" : "s", accuracy.alike == 1 ? "is" : "are",
+      "  noise: {} pair{} of one table, but for the names of tiles: apart by {:.1f} % in the "
+      "median, {:.1f} % at most\n",
+      accuracy.alike, accuracy.alike == 1 ? "" : "s",
+      1e-4 * static_cast<double>(accuracy.noise_median_ppm),
       1e-4 * static_cast<double>(accuracy.noise_ppm));
 }
 
@@ -168,6 +176,7 @@ Json accuracy_json(const Judged& judged) {
   for (const auto& [faster, slower] : judged.accuracy.misranked)
     json["misranked"].push_back({{"faster", judged.runs[faster]}, {"slower", judged.runs[slower]}});
   json["alike"] = judged.accuracy.alike;
+  json["noise_median_ppm"] = judged.accuracy.noise_median_ppm;
   json["noise_ppm"] = judged.accuracy.noise_ppm;
   return json;
 }
@@ -243,7 +252,8 @@ class Comparison {
                                       {"error", whole->error()}};
     }
     const Json spans = accuracy_json(spans_);
-    for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked", "alike", "noise_ppm"})
+    for (const char* key : {"median_ppm", "worst_ppm", "pairs", "misranked", "alike",
+                            "noise_median_ppm", "noise_ppm"})
       json[key] = spans[key];
     json["whole"] = wholes_.empty() ? Json(nullptr) : accuracy_json(wholes_);
     json["skipped"] = measured_.skipped;
@@ -294,7 +304,7 @@ class Comparison {
     if (run.predicted) {
       return {.last_reduction = *run.predicted,
               .elapsed = run.predicted_elapsed,
-              .table = run.from_file ? 0 : likeness(table_of(run), run)};
+              .table = known_likeness(run)};
     }
     throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
   }

@@ -46,6 +46,7 @@ TEST_CASE("one table under two names is noise and no ranking") {
   });
   CHECK(accuracy.alike == 1);
   CHECK(accuracy.noise_ppm == 50'000);
+  CHECK(accuracy.noise_median_ppm == 50'000);
   // three above both, unknown above all three, twice, and not above itself: that is not known
   CHECK(accuracy.pairs == 8);
   CHECK(accuracy.misranked.size() == 2);
