@@ -9,8 +9,8 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/version.hpp"
-#include "gpu/cuda_executor.hpp"
-#include "gpu/replay.hpp"
+#include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/replay.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>

@@ -28,7 +28,7 @@
 #include "cli/calibration.hpp"
 
 #include "core/error.hpp"
-#include "gpu/phase_samples.hpp"
+#include "gpu/check/phase_samples.hpp"
 #include "sim/simulate.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "core/machine.hpp"
 #include "core/table.hpp"
-#include "gpu/backward.hpp"
+#include "gpu/check/backward.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -29,8 +29,8 @@ struct Calibration {
 };
 
 /// The phases of a kernel from measured runs: interquartile means of what the tasks' times show
-/// directly (gpu/phase_samples.hpp), then integer ns that predict the runs' makespans better, as
-/// far as they stay near those. What passes take is found where runs have some (`passes_ns`) and
+/// directly (gpu/check/phase_samples.hpp), then integer ns that predict the runs' makespans better,
+/// as far as they stay near those. What passes take is found where runs have some (`passes_ns`) and
 /// one is of four times the elements of another. Deterministic. Requires a run by the ranks at
 /// least, all finished, with immediate release. O(tasks) for each of a few hundred simulations.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);

@@ -1,6 +1,6 @@
 #include "cli/device.hpp"
 
-#include "gpu/cuda_executor.hpp"
+#include "gpu/cuda/executor.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "cli/options.hpp"
 #include "core/error.hpp"
-#include "gpu/cuda_executor.hpp"
-#include "gpu/hopper.hpp"
+#include "gpu/cuda/executor.hpp"
+#include "gpu/hopper/hopper.hpp"
 
 #include <array>
 #include <string>

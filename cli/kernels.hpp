@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/timing.hpp"
-#include "gpu/checked_runs.hpp"
+#include "gpu/check/checked_runs.hpp"
 
 #include <cstdint>
 #include <span>
@@ -18,7 +18,7 @@ struct Kernel {
                                              const gpu::BackwardOptions&, int warmups, int runs);
   const char* name;
   Model model;      ///< that its phases are fitted in
-  gpu::Device run;  ///< nullptr: phases only spin (gpu/replay.hpp)
+  gpu::Device run;  ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
   Time time;        ///< ns of runs without books; nullptr: `run` without times is all there is
   bool passes;      ///< whether it has passes over whole tensors before and after
   [[nodiscard]] bool spins() const { return run == nullptr; }

@@ -8,10 +8,10 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
-#include "gpu/cpu_executor.hpp"
-#include "gpu/cuda_executor.hpp"
-#include "gpu/cuda_reference.hpp"
-#include "gpu/replay.hpp"
+#include "gpu/cpu/executor.hpp"
+#include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/reference.hpp"
+#include "gpu/cuda/replay.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

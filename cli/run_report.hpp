@@ -2,8 +2,8 @@
 
 #include "cli/analysis.hpp"
 #include "cli/terminal.hpp"
-#include "gpu/checked_runs.hpp"
-#include "gpu/cuda_executor.hpp"
+#include "gpu/check/checked_runs.hpp"
+#include "gpu/cuda/executor.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
-#include "gpu/attention.hpp"
+#include "gpu/check/attention.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // and runs to its end.
 
 #include <stagger/dag/bounds.hpp>
-#include <stagger/gpu/cpu_executor.hpp>
+#include <stagger/gpu/cpu/executor.hpp>
 #include <stagger/schedules/schedule.hpp>
 #include <stagger/sim/simulate.hpp>
 

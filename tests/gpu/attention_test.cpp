@@ -1,7 +1,7 @@
-#include "gpu/attention.hpp"
+#include "gpu/check/attention.hpp"
 
 #include "core/error.hpp"
-#include "gpu/reference.hpp"
+#include "gpu/check/reference.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"

@@ -1,4 +1,4 @@
-#include "gpu/block_mask.hpp"
+#include "gpu/check/block_mask.hpp"
 
 #include "core/error.hpp"
 #include "tests/support/attention.hpp"

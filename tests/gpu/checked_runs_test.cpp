@@ -1,6 +1,6 @@
-#include "gpu/checked_runs.hpp"
+#include "gpu/check/checked_runs.hpp"
 
-#include "gpu/cpu_executor.hpp"
+#include "gpu/cpu/executor.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "gpu/clock_anchors.hpp"
+#include "gpu/check/clock_anchors.hpp"
 
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"

@@ -1,6 +1,6 @@
-#include "gpu/cross_check.hpp"
+#include "gpu/check/cross_check.hpp"
 
-#include "gpu/cpu_executor.hpp"
+#include "gpu/cpu/executor.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 

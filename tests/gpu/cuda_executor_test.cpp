@@ -1,9 +1,8 @@
-#include "gpu/cuda_executor.hpp"
-
 #include "core/error.hpp"
 #include "dag/liveness.hpp"
-#include "gpu/checked_runs.hpp"
-#include "gpu/cpu_executor.hpp"
+#include "gpu/check/checked_runs.hpp"
+#include "gpu/cpu/executor.hpp"
+#include "gpu/cuda/executor.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"

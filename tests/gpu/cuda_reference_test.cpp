@@ -1,5 +1,4 @@
-#include "gpu/cuda_reference.hpp"
-
+#include "gpu/cuda/reference.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"
 

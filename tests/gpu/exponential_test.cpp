@@ -1,4 +1,4 @@
-#include "gpu/exponential.hpp"
+#include "gpu/numerics/exponential.hpp"
 
 #include "tests/support/catch.hpp"
 

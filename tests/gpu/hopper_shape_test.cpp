@@ -1,5 +1,4 @@
-#include "gpu/hopper_shape.hpp"
-
+#include "gpu/hopper/shape.hpp"
 #include "tests/support/catch.hpp"
 
 #include <vector>

@@ -1,4 +1,4 @@
-#include "gpu/phase_samples.hpp"
+#include "gpu/check/phase_samples.hpp"
 
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"

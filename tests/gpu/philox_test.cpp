@@ -1,4 +1,4 @@
-#include "gpu/philox.hpp"
+#include "gpu/numerics/philox.hpp"
 
 #include "tests/support/catch.hpp"
 

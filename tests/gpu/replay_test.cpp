@@ -1,6 +1,6 @@
-#include "gpu/replay.hpp"
+#include "gpu/cuda/replay.hpp"
 
-#include "gpu/checked_runs.hpp"
+#include "gpu/check/checked_runs.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "gpu/rounding.hpp"
+#include "gpu/numerics/rounding.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"

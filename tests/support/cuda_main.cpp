@@ -1,6 +1,6 @@
 // The tests' main for what needs a GPU: without one they are skipped (exit 77), not passed.
 
-#include "gpu/cuda_executor.hpp"
+#include "gpu/cuda/executor.hpp"
 
 #define CATCH_CONFIG_RUNNER
 #include "tests/support/catch.hpp"

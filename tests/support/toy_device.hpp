@@ -2,7 +2,7 @@
 
 #include "core/table.hpp"
 #include "core/timing.hpp"
-#include "gpu/backward.hpp"
+#include "gpu/check/backward.hpp"
 #include "tests/support/random.hpp"
 
 namespace stagger::test {

@@ -1,0 +1,175 @@
+#include "gpu/check/attention.hpp"
+
+#include "core/error.hpp"
+#include "gpu/numerics/philox.hpp"
+#include "gpu/numerics/rounding.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+/// Calls fill(begin, end) for pieces of [0, size) on as many threads as the machine has cores, if
+/// there are enough elements to be worth it.
+template <class Fill>
+void in_pieces(std::size_t size, Fill fill) {
+  constexpr std::size_t kLeast = 1 << 20;  // of a piece
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t pieces = std::clamp<std::size_t>(size / kLeast, 1, cores);
+  std::vector<std::jthread> others;
+  for (std::size_t piece = 1; piece < pieces; ++piece)
+    others.emplace_back(fill, size * piece / pieces, size * (piece + 1) / pieces);
+  fill(std::size_t{0}, size / pieces);
+}
+
+std::vector<float> random_tensor(std::size_t elements, std::uint64_t seed, std::uint32_t tensor) {
+  std::vector<float> values(elements);
+  in_pieces(elements, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t index = begin; index < end; ++index)
+      values[index] = random_normal(seed, tensor, index);
+  });
+  return values;
+}
+
+double dot(const float* left, const float* right, std::size_t count) {
+  double sum = 0;
+  for (std::size_t index = 0; index < count; ++index)
+    sum += double{left[index]} * double{right[index]};
+  return sum;
+}
+
+/// One query of one head.
+class Row {
+ public:
+  Row(const Attention& attention, Head head, std::int64_t query)
+      : shape_(attention.shape), inputs_(attention.inputs), head_(head) {
+    for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
+      if (attention.mask.sees(query, key)) keys_.push_back(key);
+    }
+    const float* q = &inputs_.q[shape_.q_row(head, query) * shape_.dim()];
+    scores_.reserve(keys_.size());
+    for (const std::int64_t key : keys_) {
+      const float* k = &inputs_.k[shape_.kv_row(head, key) * shape_.dim()];
+      scores_.push_back(shape_.scale() * dot(q, k, shape_.dim()));
+    }
+  }
+
+  /// The greatest score is taken out first, so that no exp overflows.
+  [[nodiscard]] double lse() const {
+    if (scores_.empty()) return std::numeric_limits<double>::infinity();
+    const double most = *std::max_element(scores_.begin(), scores_.end());
+    double sum = 0;
+    for (const double score : scores_)
+      sum += std::exp(score - most);
+    return most + std::log(sum);
+  }
+
+  /// Adds softmax(scores) V to `out`.
+  void add_out(double lse, double* out) const {
+    for (std::size_t seen = 0; seen < keys_.size(); ++seen) {
+      const double weight = std::exp(scores_[seen] - lse);
+      const float* v = &inputs_.v[shape_.kv_row(head_, keys_[seen]) * shape_.dim()];
+      for (std::size_t column = 0; column < shape_.dim(); ++column)
+        out[column] += weight * double{v[column]};
+    }
+  }
+
+ private:
+  const AttentionShape& shape_;
+  const Inputs& inputs_;
+  Head head_;
+  std::vector<std::int64_t> keys_;  ///< that the query sees
+  std::vector<double> scores_;      ///< by seen key
+};
+
+void run_forward(Attention& attention) {
+  const AttentionShape& shape = attention.shape;
+  Forward& forward = attention.forward;
+  forward.out.assign(shape.q_elements(), 0);
+  forward.lse.assign(shape.q_rows(), 0);
+  forward.delta.assign(shape.q_rows(), 0);
+  for (Head head{0}; head.value < shape.heads; ++head) {
+    for (std::int64_t query = 0; query < shape.seq_q; ++query) {
+      const Row row(attention, head, query);
+      const std::size_t place = shape.q_row(head, query);
+      double* out = &forward.out[place * shape.dim()];
+      const float* d_out = &attention.inputs.d_out[place * shape.dim()];
+      forward.lse[place] = row.lse();
+      row.add_out(forward.lse[place], out);
+      for (std::size_t column = 0; column < shape.dim(); ++column)
+        forward.delta[place] += double{d_out[column]} * out[column];
+    }
+  }
+}
+
+}  // namespace
+
+double AttentionShape::scale() const {
+  return 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim) {
+  if (head_dim < 1 || head_dim > kMaxHeadDim) {
+    throw Error(ErrorKind::usage, "head_dim must be 1 to " + std::to_string(kMaxHeadDim) +
+                                      ", not " + std::to_string(head_dim));
+  }
+  return {.heads = problem.heads,
+          .seq_q = problem.lengths.q,
+          .seq_kv = problem.lengths.kv,
+          .head_dim = static_cast<std::int32_t>(head_dim)};
+}
+
+bool fits(const Inputs& inputs, const AttentionShape& shape) {
+  return inputs.q.size() == shape.q_elements() && inputs.d_out.size() == shape.q_elements() &&
+         inputs.k.size() == shape.kv_elements() && inputs.v.size() == shape.kv_elements();
+}
+
+bool is_exact(const Inputs& inputs, Dtype dtype) {
+  if (dtype == Dtype::fp32) return true;
+  std::atomic<bool> exact = true;
+  for (const auto* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.d_out}) {
+    const float* const values = tensor->data();
+    in_pieces(tensor->size(), [&exact, values, dtype](std::size_t begin, std::size_t end) {
+      const auto has = [dtype](float value) { return rounded(value, dtype) == value; };
+      if (!std::all_of(values + begin, values + end, has)) exact = false;
+    });
+  }
+  return exact;
+}
+
+Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {
+  return {.q = random_tensor(shape.q_elements(), seed, 0),
+          .k = random_tensor(shape.kv_elements(), seed, 1),
+          .v = random_tensor(shape.kv_elements(), seed, 2),
+          .d_out = random_tensor(shape.q_elements(), seed, 3)};
+}
+
+Attention make_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
+  STAGGER_EXPECTS(fits(inputs, shape));
+  Attention attention{
+      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
+  run_forward(attention);
+  return attention;
+}
+
+Attention unjudged_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
+  Attention attention{
+      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
+  attention.forward.out.assign(shape.q_elements(), 0);
+  attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
+  attention.forward.delta.assign(shape.q_rows(), 0);
+  return attention;
+}
+
+double backward_flops(const Attention& attention) {
+  return 10.0 * attention.shape.head_dim * attention.shape.heads *
+         static_cast<double>(attention.mask.pairs());
+}
+
+}  // namespace stagger::gpu

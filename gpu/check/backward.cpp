@@ -1,0 +1,203 @@
+#include "gpu/check/backward.hpp"
+
+#include "gpu/numerics/rounding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Where the task is that brings a lock its next value.
+struct Due {
+  Slot slot;
+  Lane lane;
+};
+
+using Lock = std::pair<Head, QTile>;
+
+/// For each lock that somebody waits for, the task whose rank is the value it shows.
+std::map<Lock, Due> due_tasks(const Table& table, const std::map<Lock, std::int32_t>& values) {
+  std::map<Lock, Due> due;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (const Slot& slot : table.lane(lane)) {
+      const Lock lock{slot.task.head, slot.task.q};
+      const auto waited = values.find(lock);
+      if (waited != values.end() && waited->second == slot.rank) due[lock] = {slot, lane};
+    }
+  }
+  return due;
+}
+
+Wait wait_of(const Table& table, const Backward& backward, Lane lane) {
+  const Slot& slot = table.slots[at(backward.next_slots[at(lane.value)])];
+  const std::int64_t lock =
+      std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() + slot.task.q.value;
+  return {.lane = lane,
+          .task = slot.task,
+          .rank = slot.rank,
+          .value = backward.lock_values[at(lock)],
+          .promised = false};
+}
+
+/// Whether a lane's next task is computed and its turn has not come.
+bool is_waiting(const Table& table, const Backward& backward, Lane lane) {
+  const std::int64_t slot = backward.next_slots[at(lane.value)];
+  if (slot == table.lane_begin[at(lane.value) + 1]) return false;
+  const TaskTimes& times = backward.times[at(slot)];
+  return times.compute_end >= 0 && times.turn < 0;
+}
+
+class Measured {
+ public:
+  Measured(const Table& table, const Backward& backward) : table_(table), backward_(backward) {}
+
+  Timeline run(const std::string& device) {
+    timeline_.clock = "ns";
+    timeline_.device = device;
+    timeline_.heads = table_.problem.heads;
+    timeline_.title = table_.name;
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
+      add_lane(lane);
+    std::sort(timeline_.intervals.begin(), timeline_.intervals.end(), precedes);
+    return std::move(timeline_);
+  }
+
+ private:
+  void add_lane(Lane lane) {
+    const Sm sm = backward_.lane_sms[at(lane.value)];
+    if (sm.value < 0) return;
+    timeline_.sms = std::max(timeline_.sms, sm.value + 1);
+    for (std::int64_t slot = table_.lane_begin[at(lane.value)];
+         slot < table_.lane_begin[at(lane.value) + 1]; ++slot) {
+      const TaskTimes& times = backward_.times[at(slot)];
+      const std::int64_t turn = times.turn < 0 ? backward_.elapsed_ns : times.turn;
+      add(sm, slot, Phase::compute, times.compute_start, times.compute_end);
+      if (times.compute_end >= 0) add(sm, slot, Phase::wait, times.compute_end, turn);
+      add(sm, slot, Phase::reduce, times.turn, times.reduce_end);
+    }
+  }
+
+  void add(Sm sm, std::int64_t slot, Phase phase, std::int64_t start, std::int64_t end) {
+    if (start < 0 || start >= end) return;
+    const Slot& of = table_.slots[at(slot)];
+    timeline_.intervals.push_back(
+        {.sm = sm, .task = of.task, .phase = phase, .start = start, .end = end, .rank = of.rank});
+    timeline_.makespan = std::max(timeline_.makespan, end);
+  }
+
+  const Table& table_;
+  const Backward& backward_;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+const char* mode_name(Mode mode) {
+  constexpr const char* kNames[] = {"deterministic", "atomic", "no-reduce"};
+  return kNames[static_cast<int>(mode)];
+}
+
+void end_dq(Backward& run, float scale, Dtype dtype) {
+  if (dtype == Dtype::fp32) return;
+  run.dq_sums = run.gradients.dq;
+  for (float& element : run.gradients.dq)
+    element = rounded(element * scale, dtype);
+}
+
+bool is_complete(const Table& table) {
+  const Problem& problem = table.problem;
+  if (std::ssize(table.slots) != problem.tasks()) return false;
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  const std::int64_t kv_tiles = problem.grid.kv_tiles();
+  std::vector<bool> seen(at(problem.heads * kv_tiles * q_tiles));
+  std::vector<bool> begun(at(problem.heads * kv_tiles));
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    const auto slots = table.lane(lane);
+    for (const Slot& slot : slots) {
+      const Task& task = slot.task;
+      if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) return false;
+      const std::size_t chain = at(task.head.value * kv_tiles + task.kv.value);
+      const std::size_t tile = chain * at(q_tiles) + at(task.q.value);
+      const bool begins = begins_chain(slots.data(), &slot);
+      if (seen[tile] || begins == begun[chain]) return false;
+      seen[tile] = true;
+      begun[chain] = true;
+    }
+  }
+  return true;
+}
+
+Outcome outcome_when_stopped(const Table& table, const Backward& backward, std::int32_t sms) {
+  std::int32_t waiting = 0;
+  bool unlaunched = false;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (backward.next_slots[at(lane.value)] == table.lane_begin[at(lane.value) + 1]) continue;
+    if (backward.lane_sms[at(lane.value)].value < 0) {
+      unlaunched = true;
+      continue;
+    }
+    if (!is_waiting(table, backward, lane)) return Outcome::timeout;
+    const Wait wait = wait_of(table, backward, lane);
+    if (wait.rank == wait.value) return Outcome::timeout;
+    ++waiting;
+  }
+  return unlaunched && waiting < sms ? Outcome::timeout : Outcome::deadlock;
+}
+
+std::vector<Wait> waits(const Table& table, const Backward& backward) {
+  std::vector<Wait> waiting;
+  std::map<Lock, std::int32_t> values;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (!is_waiting(table, backward, lane)) continue;
+    waiting.push_back(wait_of(table, backward, lane));
+    values[{waiting.back().task.head, waiting.back().task.q}] = waiting.back().value;
+  }
+  const std::map<Lock, Due> due = due_tasks(table, values);
+  std::set<Lane> unlaunched;
+  for (Wait& wait : waiting) {
+    const auto found = due.find({wait.task.head, wait.task.q});
+    if (found == due.end() || wait.rank < wait.value) continue;
+    wait.promised = true;
+    wait.for_task = found->second.slot.task;
+    wait.for_rank = found->second.slot.rank;
+    wait.for_lane = found->second.lane;
+    if (backward.lane_sms[at(wait.for_lane.value)].value < 0) unlaunched.insert(wait.for_lane);
+  }
+  for (const Lane lane : unlaunched)
+    waiting.push_back({.lane = lane, .launched = false, .for_lane = waiting.front().lane});
+  return waiting;
+}
+
+std::int64_t median_hand_over_ns(const Table& table, const Backward& backward) {
+  std::vector<std::int64_t> took;
+  for (std::size_t place = 1; place < backward.witness.size(); ++place) {
+    const std::int64_t before = backward.witness[place - 1];
+    const std::int64_t slot = backward.witness[place];
+    if (before < 0 || slot < 0) continue;
+    const Task& task = table.slots[at(slot)].task;
+    const Task& task_before = table.slots[at(before)].task;
+    if (task.head != task_before.head || task.q != task_before.q) continue;
+    const std::int64_t released = backward.times[at(before)].reduce_end;
+    const TaskTimes& times = backward.times[at(slot)];
+    if (times.compute_end < released) took.push_back(times.turn - released);
+  }
+  if (took.empty()) return 0;
+  const auto middle = took.begin() + std::ssize(took) / 2;
+  std::nth_element(took.begin(), middle, took.end());
+  return *middle;
+}
+
+Timeline measured_timeline(const Table& table, const Backward& backward,
+                           const std::string& device) {
+  return Measured(table, backward).run(device);
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,116 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "core/timeline.hpp"
+#include "core/timing.hpp"
+#include "core/wait.hpp"
+#include "gpu/numerics/dtype.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::gpu {
+
+/// What a run does with the dQ partials.
+enum class Mode {
+  deterministic,  ///< added in the order of the table's ranks
+  atomic,         ///< added as they come: the baseline that is not deterministic
+  no_reduce,      ///< not added: compute alone, dQ stays 0
+};
+[[nodiscard]] const char* mode_name(Mode mode);
+
+struct BackwardOptions {
+  Mode mode = Mode::deterministic;
+  Dtype dtype = Dtype::fp32;  ///< requires that it has each input: is_exact(inputs, dtype)
+  Release release = Release::immediate;
+  std::int32_t residency = 0;            ///< lanes that run at once; 0 = the problem's SMs
+  std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
+  std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
+  bool keep_partials = false;
+  bool take_times = true;    ///< CUDA: false leaves `times` empty, to see what taking them costs
+  std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
+};
+
+/// How a run ended.
+enum class Outcome {
+  finished,
+  deadlock,  ///< nothing could move any more
+  timeout,   ///< a task waited for longer than `timeout`
+};
+
+/// When a task's phases were, in ns since the run's start; -1 if it did not come to that.
+struct TaskTimes {
+  std::int64_t compute_start = -1;
+  std::int64_t compute_end = -1;
+  std::int64_t turn = -1;  ///< its rank's turn was granted
+  std::int64_t reduce_end = -1;
+};
+
+/// Numbers that the run's dtype has.
+struct Gradients {
+  std::vector<float> dq;
+  std::vector<float> dk;
+  std::vector<float> dv;
+};
+
+/// What a table's backward pass left behind, on whichever device.
+struct Backward {
+  Outcome outcome = Outcome::finished;
+  Gradients gradients;
+  /// 16-bit formats: what the additions under the semaphores left of dQ, in fp32 and before scale
+  /// and rounding; empty in fp32, where that is gradients.dq.
+  std::vector<float> dq_sums;
+  /// The dQ partial of every slot, (slot, query in the tile, head_dim), rows beyond a ragged tile
+  /// 0; empty unless kept. With the scale in fp32, else without.
+  std::vector<float> partials;
+  /// By (head, q, n), as RankPlaces numbers them: the slot that was the n-th to reduce, -1 = none.
+  std::vector<std::int64_t> witness;
+  std::vector<TaskTimes> times;           ///< by slot
+  std::int64_t times_error_ns = 0;        ///< times of two SMs compare to this; CPU: one clock, 0
+  std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
+  std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
+  std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
+  std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
+  std::int64_t elapsed_ns = 0;            ///< of all its kernels
+  /// CUDA: the same of a warm-up with no books but the locks', so that the difference is what
+  /// witness and times cost; 0 without one.
+  std::int64_t bare_ns = 0;
+  /// CUDA: what of such a run is not the table's kernel but passes over whole tensors before and
+  /// after it, with what starting them takes; 0 where a kernel has none. Of another warm-up, so
+  /// that marking it is no part of elapsed_ns; 0 without one.
+  std::int64_t passes_ns = 0;
+
+  /// dQ as its partials add up to it.
+  [[nodiscard]] const std::vector<float>& dq_added() const {
+    return dq_sums.empty() ? gradients.dq : dq_sums;
+  }
+};
+
+/// Ends a run in a 16-bit format whose gradients.dq are still sums: those go to dq_sums, and dQ is
+/// they times the scale, rounded. fp32 has nothing to end.
+void end_dq(Backward& run, float scale, Dtype dtype);
+
+/// Whether every live task of a table is there exactly once and no chain is split.
+[[nodiscard]] bool is_complete(const Table& table);
+
+/// How a run ended whose lanes all left at their next wait, because one had waited for too long on
+/// `sms` SMs: a deadlock if none of them could have gone on, else a timeout. Requires its times.
+[[nodiscard]] Outcome outcome_when_stopped(const Table& table, const Backward& backward,
+                                           std::int32_t sms);
+
+/// Who waits for whom when a run has stopped: every task whose turn has not come, by lane, then the
+/// lanes that they wait for and that were never launched.
+[[nodiscard]] std::vector<Wait> waits(const Table& table, const Backward& backward);
+
+/// How long a hand-over took, from a reduction's end until the next rank had its turn: the median,
+/// in ns, of those that were waited for (its task had computed before). 0 if none was.
+[[nodiscard]] std::int64_t median_hand_over_ns(const Table& table, const Backward& backward);
+
+/// The measured timeline in ns. The makespan is the end of the last phase.
+[[nodiscard]] Timeline measured_timeline(const Table& table, const Backward& backward,
+                                         const std::string& device);
+
+}  // namespace stagger::gpu

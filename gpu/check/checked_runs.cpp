@@ -1,0 +1,173 @@
+#include "gpu/check/checked_runs.hpp"
+
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+bool same_bits(const std::vector<float>& left, const std::vector<float>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  });
+}
+
+/// The sums too: a 16-bit dQ hides most of what happens to their last bits.
+bool same_bits(const Backward& left, const Backward& right) {
+  return same_bits(left.gradients.dq, right.gradients.dq) &&
+         same_bits(left.gradients.dk, right.gradients.dk) &&
+         same_bits(left.gradients.dv, right.gradients.dv) && same_bits(left.dq_sums, right.dq_sums);
+}
+
+/// Delays of its own for each run but the first.
+BackwardOptions options_of(const BackwardOptions& options, std::int64_t repeat) {
+  BackwardOptions each = options;
+  each.perturb = std::nullopt;
+  if (options.perturb && repeat > 0) {
+    each.perturb = *options.perturb + static_cast<std::uint64_t>(repeat) - 1;
+  }
+  return each;
+}
+
+class Check {
+ public:
+  /// Without attention, the runs are a replay's.
+  Check(const Table& table, const BackwardOptions& options, const Attention* attention = nullptr,
+        const ReferenceGradients* exact = nullptr)
+      : table_(table), attention_(attention), exact_(exact), mode_(options.mode) {
+    result_.dtype = options.dtype;
+    if (attention != nullptr) result_.bound = error_bound(attention->shape, options.dtype);
+  }
+
+  /// false if the run did not finish.
+  [[nodiscard]] bool add(Backward run, bool perturbed) {
+    if (run.outcome != Outcome::finished) {
+      result_.verdict =
+          run.outcome == Outcome::deadlock ? RunVerdict::deadlock : RunVerdict::timeout;
+      result_.run = std::move(run);
+      return false;
+    }
+    check_order(run);
+    if (!perturbed) elapsed_ns_.push_back(run.elapsed_ns);
+    const bool first = result_.repeats++ == 0;
+    if (attention_ != nullptr) first ? check_first(run) : check_bits(run);
+    if (first) result_.run = std::move(run);
+    return true;
+  }
+
+  CheckedRuns finish() {
+    if (!elapsed_ns_.empty()) {
+      const auto middle = elapsed_ns_.begin() + std::ssize(elapsed_ns_) / 2;
+      std::nth_element(elapsed_ns_.begin(), middle, elapsed_ns_.end());
+      result_.median_ns = *middle;
+    }
+    if (result_.verdict == RunVerdict::ok && !result_.faults.empty()) {
+      result_.verdict = RunVerdict::mismatch;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void check_first(const Backward& run) {
+    if (exact_ != nullptr) judge(run);
+    result_.digests = digests(run.gradients);
+    if (run.partials.empty()) return;
+    const auto dq = reaccumulate(table_, attention_->shape, run.partials);
+    if (!dq) return;  // ranks that are no order, which are an order fault whatever the run did
+    result_.reaccumulated = same_bits(*dq, run.dq_added());
+    if (!*result_.reaccumulated) {
+      fault("reaccumulation",
+            "the run's own dQ partials, added in the order of the table, give other bits than dQ");
+    }
+  }
+
+  void judge(const Backward& run) {
+    GradientErrors errors{.dq = std::nullopt,
+                          .dk = deviation(run.gradients.dk, exact_->dk),
+                          .dv = deviation(run.gradients.dv, exact_->dv)};
+    if (mode_ != Mode::no_reduce) errors.dq = deviation(run.gradients.dq, exact_->dq);
+    if (errors.dq) check_error("dQ", *errors.dq);
+    check_error("dK", errors.dk);
+    check_error("dV", errors.dv);
+    result_.errors = errors;
+  }
+
+  void check_error(const std::string& name, const Deviation& error) {
+    // Not >, which would let pass what is not a number.
+    if (error.frobenius <= result_.bound && error.most <= result_.bound) return;
+    fault("gradient", name + " is " + number(error.frobenius) + " (at worst " + number(error.most) +
+                          ") from the reference; it is held to " + number(result_.bound));
+  }
+
+  void check_bits(const Backward& run) {
+    if (same_bits(run, result_.run)) return;
+    result_.dq_difference = std::max(
+        result_.dq_difference, largest_difference(run.gradients.dq, result_.run.gradients.dq));
+    if (std::exchange(result_.identical, false) && mode_ != Mode::atomic) {
+      fault("bits", "run " + std::to_string(result_.repeats) + " gives other bits than the first");
+    }
+  }
+
+  void check_order(const Backward& run) {
+    const std::vector<std::string> faults = order_faults(table_, run, 3);
+    if (faults.empty()) return;
+    if (std::exchange(result_.order_matches, false) && mode_ == Mode::deterministic) {
+      for (const std::string& message : faults)
+        fault("order", message);
+    }
+  }
+
+  void fault(const char* kind, std::string message) {
+    result_.faults.push_back({kind, std::move(message)});
+  }
+
+  const Table& table_;
+  const Attention* attention_;
+  const ReferenceGradients* exact_;
+  Mode mode_;
+  std::vector<std::int64_t> elapsed_ns_;  ///< of the runs without delays
+  CheckedRuns result_;
+};
+
+}  // namespace
+
+const char* verdict_name(RunVerdict verdict) {
+  constexpr const char* kNames[] = {"ok", "mismatch", "deadlock", "timeout"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+CheckedRuns check_runs(const Table& table, const Attention& attention,
+                       const ReferenceGradients* exact, const BackwardOptions& options,
+                       std::int64_t repeats, Device device, bool partials) {
+  STAGGER_EXPECTS(repeats >= 1);
+  Check check(table, options, &attention, exact);
+  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
+    BackwardOptions each = options_of(options, repeat);
+    each.keep_partials = partials && repeat == 0 && options.mode == Mode::deterministic;
+    if (!check.add(device(table, attention, each), each.perturb.has_value())) break;
+  }
+  return check.finish();
+}
+
+CheckedRuns check_replays(const Table& table, const BackwardOptions& options, std::int64_t repeats,
+                          const Replay& replay) {
+  STAGGER_EXPECTS(repeats >= 1);
+  Check check(table, options);
+  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
+    const BackwardOptions each = options_of(options, repeat);
+    if (!check.add(replay.device(table, replay.times, each), each.perturb.has_value())) break;
+  }
+  return check.finish();
+}
+
+}  // namespace stagger::gpu

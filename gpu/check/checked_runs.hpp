@@ -1,0 +1,81 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "gpu/check/attention.hpp"
+#include "gpu/check/backward.hpp"
+#include "gpu/check/cross_check.hpp"
+#include "gpu/check/reference.hpp"
+#include "gpu/check/replay_times.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::gpu {
+
+enum class RunVerdict {
+  ok,        ///< right gradients and, in deterministic mode, the same bits in the table's order
+  mismatch,  ///< a fault says what is not
+  deadlock,
+  timeout,
+};
+[[nodiscard]] const char* verdict_name(RunVerdict verdict);
+
+/// A promise that a run did not keep.
+struct RunFault {
+  const char* kind;  ///< gradient, bits, order, reaccumulation
+  std::string message;
+};
+
+/// The errors of the gradients; dQ's is absent in no-reduce mode.
+struct GradientErrors {
+  std::optional<Deviation> dq;
+  Deviation dk;
+  Deviation dv;
+};
+
+/// What repeated runs of one table showed.
+struct CheckedRuns {
+  RunVerdict verdict = RunVerdict::ok;
+  std::vector<RunFault> faults;
+  Backward run;              ///< the first, or the one that did not finish
+  std::int64_t repeats = 0;  ///< runs that finished
+  Dtype dtype = Dtype::fp32;
+  double bound = 0;  ///< that errors are held to
+
+  // Of the runs that finished, if any did:
+  std::optional<GradientErrors> errors;  ///< of the first
+  Digests digests;                       ///< of the first
+  bool identical = true;                 ///< every run has the first's bits, dq_sums included
+  double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
+  bool order_matches = true;             ///< of every run; true in no-reduce mode
+  /// Deterministic mode, if partials were kept and the ranks are an order: the host gets the same
+  /// bits of them.
+  std::optional<bool> reaccumulated;
+  std::int64_t median_ns = 0;  ///< of the runs without delays
+};
+
+using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
+
+/// Runs a table `repeats` times and checks everything that its mode promises; the partials of the
+/// first run, if `partials` says that there is memory for them (partial_bytes()). With a seed in
+/// options.perturb the first run is left alone and each later one has delays of its own seed, from
+/// that one upwards. Stops at the first run that does not finish. Without `exact` the gradients are
+/// not judged. Requires repeats >= 1.
+[[nodiscard]] CheckedRuns check_runs(const Table& table, const Attention& attention,
+                                     const ReferenceGradients* exact,
+                                     const BackwardOptions& options, std::int64_t repeats,
+                                     Device device, bool partials = true);
+
+/// A device whose tasks compute nothing.
+struct Replay {
+  Backward (*device)(const Table&, const ReplayTimes&, const BackwardOptions&) = nullptr;
+  ReplayTimes times;
+};
+
+/// The same for a replay, of which only the order can be checked: no errors, digests or bits.
+[[nodiscard]] CheckedRuns check_replays(const Table& table, const BackwardOptions& options,
+                                        std::int64_t repeats, const Replay& replay);
+
+}  // namespace stagger::gpu

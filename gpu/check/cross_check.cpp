@@ -1,0 +1,201 @@
+#include "gpu/check/cross_check.hpp"
+
+#include "core/error.hpp"
+#include "core/rank_places.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <future>
+
+namespace stagger::gpu {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+std::string name(const Task& task) {
+  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
+         ", q " + std::to_string(task.q.value) + ")";
+}
+
+/// By (head, q, rank): the slot of that rank; nothing if the ranks of one (head, q) are not 0 …
+/// k-1.
+std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
+  const RankPlaces places(table.problem);
+  std::vector<std::int64_t> slots(places.size(), -1);
+  for (std::size_t index = 0; index < table.slots.size(); ++index) {
+    const Slot& slot = table.slots[index];
+    if (slot.rank < 0 || slot.rank >= table.problem.grid.contributions(slot.task.q)) return {};
+    slots[places.of(slot.task, slot.rank)] = static_cast<std::int64_t>(index);
+  }
+  if (std::ranges::count(slots, -1) > 0) return {};
+  return slots;
+}
+
+/// What is wrong with the n-th addition to a dQ tile; `before` is the addition before, -1 = none.
+std::string order_fault(const Table& table, const Backward& backward, std::int32_t n,
+                        std::int64_t slot, std::int64_t before) {
+  const Slot& of = table.slots[at(slot)];
+  if (of.rank != n) {
+    return name(of.task) + " reduced after " + std::to_string(n) + " others, but has rank " +
+           std::to_string(of.rank);
+  }
+  if (before < 0) return "";
+  const std::int64_t turn = backward.times[at(slot)].turn;
+  if (turn + backward.times_error_ns < backward.times[at(before)].reduce_end) {
+    return name(of.task) + " had its turn before " + name(table.slots[at(before)].task) +
+           " had reduced";
+  }
+  return "";
+}
+
+}  // namespace
+
+Deviation deviation(const std::vector<float>& gradient, const Exact& exact) {
+  STAGGER_EXPECTS(gradient.size() == exact.values.size());
+  double error = 0;
+  double norm = 0;
+  double most_error = 0;
+  double most = 0;
+  for (std::size_t index = 0; index < gradient.size(); ++index) {
+    const double value = exact.values[index];
+    const double difference = double{gradient[index]} - value;
+    error += difference * difference;
+    norm += value * value;
+    // Not std::max, which would drop a difference that is not a number.
+    if (!(std::abs(difference) <= most_error)) most_error = std::abs(difference);
+    most = std::max(most, std::abs(value));
+  }
+  if (gradient.empty() || error == 0) return {};
+  const double typical = exact.terms / std::sqrt(static_cast<double>(gradient.size()));
+  return {.frobenius = std::sqrt(error) / std::max(std::sqrt(norm), exact.terms),
+          .most = most_error / std::max(most, typical)};
+}
+
+double error_bound(const AttentionShape& shape, Dtype dtype) {
+  const auto tokens = static_cast<double>(std::max(shape.seq_q, shape.seq_kv));
+  const double of_sums = 8 * 0x1p-24 * std::sqrt(shape.head_dim + tokens);
+  switch (dtype) {
+    case Dtype::bf16:
+      return of_sums + 6 * 0x1p-8;
+    case Dtype::fp16:
+      return of_sums + 6 * (0x1p-11 + 0x1p-25 * tokens);
+    case Dtype::fp32:
+      break;
+  }
+  return of_sums;
+}
+
+const char* error_bound_formula(Dtype dtype) {
+  constexpr const char* kFormulas[] = {
+      "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
+      "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
+      "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"};
+  return kFormulas[static_cast<int>(dtype)];
+}
+
+std::string digest(const std::vector<float>& values) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8) {
+      hash ^= bits >> shift & 0xff;
+      hash *= 0x100000001b3;
+    }
+  }
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4)
+    text += "0123456789abcdef"[hash >> shift & 0xf];
+  return text;
+}
+
+Digests digests(const Gradients& gradients) {
+  // A digest goes element by element; three can go beside each other.
+  const auto begin = [](const std::vector<float>& values) {
+    return std::async([&values] { return digest(values); });
+  };
+  auto dq = begin(gradients.dq);
+  auto dk = begin(gradients.dk);
+  auto dv = begin(gradients.dv);
+  return {.dq = dq.get(), .dk = dk.get(), .dv = dv.get()};
+}
+
+double largest_difference(const std::vector<float>& left, const std::vector<float>& right) {
+  STAGGER_EXPECTS(left.size() == right.size());
+  double most = 0;
+  for (std::size_t index = 0; index < left.size(); ++index)
+    most = std::max(most, std::abs(double{left[index]} - double{right[index]}));
+  return most;
+}
+
+std::vector<std::string> order_faults(const Table& table, const Backward& backward,
+                                      std::size_t limit) {
+  const Problem& problem = table.problem;
+  const RankPlaces places(problem);
+  std::vector<std::string> faults;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+      std::int64_t before = -1;
+      for (std::int32_t n = 0; n < problem.grid.contributions(q); ++n) {
+        const std::int64_t slot = backward.witness[places.of({head, {}, q}, n)];
+        if (slot < 0) break;  // the run stopped here
+        const std::string fault = order_fault(table, backward, n, slot, before);
+        if (!fault.empty()) faults.push_back(fault);
+        if (faults.size() == limit) return faults;
+        before = slot;
+      }
+    }
+  }
+  return faults;
+}
+
+std::optional<std::vector<float>> reaccumulate(const Table& table, const AttentionShape& shape,
+                                               const std::vector<float>& partials) {
+  const Problem& problem = table.problem;
+  const auto slots = slots_by_rank(table);
+  if (!slots) return std::nullopt;
+  std::vector<float> dq(shape.q_elements(), 0);
+  if (slots->empty()) return dq;
+  const std::size_t elements = partials.size() / slots->size();
+  for (const std::int64_t slot : *slots) {
+    const Task& task = table.slots[at(slot)].task;
+    const std::size_t first = shape.q_row(task.head, task.q.value * problem.shape.q) * shape.dim();
+    const std::size_t end =
+        std::min(first + elements, shape.q_row(Head{task.head.value + 1}, 0) * shape.dim());
+    const float* partial = &partials[at(slot) * elements];
+    for (std::size_t index = first; index < end; ++index)
+      dq[index] += partial[index - first];
+  }
+  return dq;
+}
+
+std::int64_t partial_bytes(const Table& table, const AttentionShape& shape) {
+  const Problem& problem = table.problem;
+  const double tile_q = static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
+  const double bytes = 4.0 * static_cast<double>(problem.tasks()) * tile_q * shape.head_dim;
+  return static_cast<std::int64_t>(std::min(bytes, 0x1p61));
+}
+
+std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
+                       const BackwardOptions& options) {
+  const Problem& problem = table.problem;
+  const auto q = static_cast<double>(shape.q_elements());
+  const auto kv = static_cast<double>(shape.kv_elements());
+  const double dim = shape.head_dim;
+  const double tile_q = dim * static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
+  const double tile_kv = dim * static_cast<double>(std::min(problem.shape.kv, problem.lengths.kv));
+  const double tensors = 4 * (2 * q + 2 * kv)    // inputs
+                         + 8 * (2 * q + 2 * kv)  // O, reference
+                         + 3 * 4 * (q + 2 * kv)  // two runs' gradients, re-accumulation
+                         + (options.dtype == Dtype::fp32 ? 0 : 2 * 4 * q)  // two runs' dq_sums
+                         + 16 * static_cast<double>(shape.q_rows());
+  const double tasks =
+      static_cast<double>(problem.tasks()) * (2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t));
+  const double sms = 4.0 * resident_lanes(problem, options.residency) * (4 * tile_kv + tile_q);
+  const std::int64_t partials = options.keep_partials ? partial_bytes(table, shape) : 0;
+  return static_cast<std::int64_t>(std::min(tensors + tasks + sms, 0x1p61)) + partials;
+}
+
+}  // namespace stagger::gpu

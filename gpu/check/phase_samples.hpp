@@ -1,0 +1,42 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "core/timing.hpp"
+#include "gpu/check/backward.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stagger::gpu {
+
+/// A table and a run of it whose times were taken.
+struct TimedRun {
+  const Table* table = nullptr;
+  const Backward* run = nullptr;
+};
+
+/// Durations in ns, of every task in which nothing else can be part of them.
+struct PhaseSamples {
+  /// Compute phases that follow another one of their chain and did not wait for the dQ slot.
+  std::vector<std::int64_t> compute;
+  std::vector<std::int64_t> compute_partial;  ///< the same on partial tiles
+  std::vector<std::int64_t> first;            ///< compute phases that begin a chain
+  std::vector<std::int64_t> first_partial;
+  std::vector<std::int64_t> between;    ///< from where a compute phase could start to its start
+  std::vector<std::int64_t> taking;     ///< from being ready to reduce to the turn, without a wait
+  std::vector<std::int64_t> reduce;     ///< from the turn to the reduction's end
+  std::vector<std::int64_t> latency;    ///< from a reduction's end to the turn that waited for it
+  std::vector<std::int64_t> chain_gap;  ///< from a chain's end to the next chain on its SM
+};
+
+/// Takes apart what tasks' times say of each phase in a timing model:
+///
+///   chain    a compute phase could start at the end of the reduction before it
+///   overlap  at the hand-over: the later of compute's end and the end of the reduction before
+///
+/// Runs without reductions give compute phases and gaps. Requires runs that finished, with
+/// immediate release. O(tasks log tasks).
+[[nodiscard]] PhaseSamples phase_samples(std::span<const TimedRun> runs, Model model);
+
+}  // namespace stagger::gpu

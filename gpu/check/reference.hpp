@@ -1,0 +1,31 @@
+#pragma once
+
+#include "gpu/check/attention.hpp"
+
+#include <vector>
+
+namespace stagger::gpu {
+
+/// One gradient in double precision.
+struct Exact {
+  std::vector<double> values;
+  /// Root of the sum, over all elements, of their squared terms with dS taken as P sqrt(dP^2 +
+  /// D^2): how large the gradient would be if nothing cancelled. Rounding errors scale with this.
+  double terms = 0;
+};
+
+struct ReferenceGradients {
+  Exact dq;
+  Exact dk;
+  Exact dv;
+};
+
+/// The gradients as calculus gives them, pair of tokens by pair, without tiles:
+///
+///     P = exp(scale q k - lse)    dP = dO v    dS = P (dP - D)
+///     dV += P dO    dQ += scale dS k    dK += scale dS q
+///
+/// O(heads x queries x keys x head_dim). Source: FlashAttention-2, section 2.3.
+[[nodiscard]] ReferenceGradients reference_gradients(const Attention& attention);
+
+}  // namespace stagger::gpu

@@ -1,0 +1,225 @@
+// The executor plays every lane as a state machine: its next slot, and what its SM keeps to itself
+// (SmMemory). A worker thread takes a lane, plays one task and gives the lane back. If the task's
+// turn has not come, the lane is parked with its dQ partial ready, and the worker takes another.
+//
+// Two things order memory between workers, as two things order it between CTAs: a lane's own state
+// passes from worker to worker through the mutex of CpuLanes, and dQ[head, q] passes from rank to
+// rank through its semaphore alone, released after the addition and acquired before the next.
+
+#include "gpu/cpu/executor.hpp"
+
+#include "core/error.hpp"
+#include "core/rank_places.hpp"
+#include "gpu/check/perturbation.hpp"
+#include "gpu/cpu/lanes.hpp"
+#include "gpu/cpu/semaphores.hpp"
+#include "gpu/cpu/tile.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+class Executor {
+ public:
+  Executor(const Table& table, const Attention& attention, const BackwardOptions& options)
+      : table_(table),
+        options_(options),
+        tile_(table.problem, attention, options.dtype),
+        places_(table.problem),
+        perturbation_(options.perturb),
+        scale_(static_cast<float>(attention.shape.scale())),
+        sms_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
+        q_tiles_(table.problem.grid.q_tiles()),
+        semaphores_(at(table.problem.heads * q_tiles_)),
+        lanes_(table.lanes(), sms_, at(table.problem.heads * q_tiles_), semaphores_, options),
+        memories_(at(sms_), tile_.memory()),
+        states_(at(table.lanes())),
+        reduced_(at(table.problem.heads * q_tiles_), 0) {
+    const AttentionShape& shape = attention.shape;
+    result_.gradients.dq.assign(shape.q_elements(), 0);
+    result_.gradients.dk.assign(shape.kv_elements(), 0);
+    result_.gradients.dv.assign(shape.kv_elements(), 0);
+    result_.witness.assign(places_.size(), -1);
+    result_.times.resize(table.slots.size());
+    if (options.keep_partials) {
+      result_.partials.assign(table.slots.size() * tile_.partial_elements(), 0);
+    }
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane)
+      states_[at(lane.value)].slot = table.lane_begin[at(lane.value)];
+  }
+
+  Backward run(std::int32_t threads) {
+    start_ = Clock::now();
+    play_on(threads);
+    result_.elapsed_ns = now();
+    result_.outcome = lanes_.outcome();
+    end_dq(result_, scale_, options_.dtype);
+    result_.lane_sms = lanes_.lane_sms();
+    for (const LaneState& state : states_)
+      result_.next_slots.push_back(state.slot);
+    for (std::size_t tile = 0; tile < reduced_.size(); ++tile)
+      result_.lock_values.push_back(semaphores_.value(tile));
+    return std::move(result_);
+  }
+
+ private:
+  /// How far a lane has come.
+  struct LaneState {
+    std::int64_t slot = 0;    ///< the next to reduce
+    bool computed = false;    ///< whether its dQ partial is ready
+    std::int64_t holds = -1;  ///< delayed release: the tile whose semaphore is still held
+  };
+
+  /// Plays the whole table; returns when all workers have left.
+  void play_on(std::int32_t threads) {
+    std::vector<std::jthread> workers;
+    workers.reserve(at(threads));
+    try {
+      while (std::ssize(workers) < threads)
+        workers.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // The machine gives no more threads; any number of them will do.
+      if (workers.empty()) throw;
+    }
+  }
+
+  void work() {
+    while (const auto turn = lanes_.take())
+      play(turn->lane, turn->sm);
+  }
+
+  /// Plays a lane's next task, or what is left of it, and gives the lane back.
+  void play(Lane lane, Sm sm) {
+    LaneState& state = states_[at(lane.value)];
+    if (state.slot == table_.lane_begin[at(lane.value) + 1]) return lanes_.end(lane);
+    SmMemory& memory = memories_[at(sm.value)];
+    if (!state.computed) compute(lane, state, memory);
+    const Slot& slot = table_.slots[at(state.slot)];
+    if (options_.mode != Mode::no_reduce) {
+      const std::size_t tile = tile_of(slot.task);
+      if (!acquire(tile, slot.rank)) return lanes_.park(lane, tile, slot.rank);
+      result_.times[at(state.slot)].turn = now();
+      reduce(lane, slot, tile, state, memory);
+    }
+    if (ends_chain(lane, state.slot)) tile_.end_chain(slot.task, memory, result_.gradients);
+    state.computed = false;
+    if (++state.slot == table_.lane_begin[at(lane.value) + 1]) return lanes_.end(lane);
+    lanes_.go_on(lane);
+  }
+
+  void compute(Lane lane, LaneState& state, SmMemory& memory) {
+    const Slot& slot = table_.slots[at(state.slot)];
+    TaskTimes& times = result_.times[at(state.slot)];
+    perturbation_.delay(state.slot, 0);
+    times.compute_start = now();
+    if (begins_chain(table_.lane(lane).data(), &slot)) tile_.begin_chain(slot.task, memory);
+    tile_.compute(slot.task, memory);
+    times.compute_end = now();
+    if (options_.keep_partials) {
+      std::copy(memory.dq.begin(), memory.dq.end(),
+                result_.partials.begin() + state.slot * std::ssize(memory.dq));
+    }
+    state.computed = true;
+    perturbation_.delay(state.slot, 1);
+  }
+
+  [[nodiscard]] bool acquire(std::size_t tile, std::int32_t rank) {
+    if (options_.mode == Mode::deterministic) return semaphores_.try_acquire(tile, rank);
+    semaphores_.acquire_any(tile);
+    return true;
+  }
+
+  /// Adds the partial and leaves the witness. The caller holds the tile.
+  void reduce(Lane lane, const Slot& slot, std::size_t tile, LaneState& state,
+              const SmMemory& memory) {
+    if (state.holds >= 0) release(at(std::exchange(state.holds, -1)), state);
+    tile_.add_dq(slot.task, memory.dq, result_.gradients.dq);
+    result_.witness[places_.of(slot.task, reduced_[tile]++)] = state.slot;
+    result_.times[at(state.slot)].reduce_end = now();
+    perturbation_.delay(state.slot, 2);
+    const bool delayed = options_.mode == Mode::deterministic &&
+                         options_.release == Release::delayed && !ends_chain(lane, state.slot);
+    if (delayed) {
+      state.holds = static_cast<std::int64_t>(tile);
+    } else {
+      release(tile, state);
+    }
+  }
+
+  void release(std::size_t tile, const LaneState& state) {
+    semaphores_.release(tile);
+    perturbation_.delay(state.slot, 3);
+    if (options_.mode == Mode::deterministic) lanes_.wake(tile);
+  }
+
+  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
+    return slot + 1 == table_.lane_begin[at(lane.value) + 1] ||
+           begins_chain(table_.lane(lane).data(), &table_.slots[at(slot)] + 1);
+  }
+
+  [[nodiscard]] std::size_t tile_of(const Task& task) const {
+    return at(task.head.value * q_tiles_ + task.q.value);
+  }
+
+  [[nodiscard]] std::int64_t now() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+  }
+
+  const Table& table_;
+  const BackwardOptions& options_;
+  const CpuTile tile_;
+  const RankPlaces places_;
+  const Perturbation perturbation_;
+  const float scale_;
+  const std::int32_t sms_;
+  const std::int64_t q_tiles_;
+  CpuSemaphores semaphores_;
+  CpuLanes lanes_;
+  std::vector<SmMemory> memories_;     ///< by SM
+  std::vector<LaneState> states_;      ///< by lane
+  std::vector<std::int32_t> reduced_;  ///< by (head, q): additions so far; the holder's
+  Clock::time_point start_;
+  Backward result_;
+};
+
+}  // namespace
+
+std::int32_t default_threads(const Table& table, const BackwardOptions& options) {
+  const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  const std::int32_t sms = resident_lanes(table.problem, options.residency);
+  return std::clamp(std::min(sms, table.lanes()), 1, std::clamp(cores, 2, kMaxThreads));
+}
+
+Backward backward_on_cpu(const Table& table, const Attention& attention,
+                         const BackwardOptions& options) {
+  STAGGER_EXPECTS(options.threads >= 0 && options.threads <= kMaxThreads);
+  STAGGER_EXPECTS(is_complete(table));
+  STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
+  STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
+  const std::int32_t threads =
+      options.threads == 0 ? default_threads(table, options) : options.threads;
+  return Executor(table, attention, options).run(threads);
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "cpu";
+}
+
+}  // namespace stagger::gpu

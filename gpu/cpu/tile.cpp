@@ -1,0 +1,143 @@
+#include "gpu/cpu/tile.hpp"
+
+#include "gpu/numerics/exponential.hpp"
+#include "gpu/numerics/rounding.hpp"
+
+#include <algorithm>
+
+namespace stagger::gpu {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// sum += factor * row.
+void add(float factor, const float* row, float* sum, std::size_t count) {
+  for (std::size_t index = 0; index < count; ++index)
+    sum[index] += factor * row[index];
+}
+
+/// Copies `rows` rows of `dim` elements as columns that are `stride` apart.
+void transpose(const float* from, std::size_t rows, std::size_t dim, std::size_t stride,
+               std::vector<float>& to) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < dim; ++column)
+      to[column * stride + row] = from[row * dim + column];
+  }
+}
+
+}  // namespace
+
+CpuTile::CpuTile(const Problem& problem, const Attention& attention, Dtype dtype)
+    : problem_(problem),
+      attention_(attention),
+      tile_q_(std::min(problem.shape.q, problem.lengths.q)),
+      tile_kv_(std::min(problem.shape.kv, problem.lengths.kv)),
+      dtype_(dtype),
+      scale_(static_cast<float>(attention.shape.scale())),
+      dq_scale_(dtype == Dtype::fp32 ? scale_ : 1) {}
+
+std::size_t CpuTile::partial_elements() const {
+  return at(tile_q_) * attention_.shape.dim();
+}
+
+SmMemory CpuTile::memory() const {
+  const std::size_t tile = at(tile_kv_) * attention_.shape.dim();
+  SmMemory memory;
+  for (auto* part : {&memory.k_columns, &memory.v_columns, &memory.dk, &memory.dv})
+    part->assign(tile, 0);
+  memory.dq.assign(partial_elements(), 0);
+  memory.p.assign(at(tile_kv_), 0);
+  memory.ds.assign(at(tile_kv_), 0);
+  return memory;
+}
+
+CpuTile::Tokens CpuTile::queries(QTile q) const {
+  const std::int64_t begin = q.value * problem_.shape.q;
+  return {begin, std::min(begin + problem_.shape.q, problem_.lengths.q)};
+}
+
+CpuTile::Tokens CpuTile::keys(KvTile kv) const {
+  const std::int64_t begin = kv.value * problem_.shape.kv;
+  return {begin, std::min(begin + problem_.shape.kv, problem_.lengths.kv)};
+}
+
+void CpuTile::begin_chain(const Task& task, SmMemory& memory) const {
+  const AttentionShape& shape = attention_.shape;
+  const Tokens tile = keys(task.kv);
+  const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
+  const std::size_t rows = at(tile.end - tile.begin);
+  transpose(&attention_.inputs.k[first], rows, shape.dim(), at(tile_kv_), memory.k_columns);
+  transpose(&attention_.inputs.v[first], rows, shape.dim(), at(tile_kv_), memory.v_columns);
+  std::fill(memory.dk.begin(), memory.dk.end(), 0.0F);
+  std::fill(memory.dv.begin(), memory.dv.end(), 0.0F);
+}
+
+void CpuTile::compute(const Task& task, SmMemory& memory) const {
+  const AttentionShape& shape = attention_.shape;
+  const Tokens rows = queries(task.q);
+  const Tokens tile = keys(task.kv);
+  const bool partial = problem_.grid.kind(task.kv, task.q) == TileKind::partial;
+  std::fill(memory.dq.begin(), memory.dq.end(), 0.0F);
+  for (std::int64_t query = rows.begin; query < rows.end; ++query) {
+    const KeyRange seen =
+        partial ? attention_.mask.keys(query, task.kv) : KeyRange{tile.begin, tile.end};
+    if (seen.begin == seen.end) continue;
+    compute_row(shape.q_row(task.head, query), shape.kv_row(task.head, tile.begin),
+                at(seen.begin - tile.begin), at(seen.end - tile.begin),
+                &memory.dq[at(query - rows.begin) * shape.dim()], memory);
+  }
+}
+
+void CpuTile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
+                          float* dq, SmMemory& memory) const {
+  const std::size_t dim = attention_.shape.dim();
+  const float* q = &attention_.inputs.q[q_row * dim];
+  const float* d_out = &attention_.inputs.d_out[q_row * dim];
+  const auto lse = static_cast<float>(attention_.forward.lse[q_row]);
+  const auto delta = static_cast<float>(attention_.forward.delta[q_row]);
+  const std::size_t count = end - begin;
+  float* p = &memory.p[begin];
+  float* ds = &memory.ds[begin];
+
+  std::fill_n(p, count, 0.0F);
+  std::fill_n(ds, count, 0.0F);
+  for (std::size_t column = 0; column < dim; ++column) {
+    add(q[column], &memory.k_columns[column * at(tile_kv_) + begin], p, count);
+    add(d_out[column], &memory.v_columns[column * at(tile_kv_) + begin], ds, count);
+  }
+  for (std::size_t key = 0; key < count; ++key) {
+    const float probability = exponential(p[key] * scale_ - lse);
+    ds[key] = rounded(probability * (ds[key] - delta), dtype_);
+    p[key] = rounded(probability, dtype_);
+  }
+  for (std::size_t key = begin; key < end; ++key) {
+    add(memory.p[key], d_out, &memory.dv[key * dim], dim);
+    add(memory.ds[key], q, &memory.dk[key * dim], dim);
+    add(memory.ds[key] * dq_scale_, &attention_.inputs.k[(k_row + key) * dim], dq, dim);
+  }
+}
+
+void CpuTile::add_dq(const Task& task, std::span<const float> partial,
+                     std::vector<float>& dq) const {
+  const AttentionShape& shape = attention_.shape;
+  const Tokens rows = queries(task.q);
+  const std::size_t count = at(rows.end - rows.begin) * shape.dim();
+  float* sum = &dq[shape.q_row(task.head, rows.begin) * shape.dim()];
+  for (std::size_t index = 0; index < count; ++index)
+    sum[index] += partial[index];
+}
+
+void CpuTile::end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const {
+  const AttentionShape& shape = attention_.shape;
+  const Tokens tile = keys(task.kv);
+  const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
+  const std::size_t count = at(tile.end - tile.begin) * shape.dim();
+  for (std::size_t index = 0; index < count; ++index) {
+    gradients.dk[first + index] = rounded(memory.dk[index] * scale_, dtype_);
+    gradients.dv[first + index] = rounded(memory.dv[index], dtype_);
+  }
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,171 @@
+#include "core/error.hpp"
+#include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/portable_tile.cuh"
+#include "gpu/cuda/runner.cuh"
+
+#include <algorithm>
+
+namespace stagger::gpu {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+template <class Storage>
+__global__ void __launch_bounds__(kCudaThreads)
+    portable(CudaTable table, CudaRun run, PortableParameters<Storage> parameters) {
+  extern __shared__ float shared[];
+  PortableTile<Storage> tile(parameters, run.mode, shared);
+  LanePlayer(table, run, tile).play();
+}
+
+/// By masked tile and query: what TokenMask says of it. The same in
+/// every head.
+std::vector<CudaKeys> partial_keys(const Problem& problem, const TokenMask& mask,
+                                   std::int32_t tile_q) {
+  std::vector<CudaKeys> keys;
+  for (const auto& [kv, q] : masked_tiles(problem)) {
+    for (std::int64_t place = 0; place < tile_q; ++place) {
+      const std::int64_t query = q.value * problem.shape.q + place;
+      KeyRange seen;
+      if (query < problem.lengths.q) seen = mask.keys(query, kv);
+      const std::int64_t first = seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
+      keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
+                      .end = static_cast<std::int32_t>(seen.end - first)});
+    }
+  }
+  return keys;
+}
+
+template <class To, class From>
+std::vector<To> converted(const std::vector<From>& values) {
+  std::vector<To> results(values.size());
+  std::transform(values.begin(), values.end(), results.begin(),
+                 [](From value) { return static_cast<To>(value); });
+  return results;
+}
+
+/// An attention problem in device memory.
+template <class Storage>
+class PortableProblem {
+ public:
+  PortableProblem(const Table& table, const Attention& attention, const BackwardOptions& options)
+      : tile_q_(
+            static_cast<std::int32_t>(std::min(table.problem.shape.q, table.problem.lengths.q))),
+        q_(converted<Storage>(attention.inputs.q)),
+        k_(converted<Storage>(attention.inputs.k)),
+        v_(converted<Storage>(attention.inputs.v)),
+        d_out_(converted<Storage>(attention.inputs.d_out)),
+        lse_(converted<float>(attention.forward.lse)),
+        delta_(converted<float>(attention.forward.delta)),
+        keys_(partial_keys(table.problem, attention.mask, tile_q_)),
+        dq_(attention.shape.q_elements()),
+        dk_(attention.shape.kv_elements()),
+        dv_(attention.shape.kv_elements()),
+        partials_((options.keep_partials ? table.slots.size()
+                                         : at(resident_lanes(table.problem, options.residency))) *
+                  at(tile_q_) * attention.shape.dim()) {
+    // dQ begins with 0, and so do dK and dV of a KV tile that nobody sees.
+    for (DeviceBuffer<float>* gradient : {&dq_, &dk_, &dv_, &partials_})
+      gradient->fill(0);
+    const Problem& problem = table.problem;
+    const auto scale = static_cast<float>(attention.shape.scale());
+    parameters_ = {
+        .q = q_.data(),
+        .k = k_.data(),
+        .v = v_.data(),
+        .d_out = d_out_.data(),
+        .lse = lse_.data(),
+        .delta = delta_.data(),
+        .keys = keys_.data(),
+        .dq = dq_.data(),
+        .dk = dk_.data(),
+        .dv = dv_.data(),
+        .partials = partials_.data(),
+        .keep_partials = options.keep_partials,
+        .seq_q = attention.shape.seq_q,
+        .seq_kv = attention.shape.seq_kv,
+        .head_dim = attention.shape.head_dim,
+        .tile_q = tile_q_,
+        .tile_kv = static_cast<std::int32_t>(std::min(problem.shape.kv, problem.lengths.kv)),
+        .scale = scale,
+        .dq_scale = kDtypeOf<Storage> == Dtype::fp32 ? scale : 1};
+  }
+
+  [[nodiscard]] const PortableParameters<Storage>& parameters() const { return parameters_; }
+
+  void download(Backward& result) const {
+    result.gradients = {.dq = dq_.download(), .dk = dk_.download(), .dv = dv_.download()};
+    if (parameters_.keep_partials) result.partials = partials_.download();
+    end_dq(result, parameters_.scale, kDtypeOf<Storage>);
+  }
+
+ private:
+  std::int32_t tile_q_;
+  DeviceBuffer<Storage> q_;
+  DeviceBuffer<Storage> k_;
+  DeviceBuffer<Storage> v_;
+  DeviceBuffer<Storage> d_out_;
+  DeviceBuffer<float> lse_;
+  DeviceBuffer<float> delta_;
+  DeviceBuffer<CudaKeys> keys_;
+  DeviceBuffer<float> dq_;
+  DeviceBuffer<float> dk_;
+  DeviceBuffer<float> dv_;
+  DeviceBuffer<float> partials_;
+  PortableParameters<Storage> parameters_;
+};
+
+template <class Storage>
+Backward run_portable(const Table& table, const Attention& attention,
+                      const BackwardOptions& options) {
+  const PortableProblem<Storage> problem(table, attention, options);
+  CudaRunner runner(table, options);
+  Backward result =
+      runner.play({portable<Storage>, problem.parameters(),
+                   CudaRunner::shared_bytes(problem.parameters().shared_bytes()), kCudaThreads});
+  problem.download(result);
+  return result;
+}
+
+}  // namespace
+
+bool has_cuda() {
+  return true;
+}
+
+std::optional<CudaDevice> cuda_device() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
+    static_cast<void>(cudaGetLastError());
+    return std::nullopt;
+  }
+  cudaDeviceProp properties;
+  int driver = 0;
+  STAGGER_CUDA_TRY(cudaGetDeviceProperties(&properties, 0));
+  STAGGER_CUDA_TRY(cudaDriverGetVersion(&driver));
+  return CudaDevice{
+      .name = properties.name,
+      .sms = properties.multiProcessorCount,
+      .driver = std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10)};
+}
+
+Backward backward_on_cuda(const Table& table, const Attention& attention,
+                          const BackwardOptions& options) {
+  STAGGER_EXPECTS(is_complete(table));
+  STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
+  STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
+  switch (options.dtype) {
+    case Dtype::bf16:
+      return run_portable<__nv_bfloat16>(table, attention, options);
+    case Dtype::fp16:
+      return run_portable<__half>(table, attention, options);
+    case Dtype::fp32:
+      break;
+  }
+  return run_portable<float>(table, attention, options);
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "gpu/check/attention.hpp"
+#include "gpu/check/reference.hpp"
+
+namespace stagger::gpu {
+
+/// make_attention() on the first CUDA device: the same definition in double precision, with sums in
+/// another order. For what is too large for the host. Deterministic. Throws Error{device} if it
+/// lacks memory, Error{limit} as block_mask() does. Requires a device.
+///
+/// O(heads x queries x keys x head_dim) time, O(inputs) memory; with reference_gradients_on_cuda()
+/// about 22 head_dim floating-point operations a pair of tokens for head_dim up to 64, and 34 for
+/// 128.
+[[nodiscard]] Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape,
+                                               Inputs inputs);
+
+/// reference_gradients() on the first CUDA device, likewise.
+[[nodiscard]] ReferenceGradients reference_gradients_on_cuda(const Attention& attention);
+
+}  // namespace stagger::gpu

@@ -1,0 +1,319 @@
+#include "core/rank_places.hpp"
+#include "gpu/check/perturbation.hpp"
+#include "gpu/cuda/runner.cuh"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace stagger::gpu {
+namespace {
+
+constexpr int kMinusOne = 0xff;  ///< in every byte
+
+/// A kernel without a deadline could hang the GPU for everybody.
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  STAGGER_CUDA_TRY(cudaGetDevice(&device));
+  STAGGER_CUDA_TRY(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+/// By (kv, q), row-major: the number of a tile among the masked ones, -1 if it is none.
+std::vector<std::int32_t> masked_numbers(const Problem& problem) {
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
+  std::int32_t next = 0;
+  for (const auto& [kv, q] : masked_tiles(problem))
+    numbers[at(kv.value * q_tiles + q.value)] = next++;
+  return numbers;
+}
+
+std::vector<CudaSlot> device_slots(const Table& table) {
+  const std::vector<std::int32_t> masked = masked_numbers(table.problem);
+  const std::int64_t q_tiles = table.problem.grid.q_tiles();
+  std::vector<CudaSlot> slots;
+  slots.reserve(table.slots.size());
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    const auto of = table.lane(lane);
+    for (const Slot& slot : of) {
+      const Task& task = slot.task;
+      const Slot* next = &slot + 1;
+      slots.push_back(
+          {.head = task.head.value,
+           .kv = task.kv.value,
+           .q = task.q.value,
+           .rank = slot.rank,
+           .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
+           .begins_chain = begins_chain(of.data(), &slot),
+           .ends_chain = next == of.data() + of.size() || begins_chain(of.data(), next)});
+    }
+  }
+  return slots;
+}
+
+std::vector<std::int64_t> places_of(const Problem& problem) {
+  const RankPlaces places(problem);
+  std::vector<std::int64_t> first;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q)
+      first.push_back(static_cast<std::int64_t>(places.of({head, {}, q}, 0)));
+  }
+  return first;
+}
+
+/// By lane: its first slot that has not reduced.
+std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::int64_t>& witness,
+                                     Mode mode) {
+  std::vector<bool> done(table.slots.size(), mode == Mode::no_reduce);
+  for (const std::int64_t slot : witness) {
+    if (slot >= 0) done[at(slot)] = true;
+  }
+  std::vector<std::int64_t> next;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    std::int64_t slot = table.lane_begin[at(lane.value)];
+    while (slot < table.lane_begin[at(lane.value) + 1] && done[at(slot)])
+      ++slot;
+    next.push_back(slot);
+  }
+  return next;
+}
+
+std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint64_t> seed) {
+  std::vector<std::uint8_t> delays;
+  if (!seed) return delays;
+  const auto slots = static_cast<std::int64_t>(table.slots.size());
+  delays.reserve(table.slots.size() * kDelayPlaces);
+  for (std::int64_t slot = 0; slot < slots; ++slot) {
+    for (std::uint32_t place = 0; place < kDelayPlaces; ++place)
+      delays.push_back(static_cast<std::uint8_t>(delay_us(*seed, slot, place)));
+  }
+  return delays;
+}
+
+/// The least of every `count`: a tile's turn is that of the step which is furthest behind.
+std::vector<std::int32_t> least_of(const std::vector<std::int32_t>& values, std::int32_t count) {
+  std::vector<std::int32_t> least;
+  for (auto first = values.begin(); first != values.end(); first += count)
+    least.push_back(*std::min_element(first, first + count));
+  return least;
+}
+
+std::int64_t timeout_ns(const BackwardOptions& options) {
+  const auto timeout = options.timeout.count() == 0 ? kLongestWait : options.timeout;
+  return std::chrono::nanoseconds(timeout).count();
+}
+
+/// By the clock rate that the device says it has, which it need not run at.
+double nominal_ns_per_cycle() {
+  constexpr double kNsOfKilohertz = 1e6;
+  return kNsOfKilohertz / std::max(1, attribute(cudaDevAttrClockRate));
+}
+
+/// Device time between two points of the stream.
+class Stopwatch {
+ public:
+  Stopwatch() {
+    STAGGER_CUDA_TRY(cudaEventCreate(&begin_));
+    STAGGER_CUDA_TRY(cudaEventCreate(&end_));
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    static_cast<void>(cudaEventDestroy(begin_));
+    static_cast<void>(cudaEventDestroy(end_));
+  }
+  void begin() { STAGGER_CUDA_TRY(cudaEventRecord(begin_)); }
+  void end() { STAGGER_CUDA_TRY(cudaEventRecord(end_)); }
+  /// ns; waits for the device.
+  [[nodiscard]] std::int64_t elapsed() {
+    float ms = 0;
+    STAGGER_CUDA_TRY(cudaEventSynchronize(end_));
+    STAGGER_CUDA_TRY(cudaEventElapsedTime(&ms, begin_, end_));
+    return static_cast<std::int64_t>(1e6 * double{ms});
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
+  const TileGrid& grid = problem.grid;
+  std::vector<std::pair<KvTile, QTile>> tiles;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    const bool ragged = (kv.value + 1) * problem.shape.kv > problem.lengths.kv;
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      const TileKind kind = grid.kind(kv, q);
+      if (kind == TileKind::partial || (ragged && kind == TileKind::full)) tiles.push_back({kv, q});
+    }
+  }
+  return tiles;
+}
+
+CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps)
+    : source_(table),
+      steps_(steps),
+      ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
+      slots_(device_slots(table)),
+      lane_begin_(table.lane_begin),
+      places_(places_of(table.problem)),
+      locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * steps)),
+      counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
+      witness_(table.slots.size()),
+      delays_(delays_of(table, options.perturb)),
+      times_(options.take_times ? table.slots.size() : 0),
+      lane_sms_(at(table.lanes())),
+      smids_(at(ctas_)),
+      flags_(2) {
+  locks_.fill(0);
+  counts_.fill(0);
+  flags_.fill(0);
+  witness_.fill(kMinusOne);
+  times_.fill(kMinusOne);
+  lane_sms_.fill(kMinusOne);
+  table_ = {.slots = slots_.data(),
+            .lane_begin = lane_begin_.data(),
+            .places = places_.data(),
+            .lanes = table.lanes(),
+            .q_tiles = table.problem.grid.q_tiles()};
+  run_ = {
+      .mode = options.mode,
+      .delayed_release = options.mode == Mode::deterministic && options.release == Release::delayed,
+      .delays = delays_.data(),
+      .timeout_ns = timeout_ns(options),
+      .locks = locks_.data(),
+      .counts = counts_.data(),
+      .witness = witness_.data(),
+      .times = times_.data(),
+      .lane_sms = lane_sms_.data(),
+      .smids = smids_.data(),
+      .lanes_taken = flags_.data(),
+      .stop = flags_.data() + 1};
+}
+
+std::size_t CudaRunner::shared_bytes(std::size_t needed) {
+  const auto most = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const auto of_sm =
+      static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+  if (needed > most) {
+    throw Error(ErrorKind::unsupported,
+                "a tile of this size needs " + std::to_string(needed >> 10) +
+                    " KiB of shared memory; this device has " + std::to_string(most >> 10));
+  }
+  return std::max(needed, of_sm / 2 + 1);
+}
+
+Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after,
+                          bool warm) {
+  if (ctas_ == 0) return results(0);
+  prepare(kernel);
+  std::int64_t passes_ns = 0;
+  std::int64_t bare_ns = 0;
+  // A first run finds cold caches and address translations, and its times are no other's. One that
+  // has stopped has shown what there is to see, after a timeout.
+  if (warm) static_cast<void>(time_one(kernel, without_books(), before, after));
+  if (warm && !has_stopped()) passes_ns = time_passes(kernel, without_books(), before, after);
+  if (warm && !has_stopped()) bare_ns = time_one(kernel, without_books(), before, after);
+  const bool finished = !has_stopped();
+  lane_sms_.fill(kMinusOne);  // no lane of the run that counts
+  Backward result = results(time_one(kernel, run_, before, after));
+  result.passes_ns = finished ? passes_ns : 0;
+  result.bare_ns = finished ? bare_ns : 0;
+  return result;
+}
+
+std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
+                                           const Enqueue& after, int warmups, int runs) {
+  if (ctas_ == 0) return std::vector<std::int64_t>(at(runs));
+  prepare(kernel);
+  std::vector<std::int64_t> elapsed_ns;
+  for (int run = -warmups; run < runs; ++run) {
+    const std::int64_t ns = time_one(kernel, without_books(), before, after);
+    if (run >= 0) elapsed_ns.push_back(ns);
+  }
+  return elapsed_ns;
+}
+
+std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
+                                  const Enqueue& before, const Enqueue& after) const {
+  Stopwatch stopwatch;
+  stopwatch.begin();
+  before(run);
+  launch(kernel, run);
+  after(run);
+  stopwatch.end();
+  return stopwatch.elapsed();
+}
+
+std::int64_t CudaRunner::time_passes(const CudaKernel& kernel, const CudaRun& run,
+                                     const Enqueue& before, const Enqueue& after) const {
+  Stopwatch all;
+  Stopwatch alone;
+  all.begin();
+  before(run);
+  alone.begin();
+  launch(kernel, run);
+  alone.end();
+  after(run);
+  all.end();
+  return all.elapsed() - alone.elapsed();
+}
+
+CudaRun CudaRunner::without_books() const {
+  CudaRun bare = run_;
+  bare.counts = nullptr;
+  bare.times = nullptr;
+  return bare;
+}
+
+void CudaRunner::prepare(const CudaKernel& kernel) const {
+  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel.function,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(kernel.shared_bytes)));
+  int by_sm = 0;
+  STAGGER_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &by_sm, kernel.function, kernel.threads, kernel.shared_bytes));
+  const int resident = by_sm * attribute(cudaDevAttrMultiProcessorCount);
+  if (ctas_ <= resident) return;
+  throw Error(ErrorKind::device, "the table would have " + std::to_string(ctas_) +
+                                     " CTAs resident at once; this device holds " +
+                                     std::to_string(resident));
+}
+
+void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
+  void* arguments[] = {const_cast<CudaTable*>(&table_), const_cast<CudaRun*>(&run),
+                       const_cast<void*>(kernel.parameters)};
+  // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
+  // a CTA could wait for one that the device has not started and, with no SM left, never will.
+  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(ctas_)),
+                                               dim3(static_cast<unsigned>(kernel.threads)),
+                                               arguments, kernel.shared_bytes, nullptr));
+}
+
+Backward CudaRunner::results(std::int64_t elapsed_ns) const {
+  Backward result;
+  result.witness = witness_.download();
+  result.lock_values = least_of(locks_.download(), steps_);
+  result.lane_sms = lane_sms_.download();
+  result.next_slots = next_slots(source_, result.witness, run_.mode);
+  result.smids = smids_.download();
+  result.elapsed_ns = elapsed_ns;
+  AnchoredTimes anchored =
+      anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
+  result.times = std::move(anchored.times);
+  result.times_error_ns = anchored.error_ns;
+  if (has_stopped()) result.outcome = outcome_when_stopped(source_, result, ctas_);
+  return result;
+}
+
+}  // namespace stagger::gpu

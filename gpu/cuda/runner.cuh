@@ -1,0 +1,91 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "gpu/check/backward.hpp"
+#include "gpu/cuda/device_buffer.cuh"
+#include "gpu/cuda/table.cuh"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace stagger::gpu {
+
+/// Tiles of which a kernel has to hide something: partial ones, and those that the last KV tile has
+/// beyond the sequence. By (kv, q), row-major; CudaSlot::partial is a place among them.
+[[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
+
+/// A kernel that plays a table: kernel(CudaTable, CudaRun, Parameters), one CTA an SM.
+struct CudaKernel {
+  template <class Parameters>
+  CudaKernel(void (*kernel)(CudaTable, CudaRun, Parameters), const Parameters& parameters,
+             std::size_t bytes, int number_of_threads)
+      : function(reinterpret_cast<const void*>(kernel)),
+        parameters(&parameters),
+        shared_bytes(bytes),
+        threads(number_of_threads) {}
+
+  const void* function;
+  const void* parameters;
+  std::size_t shared_bytes;  ///< dynamic
+  int threads;               ///< of a CTA
+};
+
+/// A table and its run's books in device memory, and the launch.
+class CudaRunner {
+ public:
+  /// `steps`: semaphores that a dQ tile has, all passed on in the order of the ranks. Requires
+  /// is_complete(table).
+  CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
+
+  /// Shared memory that one CTA needs so that an SM holds no second one: an SM plays one lane at a
+  /// time, as in the model. Throws Error{unsupported} if `needed` is more than a CTA can have.
+  [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
+
+  /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
+  /// with the kernel and belong to the time that the run takes. Three such runs come first if
+  /// `warm`, as in time(). Throws Error{device} before the launch if more CTAs would have to be
+  /// resident than the device holds.
+  using Enqueue = std::function<void(const CudaRun&)>;
+  [[nodiscard]] Backward play(
+      const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},
+      const Enqueue& after = [](const CudaRun&) {}, bool warm = false);
+
+  /// ns of each of `runs` runs after `warmups` others that are not timed, with no books but the
+  /// locks'. `before` has to zero run.locks, lanes_taken and stop.
+  [[nodiscard]] std::vector<std::int64_t> time(const CudaKernel& kernel, const Enqueue& before,
+                                               const Enqueue& after, int warmups, int runs);
+
+ private:
+  void prepare(const CudaKernel& kernel) const;
+  [[nodiscard]] bool has_stopped() const { return flags_.download()[1] != 0; }
+  void launch(const CudaKernel& kernel, const CudaRun& run) const;
+  [[nodiscard]] std::int64_t time_one(const CudaKernel& kernel, const CudaRun& run,
+                                      const Enqueue& before, const Enqueue& after) const;
+  /// The same, of `before` and `after` alone.
+  [[nodiscard]] std::int64_t time_passes(const CudaKernel& kernel, const CudaRun& run,
+                                         const Enqueue& before, const Enqueue& after) const;
+  [[nodiscard]] CudaRun without_books() const;
+  [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
+
+  const Table& source_;
+  std::int32_t steps_;
+  std::int32_t ctas_;
+  DeviceBuffer<CudaSlot> slots_;
+  DeviceBuffer<std::int64_t> lane_begin_;
+  DeviceBuffer<std::int64_t> places_;
+  DeviceBuffer<std::int32_t> locks_;
+  DeviceBuffer<std::int32_t> counts_;
+  DeviceBuffer<std::int64_t> witness_;
+  DeviceBuffer<std::uint8_t> delays_;
+  DeviceBuffer<TaskClocks> times_;
+  DeviceBuffer<Sm> lane_sms_;
+  DeviceBuffer<std::int32_t> smids_;
+  DeviceBuffer<std::int32_t> flags_;  ///< lanes taken, stop
+  CudaTable table_;
+  CudaRun run_;
+};
+
+}  // namespace stagger::gpu

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "core/table.hpp"
+#include "gpu/check/backward.hpp"
+#include "gpu/check/clock_anchors.hpp"
+
+#include <cstdint>
+
+namespace stagger::gpu {
+
+inline constexpr int kCudaThreads = 256;  ///< of every CTA
+inline constexpr int kDelayPlaces = 4;    ///< before compute, turn, release and whatever follows
+
+/// A slot as the device reads it: what the table says, and what its neighbours and its tile say.
+struct alignas(8) CudaSlot {
+  std::int32_t head = 0;
+  std::int32_t kv = 0;
+  std::int32_t q = 0;
+  std::int32_t rank = 0;
+  std::int32_t partial = -1;  ///< number of its tile among masked_tiles; -1 = nothing is hidden
+  bool begins_chain = false;
+  bool ends_chain = false;
+};
+
+/// A table in device memory. No schedule is compiled into a kernel: it follows these arrays.
+struct CudaTable {
+  const CudaSlot* slots = nullptr;
+  const std::int64_t* lane_begin = nullptr;  ///< as in Table
+  const std::int64_t* places = nullptr;  ///< by (head, q): first of its ranks, as RankPlaces says
+  std::int32_t lanes = 0;
+  std::int32_t q_tiles = 0;
+};
+
+/// What a run is told and what it leaves behind, in device memory.
+struct CudaRun {
+  Mode mode = Mode::deterministic;
+  bool delayed_release = false;
+  const std::uint8_t* delays = nullptr;  ///< by slot and place: delay_us; nullptr: none
+  std::int64_t timeout_ns = 0;           ///< the longest any task may wait for its turn
+  std::int32_t* locks = nullptr;         ///< by (head, q, step): the rank whose turn it is
+  std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
+  std::int64_t* witness = nullptr;       ///< as Backward::witness
+  TaskClocks* times = nullptr;           ///< by slot; nullptr: none are taken
+  Sm* lane_sms = nullptr;                ///< by lane
+  std::int32_t* smids = nullptr;         ///< by CTA
+  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first
+  std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
+};
+
+}  // namespace stagger::gpu

@@ -1,0 +1,172 @@
+#pragma once
+
+// The compute warpgroups of the hopper kernel: when each product begins, what it waits for and
+// whom it tells. The products themselves are in hopper_tile.cuh.
+
+#include "gpu/cuda/lanes.cuh"
+#include "gpu/hopper/shared.cuh"
+
+namespace stagger::gpu {
+
+/// A thread of the two compute warpgroups.
+template <class T, int kHeadDim, int kStepQ>
+class HopperCompute {
+ public:
+  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+
+  __device__ HopperCompute(const CudaRun& run, const HopperParameters& all, Shared& shared)
+      : run_(run), all_(all), shared_(shared), tile_(shared.tiles, shared.queries, all.scale) {}
+
+  // Chain by chain and step by step, without a branch around a product and with none under way
+  // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
+  __device__ void play() {
+    HopperMarks marks = step_marks();
+    while (!marks.is_last) {
+      begin_chain();
+      begin(marks);
+      tile_.begin_dk(stage());
+      finish();
+      HopperMarks before = marks;
+      // Not a look at the next chain before this one's last dQ is on its way: the next one may be
+      // taken only when others, who wait for that dQ, have gone on.
+      while (!before.ends_chain && !(marks = step_marks()).is_last) {
+        begin(marks);
+        begin_dq();
+        finish_dq<1>(before);
+        // A task's compute phase is from the hand-over of the dQ before it to its own dQ.
+        if (leads() && marks.begins_task) stamp(step_, &TaskClocks::compute_start);
+        finish();
+        before = marks;
+      }
+      begin_dq();
+      finish_dq<0>(before);
+      end_chain();
+      if (before.ends_chain) marks = step_marks();
+    }
+  }
+
+ private:
+  /// Of the step that is next.
+  __device__ HopperMarks step_marks() {
+    const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
+    shared_.step_full[place].wait(parity_of<Shared::kSteps>(step_));
+    return shared_.steps[place].marks;
+  }
+
+  __device__ void stamp(std::uint32_t step, ClockReading TaskClocks::*time) {
+    gpu::stamp(run_, shared_.steps[buffer_of<Shared::kSteps>(step)].index, time);
+  }
+
+  /// Of the two that compute.
+  __device__ static int warpgroup() { return static_cast<int>(threadIdx.x) / kWarpgroup - 1; }
+
+  /// Of Q, dO and dS: the step's place in their rings.
+  [[nodiscard]] __device__ std::uint32_t stage() const { return buffer_of<kStages>(step_); }
+  [[nodiscard]] __device__ std::uint32_t k_stage() const {
+    return buffer_of<Shared::kKStages>(chain_);
+  }
+  [[nodiscard]] __device__ std::uint32_t v_stage() const {
+    return buffer_of<Shared::kVStages>(chain_);
+  }
+
+  __device__ void begin_chain() {
+    tile_.begin_chain();
+    shared_.staged_read.wait(parity_of<1>(chain_) ^ 1);
+    shared_.k_full[k_stage()].wait(parity_of<Shared::kKStages>(chain_));
+    shared_.v_full[v_stage()].wait(parity_of<Shared::kVStages>(chain_));
+  }
+
+  /// All of a step but its dQ, of which dV and dK are under way in the end.
+  __device__ void begin(HopperMarks marks) {
+    const std::uint32_t parity = parity_of<kStages>(step_);
+    shared_.q_full[stage()].wait(parity);
+    if (leads() && marks.begins_chain) stamp(step_, &TaskClocks::compute_start);
+    tile_.begin_scores(k_stage(), stage());
+    shared_.d_out_full[stage()].wait(parity);
+    tile_.begin_dp(v_stage(), stage());
+    tile_.probabilities(stage(), marks.partial);
+    if (marks.ends_chain) arrive(shared_.v_empty[v_stage()]);
+    tile_.begin_dv(stage());
+    shared_.ds_empty[stage()].wait(parity ^ 1);
+    tile_.share_ds(stage());
+    __syncwarp();
+    arrive(shared_.ds_full[stage()]);
+  }
+
+  __device__ void finish() {
+    tile_.finish_dk();
+    arrive(shared_.d_out_empty[stage()]);
+    arrive(shared_.q_empty[stage()]);
+    ++step_;
+  }
+
+  // dQ comes one step late, when both warpgroups have long written its dS.
+
+  __device__ void begin_dq() {
+    const std::uint32_t stage = buffer_of<kStages>(step_ - 1);
+    shared_.ds_full[stage].wait(parity_of<kStages>(step_ - 1));
+    tile_.begin_dq(k_stage(), stage);
+  }
+
+  /// Hands over a dQ once it is there.
+  template <int kAfter>
+  __device__ void finish_dq(HopperMarks marks) {
+    const std::uint32_t dq_stage = buffer_of<kStages>(step_ - 1);
+    if constexpr (kAfter == 1) tile_.begin_dk(stage());
+    tile_.template finish_dq<kAfter>();
+    arrive(shared_.ds_empty[dq_stage]);
+    if (leads() && marks.ends_task) stamp(step_ - 1, &TaskClocks::compute_end);
+    const int half = warpgroup();
+    shared_.dq_read[half].wait(parity_of<1>(step_ - 1) ^ 1);
+    tile_.hand_over_dq();
+    __syncwarp();
+    arrive(shared_.dq_full[dq_stage][half]);
+  }
+
+  /// Writes dK and dV, from where K and dS were.
+  __device__ void end_chain() {
+    const std::uint32_t last = step_ - 1;
+    // Both warpgroups have their last dQ.
+    shared_.ds_empty[buffer_of<kStages>(last)].wait(parity_of<kStages>(last));
+    const std::uint32_t k = k_stage();
+    tile_.stage_gradients(k, all_.scale);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      const HopperStep& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
+      const std::int32_t key = step.kv * kHopperTileKv + tile_.first_key_of_warp();
+      store_tile(&all_.dk, tile_.dk_of_warp(k), key, step.head);
+      store_tile(&all_.dv, tile_.dv_of_warp(), key, step.head);
+      commit_copies();
+      wait_until_read<0>();
+    }
+    __syncwarp();
+    arrive(shared_.k_empty[k]);
+    arrive(shared_.staged_read);
+    ++chain_;
+  }
+
+  __device__ static void store_tile(const CUtensorMap* map, const T* from, std::int32_t key,
+                                    std::int32_t head) {
+    constexpr int kPanelElements = HopperTile<T, kHeadDim, kStepQ>::kWarpKeys * kPanelColumns;
+    for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel)
+      store_box(map, from + panel * kPanelElements, panel * kPanelColumns, key, head);
+  }
+
+  /// Once a warp. What its other threads read and wrote by ordinary accesses is before that, as
+  /// there is a __syncwarp() between; products have read what they read when they are finished.
+  __device__ static void arrive(Mbarrier& barrier) {
+    if (threadIdx.x % 32 < kArrivingLanes) barrier.arrive();
+  }
+
+  /// The thread that keeps the books.
+  __device__ static bool leads() { return threadIdx.x == kWarpgroup; }
+
+  const CudaRun& run_;
+  const HopperParameters& all_;
+  Shared& shared_;
+  HopperTile<T, kHeadDim, kStepQ> tile_;
+  std::uint32_t step_ = 0;   ///< of this CTA, that is next or under way
+  std::uint32_t chain_ = 0;  ///< of this CTA
+};
+
+}  // namespace stagger::gpu

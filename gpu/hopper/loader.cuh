@@ -1,0 +1,150 @@
+#pragma once
+
+// The load warp of the hopper kernel: takes lanes of the table, follows their slots and asks for
+// what each step reads.
+
+#include "gpu/cuda/lanes.cuh"
+#include "gpu/hopper/shared.cuh"
+
+namespace stagger::gpu {
+
+/// One thread.
+template <class T, int kHeadDim, int kStepQ>
+class HopperLoader {
+ public:
+  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+
+  __device__ HopperLoader(const CudaTable& table, const CudaRun& run, const HopperParameters& all,
+                          Shared& shared)
+      : table_(table), run_(run), all_(all), shared_(shared) {}
+
+  __device__ void play() {
+    auto lane = static_cast<std::int32_t>(blockIdx.x);
+    while (lane < table_.lanes && !is_stopped()) {
+      run_.lane_sms[lane].value = static_cast<std::int32_t>(blockIdx.x);
+      play_lane(lane);
+      lane = static_cast<std::int32_t>(gridDim.x) + atomicAdd(run_.lanes_taken, 1);
+    }
+    for (int writer = 0; writer < kDqSlots; ++writer) {  // each looks at every other step only
+      HopperMarks marks{};
+      marks.is_last = 1;
+      publish({.marks = marks});
+      ++step_;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kKvBytes = kHopperTileKv * kHeadDim * sizeof(T);
+  static constexpr std::uint32_t kQBytes = kStepQ * kHeadDim * sizeof(T);
+
+  __device__ bool is_stopped() const {
+    return *static_cast<const volatile std::int32_t*>(&shared_.stopped) != 0;
+  }
+
+  __device__ void play_lane(std::int32_t lane) {
+    // Numbers of steps of the table, fewer than 2^28 (kMaxTasks).
+    auto number = static_cast<std::int32_t>(table_.lane_begin[lane]) << all_.log2_steps;
+    const auto end = static_cast<std::int32_t>(table_.lane_begin[lane + 1]) << all_.log2_steps;
+    if (number == end) return;
+    if (number + 1 == end) shared_.lane_certain.arrive();  // in the place of a second step
+    for (; number < end && !is_stopped(); ++number)
+      play_step(number, end - number <= kDqSlots);
+    // A lane that is taken is held up by this one: not before it is sure to end, or the lanes that
+    // it waits for might be the ones it keeps from others.
+    if (is_stopped()) return;
+    shared_.lane_certain.wait(lane_parity_);
+    lane_parity_ ^= 1;
+  }
+
+  __device__ void play_step(std::int32_t number, bool ends_lane) {
+    const std::int32_t index = number >> all_.log2_steps;
+    const std::int32_t step = number & ((1 << all_.log2_steps) - 1);
+    const bool begins = step == 0;
+    const bool ends = (step + 1) >> all_.log2_steps != 0;
+    if (begins) delay(run_, index, 0);
+    const CudaSlot slot = table_.slots[index];
+    HopperMarks marks{};
+    marks.step = step;
+    marks.ends_lane = ends_lane;
+    marks.partial = slot.partial >= 0;
+    marks.begins_task = begins;
+    marks.ends_task = ends;
+    marks.begins_chain = slot.begins_chain && begins;
+    marks.ends_chain = slot.ends_chain && ends;
+    const std::int32_t tile = slot.head * table_.q_tiles + slot.q;
+    publish({index, slot.head, slot.kv, tile, slot.rank, marks});
+    load(slot, slot.begins_chain && begins, step);
+    ++step_;
+  }
+
+  /// To all. There is room: this warp has loaded the step before because compute had left the Q of
+  /// the one three before this, and compute had to hand over the dQ of the one before that.
+  __device__ void publish(const HopperStep& step) {
+    const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
+    shared_.steps[place] = step;
+    shared_.step_full[place].arrive();
+  }
+
+  /// What a step reads, and what its chain reads if it `begins` one.
+  __device__ void load(const CudaSlot& slot, bool begins, std::int32_t number) {
+    if (begins) {
+      const std::uint32_t stage = buffer_of<Shared::kKStages>(chain_);
+      shared_.k_empty[stage].wait(parity_of<Shared::kKStages>(chain_) ^ 1);
+      load_tile(shared_.tiles.k[stage], &all_.k, slot.kv * kHopperTileKv, slot.head, kHopperTileKv,
+                kKvBytes, shared_.k_full[stage]);
+    }
+    const std::uint32_t stage = buffer_of<kStages>(step_);
+    const std::uint32_t empty = parity_of<kStages>(step_) ^ 1;
+    const std::int32_t q = (slot.q << all_.log2_steps) + number;
+    shared_.q_empty[stage].wait(empty);
+    load_q(slot, stage, q, number);
+    if (begins) {
+      const std::uint32_t v_stage = buffer_of<Shared::kVStages>(chain_);
+      shared_.v_empty[v_stage].wait(parity_of<Shared::kVStages>(chain_) ^ 1);
+      load_tile(shared_.tiles.v[v_stage], &all_.v, slot.kv * kHopperTileKv, slot.head,
+                kHopperTileKv, kKvBytes, shared_.v_full[v_stage]);
+      ++chain_;
+    }
+    shared_.d_out_empty[stage].wait(empty);
+    load_tile(shared_.tiles.d_out[stage], &all_.d_out, q * kStepQ, slot.head, kStepQ, kQBytes,
+              shared_.d_out_full[stage]);
+  }
+
+  /// `q`: the step among those of the head's Q tiles.
+  __device__ void load_q(const CudaSlot& slot, std::uint32_t stage, std::int32_t q,
+                         std::int32_t number) {
+    using Stats = QueryStats<kStepQ>;
+    constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(HopperKeys);
+    const bool partial = slot.partial >= 0;
+    Mbarrier& barrier = shared_.q_full[stage];
+    load_tile(shared_.tiles.q[stage], &all_.q, q * kStepQ, slot.head, kStepQ,
+              kQBytes + sizeof(Stats) + (partial ? kKeysBytes : 0), barrier);
+    const std::int32_t place = (slot.head * table_.q_tiles << all_.log2_steps) + q;
+    load_bytes(&shared_.queries[stage].stats, reinterpret_cast<const Stats*>(all_.stats) + place,
+               sizeof(Stats), barrier);
+    if (partial) {
+      const std::int64_t keys = (std::int64_t{slot.partial} << all_.log2_steps) + number;
+      load_bytes(shared_.queries[stage].keys, all_.keys + keys * kStepQ, kKeysBytes, barrier);
+    }
+  }
+
+  /// All panels of a tile; `bytes` is all that the barrier has to wait for.
+  __device__ static void load_tile(T* to, const CUtensorMap* map, std::int32_t row,
+                                   std::int32_t head, int rows, std::uint32_t bytes,
+                                   Mbarrier& barrier) {
+    barrier.arrive_expecting(bytes);
+    for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel) {
+      load_box(to + panel * rows * kPanelColumns, map, panel * kPanelColumns, row, head, barrier);
+    }
+  }
+
+  const CudaTable& table_;
+  const CudaRun& run_;
+  const HopperParameters& all_;
+  Shared& shared_;
+  std::uint32_t step_ = 0;   ///< of this CTA
+  std::uint32_t chain_ = 0;  ///< of this CTA
+  std::uint32_t lane_parity_ = 0;
+};
+
+}  // namespace stagger::gpu

@@ -1,0 +1,21 @@
+// A build without CUDA: the same symbols, and no device.
+
+#include "core/error.hpp"
+#include "gpu/hopper/hopper.hpp"
+
+namespace stagger::gpu {
+
+std::string hopper_refusal(const Problem&, const AttentionShape&, Dtype) {
+  return "this build has no CUDA";
+}
+
+Backward backward_on_hopper(const Table&, const Attention&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+std::vector<std::int64_t> time_hopper(const Table&, const Attention&, const BackwardOptions&, int,
+                                      int) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+}  // namespace stagger::gpu

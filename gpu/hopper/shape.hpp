@@ -1,0 +1,78 @@
+#pragma once
+
+#include "gpu/numerics/host_device.hpp"
+
+#include <cstdint>
+
+namespace stagger::gpu {
+
+/// What the hopper kernel runs: head_dim, tokens of a Q tile, and how many of them it does at once.
+/// A KV tile has kHopperTileKv. A wider step needs more registers for S and dP, a larger head_dim
+/// more for dK and dV: where not both have room, a task is several steps.
+struct HopperShape {
+  std::int32_t head_dim = 0;
+  std::int32_t tile_q = 0;
+  std::int32_t step_q = 0;
+
+  [[nodiscard]] constexpr std::int32_t steps() const { return tile_q / step_q; }
+  friend bool operator==(const HopperShape&, const HopperShape&) = default;
+};
+inline constexpr std::int32_t kHopperTileKv = 128;
+inline constexpr HopperShape kHopperShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128},
+                                                {128, 64, 64}, {128, 80, 80}, {128, 128, 64}};
+
+/// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are
+enum class DqSplit {
+  queries,  ///< 64 of 128 queries
+  dims,     ///< 64 queries; a warpgroup has half of head_dim in its columns
+  // Transposed, as 80 queries are no multiple of 64: columns are queries.
+  rows_of_dims,     ///< 64 of 128 elements of head_dim; all queries in the columns
+  columns_of_dims,  ///< all 64 of head_dim; a warpgroup has half of the queries in its columns
+};
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr DqSplit dq_split(std::int32_t head_dim,
+                                                             std::int32_t step_q) {
+  if (step_q == 128) return DqSplit::queries;
+  if (step_q == 64) return DqSplit::dims;
+  return head_dim == 128 ? DqSplit::rows_of_dims : DqSplit::columns_of_dims;
+}
+
+/// Sums of a step's dQ that a thread has.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t dq_sums_of_thread(std::int32_t head_dim,
+                                                                           std::int32_t step_q) {
+  constexpr std::int32_t kThreads = 256;
+  return step_q * head_dim / kThreads;
+}
+
+/// Place of an element in a step of dQ.
+struct DqPlace {
+  std::int32_t query = 0;
+  std::int32_t dim = 0;
+};
+
+/// dQ is summed in the order in which the compute warpgroups hold it, so that they write 16 bytes a
+/// thread without bank conflicts and a step is one contiguous bulk copy: element
+/// ((warpgroup * quads + quad) * 128 + thread) * 4 + i of a step is sum 4 quad + i of that thread.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr DqPlace dq_place(std::int32_t head_dim,
+                                                             std::int32_t step_q,
+                                                             std::int32_t element) {
+  const std::int32_t quads = dq_sums_of_thread(head_dim, step_q) / 4;
+  const std::int32_t i = element % 4;
+  const std::int32_t thread = element / 4 % 128;
+  const std::int32_t quad = element / 512 % quads;
+  const std::int32_t warpgroup = element / 512 / quads;
+  const std::int32_t row = thread / 32 * 16 + thread % 32 / 4 + i / 2 * 8;
+  const std::int32_t column = quad * 8 + thread % 4 * 2 + i % 2;
+  switch (dq_split(head_dim, step_q)) {
+    case DqSplit::queries:
+      return {64 * warpgroup + row, column};
+    case DqSplit::dims:
+      return {row, head_dim / 2 * warpgroup + column};
+    case DqSplit::rows_of_dims:
+      return {column, 64 * warpgroup + row};
+    case DqSplit::columns_of_dims:
+      break;
+  }
+  return {step_q / 2 * warpgroup + column, row};
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,130 @@
+#pragma once
+
+// What the roles of a hopper CTA share: what the kernel is told, what a step is, the buffers in
+// shared memory and the barriers that hand them on.
+//
+//   what            from → to            full                     empty
+//   step            load → all           step                     (by the others' order)
+//   K               load → compute       k: bytes                 k: a warp each
+//   V               load → compute       v: bytes                 v: a warp each
+//   Q + stats       load → compute       q: bytes                 q: a warp each
+//   dO              load → compute       d_out: bytes             d_out: a warp each
+//   dQ              compute → writer     dq: a warp each          dq_read: the writer
+//   dK, dV          compute → memory                              k, staged: a warp each
+
+#include "gpu/hopper/tile.cuh"
+
+namespace stagger::gpu {
+
+inline constexpr int kDqHalves = 2;  ///< of a step's dQ: a compute warpgroup's each
+inline constexpr int kDqSlots = 2;   ///< writers: who takes turns needs a barrier of his own
+static_assert(kDqSlots == kStages);  // a step's place in the ring of dS is its writer's too
+
+/// Lanes that arrive for a warp: one, after a __syncwarp(). racecheck does not see that it is also
+/// for the others; a build for it has them all arrive.
+#ifdef STAGGER_RACECHECK
+inline constexpr int kArrivingLanes = 32;
+#else
+inline constexpr int kArrivingLanes = 1;
+#endif
+
+/// Tensors are laid out as AttentionShape says.
+struct HopperParameters {
+  CUtensorMap q;  ///< by boxes of step_q x 64, d_out too
+  CUtensorMap d_out;
+  CUtensorMap k;  ///< by boxes of 128 x 64, v too
+  CUtensorMap v;
+  CUtensorMap dk;  ///< by boxes of 16 x 64, dv too
+  CUtensorMap dv;
+  const float* stats = nullptr;      ///< QueryStats by (head, Q tile, step)
+  const HopperKeys* keys = nullptr;  ///< (partial tile, query in the tile)
+  float* dq_sums = nullptr;          ///< by (head, Q tile, step), in the order of dq_place
+  float* partials = nullptr;         ///< by (slot, step), as dq_sums; nullptr: they are not kept
+  std::int32_t log2_steps = 0;       ///< of the number of a task's steps
+  float scale = 0;
+};
+
+/// What a step is. One word: shared memory is slow to answer while products read it.
+struct HopperMarks {
+  std::uint32_t step : 1;       ///< of its task
+  std::uint32_t ends_lane : 1;  ///< of two that arrive on lane_certain, once they have turns
+  std::uint32_t partial : 1;
+  std::uint32_t begins_task : 1;
+  std::uint32_t ends_task : 1;
+  std::uint32_t begins_chain : 1;
+  std::uint32_t ends_chain : 1;
+  std::uint32_t is_last : 1;  ///< no step, the end of all
+};
+
+/// A slot, or a step of it, on its way through the CTA.
+struct alignas(8) HopperStep {
+  std::int32_t index;  ///< of the slot: there are fewer than 2^31 (kMaxTasks)
+  std::int32_t head;
+  std::int32_t kv;
+  std::int32_t tile;  ///< (head, Q tile)
+  std::int32_t rank;
+  HopperMarks marks;
+};
+
+template <class T, int kHeadDim, int kStepQ>
+struct HopperShared {
+  using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
+  /// More than load, compute and writers can be apart, which is five: a step's place is written
+  /// again when all of them have gone past it.
+  static constexpr int kSteps = 8;
+  static constexpr int kKStages = Tiles::kKStages;
+  static constexpr int kVStages = Tiles::kVStages;
+  static constexpr int kComputeArrivals = kComputeThreads / 32 * kArrivingLanes;
+
+  Tiles tiles;
+  HopperQueries<kStepQ> queries[kStages];
+  HopperStep steps[kSteps];
+  Mbarrier step_full[kSteps];
+  Mbarrier k_full[kKStages];
+  Mbarrier k_empty[kKStages];
+  Mbarrier v_full[kVStages];
+  Mbarrier v_empty[kVStages];
+  Mbarrier staged_read;  ///< dV, in the place of dS, is on its way to memory
+  Mbarrier q_full[kStages];
+  Mbarrier q_empty[kStages];
+  Mbarrier d_out_full[kStages];
+  Mbarrier d_out_empty[kStages];
+  Mbarrier ds_full[kStages];
+  Mbarrier ds_empty[kStages];
+  Mbarrier dq_full[kDqSlots][kDqHalves];
+  Mbarrier dq_read[kDqHalves];
+  Mbarrier lane_certain;  ///< the last steps of a lane, one of each writer, have their turns
+  std::int32_t stopped;   ///< by the writer: no more steps
+
+  __device__ void init() {
+    for (Mbarrier& barrier : step_full)
+      barrier.init(1);
+    for (int stage = 0; stage < kKStages; ++stage) {
+      k_full[stage].init(1);
+      k_empty[stage].init(kComputeArrivals);
+    }
+    for (int stage = 0; stage < kVStages; ++stage) {
+      v_full[stage].init(1);
+      v_empty[stage].init(kComputeArrivals);
+    }
+    staged_read.init(kComputeArrivals);
+    for (int stage = 0; stage < kStages; ++stage) {
+      q_full[stage].init(1);
+      q_empty[stage].init(kComputeArrivals);
+      d_out_full[stage].init(1);
+      d_out_empty[stage].init(kComputeArrivals);
+      ds_full[stage].init(kComputeArrivals);
+      ds_empty[stage].init(kComputeArrivals);
+    }
+    for (int half = 0; half < kDqHalves; ++half) {
+      for (int slot = 0; slot < kDqSlots; ++slot)
+        dq_full[slot][half].init(kComputeArrivals / kDqHalves);
+      dq_read[half].init(1);
+    }
+    lane_certain.init(kDqSlots);
+    stopped = 0;
+    fence_mbarrier_init();
+  }
+};
+
+}  // namespace stagger::gpu

@@ -1,0 +1,330 @@
+#pragma once
+
+// The arithmetic of the hopper kernel: the backward pass of one step, which is a tile or a part of
+// its queries, by two warpgroups, of which each has 64 of the KV tile's 128 keys.
+//
+//   S^T  = K Q^T     dP^T = V dO^T          rows are keys, so that P^T and dS^T are, as they lie in
+//   P^T  = exp(scale S^T - lse)             registers, left operands of the next two:
+//   dS^T = P^T (dP^T - D)
+//   dV  += P^T dO    dK  += dS^T Q          in registers for a whole chain
+//   dQ   = dS K                             needs all 128 keys: dS goes through shared memory
+//
+// The products of a warpgroup run beside the other's exponentials, as it comes: neither is more
+// than two steps ahead, by the buffers of dS.
+
+#include "gpu/hopper/bulk_copy.cuh"
+#include "gpu/hopper/shape.hpp"
+#include "gpu/hopper/wgmma.cuh"
+
+namespace stagger::gpu {
+
+inline constexpr int kComputeThreads = 2 * kWarpgroup;
+inline constexpr int kStages = 2;  ///< Q and dO tiles in shared memory, and dS
+
+/// What is known of a step's queries, loaded with them.
+template <int kStepQ>
+struct alignas(16) QueryStats {
+  float lse[kStepQ];    ///< log2(e) times it
+  float delta[kStepQ];  ///< D
+};
+
+/// Keys of its KV tile that a query sees, [begin, end), at most 128.
+struct HopperKeys {
+  std::uint8_t begin = 0;
+  std::uint8_t end = 0;
+};
+
+template <class T, int kHeadDim, int kStepQ>
+struct alignas(kSwizzleBytes) HopperTiles {
+  /// K and V of the next chain come beside this one's where there is room for them.
+  static constexpr int kKStages = kHeadDim == 128 && kStepQ == 80 ? 1 : 2;
+  static constexpr int kVStages = kHeadDim == 128 ? 1 : 2;
+
+  T k[kKStages][kHopperTileKv * kHeadDim];
+  T v[kVStages][kHopperTileKv * kHeadDim];
+  T q[kStages][kStepQ * kHeadDim];
+  T d_out[kStages][kStepQ * kHeadDim];
+  T ds[kStages][kStepQ * kHopperTileKv];  ///< rows are queries
+  float dq[kStepQ * kHeadDim];            ///< in the order of dq_place
+};
+
+/// What comes with a step's Q.
+template <int kStepQ>
+struct HopperQueries {
+  QueryStats<kStepQ> stats;
+  HopperKeys keys[kStepQ];  ///< of partial tiles only
+};
+
+__device__ inline float exp2_approximately(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+/// What a compute thread keeps in registers, and what it does with its tile. Functions are called
+/// by both warpgroups, in this order.
+template <class T, int kHeadDim, int kStepQ>
+class HopperTile {
+ public:
+  using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
+
+  __device__ HopperTile(Tiles& tiles, const HopperQueries<kStepQ>* queries, float scale)
+      : tiles_(tiles),
+        queries_(queries),
+        warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
+        thread_(static_cast<int>(threadIdx.x) % kWarpgroup),
+        scale_log2_(scale * 1.44269504F) {}
+
+  __device__ void begin_chain() {
+#pragma unroll
+    for (int index = 0; index < kHeadDim / 2; ++index)
+      dk_[index] = dv_[index] = 0;
+  }
+
+  /// S^T begins.
+  __device__ void begin_scores(int k_stage, int stage) {
+    wgmma_fence();
+    multiply_keys(s_, tiles_.k[k_stage], tiles_.q[stage]);
+    wgmma_commit();
+  }
+
+  /// dP^T begins; returns when S^T is there.
+  __device__ void begin_dp(int v_stage, int stage) {
+    wgmma_fence();
+    multiply_keys(dp_, tiles_.v[v_stage], tiles_.d_out[stage]);
+    wgmma_commit();
+    wgmma_wait<1>();
+    pin(s_);
+  }
+
+  /// P^T from S^T, and dS^T when dP^T is there.
+  __device__ void probabilities(int stage, bool partial) {
+    if (partial) hide_unseen(queries_[stage].keys);
+    const QueryStats<kStepQ>& stats = queries_[stage].stats;
+#pragma unroll
+    for (int group = 0; group < kStepQ / 8; ++group) {
+      const float2 lse = pair(stats.lse, group);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& s = s_[4 * group + i];
+        s = exp2_approximately(__fmaf_rn(s, scale_log2_, i % 2 == 0 ? -lse.x : -lse.y));
+      }
+    }
+    wgmma_wait<0>();
+    pin(dp_);
+#pragma unroll
+    for (int group = 0; group < kStepQ / 8; ++group) {
+      const float2 delta = pair(stats.delta, group);
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        const int index = 4 * group + i;
+        const float first = s_[index] * (dp_[index] - delta.x);
+        const float second = s_[index + 1] * (dp_[index + 1] - delta.y);
+        p_[group / 2][group % 2 * 2 + i / 2] = packed(s_[index], s_[index + 1], T{});
+        ds_[group / 2][group % 2 * 2 + i / 2] = packed(first, second, T{});
+      }
+    }
+  }
+
+  /// dV += P^T dO begins.
+  __device__ void begin_dv(int stage) {
+    wgmma_fence();
+    add_queries(dv_, p_, tiles_.d_out[stage]);
+    wgmma_commit();
+  }
+
+  /// dS for both warpgroups; a barrier comes after it.
+  __device__ void share_ds(int stage) {
+    // A warpgroup's 64 keys are a panel; of its row, a warp's 16 keys are two pieces of 16 bytes.
+    const int lane = thread_ % 32;
+    const int query = lane / 16 * 8 + lane % 8;
+    const int piece = thread_ / 32 * 2 + lane / 8 % 2;
+    const std::uint32_t address = shared_address(tiles_.ds[stage]) +
+                                  warpgroup_ * kStepQ * kPanelBytes + query * kPanelBytes +
+                                  (piece ^ query % 8) * 16;
+#pragma unroll
+    for (int step = 0; step < kStepQ / 16; ++step)
+      store_transposed(address + step * 16 * kPanelBytes, ds_[step]);
+    fence_async_shared();  // of what this thread wrote, for the products that read it
+  }
+
+  /// dQ begins.
+  __device__ void begin_dq(int k_stage, int stage) {
+    wgmma_fence();
+    multiply_dq(tiles_.k[k_stage], tiles_.ds[stage]);
+    wgmma_commit();
+  }
+
+  /// dK += dS^T Q begins.
+  __device__ void begin_dk(int stage) {
+    add_queries(dk_, ds_, tiles_.q[stage]);
+    wgmma_commit();
+  }
+
+  /// Returns when dQ is there, after which kAfter products have begun.
+  template <int kAfter>
+  __device__ void finish_dq() {
+    wgmma_wait<kAfter>();
+    pin(dq_);
+  }
+
+  /// Returns when dK and dV are there.
+  __device__ void finish_dk() {
+    wgmma_wait<0>();
+    pin(dv_);
+    pin(dk_);
+  }
+
+  /// Leaves dQ where the writer finds it.
+  __device__ void hand_over_dq() {
+    constexpr int kQuads = kDqSums / 4;
+    auto* const to = reinterpret_cast<float4*>(tiles_.dq) + warpgroup_ * kQuads * kWarpgroup;
+#pragma unroll
+    for (int quad = 0; quad < kQuads; ++quad) {
+      to[quad * kWarpgroup + thread_] =
+          make_float4(dq_[4 * quad], dq_[4 * quad + 1], dq_[4 * quad + 2], dq_[4 * quad + 3]);
+    }
+    fence_async_shared();
+  }
+
+  /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
+  /// any more, for a bulk copy by kWarpKeys x 64 boxes.
+  __device__ void stage_gradients(int k_stage, float scale) {
+    static_assert(sizeof(Tiles::ds) >= sizeof(T) * kHopperTileKv * kHeadDim);
+    store_sums(shared_address(dk_of_warp(k_stage)), dk_, scale);
+    store_sums(shared_address(dv_of_warp()), dv_, 1);
+    fence_async_shared();
+  }
+  static constexpr int kWarpKeys = 16;
+  [[nodiscard]] __device__ T* dk_of_warp(int k_stage) const {
+    return tiles_.k[k_stage] + first_of_warp();
+  }
+  [[nodiscard]] __device__ T* dv_of_warp() const {
+    return tiles_.ds[0] + first_of_warp();
+  }
+  /// Of the tile.
+  [[nodiscard]] __device__ int first_key_of_warp() const {
+    return kWarpKeys * (4 * warpgroup_ + thread_ / 32);
+  }
+
+ private:
+  static constexpr int kDqSums = dq_sums_of_thread(kHeadDim, kStepQ);
+  static constexpr int kSteps = kStepQ / 16;
+  using Operand = std::uint32_t[kSteps][4];
+
+  /// sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
+  __device__ void multiply_keys(float (&sums)[kStepQ / 2], const T* left, const T* right) {
+    forget(sums);
+    const std::uint64_t keys =
+        matrix_descriptor(afresh(shared_address(left) + warpgroup_ * 64 * kPanelBytes), 0);
+    const std::uint64_t queries = matrix_descriptor(afresh(shared_address(right)), 0);
+#pragma unroll
+    for (int step = 0; step < kHeadDim / 16; ++step) {
+      const int panel = step / 4;
+      const int within = step % 4 * 32;
+      Wgmma<kStepQ, T>::template shared<Major::depth, Major::depth>(
+          sums, advanced(keys, panel * kHopperTileKv * kPanelBytes + within),
+          advanced(queries, panel * kStepQ * kPanelBytes + within), step > 0);
+    }
+  }
+
+  /// sums (keys x head_dim) += left (keys x queries) * right (queries x head_dim).
+  __device__ static void add_queries(float (&sums)[kHeadDim / 2], const Operand& left,
+                                     const T* right) {
+    const std::uint64_t rows =
+        matrix_descriptor(afresh(shared_address(right)), kStepQ * kPanelBytes);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      Wgmma<kHeadDim, T>::template registers<Major::columns>(
+          sums, left[step], advanced(rows, step * 16 * kPanelBytes), true);
+    }
+  }
+
+  /// dQ = dS K, or K^T dS^T; a sum over 128 keys.
+  __device__ void multiply_dq(const T* of_k, const T* of_ds) {
+    constexpr DqSplit kSplit = dq_split(kHeadDim, kStepQ);
+    constexpr bool kTransposed =
+        kSplit == DqSplit::rows_of_dims || kSplit == DqSplit::columns_of_dims;
+    constexpr int kPanel = kStepQ * kPanelBytes;            // of dS
+    constexpr int kKeyPanel = kHopperTileKv * kPanelBytes;  // of K
+    constexpr int kColumns = 2 * kDqSums;
+    std::uint32_t ds = shared_address(of_ds);
+    std::uint32_t k = shared_address(of_k);
+    if (kSplit == DqSplit::queries) ds += warpgroup_ * 64 * kPanelBytes;
+    if (kSplit == DqSplit::columns_of_dims) ds += warpgroup_ * kColumns * kPanelBytes;
+    if (kSplit == DqSplit::dims) {
+      k += kColumns == 64 ? warpgroup_ * kKeyPanel : warpgroup_ * 2 * kColumns;
+    }
+    if (kSplit == DqSplit::rows_of_dims) k += warpgroup_ * kKeyPanel;
+    forget(dq_);
+    const std::uint64_t queries = matrix_descriptor(afresh(ds), 0);
+    const std::uint64_t keys = matrix_descriptor(afresh(k), kKeyPanel);
+#pragma unroll
+    for (int step = 0; step < kHopperTileKv / 16; ++step) {
+      const std::uint64_t of_queries = advanced(queries, step / 4 * kPanel + step % 4 * 32);
+      const std::uint64_t of_keys = advanced(keys, step * 16 * kPanelBytes);
+      if constexpr (kTransposed) {
+        Wgmma<kColumns, T>::template shared<Major::columns, Major::depth>(dq_, of_keys, of_queries,
+                                                                          step > 0);
+      } else {
+        Wgmma<kColumns, T>::template shared<Major::depth, Major::columns>(dq_, of_queries, of_keys,
+                                                                          step > 0);
+      }
+    }
+  }
+
+  /// Elements before this warp's keys, in a tile where each warp's are together.
+  [[nodiscard]] __device__ int first_of_warp() const {
+    return first_key_of_warp() * kHeadDim;
+  }
+
+  /// Sums of this warp's keys, scaled and rounded, in panels as wgmma.cuh says.
+  __device__ static void store_sums(std::uint32_t to, const float (&sums)[kHeadDim / 2],
+                                    float scale) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane % 16;
+#pragma unroll
+    for (int step = 0; step < kHeadDim / 16; ++step) {  // 16 columns
+      std::uint32_t pairs[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int index = 8 * step + 2 * i;
+        pairs[i] = packed(scale * sums[index], scale * sums[index + 1], T{});
+      }
+      const int piece = step % 4 * 2 + lane / 16;
+      store_matrices(
+          to + step / 4 * kWarpKeys * kPanelBytes + row * kPanelBytes + (piece ^ row % 8) * 16,
+          pairs);
+    }
+  }
+
+  /// S^T = -infinity where the query does not see the key.
+  __device__ void hide_unseen(const HopperKeys* keys) {
+#pragma unroll
+    for (int index = 0; index < kStepQ / 2; ++index) {
+      const HopperKeys seen = keys[sums_column(thread_, index)];
+      const int key = 64 * warpgroup_ + sums_row(thread_, index);
+      if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
+    }
+  }
+
+  /// Of the two queries that this thread has in a group of eight.
+  __device__ float2 pair(const float* of_queries, int group) const {
+    return *reinterpret_cast<const float2*>(of_queries + 8 * group + thread_ % 4 * 2);
+  }
+
+  Tiles& tiles_;
+  const HopperQueries<kStepQ>* queries_;  ///< by stage
+  int warpgroup_;
+  int thread_;
+  float scale_log2_;
+  float dk_[kHeadDim / 2];
+  float dv_[kHeadDim / 2];
+  float s_[kStepQ / 2];
+  float dp_[kStepQ / 2];
+  float dq_[kDqSums];
+  Operand p_;
+  Operand ds_;
+};
+
+}  // namespace stagger::gpu
