@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/nearest.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -285,27 +286,18 @@ const char* type_name(const MaskValue& value) {
   return kNames[value.index()];
 }
 
-template <class Names>
-std::string join(const Names& rows, const char* separator) {
-  std::string joined;
-  for (const auto& row : rows)
-    joined += (joined.empty() ? "" : separator) + std::string(row.name);
-  return joined.empty() ? "none" : joined;
-}
-
 const MaskKey& find_key(const MaskFamily& family, std::string_view name) {
   for (const MaskKey& key : family.keys) {
     if (key.name == name) return key;
   }
-  reject(std::string(family.name) + ": unknown key '" + std::string(name) +
-         "'; known: " + join(family.keys, ", "));
+  reject(std::string(family.name) + ": " + unknown_name("key", name, names_of(family.keys)));
 }
 
 const MaskFamily& find_family(std::string_view kind) {
   for (const MaskFamily& family : families()) {
     if (family.name == kind) return family;
   }
-  reject("unknown mask '" + std::string(kind) + "'; known: " + join(families(), ", "));
+  reject(unknown_name("mask", kind, names_of(families())));
 }
 
 // ---- text -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/nearest.hpp"
 #include "schedules/schedule.hpp"
 
 #include <algorithm>
@@ -34,22 +35,18 @@ constexpr std::array<const Schedule*, 12> kAll = {
 }
 
 const Schedule& find(std::string_view name) {
-  std::string known;
   for (const Schedule* schedule : kAll) {
     if (schedule->name == name) return *schedule;
-    known += (known.empty() ? "" : ", ") + std::string(schedule->name);
   }
-  reject("unknown schedule '" + std::string(name) + "'; known: " + known);
+  reject(unknown_name("schedule", name, names_of(kAll)));
 }
 
 const Parameter& find_parameter(const Schedule& schedule, std::string_view name) {
-  std::string known;
   for (const Parameter& parameter : schedule.parameters) {
     if (parameter.name == name) return parameter;
-    known += (known.empty() ? "" : ", ") + std::string(parameter.name);
   }
-  reject(std::string(schedule.name) + ": unknown parameter '" + std::string(name) +
-         "'; known: " + (known.empty() ? "none" : known));
+  reject(std::string(schedule.name) + ": " +
+         unknown_name("parameter", name, names_of(schedule.parameters)));
 }
 
 void read_parameter(const Schedule& schedule, std::string_view item, Parameters& parameters) {
