@@ -16,14 +16,14 @@ constexpr std::array<Kernel, 3> kKernels = {{
     {.name = "portable",
      .model = Model::chain,
      .run = gpu::backward_on_cuda,
-     .time = nullptr,
+     .bare = nullptr,
      .passes = false},
     {.name = "hopper",
      .model = Model::overlap,
      .run = gpu::backward_on_hopper,
-     .time = gpu::time_hopper,
+     .bare = gpu::bare_runs_on_hopper,
      .passes = true},
-    {.name = "replay", .model = Model::chain, .run = nullptr, .time = nullptr, .passes = false},
+    {.name = "replay", .model = Model::chain, .run = nullptr, .bare = nullptr, .passes = false},
 }};
 
 }  // namespace

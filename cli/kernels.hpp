@@ -14,13 +14,11 @@ struct Options;
 
 /// A CUDA kernel that plays tables.
 struct Kernel {
-  using Time = std::vector<std::int64_t> (*)(const Table&, const gpu::Attention&,
-                                             const gpu::BackwardOptions&, int warmups, int runs);
   const char* name;
-  Model model;      ///< that its phases are fitted in
-  gpu::Device run;  ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
-  Time time;        ///< ns of runs without books; nullptr: `run` without times is all there is
-  bool passes;      ///< whether it has passes over whole tensors before and after
+  Model model;           ///< that its phases are fitted in
+  gpu::Device run;       ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
+  gpu::BareDevice bare;  ///< nullptr: `run` without stamps is all there is
+  bool passes;           ///< whether it has passes over whole tensors before and after
   [[nodiscard]] bool spins() const { return run == nullptr; }
 };
 

@@ -91,20 +91,11 @@ bool uses_device_reference(const Execution& execution, const Options& options) {
   return execution.cuda && work > kMaxHostReference;
 }
 
-/// What the same runs take that keep no times; of a CUDA run that was right.
-template <class Run>
-std::optional<std::int64_t> untimed_median_ns(const Execution& execution, Run run) {
-  constexpr std::size_t kRuns = 5;
-  if (!execution.cuda || execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
-  gpu::BackwardOptions untimed = execution.options;
-  untimed.take_times = false;
-  untimed.perturb = std::nullopt;
-  std::vector<std::int64_t> elapsed(kRuns);
-  for (std::int64_t& ns : elapsed)
-    ns = run(untimed);
-  std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
-  return elapsed[kRuns / 2];
+/// Whether bare runs are worth it: what ran on the CPU has no stamps to leave out.
+bool runs_bare(const Execution& execution) {
+  return execution.cuda && execution.runs->verdict == gpu::RunVerdict::ok;
 }
+constexpr int kBareRuns = 5;  ///< of a kernel that is no fast one
 
 /// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
 std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
@@ -138,24 +129,15 @@ Judged judged(const Execution& execution, bool has_reference) {
   return {std::move(attention), std::move(exact)};
 }
 
-/// The median of runs with no books but the locks', where the kernel can do that.
-std::optional<std::int64_t> bare_median_ns(const Execution& execution, const Kernel* kernel,
-                                           const gpu::Attention& attention) {
-  const auto device = kernel == nullptr ? gpu::backward_on_cpu : kernel->run;
-  if (kernel == nullptr || kernel->time == nullptr) {
-    return untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
-      return device(execution.analysis.table, attention, untimed).elapsed_ns;
-    });
-  }
-  if (execution.runs->verdict != gpu::RunVerdict::ok) return std::nullopt;
+gpu::BareRuns bare_runs(const Execution& execution, const Kernel& kernel,
+                        const gpu::Attention& attention) {
   constexpr int kWarmups = 5;
   constexpr int kRuns = 20;
-  gpu::BackwardOptions bare = execution.options;
-  bare.perturb = std::nullopt;
-  std::vector<std::int64_t> elapsed =
-      kernel->time(execution.analysis.table, attention, bare, kWarmups, kRuns);
-  std::nth_element(elapsed.begin(), elapsed.begin() + kRuns / 2, elapsed.end());
-  return elapsed[kRuns / 2];
+  const Table& table = execution.analysis.table;
+  if (kernel.bare == nullptr) {
+    return gpu::bare_runs(table, attention, execution.options, kBareRuns, kernel.run);
+  }
+  return kernel.bare(table, attention, execution.options, kWarmups, kRuns);
 }
 
 /// On the CPU without a kernel.
@@ -169,7 +151,9 @@ void run_attention(Execution& execution, const Options& options, const Kernel* k
       table, problem.attention, problem.exact ? &*problem.exact : nullptr, execution.options,
       options.runs, kernel == nullptr ? gpu::backward_on_cpu : kernel->run,
       execution.adds_partials && execution.lost_partials == 0);
-  execution.untimed_ns = bare_median_ns(execution, kernel, problem.attention);
+  if (!runs_bare(execution)) return;
+  gpu::check_bare_runs(bare_runs(execution, *kernel, problem.attention), execution.options.mode,
+                       *execution.runs);
 }
 
 void run_replay(Execution& execution, const Options& options) {
@@ -177,9 +161,9 @@ void run_replay(Execution& execution, const Options& options) {
   const gpu::Replay replay{.device = gpu::replay_on_cuda,
                            .times = {execution.spun, execution.tick_ns}};
   execution.runs = gpu::check_replays(table, execution.options, options.runs, replay);
-  execution.untimed_ns = untimed_median_ns(execution, [&](const gpu::BackwardOptions& untimed) {
-    return gpu::replay_on_cuda(table, replay.times, untimed).elapsed_ns;
-  });
+  if (!runs_bare(execution)) return;
+  gpu::check_bare_runs(gpu::bare_replays(table, execution.options, kBareRuns, replay),
+                       execution.options.mode, *execution.runs);
 }
 
 Execution execute(const Options& options) {

@@ -67,14 +67,14 @@ bool is_predicted(const Execution& execution) {
          execution.options.mode == gpu::Mode::deterministic;
 }
 
-/// The makespan of runs without times, at the clock that those in a row have: their median less
+/// The makespan of bare runs, at the clock that those in a row have: their median less
 /// what the kept run took before its first task and after its last reduction. Only of a run that
 /// was warm, as they are.
-std::optional<std::int64_t> untimed_makespan(const Execution& execution) {
+std::optional<std::int64_t> bare_makespan(const Execution& execution) {
   const gpu::Backward& run = execution.runs->run;
-  if (!execution.untimed_ns || run.bare_ns == 0) return std::nullopt;
+  if (!execution.runs->bare_median_ns || run.bare_ns == 0) return std::nullopt;
   const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
-  return std::max<std::int64_t>(*execution.untimed_ns - around, 1);
+  return std::max<std::int64_t>(*execution.runs->bare_median_ns - around, 1);
 }
 
 /// predicted / measured - 1.
@@ -88,13 +88,13 @@ Ticks predicted_elapsed(const Analysis& analysis) {
   return analysis.model.elapsed(analysis.simulation->makespan);
 }
 
-/// What taking times costs, as a part of the run: beside the run before it where that was one
-/// without, as the clock is then the same, else beside the median of others.
+/// What stamps cost, as a part of the run: beside the bare run just before it where there was one,
+/// as the clock is then the same, else beside the median of bare runs.
 std::optional<double> overhead(const Execution& execution) {
   const gpu::Backward& run = execution.runs->run;
-  if (execution.untimed_ns.value_or(0) == 0) return std::nullopt;
+  if (execution.runs->bare_median_ns.value_or(0) == 0) return std::nullopt;
   if (run.bare_ns > 0) return error_of(run.elapsed_ns, run.bare_ns);
-  return error_of(execution.runs->median_ns, *execution.untimed_ns);
+  return error_of(execution.runs->median_ns, *execution.runs->bare_median_ns);
 }
 
 // ---- JSON -------------------------------------------------------------------------------------
@@ -142,13 +142,14 @@ Json measured_json(const Execution& execution) {
   if (execution.runs->run.passes_ns > 0) json["passes_ns"] = execution.runs->run.passes_ns;
   json["clock_error_ns"] = execution.runs->run.times_error_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
-  if (execution.untimed_ns) {
-    json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.untimed_ns);
+  if (execution.runs->bare_median_ns) {
+    json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.runs->bare_median_ns);
     if (execution.tick_ns == 0) {
-      json["untimed_tflops"] = execution.flops / static_cast<double>(*execution.untimed_ns) / 1e3;
+      json["untimed_tflops"] =
+          execution.flops / static_cast<double>(*execution.runs->bare_median_ns) / 1e3;
     }
   }
-  if (const auto makespan = untimed_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
+  if (const auto makespan = bare_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
   json["timestamp_overhead"] = overhead(execution) ? Json(*overhead(execution)) : Json(nullptr);
   return json;
 }
@@ -186,11 +187,12 @@ Json predicted_json(const Execution& execution) {
     json["error"] = {
         {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
         {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
-    if (const auto makespan = untimed_makespan(execution)) {
+    if (const auto makespan = bare_makespan(execution)) {
       json["error"]["untimed_last_reduction"] = error_of(last_reduction(analysis), *makespan);
     }
-    if (execution.untimed_ns) {
-      json["error"]["untimed"] = error_of(predicted_elapsed(analysis), *execution.untimed_ns);
+    if (execution.runs->bare_median_ns) {
+      json["error"]["untimed"] =
+          error_of(predicted_elapsed(analysis), *execution.runs->bare_median_ns);
     }
   }
   return json;
@@ -400,8 +402,8 @@ class RunReport {
       line("", fmt::format("a hand-over that was waited for took {} ns (median)", hand_over));
     }
     if (overhead(execution_)) {
-      const auto ns = static_cast<double>(*execution_.untimed_ns);
-      line("", fmt::format("{:.3f} ms{} without each task's times, which cost {:.1f} %", 1e-6 * ns,
+      const auto ns = static_cast<double>(*execution_.runs->bare_median_ns);
+      line("", fmt::format("{:.3f} ms{} bare; each task's stamps cost {:.1f} %", 1e-6 * ns,
                            execution_.tick_ns > 0
                                ? ""
                                : fmt::format(", {:.1f} TFLOP/s,", execution_.flops / ns / 1e3),
@@ -417,11 +419,11 @@ class RunReport {
     };
     add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
-    if (const auto makespan = untimed_makespan(execution_)) {
-      add("without times, first task to last", last_reduction(analysis_), *makespan);
+    if (const auto makespan = bare_makespan(execution_)) {
+      add("bare, first task to last", last_reduction(analysis_), *makespan);
     }
-    if (execution_.untimed_ns) {
-      add("without times, whole run", predicted_elapsed(analysis_), *execution_.untimed_ns);
+    if (execution_.runs->bare_median_ns) {
+      add("bare, whole run", predicted_elapsed(analysis_), *execution_.runs->bare_median_ns);
     }
   }
 

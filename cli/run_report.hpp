@@ -22,11 +22,9 @@ struct Execution {
   std::optional<gpu::CudaDevice> cuda;  ///< absent: the run was on the CPU
   std::int64_t tick_ns = 0;             ///< of a replay; 0: the run was none
   Timing spun = {};                     ///< of a replay: what its phases spin, in ticks
-  std::optional<std::int64_t> untimed_ns =
-      std::nullopt;                ///< CUDA: median of runs that took no times
-  std::string refused;             ///< why the table was not launched; empty if it was
-  bool device_reference = false;   ///< where the gradients' reference comes from
-  bool adds_partials = true;       ///< again, in the table's order, where they fit
+  std::string refused;                  ///< why the table was not launched; empty if it was
+  bool device_reference = false;        ///< where the gradients' reference comes from
+  bool adds_partials = true;            ///< again, in the table's order, where they fit
   std::int64_t lost_partials = 0;  ///< bytes of those that are too large to be kept; 0: they are
   double flops = 0;
   std::optional<gpu::CheckedRuns> runs;  ///< absent: the table is too broken to be run

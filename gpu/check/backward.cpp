@@ -1,5 +1,6 @@
 #include "gpu/check/backward.hpp"
 
+#include "gpu/check/median.hpp"
 #include "gpu/numerics/rounding.hpp"
 
 #include <algorithm>
@@ -189,10 +190,7 @@ std::int64_t median_hand_over_ns(const Table& table, const Backward& backward) {
     const TaskTimes& times = backward.times[at(slot)];
     if (times.compute_end < released) took.push_back(times.turn - released);
   }
-  if (took.empty()) return 0;
-  const auto middle = took.begin() + std::ssize(took) / 2;
-  std::nth_element(took.begin(), middle, took.end());
-  return *middle;
+  return median(std::move(took));
 }
 
 Timeline measured_timeline(const Table& table, const Backward& backward,

@@ -30,7 +30,7 @@ struct BackwardOptions {
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
   std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
   bool keep_partials = false;
-  bool take_times = true;    ///< CUDA: false leaves `times` empty, to see what taking them costs
+  bool stamped = true;       ///< CUDA: false is a bare run, which leaves `times` empty
   std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
 };
 
@@ -75,12 +75,12 @@ struct Backward {
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
   std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
   std::int64_t elapsed_ns = 0;            ///< of all its kernels
-  /// CUDA: the same of a warm-up with no books but the locks', so that the difference is what
-  /// witness and times cost; 0 without one.
+  /// CUDA: elapsed_ns of a bare warm-up just before, so that the difference is what stamps cost; 0
+  /// without one.
   std::int64_t bare_ns = 0;
-  /// CUDA: what of such a run is not the table's kernel but passes over whole tensors before and
-  /// after it, with what starting them takes; 0 where a kernel has none. Of another warm-up, so
-  /// that marking it is no part of elapsed_ns; 0 without one.
+  /// CUDA: what passes over whole tensors before and after the table's kernel take of a bare run,
+  /// with starting them; 0 where a kernel has none. Measured in another warm-up, so that marking it
+  /// is no part of elapsed_ns; 0 without one.
   std::int64_t passes_ns = 0;
 
   /// dQ as its partials add up to it.

@@ -1,6 +1,7 @@
 #include "gpu/check/checked_runs.hpp"
 
 #include "core/error.hpp"
+#include "gpu/check/median.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -29,7 +30,7 @@ bool same_bits(const Backward& left, const Backward& right) {
          same_bits(left.gradients.dv, right.gradients.dv) && same_bits(left.dq_sums, right.dq_sums);
 }
 
-/// Delays of its own for each run but the first.
+/// The options of one run: each but the first has delays of its own.
 BackwardOptions options_of(const BackwardOptions& options, std::int64_t repeat) {
   BackwardOptions each = options;
   each.perturb = std::nullopt;
@@ -66,11 +67,7 @@ class Check {
   }
 
   CheckedRuns finish() {
-    if (!elapsed_ns_.empty()) {
-      const auto middle = elapsed_ns_.begin() + std::ssize(elapsed_ns_) / 2;
-      std::nth_element(elapsed_ns_.begin(), middle, elapsed_ns_.end());
-      result_.median_ns = *middle;
-    }
+    result_.median_ns = median(std::move(elapsed_ns_));
     if (result_.verdict == RunVerdict::ok && !result_.faults.empty()) {
       result_.verdict = RunVerdict::mismatch;
     }
@@ -139,6 +136,21 @@ class Check {
   CheckedRuns result_;
 };
 
+/// Bare runs of whatever run(options) plays once.
+template <class Run>
+BareRuns bare_runs_of(const BackwardOptions& options, int runs, Run run) {
+  BackwardOptions each = options;
+  each.stamped = false;
+  each.perturb = std::nullopt;
+  BareRuns bare;
+  while (std::ssize(bare.elapsed_ns) < runs) {
+    bare.last = run(each);
+    if (bare.last.outcome != Outcome::finished) break;
+    bare.elapsed_ns.push_back(bare.last.elapsed_ns);
+  }
+  return bare;
+}
+
 }  // namespace
 
 const char* verdict_name(RunVerdict verdict) {
@@ -168,6 +180,38 @@ CheckedRuns check_replays(const Table& table, const BackwardOptions& options, st
     if (!check.add(replay.device(table, replay.times, each), each.perturb.has_value())) break;
   }
   return check.finish();
+}
+
+BareRuns bare_runs(const Table& table, const Attention& attention, const BackwardOptions& options,
+                   int runs, Device device) {
+  return bare_runs_of(options, runs,
+                      [&](const BackwardOptions& each) { return device(table, attention, each); });
+}
+
+BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
+                      const Replay& replay) {
+  return bare_runs_of(options, runs, [&](const BackwardOptions& each) {
+    return replay.device(table, replay.times, each);
+  });
+}
+
+void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked) {
+  STAGGER_EXPECTS(checked.verdict == RunVerdict::ok);
+  if (bare.last.outcome != Outcome::finished) {
+    checked.faults.push_back({"stopped", "after " + std::to_string(bare.elapsed_ns.size()) +
+                                             " bare runs that finished, one was stopped: a task "
+                                             "waited for longer than the timeout"});
+  } else if (mode != Mode::atomic && !same_bits(bare.last, checked.run)) {
+    checked.identical = false;
+    checked.faults.push_back({"bits", "after " + std::to_string(bare.elapsed_ns.size()) +
+                                          " bare runs the gradients have other bits than the "
+                                          "first run's"});
+  }
+  if (!checked.faults.empty()) {
+    checked.verdict = RunVerdict::mismatch;
+  } else if (!bare.elapsed_ns.empty()) {
+    checked.bare_median_ns = median(bare.elapsed_ns);
+  }
 }
 
 }  // namespace stagger::gpu

@@ -24,7 +24,7 @@ enum class RunVerdict {
 
 /// A promise that a run did not keep.
 struct RunFault {
-  const char* kind;  ///< gradient, bits, order, reaccumulation
+  const char* kind;  ///< gradient, bits, order, reaccumulation, stopped
   std::string message;
 };
 
@@ -53,7 +53,8 @@ struct CheckedRuns {
   /// Deterministic mode, if partials were kept and the ranks are an order: the host gets the same
   /// bits of them.
   std::optional<bool> reaccumulated;
-  std::int64_t median_ns = 0;  ///< of the runs without delays
+  std::int64_t median_ns = 0;  ///< elapsed_ns of the runs without delays
+  std::optional<std::int64_t> bare_median_ns = std::nullopt;  ///< as check_bare_runs() found it
 };
 
 using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
@@ -74,8 +75,33 @@ struct Replay {
   ReplayTimes times;
 };
 
-/// The same for a replay, of which only the order can be checked: no errors, digests or bits.
+/// Runs a replay as check_runs() runs a device. Only its order can be checked: no errors, digests
+/// or bits.
 [[nodiscard]] CheckedRuns check_replays(const Table& table, const BackwardOptions& options,
                                         std::int64_t repeats, const Replay& replay);
+
+/// Bare runs in a row, without stamps or delays: what times are measured by.
+struct BareRuns {
+  std::vector<std::int64_t> elapsed_ns;  ///< by run, of those that finished
+  Backward last;  ///< what the last left, no stamps or witness needed; one that was stopped is last
+};
+
+/// A device that can leave out more of a bare run than stamps: `warmups` that do not count come
+/// before `runs` that do.
+using BareDevice = BareRuns (*)(const Table&, const Attention&, const BackwardOptions&, int warmups,
+                                int runs);
+
+/// Runs a table bare on any device, `runs` times or until a run is stopped.
+[[nodiscard]] BareRuns bare_runs(const Table& table, const Attention& attention,
+                                 const BackwardOptions& options, int runs, Device device);
+
+/// Replays a table bare, likewise.
+[[nodiscard]] BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
+                                    const Replay& replay);
+
+/// Keeps the median of bare runs in `checked` if they kept their promises: all finished and, but in
+/// atomic mode, the last left the bits of the first checked run. Else a fault says what they did
+/// not, and no time is kept. Requires checked runs of the same table and mode that were ok.
+void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked);
 
 }  // namespace stagger::gpu

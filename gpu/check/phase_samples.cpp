@@ -6,6 +6,7 @@
 #include "gpu/check/phase_samples.hpp"
 
 #include "core/rank_places.hpp"
+#include "gpu/check/median.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,13 +17,6 @@ namespace {
 
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
-}
-
-std::int64_t median(std::vector<std::int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 class Sampling {

@@ -171,7 +171,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::
       counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       witness_(table.slots.size()),
       delays_(delays_of(table, options.perturb)),
-      times_(options.take_times ? table.slots.size() : 0),
+      times_(options.stamped ? table.slots.size() : 0),
       lane_sms_(at(table.lanes())),
       smids_(at(ctas_)),
       flags_(2) {
@@ -221,9 +221,9 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
   std::int64_t bare_ns = 0;
   // A first run finds cold caches and address translations, and its times are no other's. One that
   // has stopped has shown what there is to see, after a timeout.
-  if (warm) static_cast<void>(time_one(kernel, without_books(), before, after));
-  if (warm && !has_stopped()) passes_ns = time_passes(kernel, without_books(), before, after);
-  if (warm && !has_stopped()) bare_ns = time_one(kernel, without_books(), before, after);
+  if (warm) static_cast<void>(time_one(kernel, bare(), before, after));
+  if (warm && !has_stopped()) passes_ns = time_passes(kernel, bare(), before, after);
+  if (warm && !has_stopped()) bare_ns = time_one(kernel, bare(), before, after);
   const bool finished = !has_stopped();
   lane_sms_.fill(kMinusOne);  // no lane of the run that counts
   Backward result = results(time_one(kernel, run_, before, after));
@@ -232,16 +232,24 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
   return result;
 }
 
-std::vector<std::int64_t> CudaRunner::time(const CudaKernel& kernel, const Enqueue& before,
-                                           const Enqueue& after, int warmups, int runs) {
-  if (ctas_ == 0) return std::vector<std::int64_t>(at(runs));
-  prepare(kernel);
-  std::vector<std::int64_t> elapsed_ns;
-  for (int run = -warmups; run < runs; ++run) {
-    const std::int64_t ns = time_one(kernel, without_books(), before, after);
-    if (run >= 0) elapsed_ns.push_back(ns);
+BareRuns CudaRunner::bare_runs(const CudaKernel& kernel, const Enqueue& before,
+                               const Enqueue& after, int warmups, int runs) {
+  BareRuns result;
+  if (ctas_ == 0) {
+    result.elapsed_ns.resize(at(runs));
+    return result;
   }
-  return elapsed_ns;
+  prepare(kernel);
+  for (int run = -warmups; run < runs; ++run) {
+    const std::int64_t ns = time_one(kernel, bare(), before, after);
+    if (has_stopped()) {
+      // Without stamps nobody can tell a deadlock from a long wait.
+      result.last.outcome = Outcome::timeout;
+      break;
+    }
+    if (run >= 0) result.elapsed_ns.push_back(ns);
+  }
+  return result;
 }
 
 std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
@@ -269,11 +277,11 @@ std::int64_t CudaRunner::time_passes(const CudaKernel& kernel, const CudaRun& ru
   return all.elapsed() - alone.elapsed();
 }
 
-CudaRun CudaRunner::without_books() const {
-  CudaRun bare = run_;
-  bare.counts = nullptr;
-  bare.times = nullptr;
-  return bare;
+CudaRun CudaRunner::bare() const {
+  CudaRun run = run_;
+  run.counts = nullptr;
+  run.times = nullptr;
+  return run;
 }
 
 void CudaRunner::prepare(const CudaKernel& kernel) const {

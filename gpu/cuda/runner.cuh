@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/table.hpp"
-#include "gpu/check/backward.hpp"
+#include "gpu/check/checked_runs.hpp"
 #include "gpu/cuda/device_buffer.cuh"
 #include "gpu/cuda/table.cuh"
 
@@ -33,7 +33,7 @@ struct CudaKernel {
   int threads;               ///< of a CTA
 };
 
-/// A table and its run's books in device memory, and the launch.
+/// A table and what a run of it leaves behind, in device memory, and the launch.
 class CudaRunner {
  public:
   /// `steps`: semaphores that a dQ tile has, all passed on in the order of the ranks. Requires
@@ -46,28 +46,30 @@ class CudaRunner {
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
   /// with the kernel and belong to the time that the run takes. Three such runs come first if
-  /// `warm`, as in time(). Throws Error{device} before the launch if more CTAs would have to be
-  /// resident than the device holds.
+  /// `warm`, as in bare_runs(). Throws Error{device} before the launch if more CTAs would have to
+  /// be resident than the device holds.
   using Enqueue = std::function<void(const CudaRun&)>;
   [[nodiscard]] Backward play(
       const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},
       const Enqueue& after = [](const CudaRun&) {}, bool warm = false);
 
-  /// ns of each of `runs` runs after `warmups` others that are not timed, with no books but the
-  /// locks'. `before` has to zero run.locks, lanes_taken and stop.
-  [[nodiscard]] std::vector<std::int64_t> time(const CudaKernel& kernel, const Enqueue& before,
-                                               const Enqueue& after, int warmups, int runs);
+  /// Plays `warmups` bare runs and then `runs` that are timed, or until one is stopped; gradients
+  /// are the caller's. `before` has to zero run.locks, lanes_taken and stop.
+  [[nodiscard]] BareRuns bare_runs(const CudaKernel& kernel, const Enqueue& before,
+                                   const Enqueue& after, int warmups, int runs);
 
  private:
   void prepare(const CudaKernel& kernel) const;
   [[nodiscard]] bool has_stopped() const { return flags_.download()[1] != 0; }
   void launch(const CudaKernel& kernel, const CudaRun& run) const;
+  /// Returns the ns of a whole run.
   [[nodiscard]] std::int64_t time_one(const CudaKernel& kernel, const CudaRun& run,
                                       const Enqueue& before, const Enqueue& after) const;
-  /// The same, of `before` and `after` alone.
+  /// Returns the ns of a run's `before` and `after` alone.
   [[nodiscard]] std::int64_t time_passes(const CudaKernel& kernel, const CudaRun& run,
                                          const Enqueue& before, const Enqueue& after) const;
-  [[nodiscard]] CudaRun without_books() const;
+  /// The run without stamps or witness: nothing is kept but the locks.
+  [[nodiscard]] CudaRun bare() const;
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;

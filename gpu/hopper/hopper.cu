@@ -154,17 +154,16 @@ class HopperProblem {
   Backward run() {
     CudaRunner runner(table_, options_, sizes_.steps);
     Backward result = runner.play(kernel(), before(), after(), !options_.perturb);
-    result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
-                        .dk = downloaded(dk_, shape_.kv_elements()),
-                        .dv = downloaded(dv_, shape_.kv_elements())};
-    result.dq_sums = of_sequences(in_rows(dq_sums_.download()));
+    download(result);
     if (options_.keep_partials) result.partials = in_rows(partials_.download());
     return result;
   }
 
-  std::vector<std::int64_t> time(int warmups, int runs) {
-    return CudaRunner(table_, options_, sizes_.steps)
-        .time(kernel(), before(), after(), warmups, runs);
+  BareRuns bare_runs(int warmups, int runs) {
+    CudaRunner runner(table_, options_, sizes_.steps);
+    BareRuns result = runner.bare_runs(kernel(), before(), after(), warmups, runs);
+    download(result.last);
+    return result;
   }
 
  private:
@@ -176,6 +175,14 @@ class HopperProblem {
     return static_cast<std::int64_t>(table_.slots.size());
   }
   [[nodiscard]] float scale() const { return static_cast<float>(shape_.scale()); }
+
+  /// Takes what the last run left of the gradients.
+  void download(Backward& result) const {
+    result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
+                        .dk = downloaded(dk_, shape_.kv_elements()),
+                        .dv = downloaded(dv_, shape_.kv_elements())};
+    result.dq_sums = of_sequences(in_rows(dq_sums_.download()));
+  }
 
   [[nodiscard]] CudaKernel kernel() const {
     return {hopper<T, kHeadDim, kStepQ>, parameters_,
@@ -305,10 +312,13 @@ Backward backward_on_hopper(const Table& table, const Attention& attention,
   return with_problem(table, attention, options, [](auto problem) { return problem.run(); });
 }
 
-std::vector<std::int64_t> time_hopper(const Table& table, const Attention& attention,
-                                      const BackwardOptions& options, int warmups, int runs) {
-  return with_problem(table, attention, options,
-                      [&](auto problem) { return problem.time(warmups, runs); });
+BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
+                             const BackwardOptions& options, int warmups, int runs) {
+  BackwardOptions bare = options;
+  bare.stamped = false;
+  bare.perturb = std::nullopt;
+  return with_problem(table, attention, bare,
+                      [&](auto problem) { return problem.bare_runs(warmups, runs); });
 }
 
 }  // namespace stagger::gpu

@@ -2,11 +2,9 @@
 
 #include "core/table.hpp"
 #include "gpu/check/attention.hpp"
-#include "gpu/check/backward.hpp"
+#include "gpu/check/checked_runs.hpp"
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 namespace stagger::gpu {
 
@@ -23,9 +21,8 @@ namespace stagger::gpu {
 [[nodiscard]] Backward backward_on_hopper(const Table& table, const Attention& attention,
                                           const BackwardOptions& options);
 
-/// ns of `runs` such passes after `warmups` others, with no times or witness taken.
-[[nodiscard]] std::vector<std::int64_t> time_hopper(const Table& table, const Attention& attention,
-                                                    const BackwardOptions& options, int warmups,
-                                                    int runs);
+/// Runs the same pass bare, without stamps or witness: a BareDevice.
+[[nodiscard]] BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
+                                           const BackwardOptions& options, int warmups, int runs);
 
 }  // namespace stagger::gpu

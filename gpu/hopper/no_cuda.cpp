@@ -13,8 +13,7 @@ Backward backward_on_hopper(const Table&, const Attention&, const BackwardOption
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
-std::vector<std::int64_t> time_hopper(const Table&, const Attention&, const BackwardOptions&, int,
-                                      int) {
+BareRuns bare_runs_on_hopper(const Table&, const Attention&, const BackwardOptions&, int, int) {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   CHECK(cases == 96);
 }
 
-TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole without books") {
+TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("full", {512, 512}, kHopperShapes[0], 32);
   const AttentionShape shape = attention_shape(problem, kHopperShapes[0].head_dim);
@@ -185,6 +185,17 @@ TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too
   }
 }
 
+TEST_CASE("hopper: bare runs end with one that is stopped") {
+  if (!has_hopper()) return;
+  const Problem problem = problem_of("full", {512, 512}, kHopperShapes[2], 1);
+  Table table = schedules::build(schedules::select("shift"), problem);
+  table.slots.front().rank = 100;
+  const BareRuns bare = bare_runs_on_hopper(table, attention_of(problem, 64),
+                                            {.dtype = Dtype::bf16, .timeout = kImpatience}, 2, 5);
+  CHECK(bare.elapsed_ns.empty());
+  CHECK(bare.last.outcome == Outcome::timeout);
+}
+
 TEST_CASE("hopper: what it does not run is refused") {
   const Problem problem = make_problem(make_mask("full"), {256, 256}, {.q = 96, .kv = 128}, 1, 0);
   CHECK_FALSE(hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16).empty());
@@ -193,14 +204,19 @@ TEST_CASE("hopper: what it does not run is refused") {
   CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 64), Dtype::fp32).empty());
 }
 
-TEST_CASE("hopper: a pass without books takes time") {
+TEST_CASE("hopper: bare runs take time and leave the bits of stamped ones") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("causal", {1024, 1024}, {64, 128}, 8);
   const Table table = schedules::build(schedules::select("descending"), problem);
-  const std::vector<std::int64_t> times = time_hopper(
-      table, attention_of(problem, 64), {.dtype = Dtype::bf16, .timeout = kPatience}, 2, 5);
-  REQUIRE(times.size() == 5);
-  CHECK(*std::min_element(times.begin(), times.end()) > 1000);
+  const Attention attention = attention_of(problem, 64);
+  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 3};
+  const BareRuns bare = bare_runs_on_hopper(table, attention, options, 2, 5);
+  REQUIRE(bare.elapsed_ns.size() == 5);
+  CHECK(*std::min_element(bare.elapsed_ns.begin(), bare.elapsed_ns.end()) > 1000);
+  CheckedRuns checked = check_runs(table, attention, nullptr, options, 1, backward_on_hopper);
+  check_bare_runs(bare, options.mode, checked);
+  CHECK(checked.verdict == RunVerdict::ok);
+  CHECK(checked.bare_median_ns.has_value());
 }
 
 }  // namespace
