@@ -5,9 +5,7 @@
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -41,9 +39,7 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 }  // namespace
 
 Ticks last_reduction(const Analysis& analysis) {
-  if (!analysis.ok() || analysis.table.slots.empty()) return 0;
-  const std::vector<Ticks>& starts = analysis.simulation->reduce_start;
-  return *std::max_element(starts.begin(), starts.end()) + analysis.model.timing.reduce;
+  return analysis.simulation ? analysis.simulation->last_reduction : 0;
 }
 
 AnalysisOptions analysis_options(const Options& options) {

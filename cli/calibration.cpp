@@ -143,10 +143,8 @@ struct Simulated {
 Simulated simulated(const Table& table, const Timing& timing) {
   const sim::Simulation simulation = sim::simulate(table, timing);
   STAGGER_EXPECTS(simulation.complete);
-  const Ticks span =
-      *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end()) +
-      timing.reduce;
-  return {.span = span, .tail = simulation.makespan - span};
+  return {.span = simulation.last_reduction,
+          .tail = simulation.makespan - simulation.last_reduction};
 }
 
 /// What passes take that grows with the elements. What they take of any problem, such as their

@@ -29,7 +29,6 @@ using Row = std::variant<Analysis, Unsupported>;
 void slim(Analysis& analysis) {
   analysis.table.slots = {};
   analysis.table.lane_begin = {0};
-  analysis.simulation->compute_start = {};
   analysis.simulation->reduce_start = {};
   analysis.simulation->lanes = {};
   analysis.critical_path.steps = {};

@@ -79,9 +79,7 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
     throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
   }
   const sim::Simulation simulation = sim::simulate(table, timing);
-  const Ticks last =
-      *std::max_element(simulation.reduce_start.begin(), simulation.reduce_start.end());
-  return {.last_reduction = last + timing.reduce,
+  return {.last_reduction = simulation.last_reduction,
           .elapsed = model.elapsed(simulation.makespan),
           .table = likeness(table, run)};
 }

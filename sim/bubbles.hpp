@@ -22,7 +22,8 @@ struct Bubbles {
 };
 
 /// Requires a complete simulation. total() + busy == SMs that are there * makespan. An SM is busy
-/// while at least one phase runs on it, so in the overlap model compute hides reduction. O(tasks).
+/// while at least one phase runs on it, so in the overlap model compute hides reduction. Throws
+/// Error{limit} if that product exceeds 2^62. O(tasks).
 [[nodiscard]] Bubbles bubbles(const Table& table, const Timing& timing,
                               const Simulation& simulation);
 

@@ -1,13 +1,15 @@
-// The walk knows three kinds of moments of a slot: its reduction starts, it is handed over (ready
-// to reduce), its compute starts. From each, exactly one earlier moment explains the time.
+// The walk knows three kinds of moments of a slot: its compute starts, it is handed over (ready to
+// reduce), its reduction starts. From each, exactly one earlier moment explains the time.
 
 #include "sim/critical_path.hpp"
 
 #include "core/error.hpp"
 #include "core/rank_places.hpp"
+#include "sim/played.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <optional>
+#include <unordered_map>
 
 namespace stagger::sim {
 namespace {
@@ -16,199 +18,183 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-class Walk {
+enum class Event { compute_starts, handed_over, reduce_starts };
+
+struct Moment {
+  Event event = Event::reduce_starts;
+  PlayedSlot slot;
+};
+
+/// Any slot of a played table; what finding them takes is made when it is first asked for.
+class Slots {
  public:
-  Walk(const Table& table, const Timing& timing, const Simulation& simulation)
-      : table_(table),
-        timing_(timing),
-        simulation_(simulation),
-        places_(table.problem),
-        overlap_(timing.model == Model::overlap),
-        drains_(overlap_ && table.dispatch == Dispatch::static_) {
-    index_ranks();
-    index_lanes();
+  explicit Slots(const Played& played) : played_(played), places_(played.table().problem) {}
+
+  /// The slot of a lane at `index`. O(1) but for a lane's first: O(its slots), 8 bytes each.
+  PlayedSlot slot(Lane lane, std::int64_t index) {
+    const std::int64_t begin = played_.table().lane_begin[at(lane.value)];
+    LaneClock clock{.free = free_by_slot(lane)[at(index - begin)]};
+    if (index > begin) {
+      clock.writer_free =
+          played_.simulation().reduce_start[at(index - 1)] + played_.timing().reduce;
+    }
+    return played_.play(lane, index, clock);
+  }
+  PlayedSlot before(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index - 1); }
+  PlayedSlot after(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index + 1); }
+  PlayedSlot last_of(Lane lane) {
+    return slot(lane, played_.table().lane_begin[at(lane.value) + 1] - 1);
+  }
+  /// Whether `slot` is its lane's first.
+  [[nodiscard]] bool begins_lane(const PlayedSlot& slot) const {
+    return slot.index == played_.table().lane_begin[at(slot.lane.value)];
   }
 
-  CriticalPath run() {
-    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      if (simulation_.lanes[at(lane.value)].end == simulation_.makespan &&
-          !table_.lane(lane).empty()) {
-        from_lane_end(lane);
-        break;
-      }
-    }
-    while (moment_ != Moment::source)
-      step_back();
-    std::reverse(path_.steps.begin(), path_.steps.end());
-    path_.length = simulation_.makespan;
-    return std::move(path_);
+  /// The slot whose reduction comes before this one's into the same dQ tile. O(log lanes), but the
+  /// first time O(tasks), 4 bytes each.
+  PlayedSlot rank_before(const PlayedSlot& slot) {
+    if (index_by_rank_.empty()) index_ranks();
+    const std::int64_t index = index_by_rank_[places_.of(slot.slot.task, slot.slot.rank - 1)];
+    const std::vector<std::int64_t>& begin = played_.table().lane_begin;
+    const auto next = std::upper_bound(begin.begin(), begin.end(), index);
+    return this->slot(Lane{static_cast<std::int32_t>(next - begin.begin()) - 1}, index);
+  }
+
+  /// The last slot of the lane that had the SM before. O(1), but the first time O(lanes).
+  PlayedSlot lane_before(const PlayedSlot& slot) {
+    if (lanes_before_.empty()) lanes_before_ = played_.lanes_before();
+    return last_of(lanes_before_[at(slot.lane.value)]);
   }
 
  private:
-  enum class Moment { reduce_starts, handed_over, compute_starts, source };
+  const std::vector<Ticks>& free_by_slot(Lane lane) {
+    std::vector<Ticks>& free = free_[lane.value];
+    if (free.empty()) {
+      for (const PlayedSlot& slot : played_.lane(lane))
+        free.push_back(slot.launch.start);
+    }
+    return free;
+  }
 
   void index_ranks() {
-    slot_of_rank_.resize(table_.slots.size());
-    for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
-      const auto& [task, rank] = table_.slots[at(slot)];
-      slot_of_rank_[places_.of(task, rank)] = static_cast<std::int32_t>(slot);
-    }
+    const std::vector<Slot>& slots = played_.table().slots;
+    index_by_rank_.resize(slots.size());
+    for (std::size_t index = 0; index < slots.size(); ++index)
+      index_by_rank_[places_.of(slots[index].task, slots[index].rank)] =
+          static_cast<std::int32_t>(index);
   }
 
-  void index_lanes() {
-    std::vector<Lane> last(at(table_.problem.sms), Lane{-1});
-    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      Lane& on_sm = last[at(simulation_.lanes[at(lane.value)].sm.value)];
-      before_.push_back(on_sm);
-      if (!table_.lane(lane).empty()) on_sm = lane;
-    }
-  }
-
-  void step_back() {
-    switch (moment_) {
-      case Moment::reduce_starts:
-        return from_reduce_start();
-      case Moment::handed_over:
-        return from_hand_over();
-      case Moment::compute_starts:
-        return from_compute_start();
-      case Moment::source:
-        return;
-    }
-  }
-
-  void from_reduce_start() {
-    if (handed(slot_) == reduce_start(slot_)) {
-      moment_ = Moment::handed_over;
-      return;
-    }
-    const Ticks turn = reduce_start(slot_);
-    add(Phase::wait, turn - timing_.latency, turn);
-    const auto& [task, rank] = table_.slots[at(slot_)];
-    slot_ = slot_of_rank_[places_.of(task, rank - 1)];
-    if (timing_.release == Release::delayed && !ends_chain(slot_)) {
-      ++slot_;
-      add(Phase::reduce, reduce_start(slot_), reduce_start(slot_) + timing_.reduce / 2);
-      return;  // released while the next reduction of that chain is under way
-    }
-    add_reduce();
-  }
-
-  void from_hand_over() {
-    const Ticks computed = compute_end(slot_);
-    if (computed == handed(slot_)) {
-      add(Phase::compute, compute_start(slot_), computed);
-      moment_ = Moment::compute_starts;
-    } else {
-      --slot_;  // the writer was still busy with the slot before
-      add_reduce();
-    }
-  }
-
-  void from_compute_start() {
-    const bool first = begins_chain(slot_);
-    if (first) add(Phase::launch, compute_start(slot_) - timing_.launch, compute_start(slot_));
-    if (slot_ == lane_begin()) return from_lane_start();
-    --slot_;
-    if (first) {
-      from_chain_end();
-    } else if (overlap_) {
-      moment_ = Moment::handed_over;
-    } else {
-      add_reduce();
-    }
-  }
-
-  void from_lane_start() {
-    const Lane before = before_[at(lane_.value)];
-    if (simulation_.lanes[at(lane_.value)].start == 0) {
-      moment_ = Moment::source;
-    } else {
-      from_lane_end(before);
-    }
-  }
-
-  void from_lane_end(Lane lane) {
-    lane_ = lane;
-    slot_ = table_.lane_begin[at(lane.value) + 1] - 1;
-    const Ticks drained = reduce_start(slot_) + timing_.reduce;
-    if (drains_ && drained == simulation_.lanes[at(lane.value)].end) {
-      add_reduce();
-    } else {
-      from_chain_end();
-    }
-  }
-
-  /// From where the SM is free again after `slot_`, a chain's last.
-  void from_chain_end() {
-    const Ticks work_ends = drains_ ? handed(slot_) : reduce_start(slot_) + timing_.reduce;
-    add(Phase::epilogue, work_ends, work_ends + timing_.epilogue);
-    if (drains_) {
-      moment_ = Moment::handed_over;
-    } else {
-      add_reduce();
-    }
-  }
-
-  void add_reduce() {
-    add(Phase::reduce, reduce_start(slot_), reduce_start(slot_) + timing_.reduce);
-    moment_ = Moment::reduce_starts;
-  }
-
-  void add(Phase phase, Ticks start, Ticks end) {
-    if (slot_ < lane_begin() || slot_ >= table_.lane_begin[at(lane_.value) + 1]) find_lane();
-    if (start == end) return;
-    path_.steps.push_back(
-        {simulation_.lanes[at(lane_.value)].sm, table_.slots[at(slot_)].task, phase, start, end});
-  }
-
-  void find_lane() {
-    const auto next = std::upper_bound(table_.lane_begin.begin(), table_.lane_begin.end(), slot_);
-    lane_.value = static_cast<std::int32_t>(next - table_.lane_begin.begin()) - 1;
-  }
-
-  [[nodiscard]] Ticks compute_start(std::int64_t slot) const {
-    return simulation_.compute_start[at(slot)];
-  }
-  [[nodiscard]] Ticks compute_end(std::int64_t slot) const {
-    return compute_start(slot) + timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
-  }
-  [[nodiscard]] Ticks reduce_start(std::int64_t slot) const {
-    return simulation_.reduce_start[at(slot)];
-  }
-  [[nodiscard]] Ticks handed(std::int64_t slot) const {
-    const Ticks computed = compute_end(slot);
-    if (!overlap_ || slot == lane_begin()) return computed;
-    return std::max(computed, reduce_start(slot - 1) + timing_.reduce);
-  }
-  [[nodiscard]] std::int64_t lane_begin() const { return table_.lane_begin[at(lane_.value)]; }
-  [[nodiscard]] bool begins_chain(std::int64_t slot) const {
-    return stagger::begins_chain(&table_.slots[at(lane_begin())], &table_.slots[at(slot)]);
-  }
-  /// Of any lane's slot.
-  [[nodiscard]] bool ends_chain(std::int64_t slot) const {
-    return std::binary_search(table_.lane_begin.begin(), table_.lane_begin.end(), slot + 1) ||
-           stagger::begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot + 1)]);
-  }
-  const Table& table_;
-  const Timing& timing_;
-  const Simulation& simulation_;
+  const Played& played_;
   RankPlaces places_;
+  std::unordered_map<std::int32_t, std::vector<Ticks>> free_;  ///< by lane: when its SM is, by slot
+  std::vector<std::int32_t> index_by_rank_;                    ///< by (head, q, rank)
+  std::vector<Lane> lanes_before_;                             ///< by lane
+};
+
+/// Walks from a moment to the one that explains it, and keeps what lies between as steps.
+class Walk {
+ public:
+  explicit Walk(const Played& played)
+      : timing_(played.timing()),
+        overlap_(timing_.model == Model::overlap),
+        drains_(overlap_ && played.table().dispatch == Dispatch::static_),
+        slots_(played) {}
+
+  /// The steps that lead to a lane's end, latest first.
+  std::vector<CriticalStep> back_from_end_of(Lane lane, Ticks end) && {
+    std::optional<Moment> moment = lane_end(slots_.last_of(lane), end);
+    while (moment)
+      moment = before(*moment);
+    return std::move(steps_);
+  }
+
+ private:
+  /// nullopt for the source.
+  std::optional<Moment> before(const Moment& moment) {
+    switch (moment.event) {
+      case Event::compute_starts:
+        return before_compute(moment.slot);
+      case Event::handed_over:
+        return before_hand_over(moment.slot);
+      case Event::reduce_starts:
+        return before_reduction(moment.slot);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Moment> before_compute(const PlayedSlot& slot) {
+    add(Phase::launch, slot, slot.launch);
+    if (slots_.begins_lane(slot)) {
+      if (slot.launch.start == 0) return std::nullopt;
+      return lane_end(slots_.lane_before(slot), slot.launch.start);
+    }
+    const PlayedSlot previous = slots_.before(slot);
+    if (slot.begins_chain) return chain_end(previous);
+    return overlap_ ? Moment{Event::handed_over, previous} : reduction(previous);
+  }
+
+  Moment before_hand_over(const PlayedSlot& slot) {
+    // Otherwise the writer was still busy with the slot before.
+    if (slot.compute.end != slot.handed()) return reduction(slots_.before(slot));
+    add(Phase::compute, slot, slot.compute);
+    return {Event::compute_starts, slot};
+  }
+
+  Moment before_reduction(const PlayedSlot& slot) {
+    if (slot.wait.empty()) return {Event::handed_over, slot};
+    const Ticks turn = slot.reduce.start;
+    add(Phase::wait, slot, {.start = turn - timing_.latency, .end = turn});
+    const PlayedSlot previous = slots_.rank_before(slot);
+    if (timing_.release == Release::immediate || previous.ends_chain) return reduction(previous);
+    // It was released while the next reduction of that chain was under way.
+    const PlayedSlot next = slots_.after(previous);
+    const Ticks start = next.reduce.start;
+    add(Phase::reduce, next, {.start = start, .end = start + timing_.reduce / 2});
+    return {Event::reduce_starts, next};
+  }
+
+  /// From the end of a lane, whose last slot is `last`.
+  Moment lane_end(const PlayedSlot& last, Ticks end) {
+    return drains_ && last.reduce.end == end ? reduction(last) : chain_end(last);
+  }
+
+  /// From where the SM is free again after `last`, a chain's.
+  Moment chain_end(const PlayedSlot& last) {
+    add(Phase::epilogue, last, last.epilogue);
+    return drains_ ? Moment{Event::handed_over, last} : reduction(last);
+  }
+
+  /// From the end of a slot's reduction.
+  Moment reduction(const PlayedSlot& slot) {
+    add(Phase::reduce, slot, slot.reduce);
+    return {Event::reduce_starts, slot};
+  }
+
+  void add(Phase phase, const PlayedSlot& slot, Span span) {
+    if (!span.empty()) steps_.push_back({slot.sm, slot.slot.task, phase, span.start, span.end});
+  }
+
+  const Timing& timing_;
   bool overlap_;
   bool drains_;
-  std::vector<std::int32_t> slot_of_rank_;  ///< by (head, q, rank)
-  std::vector<Lane> before_;  ///< by lane: the last with tasks before it on its SM, or -1
-  Lane lane_;
-  std::int64_t slot_ = 0;
-  Moment moment_ = Moment::source;
-  CriticalPath path_;
+  Slots slots_;
+  std::vector<CriticalStep> steps_;
 };
 
 }  // namespace
 
 CriticalPath critical_path(const Table& table, const Timing& timing, const Simulation& simulation) {
   STAGGER_EXPECTS(simulation.complete);
-  return Walk(table, timing, simulation).run();
+  const Played played(table, timing, simulation);
+  CriticalPath path;
+  path.length = simulation.makespan;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    if (played.run(lane).end != simulation.makespan || table.lane(lane).empty()) continue;
+    path.steps = Walk(played).back_from_end_of(lane, simulation.makespan);
+    std::reverse(path.steps.begin(), path.steps.end());
+    break;
+  }
+  return path;
 }
 
 }  // namespace stagger::sim

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/rank_places.hpp"
+#include "sim/lane_clock.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -35,11 +36,8 @@ struct Lock {
 /// How far a lane has come.
 struct Cursor {
   std::int64_t slot = 0;  ///< the next to reduce
-  bool computed = false;  ///< whether `handed` is that slot's
-  Ticks free = 0;         ///< when the next compute phase (or launch) may start
-  Ticks handed = 0;       ///< when the slot is ready to reduce
-  Ticks writer_free = 0;  ///< overlap model: end of the SM's last reduction
-  Ticks end = 0;          ///< of everything so far
+  bool computed = false;  ///< whether it has been handed over
+  LaneClock clock;
 };
 
 class Simulator {
@@ -47,13 +45,12 @@ class Simulator {
   Simulator(const Table& table, const Timing& timing)
       : table_(table),
         timing_(timing),
-        drains_(timing.model == Model::overlap && table.dispatch == Dispatch::static_),
+        rule_(table, timing),
         q_tiles_(table.problem.grid.q_tiles()),
         locks_(at(std::int64_t{table.problem.heads} * q_tiles_)),
         places_(table.problem),
         waiting_(places_.size(), kNobody),
         cursors_(at(table.lanes())) {
-    result_.compute_start.assign(table.slots.size(), -1);
     result_.reduce_start.assign(table.slots.size(), -1);
     result_.lanes.resize(at(table.lanes()));
   }
@@ -71,6 +68,10 @@ class Simulator {
       play_all();
     }
     play_all();
+    for (const Cursor& cursor : cursors_) {
+      result_.makespan = std::max(result_.makespan, cursor.clock.end());
+      result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
+    }
     result_.complete = done_ == std::ssize(table_.slots);
     return std::move(result_);
   }
@@ -82,7 +83,7 @@ class Simulator {
     lane.start = time;
     Cursor& cursor = cursors_[at(next_.value)];
     cursor.slot = table_.lane_begin[at(next_.value)];
-    cursor.free = cursor.writer_free = cursor.end = time;
+    cursor.clock.free = time;
     playable_.push_back(next_.value);
     ++next_;
   }
@@ -104,7 +105,10 @@ class Simulator {
       const Slot& slot = table_.slots[at(cursor.slot)];
       const bool first = begins_chain(&table_.slots[at(begin)], &slot);
       const bool last = cursor.slot + 1 == end || begins_chain(&table_.slots[at(begin)], &slot + 1);
-      if (!cursor.computed) compute(slot, first, cursor);
+      if (!cursor.computed) {
+        rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
+        cursor.computed = true;
+      }
       Lock& lock = lock_of(slot.task);
       if (lock.value != slot.rank) {
         waiting_[places_.of(slot.task, slot.rank)] = lane.value;
@@ -112,37 +116,21 @@ class Simulator {
       }
       reduce(slot, lock, first, last, cursor);
     }
-    result_.lanes[at(lane.value)].end = cursor.end;
-    ends_.emplace(cursor.end, result_.lanes[at(lane.value)].sm.value);
-  }
-
-  void compute(const Slot& slot, bool first, Cursor& cursor) {
-    const Ticks start = cursor.free + (first ? timing_.launch : 0);
-    result_.compute_start[at(cursor.slot)] = start;
-    cursor.handed = start + timing_.compute_of(table_.problem, slot.task);
-    if (timing_.model == Model::overlap) {
-      cursor.handed = std::max(cursor.handed, cursor.writer_free);
-    }
-    cursor.computed = true;
+    result_.lanes[at(lane.value)].end = cursor.clock.end();
+    ends_.emplace(cursor.clock.end(), result_.lanes[at(lane.value)].sm.value);
   }
 
   void reduce(const Slot& slot, Lock& lock, bool first, bool last, Cursor& cursor) {
     const Ticks turn = slot.rank == 0 ? 0 : lock.released + timing_.latency;
-    const Ticks start = std::max(cursor.handed, turn);
-    const Ticks end = start + timing_.reduce;
+    const Ticks start = std::max(cursor.clock.handed, turn);
+    rule_.reduce(start, last, cursor.clock);
     result_.reduce_start[at(cursor.slot)] = start;
     cursor.computed = false;
-    cursor.writer_free = end;
-    const bool frees_at_hand_over = timing_.model == Model::overlap && (!last || drains_);
-    cursor.free = frees_at_hand_over ? cursor.handed : end;
-    if (last) cursor.free += timing_.epilogue;
-    cursor.end = std::max({cursor.end, end, cursor.free});
-    result_.makespan = std::max(result_.makespan, last ? cursor.end : end);
     ++done_;
 
     const bool delayed = timing_.release == Release::delayed;
     if (delayed && !first) release_previous(slot, start);
-    if (!delayed || last) release(slot.task, lock, end);
+    if (!delayed || last) release(slot.task, lock, start + timing_.reduce);
   }
 
   /// Delayed release: the chain's previous task lets go when this one's reduction is under way.
@@ -164,7 +152,7 @@ class Simulator {
   }
   const Table& table_;
   const Timing& timing_;
-  bool drains_;  ///< the SM goes on after a chain while its writer drains
+  LaneRule rule_;
   std::int32_t q_tiles_;
   std::vector<Lock> locks_;  ///< by (head, q)
   RankPlaces places_;

@@ -3,6 +3,7 @@
 #include "dag/longest_path.hpp"
 #include "sim/bubbles.hpp"
 #include "sim/critical_path.hpp"
+#include "sim/played.hpp"
 #include "sim/timeline.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/naive.hpp"
@@ -25,15 +26,26 @@ Table figure2() {
   return table;
 }
 
+Times compute_starts(const Table& table, const Timing& timing, const Simulation& simulation) {
+  Times starts;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (const PlayedSlot& slot : Played(table, timing, simulation).lane(lane))
+      starts.push_back(slot.compute.start);
+  }
+  return starts;
+}
+
 TEST_CASE("chain model: compute waits for the SM's own reduction") {
   // SM 0  CCCCC R CCCCC R
   // SM 1  CCCCC . R CCCCC R
-  const Simulation simulation = simulate(figure2(), {.compute = 5, .reduce = 1});
+  const Timing timing{.compute = 5, .reduce = 1};
+  const Simulation simulation = simulate(figure2(), timing);
   CHECK(simulation.complete);
-  CHECK(simulation.compute_start == Times{0, 6, 0, 7});
+  CHECK(compute_starts(figure2(), timing, simulation) == Times{0, 6, 0, 7});
   CHECK(simulation.reduce_start == Times{5, 11, 6, 12});
   CHECK(simulation.makespan == 13);
-  const Bubbles bubbles = sim::bubbles(figure2(), {.compute = 5, .reduce = 1}, simulation);
+  CHECK(simulation.last_reduction == 13);
+  const Bubbles bubbles = sim::bubbles(figure2(), timing, simulation);
   CHECK(bubbles.startup == 1);
   CHECK(bubbles.order == 0);
   CHECK(bubbles.tail == 1);
@@ -43,9 +55,9 @@ TEST_CASE("chain model: compute waits for the SM's own reduction") {
 
 TEST_CASE("overlap model: the next compute starts at the hand-over") {
   // SM 0  C0 0-5, C1 5-10; R0 5-6, R1 10-11       SM 1  R0 waits until 6: 6-7; C1 5-10, R1 11-12
-  const Simulation simulation =
-      simulate(figure2(), {.model = Model::overlap, .compute = 5, .reduce = 1});
-  CHECK(simulation.compute_start == Times{0, 5, 0, 5});
+  const Timing timing{.model = Model::overlap, .compute = 5, .reduce = 1};
+  const Simulation simulation = simulate(figure2(), timing);
+  CHECK(compute_starts(figure2(), timing, simulation) == Times{0, 5, 0, 5});
   CHECK(simulation.reduce_start == Times{5, 10, 6, 11});
   CHECK(simulation.makespan == 12);
 }
@@ -56,7 +68,7 @@ TEST_CASE("a partial tile has a compute phase of its own length") {
   table.problem = test::tiles_problem({"fp", "pf"}, 1, 2);
   const Timing timing{.compute = 5, .compute_partial = 7, .reduce = 1};
   const Simulation simulation = simulate(table, timing);
-  CHECK(simulation.compute_start == Times{0, 6, 0, 8});
+  CHECK(compute_starts(table, timing, simulation) == Times{0, 6, 0, 8});
   CHECK(simulation.reduce_start == Times{5, 13, 7, 14});
   CHECK(simulation.makespan == 15);
   const Bubbles bubbles = sim::bubbles(table, timing, simulation);
@@ -65,10 +77,11 @@ TEST_CASE("a partial tile has a compute phase of its own length") {
 }
 
 TEST_CASE("latency, launch and epilogue") {
-  const Simulation simulation =
-      simulate(figure2(), {.compute = 5, .reduce = 1, .latency = 2, .launch = 3, .epilogue = 4});
-  CHECK(simulation.compute_start == Times{3, 9, 3, 12});
+  const Timing timing{.compute = 5, .reduce = 1, .latency = 2, .launch = 3, .epilogue = 4};
+  const Simulation simulation = simulate(figure2(), timing);
+  CHECK(compute_starts(figure2(), timing, simulation) == Times{3, 9, 3, 12});
   CHECK(simulation.reduce_start == Times{8, 14, 11, 17});
+  CHECK(simulation.last_reduction == 18);
   CHECK(simulation.makespan == 18 + 4);
 }
 

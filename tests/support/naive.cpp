@@ -29,7 +29,7 @@ class Clock {
       add_lane(lane);
   }
 
-  std::optional<Ticks> run() {
+  NaivePlay run() {
     const Ticks patience = 2 + timing_.longest_compute() + timing_.reduce + timing_.latency +
                            timing_.launch + timing_.epilogue;
     Ticks last_move = 0;
@@ -37,12 +37,12 @@ class Clock {
       while (move(now))
         last_move = now;
     }
-    Ticks makespan = 0;
-    for (std::size_t lane = 0; lane < launched_.size(); ++lane) {
-      if (launched_[lane] == kNever || lane_end(lane) == kNever) return std::nullopt;
-      makespan = std::max(makespan, lane_end(lane));
+    NaivePlay play{.makespan = makespan()};
+    for (const NaiveTask& task : tasks_) {
+      play.compute_start.push_back(task.computing);
+      play.reduce_start.push_back(task.reducing);
     }
-    return makespan;
+    return play;
   }
 
  private:
@@ -61,6 +61,15 @@ class Clock {
       task.last_of_chain = task.last_of_lane || !same_chain(place, place + 1);
       tasks_.push_back(task);
     }
+  }
+
+  [[nodiscard]] std::optional<Ticks> makespan() const {
+    Ticks makespan = 0;
+    for (std::size_t lane = 0; lane < launched_.size(); ++lane) {
+      if (launched_[lane] == kNever || lane_end(lane) == kNever) return std::nullopt;
+      makespan = std::max(makespan, lane_end(lane));
+    }
+    return makespan;
   }
 
   /// Starts one thing that may start now; false if nothing may.
@@ -265,8 +274,12 @@ class AllTables {
 
 }  // namespace
 
-std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing) {
+NaivePlay naive_play(const Table& table, const Timing& timing) {
   return Clock(table, timing).run();
+}
+
+std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing) {
+  return naive_play(table, timing).makespan;
 }
 
 Ticks naive_optimum(const Problem& problem, const Timing& timing) {

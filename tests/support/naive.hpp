@@ -4,12 +4,23 @@
 #include "core/timing.hpp"
 
 #include <optional>
+#include <vector>
 
 namespace stagger::test {
 
-/// The makespan of a table, played tick by tick from the rules as design and README state them:
-/// at every tick, whatever may start starts. nullopt if nothing has moved for longer than any wait
-/// can last. O(makespan * tasks^2): for small tables.
+/// What came of a table. Times are -1 for what never began.
+struct NaivePlay {
+  std::vector<Ticks> compute_start = {};  ///< by slot
+  std::vector<Ticks> reduce_start = {};   ///< by slot
+  std::optional<Ticks> makespan = {};     ///< nullopt if it hangs
+};
+
+/// A table played tick by tick from the rules as design and README state them: at every tick,
+/// whatever may start starts. It hangs if nothing has moved for longer than any wait can last.
+/// O(makespan * tasks^2): for small tables.
+[[nodiscard]] NaivePlay naive_play(const Table& table, const Timing& timing);
+
+/// The makespan of naive_play.
 [[nodiscard]] std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing);
 
 /// The shortest makespan over all tables of a problem with static dispatch, by trying them all.

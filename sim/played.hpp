@@ -1,0 +1,136 @@
+#pragma once
+
+#include "sim/lane_clock.hpp"
+#include "sim/simulate.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace stagger::sim {
+
+/// A slot as it was played: on which SM, and when each of its phases ran. In a table that hangs, a
+/// slot that waits for ever has a `wait` that ends at -1 and no `reduce`.
+struct PlayedSlot {
+  std::int64_t index = 0;  ///< in Table::slots
+  Lane lane = {};
+  Sm sm = {};
+  Slot slot = {};
+  bool begins_chain = false;
+  bool ends_chain = false;
+  Span launch = {};  ///< empty unless the slot begins a chain
+  Span compute = {};
+  Span wait = {};  ///< from the hand-over to the reduction
+  Span reduce = {};
+  Span epilogue = {};  ///< empty unless the slot ends a chain
+
+  /// When the slot is ready to reduce. In the overlap model the SM goes on to its next slot then.
+  [[nodiscard]] Ticks handed() const { return wait.start; }
+  [[nodiscard]] bool reduced() const { return reduce.start >= 0; }
+};
+
+class PlayedLane;
+
+/// A table as it was played: the one view of a simulation that timelines, bubbles and critical
+/// paths read. Refers to what it is made of.
+class Played {
+ public:
+  Played(const Table& table, const Timing& timing, const Simulation& simulation)
+      : table_(&table), timing_(&timing), simulation_(&simulation), rule_(table, timing) {}
+
+  [[nodiscard]] const Table& table() const { return *table_; }
+  [[nodiscard]] const Timing& timing() const { return *timing_; }
+  [[nodiscard]] const Simulation& simulation() const { return *simulation_; }
+
+  /// SMs that are there.
+  [[nodiscard]] std::int32_t sms() const {
+    return resident_lanes(table_->problem, timing_->residency);
+  }
+  [[nodiscard]] const LaneRun& run(Lane lane) const { return simulation_->lanes[at(lane.value)]; }
+
+  /// What a lane has played, slot by slot: for (const PlayedSlot& slot : played.lane(lane)).
+  [[nodiscard]] PlayedLane lane(Lane lane) const;
+
+  /// By lane: the last lane with slots that ran on the same SM before; -1 if there is none, or if
+  /// the lane was never launched. O(lanes).
+  [[nodiscard]] std::vector<Lane> lanes_before() const;
+
+  /// Plays one slot, given how far its lane had come; takes the clock past it.
+  PlayedSlot play(Lane lane, std::int64_t index, LaneClock& clock) const;
+
+ private:
+  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+  const Table* table_;
+  const Timing* timing_;
+  const Simulation* simulation_;
+  LaneRule rule_;
+};
+
+/// The slots that a lane has played, in their order. In a table that hangs, the last of them may be
+/// one that waits for ever; a lane that was never launched has none. O(1) a slot.
+class PlayedLane {
+ public:
+  struct End {};
+
+  class Iterator {
+   public:
+    Iterator(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
+        : played_(played), end_(end), clock_{.free = played.run(lane).start} {
+      slot_.index = begin;
+      slot_.lane = lane;
+      play();
+    }
+    const PlayedSlot& operator*() const { return slot_; }
+    const PlayedSlot* operator->() const { return &slot_; }
+    Iterator& operator++() {
+      if (!slot_.reduced()) end_ = slot_.index + 1;
+      ++slot_.index;
+      play();
+      return *this;
+    }
+    bool operator==(End) const { return slot_.index == end_; }
+
+   private:
+    void play() {
+      if (slot_.index < end_) slot_ = played_.play(slot_.lane, slot_.index, clock_);
+    }
+
+    Played played_;
+    std::int64_t end_;  ///< the first slot not played
+    LaneClock clock_;
+    PlayedSlot slot_;
+  };
+
+  PlayedLane(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
+      : first_(played, lane, begin, end) {}
+  [[nodiscard]] const Iterator& begin() const { return first_; }
+  [[nodiscard]] static End end() { return {}; }
+
+ private:
+  Iterator first_;
+};
+
+inline PlayedLane Played::lane(Lane lane) const {
+  const std::int64_t begin = table_->lane_begin[at(lane.value)];
+  const std::int64_t end = table_->lane_begin[at(lane.value) + 1];
+  return {*this, lane, begin, run(lane).start < 0 ? begin : end};
+}
+
+inline PlayedSlot Played::play(Lane lane, std::int64_t index, LaneClock& clock) const {
+  const Slot* const lane_begin = table_->slots.data() + table_->lane_begin[at(lane.value)];
+  const Slot* const slot = table_->slots.data() + index;
+  const bool ends_lane = index + 1 == table_->lane_begin[at(lane.value) + 1];
+  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm, .slot = *slot};
+  played.begins_chain = begins_chain(lane_begin, slot);
+  played.ends_chain = ends_lane || begins_chain(lane_begin, slot + 1);
+  played.launch = rule_.launch(played.begins_chain, clock);
+  played.compute = rule_.compute(slot->task, played.launch.end, clock);
+  const Ticks start = simulation_->reduce_start[at(index)];
+  played.wait = {.start = clock.handed, .end = start};
+  if (start < 0) return played;
+  played.reduce = {.start = start, .end = start + timing_->reduce};
+  played.epilogue = rule_.reduce(start, played.ends_chain, clock);
+  return played;
+}
+
+}  // namespace stagger::sim
