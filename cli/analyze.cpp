@@ -4,7 +4,6 @@
 #include "cli/files.hpp"
 #include "cli/report.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace stagger::cli {
@@ -34,7 +33,7 @@ bool expectations_hold(const Options& options, const Analysis& analysis) {
   bool all = true;
   for (const std::string& expression : options.expect) {
     if (analysis.ok() && holds(expression, variables_of(analysis))) continue;
-    fmt::print(stderr, "stagger: expectation does not hold: {}\n", expression);
+    complain("expectation does not hold: " + expression);
     all = false;
   }
   return all;
@@ -54,48 +53,8 @@ int report(const Options& options, Source source) {
   return analysis.ok() && formula && expected ? kHolds : kViolated;
 }
 
-void add_report_options(CLI::App& app, Options& options) {
-  constexpr const char* kGroup = "Report";
-  app.add_option("--expect", options.expect,
-                 "exit 1 unless this holds, e.g. 'makespan == m*n*(c+r)'; may be repeated")
-      ->type_name("EXPR")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  app.add_option("--limit", options.limit, "findings of a kind and edges listed at most")
-      ->type_name("COUNT")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_flag("--check", options.check, "build the graph at any size and compare its longest path")
-      ->group(kGroup);
-}
-
-void add_analyze_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  add_schedule_options(app, options);
-  add_timing_options(app, options);
-  add_report_options(app, options);
-  add_output_options(app, options);
-}
-
 int run_analyze(const Options& options) {
   return report(options, source_of(options));
-}
-
-void add_verify_options(CLI::App& app, Options& options) {
-  app.add_option("file", options.table, "the table: .json, .csv, or - for standard input")
-      ->required()
-      ->type_name("FILE");
-  app.add_option("--ranks", options.ranks,
-                 "position: the table's; kv-index: replace them by absolute lock values")
-      ->type_name("RANKS")
-      ->check(CLI::IsMember({"position", "kv-index"}))
-      ->capture_default_str()
-      ->group("Schedule");
-  add_problem_options(app, options);
-  add_timing_options(app, options);
-  add_report_options(app, options);
-  add_output_options(app, options);
 }
 
 }  // namespace
@@ -112,7 +71,6 @@ const Command kAnalyze{
         "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift \\\n"
         "      --expect 'makespan == m*(n+1)*(c+r)/2'\n"
         "  stagger analyze --config configs/varlen_full_1k.json --ranks kv-index\n",
-    .add_options = add_analyze_options,
     .run = run_analyze,
 };
 
@@ -124,7 +82,6 @@ const Command kVerify{
         "  stagger verify mine.table.json\n"
         "  stagger verify - --residency 100 < mine.table.json\n"
         "  stagger verify lanes.csv --mask causal --n 8 --heads 2\n",
-    .add_options = add_verify_options,
     .run = run_analyze,
 };
 

@@ -10,7 +10,6 @@
 #include "sim/critical_path.hpp"
 #include "sim/simulate.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -64,17 +63,6 @@ std::vector<Step> measure(const Options& options, const Problem& problem) {
   return steps;
 }
 
-void add_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  add_schedule_options(app, options);
-  add_timing_options(app, options);
-  app.add_option("--repeat", options.repeat, "runs; the median is printed")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->group("Report");
-  add_output_options(app, options);
-}
-
 int run(const Options& given) {
   Options options = given;
   if (options.schedule.empty()) options.schedule = "symmetric-shift";
@@ -112,7 +100,6 @@ const Command kBench{
     .examples =
         "  stagger bench\n"
         "  stagger bench --mask full --n 128 --heads 64 --sms 132 --schedule shift\n",
-    .add_options = add_options,
     .run = run,
 };
 

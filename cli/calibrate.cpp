@@ -12,7 +12,6 @@
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/replay.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -243,42 +242,6 @@ int run(const Options& options) {
   return kHolds;
 }
 
-void add_options(CLI::App& app, Options& options) {
-  constexpr const char* kGroup = "Kernel";
-  const auto add = [&](const char* name, auto& target, const char* what, const char* type) {
-    return app.add_option(name, target, what)
-        ->type_name(type)
-        ->capture_default_str()
-        ->group(kGroup);
-  };
-  std::string known = "one of";
-  for (const Kernel& kernel : kernels())
-    known += std::string(" ") + kernel.name;
-  add("--device", options.device, "cuda: times on threads that share cores are no kernel's",
-      "DEVICE")
-      ->check(CLI::IsMember({"cuda"}))
-      ->default_str("cuda");
-  add("--kernel", options.kernel, known.c_str(), "KERNEL");
-  add("--dtype", options.dtype, "number format of Q, K, V and dO", "DTYPE");
-  add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
-      ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim));
-  add("--tile-q", options.tile_q, "tokens of a Q tile", "TOKENS")->check(CLI::Range(1, 4096));
-  add("--tile-kv", options.tile_kv, "tokens of a KV tile", "TOKENS")->check(CLI::Range(1, 4096));
-  app.add_option("--tick-ns", options.tick_ns, "what a tick lasts in a replay")
-      ->type_name("NS")
-      ->check(CLI::Range(1, 1'000'000))
-      ->default_str("1000")
-      ->group(kGroup);
-  add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
-      ->check(CLI::Range(1, 86'400'000));
-  app.add_option("-o,--output", options.output,
-                 "the profile: made, or the kernel's entry in it replaced; - for stdout")
-      ->type_name("FILE")
-      ->required()
-      ->group("Output");
-  add_output_options(app, options);
-}
-
 }  // namespace
 
 extern const Command kCalibrate;
@@ -291,7 +254,6 @@ const Command kCalibrate{
         "  stagger calibrate --kernel replay --tick-ns 500 -o configs/machines/h200.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine configs/machines/h200.json\n",
-    .add_options = add_options,
     .run = run,
 };
 

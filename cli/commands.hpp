@@ -25,18 +25,10 @@ struct Command {
   const char* name;
   const char* summary;
   const char* examples;
-  void (*add_options)(CLI::App&, Options&);
   int (*run)(const Options&);
 };
 
 /// In the order `stagger --help` prints.
 [[nodiscard]] std::span<const Command* const> commands();
-
-/// What each exit status means, a line each.
-[[nodiscard]] std::string exit_code_help();
-
-/// The parser of the whole command line; `options` must outlive it. The parsed subcommand is
-/// app.get_subcommands().front().
-void build_parser(CLI::App& app, Options& options);
 
 }  // namespace stagger::cli

@@ -7,7 +7,6 @@
 #include "core/version.hpp"
 #include "sim/gantt_text.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -245,23 +244,6 @@ class Comparison {
   std::optional<Analysis> best_;
 };
 
-void add_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  app.add_option("--table", options.table, "a table of yours beside the built-in ones")
-      ->type_name("FILE")
-      ->group("Schedule");
-  app.add_option("--ranks", options.ranks,
-                 "position among the live tiles, or kv-index: absolute lock values")
-      ->type_name("RANKS")
-      ->check(CLI::IsMember({"position", "kv-index"}))
-      ->capture_default_str()
-      ->group("Schedule");
-  add_timing_options(app, options);
-  app.add_flag("--check", options.check, "build the graph at any size and compare its longest path")
-      ->group("Report");
-  add_output_options(app, options);
-}
-
 int run(const Options& options) {
   std::optional<Table> own;
   if (!options.table.empty()) own = read_table(options.table, options);
@@ -288,13 +270,12 @@ int run(const Options& options) {
 extern const Command kCompare;
 const Command kCompare{
     .name = "compare",
-    .summary = "All schedules on one problem: the main job",
+    .summary = "Every schedule on one problem: the main job",
     .examples =
         "  stagger compare --mask causal --n 8 --heads 4\n"
         "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
         "      --heads 16 --sms 132 --model overlap --latency 2\n"
         "  stagger compare --table mine.table.json\n",
-    .add_options = add_options,
     .run = run,
 };
 

@@ -1,100 +1,95 @@
-// Completion scripts and the man page, both from the parser itself, so that they cannot lag behind
-// the options.
+// Completion scripts, from the rows of options.
+
+#include "cli/completion.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
-#include "core/version.hpp"
+#include "cli/option_rows.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 
 namespace stagger::cli {
 namespace {
 
-struct OptionWords {
-  std::string name;  ///< `--mask`
-  std::string meaning;
-  bool flag = false;
-  bool file = false;
-};
-
-std::vector<OptionWords> options_of(const CLI::App& command) {
-  std::vector<OptionWords> words;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_lnames().empty()) continue;
-    words.push_back({.name = "--" + option->get_lnames().front(),
-                     .meaning = option->get_description(),
-                     .flag = option->get_expected_max() == 0,
-                     .file = option->get_type_name() == "FILE"});
-  }
-  return words;
-}
-
-std::vector<const CLI::App*> subcommands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-std::string schedule_names() {
+std::string names_in(const std::vector<Word>& words) {
   std::string names;
-  for (const schedules::Schedule* schedule : schedules::all()) {
-    names += (names.empty() ? "" : " ") + std::string(schedule->name);
-  }
+  for (const Word& word : words)
+    names += (names.empty() ? "" : " ") + word.name;
   return names;
 }
 
-std::string mask_names() {
+std::string command_names() {
   std::string names;
-  for (const MaskFamily& family : mask_families()) {
-    names += (names.empty() ? "" : " ") + std::string(family.name);
-  }
+  for (const Command* command : commands())
+    names += (names.empty() ? "" : " ") + std::string(command->name);
   return names;
 }
 
-std::string bash_script(const CLI::App& app) {
-  std::string names;
+// ---- bash -------------------------------------------------------------------------------------
+
+/// `--output|-o`
+std::string bash_pattern(const OptionRow& row) {
+  return row.spelled() + (row.letter == '\0' ? "" : std::string{'|', '-', row.letter});
+}
+
+/// What may follow each option of a command, and what its arguments may be.
+std::string bash_case(const Command& command) {
+  std::string options;
+  std::string arguments = "files=no";
+  std::map<std::string, std::string> patterns;  ///< by what is done
+  for (const OptionRow* row : rows_of(command.name)) {
+    const std::string names = names_in(row->words());
+    const std::string values = row->file() || (names.empty() && row->argument)
+                                   ? "files=yes"
+                                   : fmt::format("values=\"{}\"", names);
+    if (row->argument) {
+      arguments = values;
+      continue;
+    }
+    options += (options.empty() ? "" : " ") + row->spelled();
+    if (row->flag()) continue;
+    std::string& pattern = patterns[values];
+    pattern += (pattern.empty() ? "" : "|") + bash_pattern(*row);
+  }
+  std::string text = fmt::format("    {})\n      options=\"{}\"\n      case \"$previous\" in\n",
+                                 command.name, options);
+  for (const auto& [values, pattern] : patterns)
+    text += fmt::format("        {}) {} ;;\n", pattern, values);
+  return text + fmt::format("        *) free=yes; {} ;;\n      esac ;;\n", arguments);
+}
+
+std::string bash_script() {
   std::string cases;
-  for (const CLI::App* command : subcommands(app)) {
-    names += (names.empty() ? "" : " ") + command->get_name();
-    std::string words;
-    for (const OptionWords& option : options_of(*command))
-      words += option.name + " ";
-    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), words);
-  }
+  for (const Command* command : commands())
+    cases += bash_case(*command);
   return fmt::format(R"(# bash completion for stagger: source <(stagger completion bash)
 _stagger() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words=""
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  local options="" values="" files=no free=no
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "{} --help --version" -- "$current"))
     return
   fi
-  case "$previous" in
-    --schedule) COMPREPLY=($(compgen -W "{}" -- "$current")); return ;;
-    --mask) COMPREPLY=($(compgen -W "{}" -- "$current")); return ;;
-    --model) COMPREPLY=($(compgen -W "chain overlap" -- "$current")); return ;;
-    --release) COMPREPLY=($(compgen -W "immediate delayed" -- "$current")); return ;;
-    --ranks) COMPREPLY=($(compgen -W "position kv-index" -- "$current")); return ;;
-    --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
-    --kernel) COMPREPLY=($(compgen -W "portable replay" -- "$current")); return ;;
-    --dtype) COMPREPLY=($(compgen -W "fp32 bf16 fp16" -- "$current")); return ;;
-    --reference) COMPREPLY=($(compgen -W "host device" -- "$current")); return ;;
-    --mode) COMPREPLY=($(compgen -W "deterministic atomic no-reduce" -- "$current")); return ;;
-    --color) COMPREPLY=($(compgen -W "auto always never" -- "$current")); return ;;
-    list) COMPREPLY=($(compgen -W "masks schedules" -- "$current")); return ;;
-    completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")); return ;;
-  esac
   case "${{COMP_WORDS[1]}}" in
 {}  esac
-  case "$current" in
-    -*) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
-    *) COMPREPLY=($(compgen -f -- "$current")) ;;
+  case "$free$current" in
+    yes-*) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
+    *)
+      if [ "$files" = yes ]; then
+        COMPREPLY=($(compgen -f -- "$current"))
+      else
+        COMPREPLY=($(compgen -W "$values" -- "$current"))
+      fi ;;
   esac
 }}
 complete -F _stagger stagger
 )",
-                     names, schedule_names(), mask_names(), cases);
+                     command_names(), cases);
 }
+
+// ---- zsh --------------------------------------------------------------------------------------
 
 /// Within zsh's '…[…]…' specifications.
 std::string zsh_quote(const std::string& text) {
@@ -106,24 +101,33 @@ std::string zsh_quote(const std::string& text) {
   return quoted;
 }
 
-std::string zsh_script(const CLI::App& app) {
+std::string zsh_values(const OptionRow& row) {
+  const std::string names = names_in(row.words());
+  const bool files = row.file() || (row.argument && names.empty());
+  return fmt::format(":{}:{}", row.metavar,
+                     files           ? "_files"
+                     : names.empty() ? ""
+                                     : "(" + names + ")");
+}
+
+std::string zsh_specification(const OptionRow& row) {
+  if (row.argument) return fmt::format("'{}{}'", row.repeats() ? "*" : "", zsh_values(row));
+  const std::string rest =
+      fmt::format("[{}]{}'", zsh_quote(row.meaning), row.flag() ? "" : zsh_values(row));
+  const std::string repeats = row.repeats() ? "*" : "";
+  if (row.letter == '\0') return "'" + repeats + row.spelled() + rest;
+  return fmt::format("'{}'{{-{},{}}}'{}", repeats, row.letter, row.spelled(), rest);
+}
+
+std::string zsh_script() {
   std::string names;
   std::string cases;
-  for (const CLI::App* command : subcommands(app)) {
-    names +=
-        fmt::format("    '{}:{}'\n", command->get_name(), zsh_quote(command->get_description()));
-    std::string specifications;
-    for (const OptionWords& option : options_of(*command)) {
-      const std::string values = option.flag                   ? ""
-                                 : option.name == "--schedule" ? ":name:(" + schedule_names() + ")"
-                                 : option.name == "--mask"     ? ":mask:(" + mask_names() + ")"
-                                 : option.file                 ? ":file:_files"
-                                                               : ":value:";
-      specifications +=
-          fmt::format(" \\\n      '{}[{}]{}'", option.name, zsh_quote(option.meaning), values);
-    }
-    cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", command->get_name(),
-                         specifications);
+  for (const Command* command : commands()) {
+    names += fmt::format("    '{}:{}'\n", command->name, zsh_quote(command->summary));
+    cases += fmt::format("    {}) _arguments", command->name);
+    for (const OptionRow* row : rows_of(command->name))
+      cases += " \\\n      " + zsh_specification(*row);
+    cases += " ;;\n";
   }
   return fmt::format(R"(#compdef stagger
 # zsh completion for stagger: stagger completion zsh > "${{fpath[1]}}/_stagger"
@@ -134,13 +138,18 @@ _stagger() {{
     _describe 'command' commands
     return
   fi
-  case "$words[2]" in
+  local command="$words[2]"
+  shift words
+  (( CURRENT-- ))
+  case "$command" in
 {}  esac
 }}
-_stagger "$@"
+compdef _stagger stagger
 )",
                      names, cases);
 }
+
+// ---- fish -------------------------------------------------------------------------------------
 
 std::string fish_quote(const std::string& text) {
   std::string quoted;
@@ -151,83 +160,40 @@ std::string fish_quote(const std::string& text) {
   return quoted;
 }
 
-std::string fish_script(const CLI::App& app) {
+std::string fish_line(const Command& command, const OptionRow& row) {
+  const std::string names = names_in(row.words());
+  const std::string words = names.empty() ? "" : fmt::format(" -a '{}'", names);
+  std::string line =
+      fmt::format("complete -c stagger -n '__fish_seen_subcommand_from {}'", command.name);
+  if (row.argument) return line + (names.empty() ? " -F\n" : " -f" + words + "\n");
+  if (row.letter != '\0') line += fmt::format(" -s {}", row.letter);
+  const char* takes = row.flag() ? "" : row.file() ? " -r -F" : " -x";
+  return line +
+         fmt::format(" -l {}{}{} -d '{}'\n", row.name, takes, words, fish_quote(row.meaning));
+}
+
+std::string fish_script() {
   std::string text = "# fish completion for stagger: stagger completion fish | source\n";
-  for (const CLI::App* command : subcommands(app)) {
+  for (const Command* command : commands()) {
     text += fmt::format("complete -c stagger -n __fish_use_subcommand -f -a {} -d '{}'\n",
-                        command->get_name(), fish_quote(command->get_description()));
-    for (const OptionWords& option : options_of(*command)) {
-      const std::string values = option.flag                   ? ""
-                                 : option.name == "--schedule" ? " -x -a '" + schedule_names() + "'"
-                                 : option.name == "--mask"     ? " -x -a '" + mask_names() + "'"
-                                 : option.file                 ? " -r"
-                                                               : " -x";
-      text += fmt::format(
-          "complete -c stagger -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n",
-          command->get_name(), option.name.substr(2), values, fish_quote(option.meaning));
-    }
+                        command->name, fish_quote(command->summary));
+    for (const OptionRow* row : rows_of(command->name))
+      text += fish_line(*command, *row);
   }
   return text;
 }
 
-std::string roff(const std::string& text) {
-  std::string escaped;
-  for (const char letter : text) {
-    if (letter == '\\') {
-      escaped += "\\e";
-    } else if (letter == '-') {
-      escaped += "\\-";
-    } else if ((letter == '.' || letter == '\'') && (escaped.empty() || escaped.back() == '\n')) {
-      escaped += std::string("\\&") + letter;
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
-}
-
-std::string man_page(const CLI::App& app) {
-  std::string text = fmt::format(
-      ".TH STAGGER 1 \"\" \"stagger {}\"\n.SH NAME\nstagger \\- {}\n.SH SYNOPSIS\n.B stagger\n"
-      "COMMAND [OPTION]...\n.SH DESCRIPTION\n{}\n.SH COMMANDS\n",
-      version(), roff("schedules for a deterministic attention backward pass"),
-      roff(app.get_description()));
-  for (const Command* command : commands()) {
-    text += fmt::format(".SS stagger {}\n{}.\n", roff(command->name), roff(command->summary));
-    for (const OptionWords& option : options_of(*app.get_subcommand(command->name))) {
-      text += fmt::format(".TP\n.B {}\n{}\n", roff(option.name), roff(option.meaning));
-    }
-    text += fmt::format(".PP\nExamples:\n.PP\n.nf\n{}.fi\n", roff(command->examples));
-  }
-  return text + ".SH EXIT STATUS\n" + roff(exit_code_help());
-}
-
-void add_completion_options(CLI::App& app, Options& options) {
-  app.add_option("shell", options.topic, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->type_name("");
-}
-
-int run_completion(const Options& options) {
-  CLI::App app;
-  Options unused;
-  build_parser(app, unused);
-  write_stdout(options.topic == "bash"  ? bash_script(app)
-               : options.topic == "zsh" ? zsh_script(app)
-                                        : fish_script(app));
-  return kHolds;
-}
-
-int run_man(const Options&) {
-  CLI::App app;
-  Options unused;
-  build_parser(app, unused);
-  write_stdout(man_page(app));
+int run(const Options& options) {
+  write_stdout(completion_script(options.topic));
   return kHolds;
 }
 
 }  // namespace
+
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return bash_script();
+  return shell == "zsh" ? zsh_script() : fish_script();
+}
 
 extern const Command kCompletion;
 const Command kCompletion{
@@ -236,17 +202,7 @@ const Command kCompletion{
     .examples =
         "  source <(stagger completion bash)\n"
         "  stagger completion fish | source\n",
-    .add_options = add_completion_options,
-    .run = run_completion,
-};
-
-extern const Command kMan;
-const Command kMan{
-    .name = "man",
-    .summary = "The man page, in roff",
-    .examples = "  stagger man | man -l -\n",
-    .add_options = [](CLI::App&, Options&) {},
-    .run = run_man,
+    .run = run,
 };
 
 }  // namespace stagger::cli

@@ -1,99 +1,94 @@
 #include "cli/config.hpp"
 
 #include "cli/files.hpp"
-#include "cli/options.hpp"
 #include "core/json_value.hpp"
-
-#include <CLI/CLI.hpp>
+#include "core/nearest.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <optional>
+#include <string_view>
 
 namespace stagger::cli {
 namespace {
 
-/// The long names that the command line has settled: given there, or excluded by what was given.
-std::set<std::string> settled_options(const CLI::App& command) {
-  std::set<std::string> settled;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() > 0) settled.insert(option->get_single_name());
-  }
-  for (const auto& group : exclusive_options()) {
-    const bool given = std::any_of(group.begin(), group.end(),
-                                   [&](const std::string& name) { return settled.contains(name); });
-    if (given) settled.insert(group.begin(), group.end());
-  }
-  return settled;
+/// What a config cannot give: it names no other config, asks for no help, and arguments have no
+/// name on the command line either.
+bool is_for_configs(const OptionRow& row) {
+  return !row.argument && !has_word("config help", row.name);
 }
 
-std::string known_options(const CLI::App& command) {
-  std::string known;
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_lnames().empty()) {
-      known += (known.empty() ? "" : ", ") + option->get_lnames().front();
-    }
+std::vector<std::string> known_keys(const Command& command) {
+  std::vector<std::string> known;
+  for (const OptionRow* row : rows_of(command.name)) {
+    if (is_for_configs(*row)) known.emplace_back(row->name);
   }
   return known;
 }
 
-/// Whether another command has the option.
-bool known_elsewhere(const CLI::App& command, const std::string& key) {
-  const auto commands = command.get_parent()->get_subcommands([](const CLI::App*) { return true; });
-  return std::any_of(commands.begin(), commands.end(), [&](const CLI::App* other) {
-    return other->get_option_no_throw("--" + key) != nullptr;
-  });
+bool known_elsewhere(const std::string& key) {
+  const auto rows = option_rows();
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const OptionRow& row) { return key == row.name && is_for_configs(row); });
 }
 
-std::string word_of(const JsonValue& value) {
+std::string word_of(const OptionRow& row, const JsonValue& value) {
   if (value.is_string()) return value.string();
-  if (value.is_object()) return value.dump();  // a mask description
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  return std::to_string(value.integer(-kAny, kAny));
+  if (value.is_object() && std::string_view(row.metavar) == "MASK") return value.dump();
+  if (std::holds_alternative<double Options::*>(row.target)) {
+    static_cast<void>(value.number(0, std::numeric_limits<double>::max()));
+    return value.dump();
+  }
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return std::to_string(value.integer(-kMost - 1, kMost));
 }
 
-void append_option(const std::string& name, const JsonValue& value,
-                   std::vector<std::string>& words) {
-  if (value.is_boolean()) {
-    if (value.boolean()) words.push_back("--" + name);
-    return;
+void append(const OptionRow& row, const JsonValue& value, Given& given) {
+  std::string word = word_of(row, value);
+  Options scratch;
+  if (const auto refusal = assign(row, word, scratch)) value.reject(*refusal);
+  given.words.push_back(std::move(word));
+}
+
+Given given_by(const OptionRow& row, const JsonValue& value) {
+  Given given{&row, {}};
+  if (row.flag()) {
+    if (value.boolean()) given.words.emplace_back();
+  } else if (row.repeats() && value.is_array()) {
+    for (std::size_t index = 0; index < value.size(); ++index)
+      append(row, value.item(index), given);
+  } else {
+    append(row, value, given);
   }
-  if (!value.is_array()) {
-    words.push_back("--" + name + "=" + word_of(value));
-    return;
-  }
-  for (std::size_t index = 0; index < value.size(); ++index) {
-    words.push_back("--" + name + "=" + word_of(value.item(index)));
-  }
+  return given;
 }
 
 }  // namespace
 
-std::vector<std::string> config_words(const std::string& path, const CLI::App& command) {
+std::vector<Given> config_values(const std::string& path, const Command& command) {
   const JsonDocument document(read_file(path), path);
   const JsonValue& root = document.root();
   root.expect_schema("stagger.config/1");
-  const std::set<std::string> settled = settled_options(command);
-  std::vector<std::string> words;
+  std::vector<Given> all;
   for (const std::string& key : root.keys()) {
     if (key == "schema") continue;
     const JsonValue value = root.at(key);
     if (key == "command") {
-      if (value.string() != command.get_name()) {
+      if (value.string() != command.name) {
         value.reject("this config is for `stagger " + value.string() + "`");
       }
       continue;
     }
-    if (command.get_option_no_throw("--" + key) == nullptr && known_elsewhere(command, key)) {
-      continue;  // one config serves several commands
+    const OptionRow* row = find_row(command.name, key);
+    if (row != nullptr && is_for_configs(*row)) {
+      Given given = given_by(*row, value);
+      if (!given.words.empty()) all.push_back(std::move(given));
+    } else if (!known_elsewhere(key)) {  // one config serves several commands
+      value.reject(unknown_name("option of `stagger " + std::string(command.name) + "`", key,
+                                known_keys(command)));
     }
-    if (key == "config" || command.get_option_no_throw("--" + key) == nullptr) {
-      value.reject("unknown option; known to `" + command.get_name() +
-                   "`: " + known_options(command));
-    }
-    if (!settled.contains(key)) append_option(key, value, words);
   }
-  return words;
+  return all;
 }
 
 }  // namespace stagger::cli

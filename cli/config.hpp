@@ -1,19 +1,22 @@
 #pragma once
 
+#include "cli/commands.hpp"
+#include "cli/option_rows.hpp"
+
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace stagger::cli {
 
-/// Reads a `stagger.config/1` file as command-line words for `command`, leaving out what the
-/// command line already gave (its parsed options) and what that excludes. Keys are long option
-/// names, of this command or (then left out) of another; a `command` key must name this one. Throws
-/// Error{invalid_input} naming the key.
-[[nodiscard]] std::vector<std::string> config_words(const std::string& path,
-                                                    const CLI::App& command);
+/// An option and the values that were given for it; a flag's are empty words.
+struct Given {
+  const OptionRow* row = nullptr;
+  std::vector<std::string> words;
+};
+
+/// Reads a `stagger.config/1` file: what it gives of the options of `command`. Keys are long option
+/// names; those that only other commands have are left out, and a `command` key must name this one.
+/// Every value is one that its option takes. Throws Error{invalid_input} naming the key, Error{io}.
+[[nodiscard]] std::vector<Given> config_values(const std::string& path, const Command& command);
 
 }  // namespace stagger::cli

@@ -1,17 +1,16 @@
 #include "cli/device.hpp"
 
+#include "cli/terminal.hpp"
 #include "gpu/cuda/executor.hpp"
 
-#include <fmt/format.h>
-
-#include <cstdio>
+#include <string>
 
 namespace stagger::cli {
 
 bool has_device() {
   if (gpu::cuda_device()) return true;
-  fmt::print(stderr, "stagger: {}: `--device cpu` runs the same table on threads\n",
-             gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA");
+  complain(std::string(gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA") +
+           ": `--device cpu` runs the same table on threads");
   return false;
 }
 

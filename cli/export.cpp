@@ -1,3 +1,5 @@
+#include "cli/export.hpp"
+
 #include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
@@ -6,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
+#include "core/nearest.hpp"
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
 #include "dag/slot_bounds.hpp"
@@ -16,8 +19,6 @@
 #include "sim/gantt_tikz.hpp"
 #include "sim/overlay.hpp"
 #include "sim/trace_json.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <array>
 #include <utility>
@@ -110,44 +111,18 @@ constexpr Format kFormats[] = {
 };
 
 const Format& format_of(const Options& options) {
-  std::string known;
   for (const Format& format : kFormats) {
     const std::string extension = std::string(".") + format.name;
     if (options.format.empty() ? options.output.ends_with(extension)
                                : options.format == format.name) {
       return format;
     }
-    known += (known.empty() ? "" : ", ") + std::string(format.name);
   }
-  throw Error(ErrorKind::usage,
-              (options.format.empty() ? options.output + ": the extension is no known format"
-                                      : "unknown format '" + options.format + "'") +
-                  "; known: " + known + (options.format.empty() ? " (or give --format)" : ""));
-}
-
-void add_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  add_schedule_options(app, options);
-  app.add_option("--timeline", options.timelines,
-                 "draw a timeline from a file; several, or one and a schedule: one above the other")
-      ->type_name("FILE")
-      ->allow_extra_args(false)
-      ->group("Schedule");
-  add_timing_options(app, options);
-  app.add_option("--slots", options.slots, "cnf, dzn, lp: slots to ask about; default: the bound")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber)
-      ->group("Question for a solver");
-  std::string formats = "one of";
-  for (const Format& format : kFormats)
-    formats += " " + std::string(format.name);
-  app.add_option("-o,--output", options.output,
-                 "the file; its extension is the format; - for stdout")
-      ->type_name("FILE")
-      ->required()
-      ->group("Output");
-  app.add_option("--format", options.format, formats)->type_name("FORMAT")->group("Output");
-  add_output_options(app, options);
+  if (!options.format.empty()) {
+    throw Error(ErrorKind::usage, unknown_name("format", options.format, names_of(kFormats)));
+  }
+  throw Error(ErrorKind::usage, options.output + ": the extension is no known format; known: " +
+                                    listed(names_of(kFormats)) + " (or give --format)");
 }
 
 /// The timelines of the files and, if a schedule or a table is given, what is predicted of it: one
@@ -196,6 +171,13 @@ int run(const Options& options) {
 
 }  // namespace
 
+std::vector<Word> format_words() {
+  std::vector<Word> words;
+  for (const Format& format : kFormats)
+    words.push_back({format.name, format.what});
+  return words;
+}
+
 extern const Command kExport;
 const Command kExport{
     .name = "export",
@@ -212,7 +194,6 @@ const Command kExport{
         "      --machine configs/machines/h200.json -o both.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o - --format dot \\\n"
         "      | dot -Tpdf > g.pdf\n",
-    .add_options = add_options,
     .run = run,
 };
 

@@ -6,7 +6,6 @@
 #include "dag/longest_path.hpp"
 #include "sim/simulate.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -220,27 +219,6 @@ Json json_of(const std::vector<FormulaResult>& results) {
   return {{"schema", "stagger.formulas/1"}, {"version", version()}, {"formulas", std::move(rows)}};
 }
 
-void add_options(CLI::App& app, Options& options) {
-  constexpr const char* kGroup = "Ranges (N or FIRST..LAST)";
-  app.add_option("--n", options.n_range, "KV and Q tiles, every pair; one SM per KV tile")
-      ->type_name("RANGE")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--heads", options.heads_range, "heads")
-      ->type_name("RANGE")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--compute", options.compute_range, "ticks of a compute phase")
-      ->type_name("RANGE")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--reduce", options.reduce_range, "ticks of a reduction")
-      ->type_name("RANGE")
-      ->capture_default_str()
-      ->group(kGroup);
-  add_output_options(app, options);
-}
-
 int run(const Options& options) {
   const std::vector<FormulaResult> results = Sweep(options).run();
   if (options.json) {
@@ -264,7 +242,6 @@ const Command kFormulas{
     .examples =
         "  stagger formulas\n"
         "  stagger formulas --n 2..32 --heads 1..6 --compute 5 --reduce 1..5 --json\n",
-    .add_options = add_options,
     .run = run,
 };
 

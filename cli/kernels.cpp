@@ -14,16 +14,23 @@ namespace {
 // A new kernel is a row here.
 constexpr std::array<Kernel, 3> kKernels = {{
     {.name = "portable",
+     .summary = "plain arithmetic",
      .model = Model::chain,
      .run = gpu::backward_on_cuda,
      .bare = nullptr,
      .passes = false},
     {.name = "hopper",
+     .summary = "as a fast kernel does it: CUDA, sm_90",
      .model = Model::overlap,
      .run = gpu::backward_on_hopper,
      .bare = gpu::bare_runs_on_hopper,
      .passes = true},
-    {.name = "replay", .model = Model::chain, .run = nullptr, .bare = nullptr, .passes = false},
+    {.name = "replay",
+     .summary = "its locks alone, phases spin: CUDA",
+     .model = Model::chain,
+     .run = nullptr,
+     .bare = nullptr,
+     .passes = false},
 }};
 
 }  // namespace

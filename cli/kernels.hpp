@@ -15,6 +15,7 @@ struct Options;
 /// A CUDA kernel that plays tables.
 struct Kernel {
   const char* name;
+  const char* summary;
   Model model;           ///< that its phases are fitted in
   gpu::Device run;       ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
   gpu::BareDevice bare;  ///< nullptr: `run` without stamps is all there is

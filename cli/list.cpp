@@ -5,7 +5,6 @@
 #include "core/mask.hpp"
 #include "core/version.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -102,14 +101,6 @@ std::string schedules_text() {
   return text;
 }
 
-void add_options(CLI::App& app, Options& options) {
-  app.add_option("what", options.topic, "masks or schedules")
-      ->required()
-      ->check(CLI::IsMember({"masks", "schedules"}))
-      ->type_name("");
-  add_output_options(app, options);
-}
-
 int run(const Options& options) {
   const bool masks = options.topic == "masks";
   if (options.json) {
@@ -132,7 +123,6 @@ const Command kList{
     .examples =
         "  stagger list schedules\n"
         "  stagger list masks --json\n",
-    .add_options = add_options,
     .run = run,
 };
 

@@ -1,15 +1,17 @@
 #include "cli/commands.hpp"
-#include "cli/config.hpp"
+#include "cli/help.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/parser.hpp"
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <malloc.h>
 #include <new>
+#include <string>
+#include <unistd.h>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -29,53 +31,30 @@ int exit_code(ErrorKind kind) {
   return kBadFile;
 }
 
-bool gives_problem(const CLI::App& command) {
-  for (const char* name : {"--mask", "--mask-file", "--n", "--seq", "--seq-q", "--seq-kv"}) {
-    const CLI::Option* option = command.get_option_no_throw(name);
-    if (option != nullptr && option->count() > 0) return true;
+/// A file that is opened must not take the place of a standard one that is closed: what is meant
+/// for it would go there. Writing to the stand-in fails, as it should.
+void keep_standard_files() {
+  while (true) {
+    const int file = ::open("/dev/null", O_RDONLY);
+    if (file < 0) return;
+    if (file > STDERR_FILENO) {
+      ::close(file);
+      return;
+    }
   }
-  return false;
 }
 
-/// Parses the words; with --config once more, with the file's words before them.
-void parse(CLI::App& app, std::vector<std::string> words, Options& options) {
-  const auto parse_words = [&](std::vector<std::string> all) {
-    std::reverse(all.begin(), all.end());  // CLI11 takes them from the back
-    app.parse(all);
-  };
-  parse_words(words);
-  CLI::App* command = app.get_subcommands().front();
-  if (!options.config.empty()) {
-    const std::vector<std::string> more = config_words(options.config, *command);
-    const auto at = std::find(words.begin(), words.end(), command->get_name()) + 1;
-    words.insert(at, more.begin(), more.end());
-    options = Options{};
-    app.clear();
-    parse_words(words);
-    command = app.get_subcommands().front();
+int run(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    const Terminal terminal = terminal_of({});
+    write_text(overview_text(terminal.width), terminal);
+    return kHolds;
   }
-  options.problem_given = gives_problem(*command);
-}
-
-int run(int argc, char** argv) {
-  Options options;
-  CLI::App app;
-  build_parser(app, options);
-  try {
-    parse(app, std::vector<std::string>(argv + 1, argv + argc), options);
-  } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help, --version
-  } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    fmt::print(stderr, "stagger: {}\nSee `stagger {}--help`.\n", error.what(),
-               chosen.empty() ? "" : chosen.front()->get_name() + " ");
-    return kUsage;
-  }
-  const std::string name = app.get_subcommands().front()->get_name();
-  for (const Command* command : commands()) {
-    if (name == command->name) return command->run(options);
-  }
-  return kInternal;
+  const CommandLine line = parse(words);
+  if (!line.options.help) return line.command->run(line.options);
+  const Terminal terminal = terminal_of({});
+  write_text(help_text(*line.command, terminal.width), terminal);
+  return kHolds;
 }
 
 }  // namespace
@@ -83,20 +62,21 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace stagger::cli;
+  keep_standard_files();
   // Large arrays come and go in every step: keep their pages instead of faulting them in again.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   handle_interrupts();
   try {
-    return run(argc, argv);
+    return run(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const stagger::Error& error) {
-    fmt::print(stderr, "stagger: {}\n", error.what());
+    complain(error.what());
     return exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "stagger: out of memory\n");
+    complain("out of memory");
     return kInternal;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "stagger: internal error: {}\n", error.what());
+    complain(std::string("internal error: ") + error.what());
     return kInternal;
   }
 }

@@ -10,10 +10,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace stagger::cli {
 
 /// Every option of every command, as it was given. Names are the long option names.
@@ -96,23 +92,16 @@ struct Options {
   std::int64_t repeat = 5;
   std::string topic;  ///< positional: what to list, which shell
   std::string config;
+  bool help = false;
 
   /// What a tick lasts in a replay.
   [[nodiscard]] std::int64_t replay_tick_ns() const { return tick_ns.value_or(1000); }
 
   /// Whether any problem option was given on the command line or in the config.
   bool problem_given = false;
+  /// The first option of the problem that the command line gives, as `--sms`; empty if none.
+  std::string problem_option;
 };
-
-void add_problem_options(CLI::App& app, Options& options);
-void add_timing_options(CLI::App& app, Options& options,
-                        std::vector<std::string> models = {"chain", "overlap"});
-void add_schedule_options(CLI::App& app, Options& options);
-/// `--json`, `--color`, `--ascii`, `--width`, `--config`.
-void add_output_options(CLI::App& app, Options& options);
-
-/// Options of which a command takes one: what the command line gives replaces all of a config's.
-[[nodiscard]] const std::vector<std::vector<std::string>>& exclusive_options();
 
 /// The problem that the options describe. Throws Error.
 [[nodiscard]] Problem problem_of(const Options& options);

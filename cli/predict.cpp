@@ -13,7 +13,6 @@
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -341,31 +340,10 @@ int run(const Options& options) {
   bool all = true;
   for (const std::string& expression : options.expect) {
     if (holds(expression, comparison.variables())) continue;
-    fmt::print(stderr, "stagger: expectation does not hold: {}\n", expression);
+    complain("expectation does not hold: " + expression);
     all = false;
   }
   return all ? kHolds : kViolated;
-}
-
-void add_options(CLI::App& app, Options& options) {
-  app.add_option("measured", options.measured,
-                 "runs as `stagger run --json` writes them: files, or folders of *.json")
-      ->type_name("RUNS")
-      ->required();
-  app.add_option("--machine", options.machine,
-                 "the profile that predicts; without one, what the runs say themselves")
-      ->type_name("FILE")
-      ->group("Machine profile (ns)");
-  app.add_flag("--summary", options.summary, "not each run, only how well all are predicted")
-      ->group("Report");
-  app.add_option(
-         "--expect", options.expect,
-         "exit 1 unless this holds, of median_ppm, worst_ppm, misranked, pairs, noise_ppm, runs; "
-         "of whole runs whole_median_ppm and so on")
-      ->type_name("EXPR")
-      ->allow_extra_args(false)
-      ->group("Report");
-  add_output_options(app, options);
 }
 
 }  // namespace
@@ -385,7 +363,6 @@ const Command kPredict{
         "  scripts/bench_gpu.py --all-schedules --no-torch --runs grid.jsonl\n"
         "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
         "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n",
-    .add_options = add_options,
     .run = run,
 };
 

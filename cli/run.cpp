@@ -13,7 +13,6 @@
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -256,70 +255,6 @@ int run(const Options& options) {
   return exit_code(execution);
 }
 
-void add_run_options(CLI::App& app, Options& options) {
-  constexpr const char* kGroup = "Run";
-  const auto add = [&](const char* name, auto& target, const char* what, const char* type) {
-    return app.add_option(name, target, what)->type_name(type)->group(kGroup);
-  };
-  add("--device", options.device, "cpu, or cuda in a build that has it", "DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  add("--kernel", options.kernel,
-      "portable: the backward pass in plain arithmetic; hopper: as a fast kernel does it (cuda, "
-      "sm_90); replay: its locks alone, phases spin (cuda)",
-      "KERNEL")
-      ->check(CLI::IsMember({"portable", "hopper", "replay"}))
-      ->capture_default_str();
-  add("--tick-ns", options.tick_ns, "what a tick of the timing model lasts in a replay", "NS")
-      ->check(CLI::Range(1, 1'000'000))
-      ->default_str("1000");
-  add("--mode", options.mode,
-      "deterministic: by the ranks; atomic: in any order; no-reduce: compute alone", "MODE")
-      ->check(CLI::IsMember({"deterministic", "atomic", "no-reduce"}))
-      ->capture_default_str();
-  add("--dtype", options.dtype,
-      "of the inputs and gradients, and of P and dS as factors; sums are fp32", "DTYPE")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->capture_default_str();
-  add("--head-dim", options.head_dim, "elements of a query, key or value", "ELEMENTS")
-      ->check(CLI::Range(std::int64_t{1}, gpu::kMaxHeadDim))
-      ->capture_default_str();
-  add("--seed", options.seed, "of the inputs", "SEED")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  add("--repeat", options.runs, "runs whose bits must be the same", "RUNS")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  add("--perturb", options.perturb, "random delays in every run but the first", "SEED")
-      ->check(CLI::NonNegativeNumber);
-  add("--reference", options.reference,
-      "where double-precision gradients come from: host, or device, for large problems there; "
-      "none: gradients are not judged",
-      "WHERE")
-      ->check(CLI::IsMember({"host", "device", "none"}));
-  app.add_flag("--no-partials", options.no_partials,
-               "do not keep dQ's partials: nothing is added again in the table's order")
-      ->group(kGroup);
-  add("--timeout", options.timeout_ms, "the longest a task may wait for its turn", "MS")
-      ->check(CLI::Range(1, 86'400'000))
-      ->capture_default_str();
-  add("--threads", options.threads, "of the CPU; default: a core each, at most one per SM",
-      "THREADS")
-      ->check(CLI::Range(std::int32_t{1}, gpu::kMaxThreads));
-}
-
-void add_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  add_schedule_options(app, options);
-  add_run_options(app, options);
-  add_timing_options(app, options);
-  app.add_option("-o,--output", options.output,
-                 "the measured timeline (.timeline.json); - for stdout, instead of the report")
-      ->type_name("FILE")
-      ->group("Output");
-  add_output_options(app, options);
-}
-
 }  // namespace
 
 extern const Command kRun;
@@ -339,7 +274,6 @@ const Command kRun{
         "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 \\\n"
         "      --sms 132 --schedule symmetric-shift --device cuda --kernel hopper \\\n"
         "      --dtype bf16 --head-dim 128\n",
-    .add_options = add_options,
     .run = run,
 };
 

@@ -6,7 +6,6 @@
 #include "core/files.hpp"
 #include "sim/gantt_text.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace stagger::cli {
@@ -46,13 +45,6 @@ std::string table_text(const Table& table, const Terminal& terminal) {
   return text;
 }
 
-void add_options(CLI::App& app, Options& options) {
-  add_problem_options(app, options);
-  add_schedule_options(app, options);
-  add_timing_options(app, options);
-  add_output_options(app, options);
-}
-
 int run(const Options& options) {
   const Terminal terminal = terminal_of(options);
   const Analysis analysis = analyze(source_of(options), analysis_options(options));
@@ -85,7 +77,6 @@ const Command kShow{
         "  stagger show --mask causal --n 8 --heads 2 --schedule descending \\\n"
         "      --model overlap\n"
         "  stagger show --table mine.table.json\n",
-    .add_options = add_options,
     .run = run,
 };
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
@@ -32,9 +33,9 @@ bool locale_is_utf8() {
   return false;
 }
 
-int terminal_width() {
+int terminal_width(int file) {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
+  if (::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
   const std::string text = environment("COLUMNS");
   int columns = 0;
   std::from_chars(text.data(), text.data() + text.size(), columns);
@@ -62,7 +63,8 @@ double seconds() {
 
 Terminal terminal_of(const Options& options) {
   Terminal terminal;
-  terminal.width = options.width > 0 ? static_cast<int>(options.width) : terminal_width();
+  terminal.width =
+      options.width > 0 ? static_cast<int>(options.width) : terminal_width(STDOUT_FILENO);
   terminal.unicode = !options.ascii && locale_is_utf8();
   const bool capable = ::isatty(STDOUT_FILENO) != 0 && environment("TERM") != "dumb" &&
                        environment("NO_COLOR").empty();
@@ -86,6 +88,16 @@ void write_text(const std::string& text, const Terminal& terminal) {
     }
   }
   write_stdout(ascii);
+}
+
+void complain(const std::string& text) noexcept {
+  try {
+    const std::string line = wrapped("stagger: " + text + "\n", terminal_width(STDERR_FILENO), 2);
+    static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));
+    static_cast<void>(std::fflush(stderr));
+  } catch (const std::bad_alloc&) {
+    // There is no memory for what would be said.
+  }
 }
 
 std::string wrapped(const std::string& text, int width, int indent) {

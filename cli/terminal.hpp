@@ -21,6 +21,10 @@ struct Terminal {
 /// Throws Error{io}.
 void write_text(const std::string& text, const Terminal& terminal);
 
+/// Says something on standard error, after `stagger: `, within the terminal's width. What cannot be
+/// written is lost: there is nowhere to say so.
+void complain(const std::string& text) noexcept;
+
 /// `text` with lines broken at spaces where they would be wider than `width` columns; what follows
 /// a break is indented. Words that are too long stay whole; colours take no columns.
 [[nodiscard]] std::string wrapped(const std::string& text, int width, int indent);

@@ -7,7 +7,6 @@
 #include "core/limits.hpp"
 #include "gpu/check/attention.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <optional>
@@ -45,27 +44,6 @@ Ticks passes_on(const Problem& problem, const KernelTimes& times) {
 }
 
 }  // namespace
-
-void add_machine_options(CLI::App& app, Options& options) {
-  constexpr const char* kGroup = "Machine profile (ns)";
-  app.add_option("--machine", options.machine,
-                 "phases as `stagger calibrate` measured them; a tick is then 1 ns")
-      ->type_name("FILE")
-      ->group(kGroup);
-  const auto add = [&](const char* name, auto& target, const char* what, const char* type) {
-    if (app.get_option_no_throw(name) != nullptr) return;
-    app.add_option(name, target, what)->type_name(type)->capture_default_str()->group(kGroup);
-  };
-  add("--kernel", options.kernel, "whose phases", "KERNEL");
-  add("--dtype", options.dtype, "its number format", "DTYPE");
-  add("--head-dim", options.head_dim, "its elements of a query, key or value", "ELEMENTS");
-  if (app.get_option_no_throw("--tick-ns") != nullptr) return;
-  app.add_option("--tick-ns", options.tick_ns, "what a tick lasts in a replay or beside ns")
-      ->type_name("NS")
-      ->check(CLI::Range(1, 1'000'000))
-      ->default_str("1000 in a replay")
-      ->group(kGroup);
-}
 
 KernelKey kernel_key(const Options& options, const TileShape& tile) {
   if (options.kernel == kSpinning) return {.kernel = options.kernel};

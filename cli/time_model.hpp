@@ -6,10 +6,6 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace stagger::cli {
 
 struct Options;
@@ -32,10 +28,6 @@ struct TimeModel {
 
   [[nodiscard]] const char* unit() const { return clock == Clock::ns ? "ns" : "ticks"; }
 };
-
-/// `--machine` and what picks an entry of it, but for the options that the command already has:
-/// `--kernel`, `--dtype`, `--head-dim`, `--tick-ns`.
-void add_machine_options(CLI::App& app, Options& options);
 
 /// What the options ask of a machine profile, with these tiles.
 [[nodiscard]] KernelKey kernel_key(const Options& options, const TileShape& tile);

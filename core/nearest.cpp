@@ -60,7 +60,7 @@ std::vector<std::string> nearest(std::string_view word, std::span<const std::str
 
 std::string unknown_name(std::string_view what, std::string_view word,
                          std::span<const std::string> known) {
-  std::string text = "unknown " + std::string(what) + " " + quoted(word) + "; ";
+  std::string text = "unknown " + std::string(what) + " " + in_quotes(word) + "; ";
   std::string likely;
   for (const std::string& name : nearest(word, known))
     likely += (likely.empty() ? "did you mean " : " or ") + name;
@@ -75,7 +75,7 @@ std::string listed(std::span<const std::string> names) {
   return text.empty() ? "none" : text;
 }
 
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   constexpr std::size_t kShown = 60;
   std::string text = "'";
   for (const char letter : word.substr(0, kShown)) {

@@ -37,6 +37,6 @@ template <class Rows>
 
 /// A word from outside as a message shows it: within quotes, no control characters, at most 60
 /// bytes of it.
-[[nodiscard]] std::string quoted(std::string_view word);
+[[nodiscard]] std::string in_quotes(std::string_view word);
 
 }  // namespace stagger

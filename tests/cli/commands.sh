@@ -2,10 +2,22 @@
 source "$(dirname "$0")/check.sh"
 causal="--mask causal --n 8 --heads 4"
 
-expect 0 "Start with: stagger compare" --help
-for command in list show analyze compare verify export run calibrate predict optimize formulas bench; do
+expect 0 "stagger compare --mask causal --n 8 --heads 4"
+[ "$(grep -c '^  stagger ' "$work/output")" = 3 ] || fail "the overview has not three examples"
+fits
+expect 0 "stagger help COMMAND" --help
+expect 0 "Every schedule" help compare
+"$stagger" help compare >"$work/help" && "$stagger" compare --help | cmp -s - "$work/help" ||
+  fail "help compare and compare --help differ"
+for command in list show analyze compare verify export run calibrate predict optimize formulas bench \
+  completion man help version; do
   expect 0 "Examples:" $command --help
   fits $command --help
+  for columns in 40 60 132; do
+    width=$(COLUMNS=$columns "$stagger" $command --help | sed '/^Examples:/,$d' | wc -L)
+    [ "$width" -le $columns ] || fail "$command --help is $width columns wide on $columns"
+    checks=$((checks + 1))
+  done
 done
 fits --help
 fits list schedules
@@ -20,6 +32,7 @@ done
 fits analyze --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index
 fits analyze --mask full --n 4 --schedule shift --release delayed
 expect 0 "stagger 0." --version
+expect 0 "stagger 0." -V
 
 expect 0 "symmetric-shift" list schedules
 expect 0 "claims T_reversed" list schedules

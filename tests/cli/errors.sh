@@ -1,9 +1,23 @@
 # Hostile and mistaken input: a clear message and the right exit status.
 source "$(dirname "$0")/check.sh"
 
-expect 2 "subcommand" 
-expect 2 "stagger:" frobnicate
-expect 2 "--frob" analyze --frob
+expect 2 "unknown command 'frobnicate'; known: list, show, analyze" frobnicate
+expect 2 "unknown command 'analyse'; did you mean analyze?" analyse --n 4
+expect 2 "options follow it: stagger COMMAND [OPTION]..." --json compare --n 4
+expect 2 "unknown option '--frob'" analyze --frob
+expect 2 "unknown option '--shedule'; did you mean --schedule?" analyze --shedule spt --n 4
+expect 2 "unknown option '--json-'" compare --n 4 --json-
+expect 2 "unexpected word 'causal'" compare causal
+expect 2 "did you mean spt?" analyze --schedule stp --n 4
+expect 2 "unknown parameter 'swizle'; did you mean swizzle?" analyze --schedule spt:swizle=2 --n 4
+expect 2 "unknown mask 'causl'; did you mean causal?" compare --mask causl --n 4
+expect 2 "unknown key 'lefft'; did you mean left?" compare --mask sliding:lefft=2 --n 4
+expect 2 "unknown model 'overlapp'; did you mean overlap?" compare --n 4 --model overlapp
+expect 2 "unknown kernel 'hoper'; did you mean hopper?" run --n 4 --schedule spt --kernel hoper
+expect 2 "unknown format 'sgv'; did you mean svg?" export --n 4 --schedule spt -o - --format sgv
+expect 2 "unknown what 'schedule'; did you mean schedules?" list schedule
+expect 2 "unknown shell 'bas'; did you mean bash?" completion bas
+expect 2 "unknown command 'comapre'; did you mean compare?" help comapre
 expect 2 "unknown mask 'diagonal'; known: full, causal" compare --mask diagonal --n 4
 expect 2 "unknown schedule 'fastest'; known: ascending" analyze --n 4 --schedule fastest
 expect 2 "the size is missing: give --n TILES or --seq TOKENS" compare --mask causal
@@ -15,8 +29,25 @@ expect 2 "compute and reduce cannot both be 0" analyze --n 4 --schedule spt --co
 expect 2 "compute and reduce cannot both be 0" analyze --n 4 --schedule spt --compute-partial 0 --reduce 0
 expect 2 "--compute-partial" analyze --n 4 --schedule spt --compute-partial -1
 expect 2 "--reduce" analyze --n 4 --schedule spt --reduce -1
-expect 2 "heads" analyze --n 4 --schedule spt --heads 9999999999999999999999
-expect 2 "heads must be 1 or more" analyze --n 4 --schedule spt --heads 0
+expect 2 "--heads: '9999999999999999999999' is not within 1 to 16777216" analyze --n 4 --schedule spt --heads 9999999999999999999999
+expect 2 "--heads: '0' is not within 1 to 16777216" analyze --n 4 --schedule spt --heads 0
+expect 2 "--sms: '0' is not within 1 to 1048576" analyze --n 4 --schedule spt --sms 0
+expect 2 "--reduce: '9223372036854775808' is not within 0 to 9223372036854775807" compare --n 4 --reduce 9223372036854775808
+expect 2 "--heads: '2.5' is no integer" compare --n 4 --heads 2.5
+expect 2 "--heads: '0x10' is no integer" compare --n 4 --heads 0x10
+expect 2 "--time-limit: 'inf' is no number" optimize --n 4 --time-limit inf
+expect 0 "causal, 10 KV x 10 Q tiles" analyze --n 010 --schedule spt
+# An option that is given is heeded, or refused.
+expect 2 "--n is given 2 times; it takes one value" compare --n 4 --n 5
+expect 2 "--output is given 2 times" export --n 4 --schedule spt -o a.svg -o b.svg
+expect 2 "--n needs a value: TILES" compare --n
+expect 2 "--n needs a value: TILES" compare --n= 4
+expect 2 "--json takes no value" compare --n 4 --json=no
+expect 2 "--dtype means nothing without --machine" compare --n 4 --dtype bf16
+expect 2 "--every means nothing without --check-archive" optimize --n 4 --every 2
+expect 2 "--check-archive excludes --n" optimize --n 4 --check-archive "$source_dir/configs/best-known.json"
+expect 2 "FILE is required: the table" verify
+expect 2 "unknown option '--table'" bench --table x.table.json
 expect 2 "above the limit of" compare --n 1024 --heads 100000
 expect 2 "not within" compare --n 99999999999
 expect 2 "is not within" compare --seq 99999999999
@@ -33,7 +64,17 @@ expect 3 "cannot open" compare --mask-file "$work/none.json" --n 4
 printf '{"schema": "stagger.table/1", "lanes": []}' >"$work/short.table.json"
 expect 3 "key 'problem' is missing" verify "$work/short.table.json"
 printf '{"schema": "stagger.config/1", "heads": 2, "colour": "red"}' >"$work/config.json"
-expect 3 "/colour: unknown option; known to \`analyze\`:" analyze --config "$work/config.json" --n 4 --schedule spt
+expect 3 "/colour: unknown option of \`stagger analyze\` 'colour'; did you mean color?" analyze --config "$work/config.json" --n 4 --schedule spt
+printf '{"schema": "stagger.config/1", "n": true, "heads": 3}' >"$work/config.json"
+expect 3 "/n: must be an integer" analyze --config "$work/config.json" --schedule spt
+printf '{"schema": "stagger.config/1", "json": 1}' >"$work/config.json"
+expect 3 "/json: must be" analyze --config "$work/config.json" --n 4 --schedule spt
+printf '{"schema": "stagger.config/1", "heads": 0}' >"$work/config.json"
+expect 3 "/heads: '0' is not within 1 to" analyze --config "$work/config.json" --n 4 --schedule spt
+printf '{"schema": "stagger.config/1", "n": [4, 5]}' >"$work/config.json"
+expect 3 "/n: must be an integer" analyze --config "$work/config.json" --schedule spt
+printf '{"schema": "stagger.config/1", "file": "x"}' >"$work/config.json"
+expect 3 "/file: unknown option" verify --config "$work/config.json" x
 printf '{"schema": "stagger.config/1", "command": "show"}' >"$work/config.json"
 expect 3 "this config is for" analyze --config "$work/config.json" --n 4 --schedule spt
 printf '{"a": %s' "$(head -c 100000 /dev/zero | tr '\0' '[')" >"$work/deep.table.json"
@@ -49,9 +90,23 @@ expect 3 "cannot create a file beside it" export --n 4 --schedule spt -o "$work/
 expect 3 "No space left" export --n 4 --schedule spt -o /dev/full --format svg
 "$stagger" compare --n 4 >/dev/full 2>"$work/output"
 [ $? = 3 ] && grep -q "No space left" "$work/output" || fail "a full standard output goes unnoticed"
+"$stagger" --help >/dev/full 2>"$work/output"
+[ $? = 3 ] && grep -q "No space left" "$work/output" || fail "help to a full disk goes unnoticed"
+"$stagger" compare --n 4 >&- 2>"$work/output"
+[ $? = 3 ] || fail "a closed standard output goes unnoticed"
+# What cannot be said changes nothing else.
+for arguments in "analyze --frob" "compare --mask diagonal --n 4"; do
+  "$stagger" $arguments 2>&-
+  [ $? = 2 ] || fail "a closed standard error changes the exit status: $arguments"
+  "$stagger" $arguments 2>/dev/full
+  [ $? = 2 ] || fail "a full standard error changes the exit status: $arguments"
+  checks=$((checks + 2))
+done
+"$stagger" export --n 4 --schedule spt -o "$work/closed.csv" 2>&- || fail "no file without standard error"
+"$stagger" verify "$work/closed.csv" >/dev/null || fail "a file mixed with standard error"
 echo before >"$work/kept.svg"
 expect 2 "unknown schedule" export --n 4 --schedule nothing -o "$work/kept.svg"
 [ "$(cat "$work/kept.svg")" = before ] || fail "an error touched the old file"
 [ -z "$(find "$work" -name '*.svg.*')" ] || fail "a temporary file is left"
 
-finish 36
+finish 80

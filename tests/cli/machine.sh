@@ -63,7 +63,7 @@ expect 2 "has no times of portable, fp32, head_dim 128, tiles of 64 x 64 tokens;
   analyze $problem --schedule spt --machine "$machine" --head-dim 128
 expect 2 "  portable, fp32, head_dim 64, tiles of 64 x 64 tokens" \
   analyze $problem --schedule spt --machine "$machine" --dtype bf16
-expect 2 "has no times of fast" analyze $problem --schedule spt --machine "$machine" --kernel fast
+expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" analyze $problem --schedule spt --machine "$machine" --kernel fast
 sed 's/"value": 8000/"value": 8000.5/' "$passes" >"$work/fraction.json"
 expect 3 "/kernels/0/ns/passes_per_mi/value: must be an integer from 0" \
   analyze $problem --schedule spt --machine "$work/fraction.json"

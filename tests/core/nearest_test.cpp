@@ -35,8 +35,8 @@ TEST_CASE("an unknown name's message says what is known, and what was meant") {
 }
 
 TEST_CASE("words from outside are shown without control characters and cut") {
-  CHECK(quoted("a\033[31m\nb") == "'a?[31m?b'");
-  CHECK(quoted(std::string(100, 'x')) == "'" + std::string(60, 'x') + "...'");
+  CHECK(in_quotes("a\033[31m\nb") == "'a?[31m?b'");
+  CHECK(in_quotes(std::string(100, 'x')) == "'" + std::string(60, 'x') + "...'");
 }
 
 }  // namespace

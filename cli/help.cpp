@@ -1,0 +1,167 @@
+#include "cli/help.hpp"
+
+#include "cli/files.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+#include "core/nearest.hpp"
+#include "core/version.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace stagger::cli {
+namespace {
+
+/// Columns of an option in a list.
+int name_columns(int width) {
+  return std::min(26, width / 3);
+}
+
+constexpr int kCommandColumns = 13;  ///< of a command in a list
+
+constexpr std::array<ExitMeaning, 9> kExits = {{
+    {kHolds, "it holds"},
+    {kViolated, "a property is violated: a formula, the validity of a table, an --expect"},
+    {kUsage, "the command line makes no sense, or asks for too much"},
+    {kBadFile, "a file is malformed, or cannot be read or written"},
+    {kDeadlock, "it hangs, or nothing is feasible"},
+    {kLimit, "a limit was reached without proof"},
+    {kInternal, "internal error"},
+    {kSkipped, "skipped: there is no GPU"},
+    {kInterrupted, "interrupted"},
+}};
+
+std::string listed_at(const std::string& name, const std::string& text, int columns, int width) {
+  const std::string line = fmt::format("  {:<{}}", name, columns - 2);
+  const auto size = static_cast<int>(line.size());
+  const std::string gap =
+      size > columns ? "\n" + std::string(static_cast<std::size_t>(columns), ' ') : "";
+  return wrapped(line + gap + text, width, columns) + "\n";
+}
+
+std::string name_of(const OptionRow& row) {
+  if (row.argument) return row.metavar;
+  std::string name = row.letter == '\0' ? "" : std::string{'-', row.letter, ',', ' '};
+  name += row.spelled();
+  return row.flag() ? name : name + " " + row.metavar;
+}
+
+std::string exit_text(int width) {
+  std::string text = "Exit status:\n";
+  for (const ExitMeaning& exit : kExits)
+    text += listed_at(std::to_string(exit.status), exit.meaning, 7, width);
+  return text;
+}
+
+/// Examples are lines of their own, broken where they are.
+std::string examples_of(const Command& command) {
+  return std::string("Examples:\n") + command.examples;
+}
+
+}  // namespace
+
+std::span<const ExitMeaning> exit_meanings() {
+  return kExits;
+}
+
+std::string description_of(const OptionRow& row) {
+  std::string text = row.meaning;
+  const bool closed = std::holds_alternative<Choice>(row.target);
+  if (closed) {
+    std::string words;
+    for (const Word& word : row.words()) {
+      words += (words.empty() ? "" : ", ") + word.name +
+               (word.meaning.empty() ? "" : " (" + word.meaning + ")");
+    }
+    text += ": " + words;
+  }
+  const bool ranged = std::holds_alternative<std::int64_t Options::*>(row.target) ||
+                      std::holds_alternative<std::optional<std::int64_t> Options::*>(row.target);
+  constexpr std::int64_t kTelling = 10'000;  // A limit on memory alone tells a reader nothing.
+  if (ranged && row.range.most <= kTelling) {
+    text += fmt::format("; {} to {}", row.range.least, row.range.most);
+  }
+  if (row.required && !row.argument) text += "; required";
+  if (*row.fallback != '\0') text += fmt::format("; default: {}", row.fallback);
+  return text;
+}
+
+std::string usage_of(const Command& command) {
+  std::string usage = fmt::format("stagger {} [OPTION]...", command.name);
+  for (const OptionRow* row : rows_of(command.name)) {
+    if (!row->argument && !row->required) continue;
+    const std::string name = row->argument ? row->metavar : row->spelled() + " " + row->metavar;
+    usage += " " + (row->required ? name : "[" + name + "]") +
+             (row->argument && row->repeats() ? "..." : "");
+  }
+  return usage;
+}
+
+std::string help_text(const Command& command, int width) {
+  std::string text =
+      wrapped(fmt::format("{}.\n\nUsage: {}\n", command.summary, usage_of(command)), width, 4);
+  std::optional<Group> group;
+  for (const OptionRow* row : rows_of(command.name)) {
+    if (group != row->group) text += fmt::format("\n{}:\n", title(row->group));
+    group = row->group;
+    text += listed_at(name_of(*row), description_of(*row), name_columns(width), width);
+  }
+  return text + "\n" + examples_of(command);
+}
+
+std::string help_text(int width) {
+  std::string text =
+      wrapped(std::string(kDescription) + "\n\nUsage: stagger COMMAND [OPTION]...\n", width, 0);
+  text += "\nCommands:\n";
+  for (const Command* command : commands())
+    text += listed_at(command->name, command->summary, kCommandColumns, width);
+  text += wrapped(
+      "\n`stagger help COMMAND` or `stagger COMMAND --help` says what a command takes; "
+      "`stagger --version` says what this is.\n\n",
+      width, 0);
+  return text + exit_text(width);
+}
+
+std::string overview_text(int width) {
+  return wrapped("stagger: schedules for a deterministic attention backward pass.\n\n", width, 0) +
+         "  stagger compare --mask causal --n 8 --heads 4\n" +
+         wrapped("      every schedule on one problem: which is best, and how far from the bound\n",
+                 width, 6) +
+         "  stagger show --mask causal --n 8 --schedule symmetric-shift\n" +
+         wrapped("      one schedule as a table and a chart\n", width, 6) +
+         "  stagger verify mine.table.json\n" +
+         wrapped("      whether a table of yours is complete, deterministic and free of deadlock\n",
+                 width, 6) +
+         wrapped("\n`stagger --help` lists the commands, `stagger help COMMAND` explains one.\n",
+                 width, 0);
+}
+
+namespace {
+
+int run(const Options& options) {
+  const Terminal terminal = terminal_of(options);
+  if (options.topic.empty()) {
+    write_text(help_text(terminal.width), terminal);
+    return kHolds;
+  }
+  for (const Command* command : commands()) {
+    if (options.topic != command->name) continue;
+    write_text(help_text(*command, terminal.width), terminal);
+    return kHolds;
+  }
+  throw Error(ErrorKind::usage, unknown_name("command", options.topic, names_of(commands())));
+}
+
+}  // namespace
+
+extern const Command kHelp;
+const Command kHelp{
+    .name = "help",
+    .summary = "What a command takes, or which there are",
+    .examples = "  stagger help compare\n",
+    .run = run,
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "cli/option_rows.hpp"
+#include "core/limits.hpp"
+
+#include <vector>
+
+namespace stagger::cli {
+
+// The rows of option_rows(), a function a file or part of one.
+[[nodiscard]] std::vector<OptionRow> argument_rows();
+[[nodiscard]] std::vector<OptionRow> problem_rows();
+[[nodiscard]] std::vector<OptionRow> range_rows();
+[[nodiscard]] std::vector<OptionRow> schedule_rows();
+[[nodiscard]] std::vector<OptionRow> run_rows();
+[[nodiscard]] std::vector<OptionRow> timing_rows();
+[[nodiscard]] std::vector<OptionRow> machine_rows();
+[[nodiscard]] std::vector<OptionRow> search_rows();
+[[nodiscard]] std::vector<OptionRow> report_rows();
+[[nodiscard]] std::vector<OptionRow> output_rows();
+
+// Commands that share options.
+inline constexpr const char* kOnProblems = "show analyze compare verify export run optimize bench";
+inline constexpr const char* kReporting =
+    "list show analyze compare verify export run calibrate predict formulas optimize bench";
+
+inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
+inline constexpr Range kSms = {.least = 1, .most = kMaxSms};
+
+/// A word of an enum, and what it means.
+struct Named {
+  const char* name;
+  const char* meaning = "";
+};
+
+template <const auto& names>
+[[nodiscard]] std::vector<Word> words_of() {
+  std::vector<Word> words;
+  for (const Named& named : names)
+    words.push_back({named.name, named.meaning});
+  return words;
+}
+
+/// One of `names`, into a member.
+template <const auto& names, auto member>
+[[nodiscard]] Choice one_of() {
+  return {.words = words_of<names>,
+          .put = [](Options& options, std::size_t index) { options.*member = names[index].name; }};
+}
+
+}  // namespace stagger::cli

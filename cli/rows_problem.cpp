@@ -1,0 +1,274 @@
+// What a problem is, and what is asked about it.
+
+#include "cli/commands.hpp"
+#include "cli/rows.hpp"
+#include "core/mask.hpp"
+#include "schedules/schedule.hpp"
+
+#include <array>
+
+namespace stagger::cli {
+namespace {
+
+constexpr const char* kSizes = "n seq seq-q seq-kv";
+
+constexpr std::array kTopics = {Named{"masks", "and their keys"},
+                                Named{"schedules", "and their preconditions"}};
+constexpr std::array kShells = {Named{"bash", ""}, Named{"zsh", ""}, Named{"fish", ""}};
+constexpr std::array kRanks = {Named{"position", "among the live tiles"},
+                               Named{"kv-index", "absolute lock values"}};
+constexpr std::array kFileRanks = {Named{"position", "the table's own"},
+                                   Named{"kv-index", "absolute lock values instead"}};
+
+std::vector<Word> command_words() {
+  std::vector<Word> words;
+  for (const Command* command : commands())
+    words.push_back({command->name, command->summary});
+  return words;
+}
+
+std::vector<Word> mask_words() {
+  std::vector<Word> words;
+  for (const MaskFamily& family : mask_families())
+    words.push_back({family.name, family.summary});
+  return words;
+}
+
+std::vector<Word> schedule_words() {
+  std::vector<Word> words;
+  for (const schedules::Schedule* schedule : schedules::all())
+    words.push_back({schedule->name, schedule->summary});
+  return words;
+}
+
+}  // namespace
+
+std::vector<OptionRow> argument_rows() {
+  return {
+      {.name = "command",
+       .metavar = "COMMAND",
+       .meaning = "which to explain",
+       .target = &Options::topic,
+       .commands = "help",
+       .group = Group::arguments,
+       .fallback = "all, a line each",
+       .proposed = command_words,
+       .argument = true},
+      {.name = "what",
+       .metavar = "WHAT",
+       .meaning = "what to list",
+       .target = one_of<kTopics, &Options::topic>(),
+       .commands = "list",
+       .group = Group::arguments,
+       .required = true,
+       .argument = true},
+      {.name = "file",
+       .metavar = "FILE",
+       .meaning = "the table: .json, .csv, or - for standard input",
+       .target = &Options::table,
+       .commands = "verify",
+       .group = Group::arguments,
+       .required = true,
+       .argument = true},
+      {.name = "measured",
+       .metavar = "RUNS",
+       .meaning = "runs as `stagger run --json` writes them: files, or folders of *.json",
+       .target = &Options::measured,
+       .commands = "predict",
+       .group = Group::arguments,
+       .required = true,
+       .argument = true},
+      {.name = "shell",
+       .metavar = "SHELL",
+       .meaning = "whose script to print",
+       .target = one_of<kShells, &Options::topic>(),
+       .commands = "completion",
+       .group = Group::arguments,
+       .required = true,
+       .argument = true},
+  };
+}
+
+std::vector<OptionRow> problem_rows() {
+  constexpr Group kGroup = Group::problem;
+  return {
+      {.name = "mask",
+       .metavar = "MASK",
+       .meaning = "which tiles are live, as `stagger list masks` shows them",
+       .target = &Options::mask,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "causal",
+       .proposed = mask_words,
+       .replaces = "mask-file"},
+      {.name = "mask-file",
+       .metavar = "FILE",
+       .meaning = "a mask from a file, as JSON",
+       .target = &Options::mask_file,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .excludes = "mask",
+       .replaces = "mask"},
+      {.name = "n",
+       .metavar = "TILES",
+       .meaning = "KV tiles, and Q tiles where tiles are square",
+       .target = &Options::n,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .range = {.least = 1, .most = kMaxTiles},
+       .excludes = "seq seq-q seq-kv",
+       .replaces = kSizes},
+      {.name = "seq",
+       .metavar = "TOKENS",
+       .meaning = "length of queries and keys, instead of --n",
+       .target = &Options::seq,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .range = kTokens,
+       .replaces = kSizes},
+      {.name = "seq-q",
+       .metavar = "TOKENS",
+       .meaning = "length of the queries",
+       .target = &Options::seq_q,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "--seq, or --seq-kv",
+       .range = kTokens,
+       .replaces = kSizes},
+      {.name = "seq-kv",
+       .metavar = "TOKENS",
+       .meaning = "length of the keys",
+       .target = &Options::seq_kv,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "--seq, or --seq-q",
+       .range = kTokens,
+       .replaces = kSizes},
+      {.name = "tile-q",
+       .metavar = "TOKENS",
+       .meaning = "tokens of a Q tile",
+       .target = &Options::tile_q,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "1",
+       .range = kTokens},
+      {.name = "tile-kv",
+       .metavar = "TOKENS",
+       .meaning = "tokens of a KV tile",
+       .target = &Options::tile_kv,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "1",
+       .range = kTokens},
+      {.name = "heads",
+       .metavar = "M",
+       .meaning = "heads, the batch folded in",
+       .target = &Options::heads,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "1",
+       .range = {.least = 1, .most = kMaxHeads}},
+      {.name = "sms",
+       .metavar = "SMS",
+       .meaning = "SMs that share the work",
+       .target = &Options::sms,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "one per KV tile",
+       .range = kSms},
+  };
+}
+
+std::vector<OptionRow> range_rows() {
+  constexpr Group kGroup = Group::problem;
+  return {
+      {.name = "n",
+       .metavar = "RANGE",
+       .meaning = "KV and Q tiles, every pair; one SM per KV tile; N or FIRST..LAST",
+       .target = &Options::n_range,
+       .commands = "formulas",
+       .group = kGroup,
+       .fallback = "1..10"},
+      {.name = "heads",
+       .metavar = "RANGE",
+       .meaning = "heads",
+       .target = &Options::heads_range,
+       .commands = "formulas",
+       .group = kGroup,
+       .fallback = "1..4"},
+      {.name = "compute",
+       .metavar = "RANGE",
+       .meaning = "ticks of a compute phase",
+       .target = &Options::compute_range,
+       .commands = "formulas",
+       .group = kGroup,
+       .fallback = "1..4"},
+      {.name = "reduce",
+       .metavar = "RANGE",
+       .meaning = "ticks of a reduction",
+       .target = &Options::reduce_range,
+       .commands = "formulas",
+       .group = kGroup,
+       .fallback = "0..4"},
+  };
+}
+
+std::vector<OptionRow> schedule_rows() {
+  constexpr Group kGroup = Group::schedule;
+  return {
+      {.name = "schedule",
+       .metavar = "NAME",
+       .meaning = "name or name:key=value, as `stagger list schedules` shows them",
+       .target = &Options::schedule,
+       .commands = "show analyze export run",
+       .group = kGroup,
+       .proposed = schedule_words,
+       .replaces = "table timeline"},
+      {.name = "schedule",
+       .metavar = "NAME",
+       .meaning = "name or name:key=value, as `stagger list schedules` shows them",
+       .target = &Options::schedule,
+       .commands = "bench",
+       .group = kGroup,
+       .fallback = "symmetric-shift",
+       .proposed = schedule_words},
+      {.name = "table",
+       .metavar = "FILE",
+       .meaning = "a table from a file: .json, .csv, or - for standard input",
+       .target = &Options::table,
+       .commands = "show analyze export run",
+       .group = kGroup,
+       .excludes = "schedule",
+       .replaces = "schedule timeline"},
+      {.name = "table",
+       .metavar = "FILE",
+       .meaning = "a table of yours beside the built-in ones",
+       .target = &Options::table,
+       .commands = "compare",
+       .group = kGroup},
+      {.name = "ranks",
+       .metavar = "RANKS",
+       .meaning = "what the lock values count",
+       .target = one_of<kRanks, &Options::ranks>(),
+       .commands = "show analyze compare export run",
+       .group = kGroup,
+       .fallback = "position"},
+      {.name = "ranks",
+       .metavar = "RANKS",
+       .meaning = "what the lock values count",
+       .target = one_of<kFileRanks, &Options::ranks>(),
+       .commands = "verify",
+       .group = kGroup,
+       .fallback = "position"},
+      {.name = "timeline",
+       .metavar = "FILE",
+       .meaning =
+           "draw a timeline from a file; several, or one and a schedule: one above the other",
+       .target = &Options::timelines,
+       .commands = "export",
+       .group = kGroup,
+       .replaces = "schedule table"},
+  };
+}
+
+}  // namespace stagger::cli
