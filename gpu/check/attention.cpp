@@ -44,7 +44,7 @@ double dot(const float* left, const float* right, std::size_t count) {
   return sum;
 }
 
-/// One query of one head.
+/// A query of a head and the keys that it sees.
 class Row {
  public:
   Row(const Attention& attention, Head head, std::int64_t query)
@@ -60,7 +60,7 @@ class Row {
     }
   }
 
-  /// The greatest score is taken out first, so that no exp overflows.
+  /// Returns log(sum of exp(score)). The greatest score is taken out first: no exp overflows.
   [[nodiscard]] double lse() const {
     if (scores_.empty()) return std::numeric_limits<double>::infinity();
     const double most = *std::max_element(scores_.begin(), scores_.end());

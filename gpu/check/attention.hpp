@@ -23,7 +23,7 @@ struct AttentionShape {
   [[nodiscard]] std::size_t q_rows() const { return rows(seq_q); }
   [[nodiscard]] std::size_t q_elements() const { return q_rows() * dim(); }
   [[nodiscard]] std::size_t kv_elements() const { return rows(seq_kv) * dim(); }
-  /// Where a query is among all heads' queries.
+  /// Returns the row of a query among all heads' queries.
   [[nodiscard]] std::size_t q_row(Head head, std::int64_t query) const {
     return static_cast<std::size_t>(head.value * seq_q + query);
   }
@@ -42,7 +42,8 @@ struct AttentionShape {
   }
 };
 
-/// Throws Error{usage} unless head_dim is 1 to kMaxHeadDim.
+/// Returns the sizes of a problem's tensors. Throws Error{usage} unless head_dim is 1 to
+/// kMaxHeadDim.
 [[nodiscard]] AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim);
 
 /// What the backward pass is given.
@@ -59,8 +60,8 @@ struct Inputs {
 /// Whether a dtype has every input.
 [[nodiscard]] bool is_exact(const Inputs& inputs, Dtype dtype);
 
-/// Nearly normal numbers (philox.hpp): element i of a tensor is random_normal(seed, tensor, i),
-/// where Q, K, V, dO are tensors 0 to 3. Exact in every dtype.
+/// Returns nearly normal numbers (philox.hpp): element i of a tensor is random_normal(seed, tensor,
+/// i), where Q, K, V, dO are tensors 0 to 3. Exact in every dtype.
 [[nodiscard]] Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed);
 
 /// What the forward pass leaves for the backward pass.
@@ -79,19 +80,19 @@ struct Attention {
   Forward forward;
 };
 
-/// Attention as it is defined, query by query, in double precision:
+/// Runs the forward pass as it is defined, query by query, in double precision:
 /// O = softmax(scale Q K^T, masked) V; the row of a query that sees nothing is 0.
 /// O(heads x queries x keys x head_dim).
 [[nodiscard]] Attention make_attention(const Problem& problem, const AttentionShape& shape,
                                        Inputs inputs);
 
-/// The same with statistics of a forward pass that never ran: for times and order, which do not
-/// depend on them. O(heads x queries).
+/// Returns a problem with statistics of a forward pass that never ran (O = 0, one lse for all
+/// rows): for times and order, which do not depend on them. O(heads x queries).
 [[nodiscard]] Attention unjudged_attention(const Problem& problem, const AttentionShape& shape,
                                            Inputs inputs);
 
-/// Floating-point operations of the backward pass, as FlashAttention counts them: five products of
-/// 2 head_dim operations for every pair of tokens that attends.
+/// Counts the floating-point operations of the backward pass as FlashAttention counts them: five
+/// products of 2 head_dim operations for every pair of tokens that attends.
 [[nodiscard]] double backward_flops(const Attention& attention);
 
 }  // namespace stagger::gpu

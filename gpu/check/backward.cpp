@@ -16,7 +16,7 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-/// Where the task is that brings a lock its next value.
+/// The task that brings a lock its next value, and its lane.
 struct Due {
   Slot slot;
   Lane lane;
@@ -24,7 +24,7 @@ struct Due {
 
 using Lock = std::pair<Head, QTile>;
 
-/// For each lock that somebody waits for, the task whose rank is the value it shows.
+/// Finds, for each lock that somebody waits for, the task whose rank is the value it shows.
 std::map<Lock, Due> due_tasks(const Table& table, const std::map<Lock, std::int32_t>& values) {
   std::map<Lock, Due> due;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
@@ -88,9 +88,13 @@ class Measured {
 
   void add(Sm sm, std::int64_t slot, Phase phase, std::int64_t start, std::int64_t end) {
     if (start < 0 || start >= end) return;
-    const Slot& of = table_.slots[at(slot)];
-    timeline_.intervals.push_back(
-        {.sm = sm, .task = of.task, .phase = phase, .start = start, .end = end, .rank = of.rank});
+    const Slot& source = table_.slots[at(slot)];
+    timeline_.intervals.push_back({.sm = sm,
+                                   .task = source.task,
+                                   .phase = phase,
+                                   .start = start,
+                                   .end = end,
+                                   .rank = source.rank});
     timeline_.makespan = std::max(timeline_.makespan, end);
   }
 

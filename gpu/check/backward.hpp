@@ -60,13 +60,14 @@ struct Gradients {
 struct Backward {
   Outcome outcome = Outcome::finished;
   Gradients gradients;
-  /// 16-bit formats: what the additions under the semaphores left of dQ, in fp32 and before scale
-  /// and rounding; empty in fp32, where that is gradients.dq.
+  /// What the additions under the semaphores left of dQ in a 16-bit format, in fp32 and before
+  /// scale and rounding; empty in fp32, where that is gradients.dq.
   std::vector<float> dq_sums;
   /// The dQ partial of every slot, (slot, query in the tile, head_dim), rows beyond a ragged tile
   /// 0; empty unless kept. With the scale in fp32, else without.
   std::vector<float> partials;
-  /// By (head, q, n), as RankPlaces numbers them: the slot that was the n-th to reduce, -1 = none.
+  /// The slot that was the n-th to reduce into (head, q), -1 = none; by (head, q, n), as RankPlaces
+  /// numbers them.
   std::vector<std::int64_t> witness;
   std::vector<TaskTimes> times;           ///< by slot
   std::int64_t times_error_ns = 0;        ///< times of two SMs compare to this; CPU: one clock, 0
@@ -75,15 +76,15 @@ struct Backward {
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
   std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
   std::int64_t elapsed_ns = 0;            ///< of all its kernels
-  /// CUDA: elapsed_ns of a bare warm-up just before, so that the difference is what stamps cost; 0
+  /// What a bare warm-up just before took, so that the difference is what stamps cost. CUDA; 0
   /// without one.
   std::int64_t bare_ns = 0;
-  /// CUDA: what passes over whole tensors before and after the table's kernel take of a bare run,
-  /// with starting them; 0 where a kernel has none. Measured in another warm-up, so that marking it
-  /// is no part of elapsed_ns; 0 without one.
+  /// What passes over whole tensors before and after the table's kernel take of a bare run, with
+  /// starting them. CUDA; 0 where a kernel has none. Measured in a warm-up of its own, so that the
+  /// marks are no part of elapsed_ns; 0 without one.
   std::int64_t passes_ns = 0;
 
-  /// dQ as its partials add up to it.
+  /// Returns dQ as its partials add up to it.
   [[nodiscard]] const std::vector<float>& dq_added() const {
     return dq_sums.empty() ? gradients.dq : dq_sums;
   }
@@ -96,20 +97,21 @@ void end_dq(Backward& run, float scale, Dtype dtype);
 /// Whether every live task of a table is there exactly once and no chain is split.
 [[nodiscard]] bool is_complete(const Table& table);
 
-/// How a run ended whose lanes all left at their next wait, because one had waited for too long on
-/// `sms` SMs: a deadlock if none of them could have gone on, else a timeout. Requires its times.
+/// Says how a run ended whose lanes all left at their next wait, because one had waited for too
+/// long on `sms` SMs: a deadlock if none of them could have gone on, else a timeout. Requires its
+/// times.
 [[nodiscard]] Outcome outcome_when_stopped(const Table& table, const Backward& backward,
                                            std::int32_t sms);
 
-/// Who waits for whom when a run has stopped: every task whose turn has not come, by lane, then the
-/// lanes that they wait for and that were never launched.
+/// Lists who waits for whom when a run has stopped: every task whose turn has not come, by lane,
+/// then the lanes that they wait for and that were never launched.
 [[nodiscard]] std::vector<Wait> waits(const Table& table, const Backward& backward);
 
-/// How long a hand-over took, from a reduction's end until the next rank had its turn: the median,
-/// in ns, of those that were waited for (its task had computed before). 0 if none was.
+/// Returns how long a hand-over took, from a reduction's end until the next rank had its turn: the
+/// median, in ns, of those that were waited for (its task had computed before). 0 if none was.
 [[nodiscard]] std::int64_t median_hand_over_ns(const Table& table, const Backward& backward);
 
-/// The measured timeline in ns. The makespan is the end of the last phase.
+/// Returns the measured timeline in ns. The makespan is the end of the last phase.
 [[nodiscard]] Timeline measured_timeline(const Table& table, const Backward& backward,
                                          const std::string& device);
 

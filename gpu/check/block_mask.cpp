@@ -17,7 +17,7 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-/// Bits [begin, end) of 64.
+/// Returns a word with bits [begin, end) set.
 std::uint64_t bits(std::int64_t begin, std::int64_t end) {
   return kAll >> (kSide - end) & kAll << begin;
 }

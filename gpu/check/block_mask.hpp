@@ -17,14 +17,16 @@ struct BlockMask {
 
   std::int64_t q_blocks = 0;
   std::int64_t kv_blocks = 0;
-  /// By (Q block, KV block): kEmpty, kFull, or the block's number among the partial ones. A block
-  /// that reaches beyond the last token is partial.
+  /// What a block is, by (Q block, KV block): kEmpty, kFull, or its number among the partial ones.
+  /// A block that reaches beyond the last token is partial.
   std::vector<std::int32_t> kinds;
-  /// By (partial block, query in it): bit k says that the query sees key k of the block.
+  /// The keys that a query of a partial block sees, by (partial block, query in it): bit k is key k
+  /// of the block.
   std::vector<std::uint64_t> seen;
 };
 
-/// Throws Error{limit} above kMaxGridTiles blocks. O(queries x (ranges of keys + KV blocks)).
+/// Cuts a mask into blocks. Throws Error{limit} above kMaxGridTiles blocks. O(queries x (ranges of
+/// keys + KV blocks)).
 [[nodiscard]] BlockMask block_mask(const TokenMask& mask, const Lengths& lengths);
 
 }  // namespace stagger::gpu

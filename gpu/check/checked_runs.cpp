@@ -23,7 +23,7 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
   });
 }
 
-/// The sums too: a 16-bit dQ hides most of what happens to their last bits.
+/// Compares the sums too: a 16-bit dQ hides most of what happens to their last bits.
 bool same_bits(const Backward& left, const Backward& right) {
   return same_bits(left.gradients.dq, right.gradients.dq) &&
          same_bits(left.gradients.dk, right.gradients.dk) &&
@@ -42,7 +42,7 @@ BackwardOptions options_of(const BackwardOptions& options, std::int64_t repeat) 
 
 class Check {
  public:
-  /// Without attention, the runs are a replay's.
+  /// Checks a replay if there is no attention.
   Check(const Table& table, const BackwardOptions& options, const Attention* attention = nullptr,
         const ReferenceGradients* exact = nullptr)
       : table_(table), attention_(attention), exact_(exact), mode_(options.mode) {
@@ -50,7 +50,7 @@ class Check {
     if (attention != nullptr) result_.bound = error_bound(attention->shape, options.dtype);
   }
 
-  /// false if the run did not finish.
+  /// Takes a run's results; false if it did not finish.
   [[nodiscard]] bool add(Backward run, bool perturbed) {
     if (run.outcome != Outcome::finished) {
       result_.verdict =
@@ -136,7 +136,7 @@ class Check {
   CheckedRuns result_;
 };
 
-/// Bare runs of whatever run(options) plays once.
+/// Plays run(options) bare, again and again.
 template <class Run>
 BareRuns bare_runs_of(const BackwardOptions& options, int runs, Run run) {
   BackwardOptions each = options;

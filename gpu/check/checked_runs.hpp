@@ -28,7 +28,7 @@ struct RunFault {
   std::string message;
 };
 
-/// The errors of the gradients; dQ's is absent in no-reduce mode.
+/// How far the gradients are off; dQ's is absent in no-reduce mode.
 struct GradientErrors {
   std::optional<Deviation> dq;
   Deviation dk;
@@ -50,8 +50,8 @@ struct CheckedRuns {
   bool identical = true;                 ///< every run has the first's bits, dq_sums included
   double dq_difference = 0;              ///< the largest of an element of dQ to the first run's
   bool order_matches = true;             ///< of every run; true in no-reduce mode
-  /// Deterministic mode, if partials were kept and the ranks are an order: the host gets the same
-  /// bits of them.
+  /// Whether the host gets the same bits of the partials; known in deterministic mode, if they were
+  /// kept and the ranks are an order.
   std::optional<bool> reaccumulated;
   std::int64_t median_ns = 0;  ///< elapsed_ns of the runs without delays
   std::optional<std::int64_t> bare_median_ns = std::nullopt;  ///< as check_bare_runs() found it
@@ -95,7 +95,7 @@ using BareDevice = BareRuns (*)(const Table&, const Attention&, const BackwardOp
 [[nodiscard]] BareRuns bare_runs(const Table& table, const Attention& attention,
                                  const BackwardOptions& options, int runs, Device device);
 
-/// Replays a table bare, likewise.
+/// Replays a table bare, `runs` times or until a run is stopped.
 [[nodiscard]] BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
                                     const Replay& replay);
 

@@ -41,7 +41,7 @@ void for_slots(const Table& table, const std::vector<Sm>& lane_sms, Visit visit)
   }
 }
 
-/// By SM, ascending.
+/// What an SM's clocks were read to be, ascending.
 using Readings = std::map<Sm, std::vector<ClockReading>>;
 
 Readings readings_of(const Table& table, const std::vector<Sm>& lane_sms,
@@ -53,25 +53,26 @@ Readings readings_of(const Table& table, const std::vector<Sm>& lane_sms,
       if (reading.cycles >= 0) readings[sm].push_back(reading);
     }
   });
-  for (auto& [sm, of] : readings) {
-    std::sort(of.begin(), of.end(), [](const ClockReading& left, const ClockReading& right) {
-      return left.cycles < right.cycles;
-    });
+  for (auto& [sm, sm_readings] : readings) {
+    std::sort(sm_readings.begin(), sm_readings.end(),
+              [](const ClockReading& left, const ClockReading& right) {
+                return left.cycles < right.cycles;
+              });
   }
   return readings;
 }
 
-/// The timer's: what all its differences are multiples of.
+/// Returns the timer's step: what all its differences are multiples of.
 std::int64_t timer_step(const Readings& readings) {
   std::int64_t step = 0;
-  for (const auto& [sm, of] : readings) {
-    for (const ClockReading& reading : of)
-      step = std::gcd(step, reading.ns - of.front().ns);
+  for (const auto& [sm, sm_readings] : readings) {
+    for (const ClockReading& reading : sm_readings)
+      step = std::gcd(step, reading.ns - sm_readings.front().ns);
   }
   return std::max<std::int64_t>(step, 1);
 }
 
-/// From the global timer's own zero to the run's start.
+/// Counts times from the run's start instead of the global timer's own zero.
 void begin_at_zero(std::vector<TaskTimes>& times) {
   std::int64_t start = std::numeric_limits<std::int64_t>::max();
   for (const TaskTimes& task : times) {
@@ -127,8 +128,8 @@ AnchoredTimes anchored_times(const Table& table, const std::vector<Sm>& lane_sms
   AnchoredTimes anchored{.times = std::vector<TaskTimes>(clocks.size()),
                          .error_ns = timer_step(readings)};
   std::map<Sm, SmClock> sm_clocks;
-  for (const auto& [sm, of] : readings)
-    sm_clocks.emplace(sm, SmClock(of, anchored.error_ns, ns_per_cycle));
+  for (const auto& [sm, sm_readings] : readings)
+    sm_clocks.emplace(sm, SmClock(sm_readings, anchored.error_ns, ns_per_cycle));
   for_slots(table, lane_sms, [&](Sm sm, std::size_t slot) {
     for (const Stamp& stamp : kStamps) {
       const ClockReading& reading = clocks[slot].*stamp.from;

@@ -37,8 +37,8 @@ class SmClock {
   /// that are too close together to tell.
   SmClock(std::span<const ClockReading> readings, std::int64_t step, double ns_per_cycle);
 
-  /// ns of the global timer when a reading was made: by the line, but never outside of the step
-  /// that the timer showed, whatever the clock's frequency did. O(log knots).
+  /// Returns ns of the global timer when a reading was made: by the line, but never outside of the
+  /// step that the timer showed, whatever the clock's frequency did. O(log knots).
   [[nodiscard]] std::int64_t ns(const ClockReading& reading) const;
 
  private:

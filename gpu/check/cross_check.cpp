@@ -20,8 +20,8 @@ std::string name(const Task& task) {
          ", q " + std::to_string(task.q.value) + ")";
 }
 
-/// By (head, q, rank): the slot of that rank; nothing if the ranks of one (head, q) are not 0 …
-/// k-1.
+/// Returns the slot of each rank, by (head, q, rank); nothing if the ranks of one (head, q) are not
+/// 0 … k-1.
 std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
   const RankPlaces places(table.problem);
   std::vector<std::int64_t> slots(places.size(), -1);
@@ -34,18 +34,19 @@ std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
   return slots;
 }
 
-/// What is wrong with the n-th addition to a dQ tile; `before` is the addition before, -1 = none.
+/// Says what is wrong with the n-th addition to a dQ tile; `before` is the addition before, -1 =
+/// none.
 std::string order_fault(const Table& table, const Backward& backward, std::int32_t n,
                         std::int64_t slot, std::int64_t before) {
-  const Slot& of = table.slots[at(slot)];
-  if (of.rank != n) {
-    return name(of.task) + " reduced after " + std::to_string(n) + " others, but has rank " +
-           std::to_string(of.rank);
+  const auto& [task, rank] = table.slots[at(slot)];
+  if (rank != n) {
+    return name(task) + " reduced after " + std::to_string(n) + " others, but has rank " +
+           std::to_string(rank);
   }
   if (before < 0) return "";
   const std::int64_t turn = backward.times[at(slot)].turn;
   if (turn + backward.times_error_ns < backward.times[at(before)].reduce_end) {
-    return name(of.task) + " had its turn before " + name(table.slots[at(before)].task) +
+    return name(task) + " had its turn before " + name(table.slots[at(before)].task) +
            " had reduced";
   }
   return "";

@@ -22,20 +22,20 @@ struct Deviation {
 };
 [[nodiscard]] Deviation deviation(const std::vector<float>& gradient, const Exact& exact);
 
-/// What both numbers of a Deviation are held to; gpu/README.md says why.
+/// Returns what both numbers of a Deviation are held to; gpu/README.md says why.
 ///
 ///     fp32    8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))
 ///     bf16    that + 6 * 2^-8
 ///     fp16    that + 6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))
 [[nodiscard]] double error_bound(const AttentionShape& shape, Dtype dtype);
 
-/// The line of that table, for a report.
+/// Returns error_bound()'s formula for a dtype, for a report.
 [[nodiscard]] const char* error_bound_formula(Dtype dtype);
 
-/// FNV-1a, 64 bits, over the bytes of the elements in order, as 16 hexadecimal digits.
+/// Returns FNV-1a, 64 bits, over the bytes of the elements in order, as 16 hexadecimal digits.
 [[nodiscard]] std::string digest(const std::vector<float>& values);
 
-/// The same of all three gradients.
+/// The digest of each gradient.
 struct Digests {
   std::string dq;
   std::string dk;
@@ -44,28 +44,28 @@ struct Digests {
 };
 [[nodiscard]] Digests digests(const Gradients& gradients);
 
-/// The largest difference of two elements at the same place.
+/// Returns the largest difference of two elements at the same place.
 [[nodiscard]] double largest_difference(const std::vector<float>& left,
                                         const std::vector<float>& right);
 
-/// What is wrong with the order in which a run added: for every dQ tile the n-th to reduce must
-/// have rank n, and its turn must not be before the end of the one before by more than
+/// Says what is wrong with the order in which a run added: for every dQ tile the n-th to reduce
+/// must have rank n, and its turn must not be before the end of the one before by more than
 /// times_error_ns. Empty if nothing is; at most `limit` sentences.
 [[nodiscard]] std::vector<std::string> order_faults(const Table& table, const Backward& backward,
                                                     std::size_t limit = 10);
 
-/// dQ as the host adds a run's own partials in the order of the table's ranks; nothing if they give
-/// none, the ranks of a (head, q) not being 0 … k-1. Requires a run that kept its partials. Compare
-/// it with Backward::dq_added().
+/// Adds a run's own partials on the host in the order of the table's ranks: dQ. Nothing if they are
+/// no order, the ranks of a (head, q) not being 0 … k-1. Requires a run that kept its partials.
+/// Compare it with Backward::dq_added().
 [[nodiscard]] std::optional<std::vector<float>> reaccumulate(const Table& table,
                                                              const AttentionShape& shape,
                                                              const std::vector<float>& partials);
 
-/// Bytes of one run's dQ partials.
+/// Returns the bytes of one run's dQ partials.
 [[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);
 
-/// Bytes that cross-checked runs take on the host: inputs, forward, reference, two runs' results,
-/// the SMs' own memory and, if `options` keep them, one run's partials.
+/// Returns the bytes that cross-checked runs take on the host: inputs, forward, reference, two
+/// runs' results, the SMs' own memory and, if `options` keep them, one run's partials.
 [[nodiscard]] std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
                                      const BackwardOptions& options);
 

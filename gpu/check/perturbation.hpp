@@ -11,8 +11,8 @@
 
 namespace stagger::gpu {
 
-/// How long a perturbed run is delayed at one of a task's places: up to 63 microseconds, one time
-/// in four. The same on every device.
+/// Returns how long a perturbed run is delayed at one of a task's places: up to 63 microseconds,
+/// one time in four. The same on every device.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t delay_us(std::uint64_t seed,
                                                                   std::int64_t slot,
                                                                   std::uint32_t place) {
@@ -32,7 +32,7 @@ class Perturbation {
     if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
   }
 
-  /// One of `count` candidates; the first without a seed. `step` numbers the choices.
+  /// Picks one of `count` candidates; the first without a seed. `step` numbers the choices.
   [[nodiscard]] std::size_t pick(std::size_t count, std::uint64_t step) const {
     constexpr std::uint32_t kChoices = 1000;  // a stream apart from the delays'
     return seed_ ? random_words(*seed_, kChoices, step).word[0] % count : 0;

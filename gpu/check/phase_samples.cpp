@@ -32,7 +32,7 @@ class Sampling {
     order_by_rank();
   }
 
-  /// Reductions, and the turns that were waited for.
+  /// Adds reductions, and the turns that were waited for.
   void add_reductions(PhaseSamples& samples) const {
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       const TaskTimes& times = run_.times[at(slot)];
@@ -47,7 +47,7 @@ class Sampling {
       durations.push_back(times.compute_end - times.compute_start);
   }
 
-  /// What is left, once it is known about how long a hand-over and a compute phase take.
+  /// Adds what is left, once it is known about how long a hand-over and a compute phase take.
   void add_phases(std::int64_t latency, std::int64_t compute, PhaseSamples& samples) const {
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       const TaskTimes& times = run_.times[at(slot)];
@@ -66,7 +66,7 @@ class Sampling {
  private:
   static constexpr std::int64_t kNone = -1;
 
-  /// An SM runs its lanes one after the other.
+  /// Fills previous_: an SM runs its lanes one after the other.
   void order_by_sm() {
     std::vector<Lane> lanes;
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
@@ -104,19 +104,19 @@ class Sampling {
     return previous.head != task.head || previous.kv != task.kv;
   }
 
-  /// When the dQ slot of the task's SM was free; -1: it always was.
+  /// Returns when the dQ slot of the task's SM was free; -1: it always was.
   [[nodiscard]] std::int64_t slot_free(std::int64_t slot) const {
     const std::int64_t previous = previous_[at(slot)];
     return previous == kNone ? -1 : run_.times[at(previous)].reduce_end;
   }
 
-  /// When a task is ready to reduce.
+  /// Returns when a task is ready to reduce.
   [[nodiscard]] std::int64_t ready(std::int64_t slot) const {
     const std::int64_t computed = run_.times[at(slot)].compute_end;
     return overlap_ ? std::max(computed, slot_free(slot)) : computed;
   }
 
-  /// When the reduction that a task waits for has ended; -1 if there is none.
+  /// Returns when the reduction that a task waits for has ended; -1 if there is none.
   [[nodiscard]] std::int64_t released(std::int64_t slot) const {
     const std::int64_t before = before_[at(slot)];
     return before == kNone ? -1 : run_.times[at(before)].reduce_end;
@@ -128,7 +128,7 @@ class Sampling {
     return !overlap_ || slot_free(slot) <= run_.times[at(slot)].compute_end;
   }
 
-  /// When the next task of the SM could start its compute phase; epilogue and launch aside.
+  /// Returns when the next task of the SM could start its compute phase; epilogue and launch aside.
   [[nodiscard]] std::int64_t free_after(std::int64_t slot) const {
     const bool ends = slot + 1 == std::ssize(table_.slots) || begins(slot + 1);
     const TaskTimes& times = run_.times[at(slot)];

@@ -20,7 +20,7 @@ struct TimedRun {
 struct PhaseSamples {
   /// Compute phases that follow another one of their chain and did not wait for the dQ slot.
   std::vector<std::int64_t> compute;
-  std::vector<std::int64_t> compute_partial;  ///< the same on partial tiles
+  std::vector<std::int64_t> compute_partial;  ///< such phases on partial tiles
   std::vector<std::int64_t> first;            ///< compute phases that begin a chain
   std::vector<std::int64_t> first_partial;
   std::vector<std::int64_t> between;    ///< from where a compute phase could start to its start

@@ -6,7 +6,7 @@
 
 namespace stagger::gpu {
 
-/// One gradient in double precision.
+/// A gradient in double precision.
 struct Exact {
   std::vector<double> values;
   /// Root of the sum, over all elements, of their squared terms with dS taken as P sqrt(dP^2 +
@@ -20,7 +20,7 @@ struct ReferenceGradients {
   Exact dv;
 };
 
-/// The gradients as calculus gives them, pair of tokens by pair, without tiles:
+/// Computes the gradients as calculus gives them, pair of tokens by pair, without tiles:
 ///
 ///     P = exp(scale q k - lse)    dP = dO v    dS = P (dP - D)
 ///     dV += P dO    dQ += scale dS k    dK += scale dS q

@@ -3,7 +3,7 @@
 // turn has not come, the lane is parked with its dQ partial ready, and the worker takes another.
 //
 // Two things order memory between workers, as two things order it between CTAs: a lane's own state
-// passes from worker to worker through the mutex of CpuLanes, and dQ[head, q] passes from rank to
+// passes from worker to worker through the mutex of Lanes, and dQ[head, q] passes from rank to
 // rank through its semaphore alone, released after the addition and acquired before the next.
 
 #include "gpu/cpu/executor.hpp"
@@ -104,7 +104,7 @@ class Executor {
   void play(Lane lane, Sm sm) {
     LaneState& state = states_[at(lane.value)];
     if (state.slot == table_.lane_begin[at(lane.value) + 1]) return lanes_.end(lane);
-    SmMemory& memory = memories_[at(sm.value)];
+    cpu::SmMemory& memory = memories_[at(sm.value)];
     if (!state.computed) compute(lane, state, memory);
     const Slot& slot = table_.slots[at(state.slot)];
     if (options_.mode != Mode::no_reduce) {
@@ -119,7 +119,7 @@ class Executor {
     lanes_.go_on(lane);
   }
 
-  void compute(Lane lane, LaneState& state, SmMemory& memory) {
+  void compute(Lane lane, LaneState& state, cpu::SmMemory& memory) {
     const Slot& slot = table_.slots[at(state.slot)];
     TaskTimes& times = result_.times[at(state.slot)];
     perturbation_.delay(state.slot, 0);
@@ -143,7 +143,7 @@ class Executor {
 
   /// Adds the partial and leaves the witness. The caller holds the tile.
   void reduce(Lane lane, const Slot& slot, std::size_t tile, LaneState& state,
-              const SmMemory& memory) {
+              const cpu::SmMemory& memory) {
     if (state.holds >= 0) release(at(std::exchange(state.holds, -1)), state);
     tile_.add_dq(slot.task, memory.dq, result_.gradients.dq);
     result_.witness[places_.of(slot.task, reduced_[tile]++)] = state.slot;
@@ -179,17 +179,17 @@ class Executor {
 
   const Table& table_;
   const BackwardOptions& options_;
-  const CpuTile tile_;
+  const cpu::Tile tile_;
   const RankPlaces places_;
   const Perturbation perturbation_;
   const float scale_;
   const std::int32_t sms_;
   const std::int64_t q_tiles_;
-  CpuSemaphores semaphores_;
-  CpuLanes lanes_;
-  std::vector<SmMemory> memories_;     ///< by SM
-  std::vector<LaneState> states_;      ///< by lane
-  std::vector<std::int32_t> reduced_;  ///< by (head, q): additions so far; the holder's
+  cpu::Semaphores semaphores_;
+  cpu::Lanes lanes_;
+  std::vector<cpu::SmMemory> memories_;  ///< by SM
+  std::vector<LaneState> states_;        ///< by lane
+  std::vector<std::int32_t> reduced_;    ///< by (head, q): additions so far; the holder's
   Clock::time_point start_;
   Backward result_;
 };

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cpu {
 namespace {
 
 std::size_t at(std::int32_t index) {
@@ -13,8 +13,8 @@ std::size_t at(std::int32_t index) {
 
 }  // namespace
 
-CpuLanes::CpuLanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles,
-                   const CpuSemaphores& semaphores, const BackwardOptions& options)
+Lanes::Lanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles, const Semaphores& semaphores,
+             const BackwardOptions& options)
     : semaphores_(semaphores),
       timeout_(options.timeout),
       perturbation_(options.perturb),
@@ -25,7 +25,7 @@ CpuLanes::CpuLanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles,
     launch_next(sm);
 }
 
-std::optional<CpuLanes::Turn> CpuLanes::take() {
+std::optional<Lanes::Turn> Lanes::take() {
   std::unique_lock lock(mutex_);
   while (!stopped_) {
     if (overdue()) {
@@ -43,20 +43,20 @@ std::optional<CpuLanes::Turn> CpuLanes::take() {
   return std::nullopt;
 }
 
-void CpuLanes::go_on(Lane lane) {
+void Lanes::go_on(Lane lane) {
   const std::lock_guard lock(mutex_);
   --playing_;
   make_ready(lane.value);
 }
 
-void CpuLanes::end(Lane lane) {
+void Lanes::end(Lane lane) {
   const std::lock_guard lock(mutex_);
   --playing_;
   ++ended_;
   if (launched_ < std::ssize(sms_)) launch_next(sms_[at(lane.value)]);
 }
 
-void CpuLanes::park(Lane lane, std::size_t tile, std::int32_t rank) {
+void Lanes::park(Lane lane, std::size_t tile, std::int32_t rank) {
   const std::lock_guard lock(mutex_);
   --playing_;
   // A release since the worker looked has called wake() already, or will when it gets the mutex.
@@ -68,7 +68,7 @@ void CpuLanes::park(Lane lane, std::size_t tile, std::int32_t rank) {
   }
 }
 
-void CpuLanes::wake(std::size_t tile) {
+void Lanes::wake(std::size_t tile) {
   const std::lock_guard lock(mutex_);
   std::int32_t* link = &first_parked_[tile];
   while (*link >= 0) {
@@ -84,23 +84,23 @@ void CpuLanes::wake(std::size_t tile) {
   }
 }
 
-void CpuLanes::launch_next(Sm sm) {
+void Lanes::launch_next(Sm sm) {
   sms_[at(launched_)] = sm;
   make_ready(launched_++);
 }
 
-void CpuLanes::make_ready(std::int32_t lane) {
+void Lanes::make_ready(std::int32_t lane) {
   ready_.push_back(lane);
   changed_.notify_one();
 }
 
-void CpuLanes::stop(Outcome outcome) {
+void Lanes::stop(Outcome outcome) {
   stopped_ = true;
   outcome_ = outcome;
   changed_.notify_all();
 }
 
-CpuLanes::Turn CpuLanes::pick() {
+Lanes::Turn Lanes::pick() {
   const auto picked =
       ready_.begin() + static_cast<std::ptrdiff_t>(perturbation_.pick(ready_.size(), ++picks_));
   const Lane lane{*picked};
@@ -109,7 +109,7 @@ CpuLanes::Turn CpuLanes::pick() {
   return {lane, sms_[at(lane.value)]};
 }
 
-bool CpuLanes::overdue() {
+bool Lanes::overdue() {
   while (!deadlines_.empty() &&
          parked_[at(deadlines_.front().lane)].ticket != deadlines_.front().ticket) {
     deadlines_.pop_front();
@@ -117,11 +117,11 @@ bool CpuLanes::overdue() {
   return !deadlines_.empty() && Clock::now() >= deadlines_.front().time;
 }
 
-void CpuLanes::wait(std::unique_lock<std::mutex>& lock) {
+void Lanes::wait(std::unique_lock<std::mutex>& lock) {
   if (deadlines_.empty()) return changed_.wait(lock);
   // A copy: wait_until looks at it again afterwards, when it may have left the queue.
   const Clock::time_point time = deadlines_.front().time;
   changed_.wait_until(lock, time);
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cpu

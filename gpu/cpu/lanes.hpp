@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cpu {
 
 /// Which lane a worker thread plays next. Every call may come from any thread.
 ///
@@ -21,28 +21,30 @@ namespace stagger::gpu {
 /// one. A launched lane is ready, played by one worker, or parked at a semaphore; a worker gives
 /// its lane back with go_on, end or park after every task, and touches it no more. So no number of
 /// workers is too small: a lane that waits holds an SM, not a thread.
-class CpuLanes {
+class Lanes {
  public:
   /// `semaphores` must outlive this.
-  CpuLanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles, const CpuSemaphores& semaphores,
-           const BackwardOptions& options);
+  Lanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles, const Semaphores& semaphores,
+        const BackwardOptions& options);
 
   struct Turn {
     Lane lane;
     Sm sm;
   };
-  /// The next lane to play; waits for one. nullopt when all have ended or the run has stopped: at
-  /// once if nothing can move any more, or when a lane has been parked for the timeout.
+  /// Takes the next lane to play; waits for one. nullopt when all have ended or the run has
+  /// stopped: at once if nothing can move any more, or when a lane has been parked for the timeout.
   [[nodiscard]] std::optional<Turn> take();
 
+  /// Gives a lane back whose next task may be played.
   void go_on(Lane lane);
+  /// Gives a lane back that has no more tasks.
   void end(Lane lane);
-  /// Until the tile's semaphore shows `rank`.
+  /// Gives a lane back that waits until the tile's semaphore shows `rank`.
   void park(Lane lane, std::size_t tile, std::int32_t rank);
-  /// After every release of a semaphore.
+  /// Makes the lanes ready whose turn has come. To be called after every release of a semaphore.
   void wake(std::size_t tile);
 
-  /// After all workers have left.
+  /// Says how the run ended. To be asked when all workers have left, as lane_sms() is.
   [[nodiscard]] Outcome outcome() const { return outcome_; }
   [[nodiscard]] const std::vector<Sm>& lane_sms() const { return sms_; }
 
@@ -66,7 +68,7 @@ class CpuLanes {
   [[nodiscard]] bool overdue();
   void wait(std::unique_lock<std::mutex>& lock);
 
-  const CpuSemaphores& semaphores_;
+  const Semaphores& semaphores_;
   const std::chrono::milliseconds timeout_;
   const Perturbation perturbation_;
 
@@ -86,4 +88,4 @@ class CpuLanes {
   Outcome outcome_ = Outcome::finished;
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cpu

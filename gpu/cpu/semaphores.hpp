@@ -6,14 +6,14 @@
 #include <thread>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cpu {
 
-/// One semaphore per dQ tile: it shows the rank whose turn it is, starting at 0. While the holder
-/// reduces it shows the complement of that rank, so that two tasks of one rank, as a wrong table
-/// may have them, hang instead of racing.
-class CpuSemaphores {
+/// A semaphore for every dQ tile, which shows the rank whose turn it is, starting at 0. While the
+/// holder reduces it shows the complement of that rank, so that two tasks of one rank, as a wrong
+/// table may have them, hang instead of racing.
+class Semaphores {
  public:
-  explicit CpuSemaphores(std::size_t tiles) : values_(tiles) {}
+  explicit Semaphores(std::size_t tiles) : values_(tiles) {}
 
   /// Takes the turn if it is `rank`'s. Acquires what the rank before released.
   [[nodiscard]] bool try_acquire(std::size_t tile, std::int32_t rank) {
@@ -27,13 +27,13 @@ class CpuSemaphores {
       std::this_thread::yield();
   }
 
-  /// The next rank's turn. Requires that the caller holds the tile.
+  /// Gives the turn to the next rank. Requires that the caller holds the tile.
   void release(std::size_t tile) {
     const std::int32_t held = values_[tile].load(std::memory_order_relaxed);
     values_[tile].store(~held + 1, std::memory_order_release);
   }
 
-  /// The rank whose turn it is, or that of the task which holds the tile.
+  /// Returns the rank whose turn it is, or that of the task which holds the tile.
   [[nodiscard]] std::int32_t value(std::size_t tile) const {
     const std::int32_t shown = values_[tile].load(std::memory_order_relaxed);
     return shown < 0 ? ~shown : shown;
@@ -47,4 +47,4 @@ class CpuSemaphores {
   std::vector<std::atomic<std::int32_t>> values_;  ///< by (head, q)
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cpu

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cpu {
 namespace {
 
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-/// sum += factor * row.
+/// Adds factor * row to sum.
 void add(float factor, const float* row, float* sum, std::size_t count) {
   for (std::size_t index = 0; index < count; ++index)
     sum[index] += factor * row[index];
@@ -29,7 +29,7 @@ void transpose(const float* from, std::size_t rows, std::size_t dim, std::size_t
 
 }  // namespace
 
-CpuTile::CpuTile(const Problem& problem, const Attention& attention, Dtype dtype)
+Tile::Tile(const Problem& problem, const Attention& attention, Dtype dtype)
     : problem_(problem),
       attention_(attention),
       tile_q_(std::min(problem.shape.q, problem.lengths.q)),
@@ -38,11 +38,11 @@ CpuTile::CpuTile(const Problem& problem, const Attention& attention, Dtype dtype
       scale_(static_cast<float>(attention.shape.scale())),
       dq_scale_(dtype == Dtype::fp32 ? scale_ : 1) {}
 
-std::size_t CpuTile::partial_elements() const {
+std::size_t Tile::partial_elements() const {
   return at(tile_q_) * attention_.shape.dim();
 }
 
-SmMemory CpuTile::memory() const {
+SmMemory Tile::memory() const {
   const std::size_t tile = at(tile_kv_) * attention_.shape.dim();
   SmMemory memory;
   for (auto* part : {&memory.k_columns, &memory.v_columns, &memory.dk, &memory.dv})
@@ -53,17 +53,17 @@ SmMemory CpuTile::memory() const {
   return memory;
 }
 
-CpuTile::Tokens CpuTile::queries(QTile q) const {
+Tile::Tokens Tile::queries(QTile q) const {
   const std::int64_t begin = q.value * problem_.shape.q;
   return {begin, std::min(begin + problem_.shape.q, problem_.lengths.q)};
 }
 
-CpuTile::Tokens CpuTile::keys(KvTile kv) const {
+Tile::Tokens Tile::keys(KvTile kv) const {
   const std::int64_t begin = kv.value * problem_.shape.kv;
   return {begin, std::min(begin + problem_.shape.kv, problem_.lengths.kv)};
 }
 
-void CpuTile::begin_chain(const Task& task, SmMemory& memory) const {
+void Tile::begin_chain(const Task& task, SmMemory& memory) const {
   const AttentionShape& shape = attention_.shape;
   const Tokens tile = keys(task.kv);
   const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
@@ -74,7 +74,7 @@ void CpuTile::begin_chain(const Task& task, SmMemory& memory) const {
   std::fill(memory.dv.begin(), memory.dv.end(), 0.0F);
 }
 
-void CpuTile::compute(const Task& task, SmMemory& memory) const {
+void Tile::compute(const Task& task, SmMemory& memory) const {
   const AttentionShape& shape = attention_.shape;
   const Tokens rows = queries(task.q);
   const Tokens tile = keys(task.kv);
@@ -90,8 +90,8 @@ void CpuTile::compute(const Task& task, SmMemory& memory) const {
   }
 }
 
-void CpuTile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
-                          float* dq, SmMemory& memory) const {
+void Tile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
+                       float* dq, SmMemory& memory) const {
   const std::size_t dim = attention_.shape.dim();
   const float* q = &attention_.inputs.q[q_row * dim];
   const float* d_out = &attention_.inputs.d_out[q_row * dim];
@@ -119,8 +119,7 @@ void CpuTile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begi
   }
 }
 
-void CpuTile::add_dq(const Task& task, std::span<const float> partial,
-                     std::vector<float>& dq) const {
+void Tile::add_dq(const Task& task, std::span<const float> partial, std::vector<float>& dq) const {
   const AttentionShape& shape = attention_.shape;
   const Tokens rows = queries(task.q);
   const std::size_t count = at(rows.end - rows.begin) * shape.dim();
@@ -129,7 +128,7 @@ void CpuTile::add_dq(const Task& task, std::span<const float> partial,
     sum[index] += partial[index];
 }
 
-void CpuTile::end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const {
+void Tile::end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const {
   const AttentionShape& shape = attention_.shape;
   const Tokens tile = keys(task.kv);
   const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
@@ -140,4 +139,4 @@ void CpuTile::end_chain(const Task& task, const SmMemory& memory, Gradients& gra
   }
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cpu

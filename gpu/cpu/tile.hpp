@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cpu {
 
 /// What an SM keeps to itself: a chain's K and V, its sums dK and dV, one task's partial dQ.
 struct SmMemory {
@@ -23,24 +23,24 @@ struct SmMemory {
 /// The arithmetic of the backward pass by tiles, as Dtype says. Sums over head_dim run upwards,
 /// dQ's over the tile's keys and dK's and dV's over its queries too: the bits depend on the order
 /// of tasks alone.
-class CpuTile {
+class Tile {
  public:
   /// Keeps references to both.
-  CpuTile(const Problem& problem, const Attention& attention, Dtype dtype);
+  Tile(const Problem& problem, const Attention& attention, Dtype dtype);
 
-  /// Memory for any tile of the problem.
+  /// Returns memory for any tile of the problem.
   [[nodiscard]] SmMemory memory() const;
 
   /// Loads the KV tile of a task and clears dK and dV.
   void begin_chain(const Task& task, SmMemory& memory) const;
   /// Adds a task to dK and dV and leaves its dQ partial in memory.dq.
   void compute(const Task& task, SmMemory& memory) const;
-  /// dQ[head, q] += partial, where `partial` is (query in the tile, head_dim).
+  /// Adds a partial to dQ[head, q]: it is (query in the tile, head_dim).
   void add_dq(const Task& task, std::span<const float> partial, std::vector<float>& dq) const;
   /// Writes dK and dV of the chain, rounded.
   void end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const;
 
-  /// Elements of one task's dQ partial: rows of a whole tile.
+  /// Returns the elements of one task's dQ partial: rows of a whole tile.
   [[nodiscard]] std::size_t partial_elements() const;
 
  private:
@@ -50,7 +50,7 @@ class CpuTile {
   };
   [[nodiscard]] Tokens queries(QTile q) const;
   [[nodiscard]] Tokens keys(KvTile kv) const;
-  /// One query against the keys [begin, end) of the tile that starts at `tile`.
+  /// Computes a query against keys [begin, end) of the tile that starts at row `k_row`.
   void compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
                    float* dq, SmMemory& memory) const;
 
@@ -63,4 +63,4 @@ class CpuTile {
   float dq_scale_;  ///< what a dQ partial has of it
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cpu

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
 /// An array in device memory. Never managed memory: a program that asks for more of that than there
 /// is can hang the GPU.
@@ -28,7 +28,7 @@ class DeviceBuffer {
   }
   ~DeviceBuffer() { static_cast<void>(cudaFree(data_)); }
 
-  /// Every byte to `byte`.
+  /// Sets every byte.
   void fill(int byte) {
     if (size_ > 0) STAGGER_CUDA_TRY(cudaMemset(data_, byte, size_ * sizeof(T)));
   }
@@ -37,7 +37,7 @@ class DeviceBuffer {
     copy(values.data(), data_, cudaMemcpyDeviceToHost);
     return values;
   }
-  /// nullptr if empty.
+  /// Returns the address on the device; nullptr if empty.
   [[nodiscard]] T* data() const { return data_; }
 
  private:
@@ -53,4 +53,4 @@ class DeviceBuffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

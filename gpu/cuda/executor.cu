@@ -7,6 +7,7 @@
 #include <algorithm>
 
 namespace stagger::gpu {
+namespace cuda {
 namespace {
 
 std::size_t at(std::int64_t index) {
@@ -14,18 +15,17 @@ std::size_t at(std::int64_t index) {
 }
 
 template <class Storage>
-__global__ void __launch_bounds__(kCudaThreads)
-    portable(CudaTable table, CudaRun run, PortableParameters<Storage> parameters) {
+__global__ void __launch_bounds__(kThreads)
+    portable(DeviceTable table, DeviceRun run, PortableParameters<Storage> parameters) {
   extern __shared__ float shared[];
   PortableTile<Storage> tile(parameters, run.mode, shared);
   LanePlayer(table, run, tile).play();
 }
 
-/// By masked tile and query: what TokenMask says of it. The same in
-/// every head.
-std::vector<CudaKeys> partial_keys(const Problem& problem, const TokenMask& mask,
+/// Lists what TokenMask says of each query of each masked tile, which is alike in every head.
+std::vector<SeenKeys> partial_keys(const Problem& problem, const TokenMask& mask,
                                    std::int32_t tile_q) {
-  std::vector<CudaKeys> keys;
+  std::vector<SeenKeys> keys;
   for (const auto& [kv, q] : masked_tiles(problem)) {
     for (std::int64_t place = 0; place < tile_q; ++place) {
       const std::int64_t query = q.value * problem.shape.q + place;
@@ -110,7 +110,7 @@ class PortableProblem {
   DeviceBuffer<Storage> d_out_;
   DeviceBuffer<float> lse_;
   DeviceBuffer<float> delta_;
-  DeviceBuffer<CudaKeys> keys_;
+  DeviceBuffer<SeenKeys> keys_;
   DeviceBuffer<float> dq_;
   DeviceBuffer<float> dk_;
   DeviceBuffer<float> dv_;
@@ -122,15 +122,16 @@ template <class Storage>
 Backward run_portable(const Table& table, const Attention& attention,
                       const BackwardOptions& options) {
   const PortableProblem<Storage> problem(table, attention, options);
-  CudaRunner runner(table, options);
+  Runner runner(table, options);
   Backward result =
       runner.play({portable<Storage>, problem.parameters(),
-                   CudaRunner::shared_bytes(problem.parameters().shared_bytes()), kCudaThreads});
+                   Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads});
   problem.download(result);
   return result;
 }
 
 }  // namespace
+}  // namespace cuda
 
 bool has_cuda() {
   return true;
@@ -159,13 +160,13 @@ Backward backward_on_cuda(const Table& table, const Attention& attention,
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   switch (options.dtype) {
     case Dtype::bf16:
-      return run_portable<__nv_bfloat16>(table, attention, options);
+      return cuda::run_portable<__nv_bfloat16>(table, attention, options);
     case Dtype::fp16:
-      return run_portable<__half>(table, attention, options);
+      return cuda::run_portable<__half>(table, attention, options);
     case Dtype::fp32:
       break;
   }
-  return run_portable<float>(table, attention, options);
+  return cuda::run_portable<float>(table, attention, options);
 }
 
 }  // namespace stagger::gpu

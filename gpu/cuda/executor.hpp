@@ -18,11 +18,11 @@ struct CudaDevice {
   std::int32_t sms = 0;  ///< CTAs that it holds at once: one an SM
   std::string driver;    ///< CUDA version of the driver
 };
-/// The first CUDA device; absent if there is none, or the build has no CUDA.
+/// Describes the first CUDA device; absent if there is none, or the build has no CUDA.
 [[nodiscard]] std::optional<CudaDevice> cuda_device();
 
-/// Runs a table's backward pass on the GPU with the sums in the order of cpu_tile.hpp: gradients
-/// have the bits of backward_on_cpu. One CTA an SM, `residency` of them; no wait is
+/// Runs a table's backward pass on the GPU with the sums in the order of gpu/cpu/tile.hpp:
+/// gradients have the bits of backward_on_cpu. One CTA an SM, `residency` of them; no wait is
 /// longer than `options.timeout` (0: a minute), and the run then stops.
 ///
 /// Requires what backward_on_cpu requires, and a device. Throws Error{device} if it holds fewer

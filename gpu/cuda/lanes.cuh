@@ -4,16 +4,16 @@
 // next lane that nobody has, so that the grid's size is the residency, for both kinds of dispatch.
 // What a task does is a Work's affair, whose functions are called by all threads of the CTA:
 //
-//   void begin_chain(const CudaSlot&)                 compute_start ─┐
-//   void compute(std::int64_t slot, const CudaSlot&)                 ├─ compute_end
+//   void begin_chain(const DeviceSlot&)                 compute_start ─┐
+//   void compute(std::int64_t slot, const DeviceSlot&)                 ├─ compute_end
 //                                                     turn ─┐ acquired by thread 0, barrier
-//   void reduce(std::int64_t slot, const CudaSlot&)         ├─ reduce_end: barrier, released
-//   void end_chain(const CudaSlot&)
+//   void reduce(std::int64_t slot, const DeviceSlot&)         ├─ reduce_end: barrier, released
+//   void end_chain(const DeviceSlot&)
 
 #include "gpu/cuda/semaphore.cuh"
 #include "gpu/cuda/table.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
 __device__ inline void spin(std::int64_t ns) {
   const std::int64_t begin = global_time();
@@ -21,32 +21,32 @@ __device__ inline void spin(std::int64_t ns) {
   }
 }
 
-/// Now, if the run takes times.
-__device__ inline ClockReading clocks(const CudaRun& run) {
+/// Reads both clocks if the run is stamped.
+__device__ inline ClockReading clocks(const DeviceRun& run) {
   if (run.times == nullptr) return {};
   const std::int64_t ns = global_time();
   return {.ns = ns, .cycles = sm_cycles()};
 }
-__device__ inline void keep(const CudaRun& run, std::int64_t index, ClockReading TaskClocks::*time,
-                            const ClockReading& reading) {
+__device__ inline void keep(const DeviceRun& run, std::int64_t index,
+                            ClockReading TaskClocks::*time, const ClockReading& reading) {
   if (run.times != nullptr) run.times[index].*time = reading;
 }
 
-/// Takes a task's time. For one thread.
-__device__ inline void stamp(const CudaRun& run, std::int64_t index,
+/// Stamps a task if the run is stamped. For one thread.
+__device__ inline void stamp(const DeviceRun& run, std::int64_t index,
                              ClockReading TaskClocks::*time) {
   keep(run, index, time, clocks(run));
 }
 
-/// For one thread.
-__device__ inline void delay(const CudaRun& run, std::int64_t index, int place) {
+/// Spins for the delay that a perturbed run has at a place. For one thread.
+__device__ inline void delay(const DeviceRun& run, std::int64_t index, int place) {
   if (run.delays != nullptr) spin(std::int64_t{1000} * run.delays[kDelayPlaces * index + place]);
 }
 
 template <class Work>
 class LanePlayer {
  public:
-  __device__ LanePlayer(const CudaTable& table, const CudaRun& run, Work& work)
+  __device__ LanePlayer(const DeviceTable& table, const DeviceRun& run, Work& work)
       : table_(table), run_(run), work_(work) {}
 
   /// Plays lanes until there are no more or the run has stopped.
@@ -58,7 +58,7 @@ class LanePlayer {
   }
 
  private:
-  /// false if the run has stopped.
+  /// Plays all slots of a lane; false if the run has stopped.
   __device__ bool play_lane(std::int32_t lane) {
     if (leads()) run_.lane_sms[lane].value = static_cast<std::int32_t>(blockIdx.x);
     std::int64_t slot = table_.lane_begin[lane];
@@ -69,7 +69,7 @@ class LanePlayer {
   }
 
   __device__ bool play_slot(std::int64_t index) {
-    const CudaSlot slot = table_.slots[index];
+    const DeviceSlot slot = table_.slots[index];
     delay(index, 0);
     stamp(index, &TaskClocks::compute_start);
     if (slot.begins_chain) work_.begin_chain(slot);
@@ -81,14 +81,14 @@ class LanePlayer {
     return true;
   }
 
-  __device__ bool take_turn(std::int64_t index, const CudaSlot& slot) {
+  __device__ bool take_turn(std::int64_t index, const DeviceSlot& slot) {
     const std::int64_t tile = std::int64_t{slot.head} * table_.q_tiles + slot.q;
     delay(index, 1);
     bool late = false;
     if (leads() && run_.mode == Mode::deterministic) {
       late = !acquire(run_.locks + tile, slot.rank, run_.stop, run_.timeout_ns);
     }
-    // Also the barrier after the acquire (cuda_semaphore.cuh).
+    // Also the barrier after the acquire (semaphore.cuh).
     if (__syncthreads_or(late)) return false;
     stamp(index, &TaskClocks::turn);
     if (held_ >= 0) release(index, held_);
@@ -128,14 +128,14 @@ class LanePlayer {
   }
 
   __device__ void stamp(std::int64_t index, ClockReading TaskClocks::*time) {
-    if (leads()) gpu::stamp(run_, index, time);
+    if (leads()) cuda::stamp(run_, index, time);
   }
 
   __device__ void delay(std::int64_t index, int place) {
-    if (leads()) gpu::delay(run_, index, place);
+    if (leads()) cuda::delay(run_, index, place);
   }
 
-  /// The thread that waits, releases and keeps the books.
+  /// Whether this is the thread that waits, releases, stamps and leaves the witness.
   __device__ static bool leads() { return threadIdx.x == 0; }
 
   __device__ static std::int32_t smid() {
@@ -144,10 +144,10 @@ class LanePlayer {
     return id;
   }
 
-  const CudaTable& table_;
-  const CudaRun& run_;
+  const DeviceTable& table_;
+  const DeviceRun& run_;
   Work& work_;
   std::int64_t held_ = -1;  ///< delayed release: the tile whose semaphore is still held
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

@@ -18,12 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
 inline constexpr std::int32_t kPairThreads = 256;
 inline constexpr std::int32_t kPairSide = BlockMask::kSide;
 
-/// A thread's elements.
+/// A thread's 4 x 4 elements.
 struct PairTile {
   static constexpr std::int32_t kEach = 4;
   static constexpr std::int32_t kApart = 16;
@@ -36,7 +36,7 @@ struct PairTile {
     return static_cast<std::int32_t>(threadIdx.x) % kApart + kApart * c;
   }
 
-  /// += of_row[r] * of_column[c].
+  /// Adds of_row[r] * of_column[c] to each element.
   __device__ void add_outer(const double (&of_row)[kEach], const double (&of_column)[kEach]) {
 #pragma unroll
     for (std::int32_t r = 0; r < kEach; ++r) {
@@ -47,7 +47,7 @@ struct PairTile {
   }
 };
 
-/// Up to 64 rows of a tensor; beyond them, and beyond its columns, there are zeros.
+/// A view of up to 64 rows of a tensor; beyond them, and beyond its columns, there are zeros.
 struct PairRows {
   const float* first = nullptr;
   std::int32_t rows = 0;
@@ -58,7 +58,7 @@ struct PairRows {
   }
 };
 
-/// What a CTA multiplies from.
+/// Shared memory that a CTA multiplies from.
 struct PairShared {
   static constexpr std::int32_t kSlice = 32;  ///< columns of a slice of both operands
   static constexpr std::int32_t kSliceStride = kSlice + 1;
@@ -71,7 +71,7 @@ struct PairShared {
 };
 static_assert(2 * PairShared::kSliceElements >= kPairSide * kPairSide);
 
-/// sum(row, column) += left row . right row.
+/// Adds left row . right row to sum(row, column).
 __device__ inline void add_scores(PairTile& sum, const PairRows& left, const PairRows& right,
                                   PairShared& shared) {
   double* const lefts = shared.operands;
@@ -100,7 +100,7 @@ __device__ inline void add_scores(PairTile& sum, const PairRows& left, const Pai
   }
 }
 
-/// sum(row, column) += weights(k, row) * operand(k, first + column), over the 64 tokens k.
+/// Adds weights(k, row) * operand(k, first + column) to sum(row, column), over the 64 tokens k.
 __device__ inline void add_weighted(PairTile& sum, const PairRows& operand, std::int32_t first,
                                     PairShared& shared) {
   double* const rows = shared.operands;
@@ -122,4 +122,4 @@ __device__ inline void add_weighted(PairTile& sum, const PairRows& operand, std:
   }
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

@@ -1,7 +1,7 @@
 #pragma once
 
 // The backward pass of one tile by the threads of a CTA, in plain fp32 operations, for any GPU:
-// what CpuTile does, sum by sum in the same order, and compiled without fused multiply-adds, so
+// what cpu::Tile does, sum by sum in the same order, and compiled without fused multiply-adds, so
 // that the bits are the host's too. It is the yardstick, not a fast kernel. Q, K, V and dO are in
 // memory as the run's dtype has them, and are converted as they are loaded.
 //
@@ -17,15 +17,15 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
 /// Keys of its tile that a query sees.
-struct CudaKeys {
+struct SeenKeys {
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };
 
-/// The Dtype that is stored so.
+/// The Dtype whose storage a type is.
 template <class Storage>
 constexpr Dtype kDtypeOf = Dtype::fp32;
 template <>
@@ -42,7 +42,7 @@ struct PortableParameters {
   const Storage* d_out = nullptr;
   const float* lse = nullptr;
   const float* delta = nullptr;
-  const CudaKeys* keys = nullptr;  ///< (partial tile, query in the tile)
+  const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
   float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
   float* dk = nullptr;
   float* dv = nullptr;
@@ -56,14 +56,15 @@ struct PortableParameters {
   float scale = 0;
   float dq_scale = 0;  ///< what a dQ partial has of it
 
-  /// P and dS.
+  /// Returns the bytes of P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {
     return 2 * sizeof(float) * static_cast<std::size_t>(tile_q) * static_cast<std::size_t>(tile_kv);
   }
 };
 
-/// out(row, column, sum over `depth` of left(row, k) * right(k, column)), for every row and column
-/// of a matrix, by all threads of the CTA. A sum begins with start(row, column) and goes upwards.
+/// Calls out(row, column, sum over `depth` of left(row, k) * right(k, column)) for every row and
+/// column of a matrix, by all threads of the CTA. A sum begins with start(row, column) and goes
+/// upwards.
 template <class Left, class Right, class Start, class Out>
 __device__ void multiply(std::int32_t rows, std::int32_t columns, std::int32_t depth, Left left,
                          Right right, Start start, Out out) {
@@ -115,23 +116,23 @@ __device__ void multiply(std::int32_t rows, std::int32_t columns, std::int32_t d
   }
 }
 
-/// The Work of cuda_lanes.cuh.
+/// What a task does, as lanes.cuh asks it of a Work.
 template <class Storage>
 class PortableTile {
  public:
   __device__ PortableTile(const PortableParameters<Storage>& all, Mode mode, float* shared)
       : all_(all), mode_(mode), p_(shared), ds_(shared + all.tile_q * all.tile_kv) {}
 
-  __device__ void begin_chain(const CudaSlot& slot) {
+  __device__ void begin_chain(const DeviceSlot& slot) {
     locate(slot);
-    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kCudaThreads) {
+    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
       all_.dk[kv_first_ + index] = 0;
       all_.dv[kv_first_ + index] = 0;
     }
     __syncthreads();  // multiply() gives the elements to other threads
   }
 
-  __device__ void compute(std::int64_t index, const CudaSlot& slot) {
+  __device__ void compute(std::int64_t index, const DeviceSlot& slot) {
     locate(slot);
     scores();
     probabilities(slot);
@@ -141,20 +142,20 @@ class PortableTile {
     // The caller's barrier comes before the next task overwrites P and dS.
   }
 
-  __device__ void reduce(std::int64_t index, const CudaSlot&) {
-    const float* of = partial(index);
+  __device__ void reduce(std::int64_t index, const DeviceSlot&) {
+    const float* addends = partial(index);
     float* dq = all_.dq + q_first_;
-    for (std::int32_t place = thread(); place < queries_ * all_.head_dim; place += kCudaThreads) {
+    for (std::int32_t place = thread(); place < queries_ * all_.head_dim; place += kThreads) {
       if (mode_ == Mode::atomic) {
-        atomicAdd(dq + place, of[place]);
+        atomicAdd(dq + place, addends[place]);
       } else {
-        dq[place] += of[place];
+        dq[place] += addends[place];
       }
     }
   }
 
-  __device__ void end_chain(const CudaSlot&) {
-    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kCudaThreads) {
+  __device__ void end_chain(const DeviceSlot&) {
+    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
       all_.dk[kv_first_ + index] = nearest(all_.dk[kv_first_ + index] * all_.scale);
       all_.dv[kv_first_ + index] = nearest(all_.dv[kv_first_ + index]);
     }
@@ -165,8 +166,8 @@ class PortableTile {
   __device__ static std::int32_t thread() { return static_cast<std::int32_t>(threadIdx.x); }
   __device__ static float nearest(float value) { return rounded(value, kDtypeOf<Storage>); }
 
-  /// Where a task's tiles are.
-  __device__ void locate(const CudaSlot& slot) {
+  /// Finds where a task's tiles are.
+  __device__ void locate(const DeviceSlot& slot) {
     const std::int64_t query = std::int64_t{slot.q} * all_.tile_q;
     const std::int64_t key = std::int64_t{slot.kv} * all_.tile_kv;
     queries_ = static_cast<std::int32_t>(min(std::int64_t{all_.tile_q}, all_.seq_q - query));
@@ -181,7 +182,7 @@ class PortableTile {
     return all_.partials + place * all_.tile_q * all_.head_dim;
   }
 
-  /// P = Q K^T and dS = dO V^T, for now.
+  /// Leaves Q K^T where P will be and dO V^T where dS will be.
   __device__ void scores() {
     product(all_.q + q_first_, all_.k + kv_first_, p_);
     product(all_.d_out + q_first_, all_.v + kv_first_, ds_);
@@ -198,14 +199,14 @@ class PortableTile {
         });
   }
 
-  /// P = exp(scale P - lse) and dS = P (dS - D), both rounded at their end; 0 where the query does
-  /// not see the key, which adds nothing and changes no bit of a sum that began with 0.
-  __device__ void probabilities(const CudaSlot& slot) {
+  /// Makes P = exp(scale P - lse) and dS = P (dS - D), both rounded at their end; 0 where the query
+  /// does not see the key, which adds nothing and changes no bit of a sum that began with 0.
+  __device__ void probabilities(const DeviceSlot& slot) {
     __syncthreads();
-    for (std::int32_t index = thread(); index < queries_ * keys_; index += kCudaThreads) {
+    for (std::int32_t index = thread(); index < queries_ * keys_; index += kThreads) {
       const std::int32_t query = index / keys_;
       const std::int32_t key = index % keys_;
-      CudaKeys seen{.begin = 0, .end = keys_};
+      SeenKeys seen{.begin = 0, .end = keys_};
       if (slot.partial >= 0) seen = all_.keys[std::int64_t{slot.partial} * all_.tile_q + query];
       const std::int32_t place = query * all_.tile_kv + key;
       const bool sees = seen.begin <= key && key < seen.end;
@@ -215,7 +216,7 @@ class PortableTile {
     }
   }
 
-  /// dV += P^T dO and dK += dS^T Q, queries upwards.
+  /// Adds P^T dO to dV and dS^T Q to dK, queries upwards.
   __device__ void add_dk_dv() {
     add_columns(p_, all_.d_out + q_first_, all_.dv + kv_first_);
     add_columns(ds_, all_.q + q_first_, all_.dk + kv_first_);
@@ -231,7 +232,7 @@ class PortableTile {
         [=](std::int32_t key, std::int32_t column, float sum) { sums[key * dim + column] = sum; });
   }
 
-  /// The task's dQ = dS K, keys upwards; in fp32 with the scale.
+  /// Leaves the task's dQ = dS K, keys upwards; in fp32 with the scale.
   __device__ void partial_dq(float* dq) {
     const std::int32_t dim = all_.head_dim;
     const Storage* k = all_.k + kv_first_;
@@ -258,4 +259,4 @@ class PortableTile {
   std::int64_t kv_first_ = 0;  ///< element of the tile's first key
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

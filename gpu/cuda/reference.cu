@@ -21,6 +21,7 @@
 #include <utility>
 
 namespace stagger::gpu {
+namespace cuda {
 namespace {
 
 enum class Result { out, dq, dk, dv };
@@ -66,7 +67,7 @@ struct Pairs {
   }
 };
 
-/// One block of pairs that attend.
+/// A block of pairs, some of which attend.
 struct PairBlock {
   std::int64_t head = 0;
   std::int64_t q = 0;
@@ -79,7 +80,7 @@ struct PairBlock {
   }
 };
 
-/// exp(score)s, relative to the largest of them: sum * exp(most).
+/// A sum of exp(score)s relative to the largest of them: sum * exp(most).
 struct ExpSum {
   double most = -INFINITY;
   double sum = 0;
@@ -96,7 +97,7 @@ struct ExpSum {
   __device__ double log_sum() const { return sum > 0 ? most + log(sum) : INFINITY; }
 };
 
-/// The 4 x 4 of a thread, by row.
+/// Adds the exps of a thread's 4 x 4 scores, by row.
 __device__ void add_exps(ExpSum (&sums)[PairTile::kEach], const Pairs& pairs,
                          const PairBlock& block, const PairTile& scores) {
 #pragma unroll
@@ -114,7 +115,7 @@ __device__ void add_exps(ExpSum (&sums)[PairTile::kEach], const Pairs& pairs,
   }
 }
 
-/// lse of one head's block of queries.
+/// Computes lse of one head's block of queries.
 __global__ void __launch_bounds__(kPairThreads) log_sum_exp(Pairs pairs, std::int64_t first_cta) {
   extern __shared__ PairShared shared[];
   const std::int64_t cta = first_cta + blockIdx.x;
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(kPairThreads) log_sum_exp(Pairs pairs, std::in
   }
 }
 
-/// Where a result goes and what it is a product with.
+/// The operand that a result is a product with, and the places where it goes.
 struct Product {
   const float* operand = nullptr;  ///< V, K, Q or dO: rows are the tokens that are summed over
   const double* norms = nullptr;   ///< of the operand's rows, squared; nullptr for O
@@ -150,7 +151,7 @@ struct Product {
   std::int32_t column_blocks = 0;
 };
 
-/// P of a block of pairs; 0 where a query does not see a key.
+/// Computes P of a block of pairs; 0 where a query does not see a key.
 __device__ PairTile probabilities(const Pairs& pairs, const PairBlock& block, PairShared& shared) {
   PairTile p;
   add_scores(p, pairs.queries(pairs.q, block.head, block.q),
@@ -223,7 +224,7 @@ __device__ void store_terms(double terms, double* to, PairShared& shared) {
   *to = sum;
 }
 
-/// 64 rows and 64 columns of one head's result.
+/// Computes 64 rows and 64 columns of one head's result.
 template <Result kResult>
 __global__ void __launch_bounds__(kPairThreads, 2)  // the one multiplies while the other loads
     multiply_pairs(Pairs pairs, Product product, std::int64_t first_cta) {
@@ -331,7 +332,7 @@ class CudaPairs {
   }
 
  private:
-  /// The squared norm of each row of a tensor.
+  /// Returns the squared norm of each row of a tensor.
   [[nodiscard]] std::vector<double> norms(const std::vector<float>& tensor) const {
     std::vector<double> norms(tensor.size() / shape_.dim());
     for (std::size_t index = 0; index < tensor.size(); ++index)
@@ -339,7 +340,8 @@ class CudaPairs {
     return norms;
   }
 
-  /// `tensor` is the operand once more, on the host; empty where no terms are wanted.
+  /// Computes a result. `tensor` is the operand once more, on the host; empty where no terms are
+  /// wanted.
   template <Result kResult>
   [[nodiscard]] Exact run(const DeviceBuffer<float>& operand, const std::vector<float>& tensor) {
     constexpr bool kByQuery = is_by_query(kResult);
@@ -374,7 +376,7 @@ class CudaPairs {
   Pairs pairs_;
 };
 
-/// D = rowsum(dO * O).
+/// Returns D = rowsum(dO * O).
 std::vector<double> delta(const std::vector<float>& d_out, const std::vector<double>& out,
                           std::size_t dim) {
   std::vector<double> sums(out.size() / dim);
@@ -384,21 +386,22 @@ std::vector<double> delta(const std::vector<float>& d_out, const std::vector<dou
 }
 
 }  // namespace
+}  // namespace cuda
 
 Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape,
                                  Inputs inputs) {
   STAGGER_EXPECTS(fits(inputs, shape));
   Attention attention{
       .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
-  CudaPairs pairs(shape, attention.mask, attention.inputs);
+  cuda::CudaPairs pairs(shape, attention.mask, attention.inputs);
   attention.forward.lse = pairs.lse();
   attention.forward.out = pairs.out();
-  attention.forward.delta = delta(attention.inputs.d_out, attention.forward.out, shape.dim());
+  attention.forward.delta = cuda::delta(attention.inputs.d_out, attention.forward.out, shape.dim());
   return attention;
 }
 
 ReferenceGradients reference_gradients_on_cuda(const Attention& attention) {
-  CudaPairs pairs(attention.shape, attention.mask, attention.inputs);
+  cuda::CudaPairs pairs(attention.shape, attention.mask, attention.inputs);
   pairs.upload(attention.forward);
   return pairs.gradients(attention.inputs);
 }

@@ -5,7 +5,7 @@
 
 namespace stagger::gpu {
 
-/// make_attention() on the first CUDA device: the same definition in double precision, with sums in
+/// Does what make_attention() does on the first CUDA device, in double precision too, with sums in
 /// another order. For what is too large for the host. Deterministic. Throws Error{device} if it
 /// lacks memory, Error{limit} as block_mask() does. Requires a device.
 ///
@@ -15,7 +15,8 @@ namespace stagger::gpu {
 [[nodiscard]] Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape,
                                                Inputs inputs);
 
-/// reference_gradients() on the first CUDA device, likewise.
+/// Does what reference_gradients() does on the first CUDA device. Throws and requires what
+/// make_attention_on_cuda() does.
 [[nodiscard]] ReferenceGradients reference_gradients_on_cuda(const Attention& attention);
 
 }  // namespace stagger::gpu

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 namespace {
 
 constexpr int kMinusOne = 0xff;  ///< in every byte
@@ -26,7 +26,7 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-/// By (kv, q), row-major: the number of a tile among the masked ones, -1 if it is none.
+/// Numbers the masked tiles; -1 for others. By (kv, q), row-major.
 std::vector<std::int32_t> masked_numbers(const Problem& problem) {
   const std::int64_t q_tiles = problem.grid.q_tiles();
   std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
@@ -36,24 +36,24 @@ std::vector<std::int32_t> masked_numbers(const Problem& problem) {
   return numbers;
 }
 
-std::vector<CudaSlot> device_slots(const Table& table) {
+std::vector<DeviceSlot> device_slots(const Table& table) {
   const std::vector<std::int32_t> masked = masked_numbers(table.problem);
   const std::int64_t q_tiles = table.problem.grid.q_tiles();
-  std::vector<CudaSlot> slots;
+  std::vector<DeviceSlot> slots;
   slots.reserve(table.slots.size());
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto of = table.lane(lane);
-    for (const Slot& slot : of) {
+    const auto slots_of_lane = table.lane(lane);
+    for (const Slot& slot : slots_of_lane) {
       const Task& task = slot.task;
       const Slot* next = &slot + 1;
-      slots.push_back(
-          {.head = task.head.value,
-           .kv = task.kv.value,
-           .q = task.q.value,
-           .rank = slot.rank,
-           .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
-           .begins_chain = begins_chain(of.data(), &slot),
-           .ends_chain = next == of.data() + of.size() || begins_chain(of.data(), next)});
+      slots.push_back({.head = task.head.value,
+                       .kv = task.kv.value,
+                       .q = task.q.value,
+                       .rank = slot.rank,
+                       .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
+                       .begins_chain = begins_chain(slots_of_lane.data(), &slot),
+                       .ends_chain = next == slots_of_lane.data() + slots_of_lane.size() ||
+                                     begins_chain(slots_of_lane.data(), next)});
     }
   }
   return slots;
@@ -69,7 +69,7 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
   return first;
 }
 
-/// By lane: its first slot that has not reduced.
+/// Finds each lane's first slot that has not reduced.
 std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::int64_t>& witness,
                                      Mode mode) {
   std::vector<bool> done(table.slots.size(), mode == Mode::no_reduce);
@@ -98,7 +98,8 @@ std::vector<std::uint8_t> delays_of(const Table& table, std::optional<std::uint6
   return delays;
 }
 
-/// The least of every `count`: a tile's turn is that of the step which is furthest behind.
+/// Returns the least of every `count` values: a tile's turn is that of the step which is furthest
+/// behind.
 std::vector<std::int32_t> least_of(const std::vector<std::int32_t>& values, std::int32_t count) {
   std::vector<std::int32_t> least;
   for (auto first = values.begin(); first != values.end(); first += count)
@@ -111,13 +112,14 @@ std::int64_t timeout_ns(const BackwardOptions& options) {
   return std::chrono::nanoseconds(timeout).count();
 }
 
-/// By the clock rate that the device says it has, which it need not run at.
+/// Returns the length of a cycle by the clock rate that the device says it has, which it need not
+/// run at.
 double nominal_ns_per_cycle() {
   constexpr double kNsOfKilohertz = 1e6;
   return kNsOfKilohertz / std::max(1, attribute(cudaDevAttrClockRate));
 }
 
-/// Device time between two points of the stream.
+/// Measures device time between two points of the stream.
 class Stopwatch {
  public:
   Stopwatch() {
@@ -132,7 +134,7 @@ class Stopwatch {
   }
   void begin() { STAGGER_CUDA_TRY(cudaEventRecord(begin_)); }
   void end() { STAGGER_CUDA_TRY(cudaEventRecord(end_)); }
-  /// ns; waits for the device.
+  /// Returns ns; waits for the device.
   [[nodiscard]] std::int64_t elapsed() {
     float ms = 0;
     STAGGER_CUDA_TRY(cudaEventSynchronize(end_));
@@ -160,7 +162,7 @@ std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
   return tiles;
 }
 
-CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps)
+Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t steps)
     : source_(table),
       steps_(steps),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
@@ -201,7 +203,7 @@ CudaRunner::CudaRunner(const Table& table, const BackwardOptions& options, std::
       .stop = flags_.data() + 1};
 }
 
-std::size_t CudaRunner::shared_bytes(std::size_t needed) {
+std::size_t Runner::shared_bytes(std::size_t needed) {
   const auto most = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   const auto of_sm =
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
@@ -213,8 +215,8 @@ std::size_t CudaRunner::shared_bytes(std::size_t needed) {
   return std::max(needed, of_sm / 2 + 1);
 }
 
-Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const Enqueue& after,
-                          bool warm) {
+Backward Runner::play(const Kernel& kernel, const Enqueue& before, const Enqueue& after,
+                      bool warm) {
   if (ctas_ == 0) return results(0);
   prepare(kernel);
   std::int64_t passes_ns = 0;
@@ -232,8 +234,8 @@ Backward CudaRunner::play(const CudaKernel& kernel, const Enqueue& before, const
   return result;
 }
 
-BareRuns CudaRunner::bare_runs(const CudaKernel& kernel, const Enqueue& before,
-                               const Enqueue& after, int warmups, int runs) {
+BareRuns Runner::bare_runs(const Kernel& kernel, const Enqueue& before, const Enqueue& after,
+                           int warmups, int runs) {
   BareRuns result;
   if (ctas_ == 0) {
     result.elapsed_ns.resize(at(runs));
@@ -252,8 +254,8 @@ BareRuns CudaRunner::bare_runs(const CudaKernel& kernel, const Enqueue& before,
   return result;
 }
 
-std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
-                                  const Enqueue& before, const Enqueue& after) const {
+std::int64_t Runner::time_one(const Kernel& kernel, const DeviceRun& run, const Enqueue& before,
+                              const Enqueue& after) const {
   Stopwatch stopwatch;
   stopwatch.begin();
   before(run);
@@ -263,8 +265,8 @@ std::int64_t CudaRunner::time_one(const CudaKernel& kernel, const CudaRun& run,
   return stopwatch.elapsed();
 }
 
-std::int64_t CudaRunner::time_passes(const CudaKernel& kernel, const CudaRun& run,
-                                     const Enqueue& before, const Enqueue& after) const {
+std::int64_t Runner::time_passes(const Kernel& kernel, const DeviceRun& run, const Enqueue& before,
+                                 const Enqueue& after) const {
   Stopwatch all;
   Stopwatch alone;
   all.begin();
@@ -277,14 +279,14 @@ std::int64_t CudaRunner::time_passes(const CudaKernel& kernel, const CudaRun& ru
   return all.elapsed() - alone.elapsed();
 }
 
-CudaRun CudaRunner::bare() const {
-  CudaRun run = run_;
+DeviceRun Runner::bare() const {
+  DeviceRun run = run_;
   run.counts = nullptr;
   run.times = nullptr;
   return run;
 }
 
-void CudaRunner::prepare(const CudaKernel& kernel) const {
+void Runner::prepare(const Kernel& kernel) const {
   STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel.function,
                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(kernel.shared_bytes)));
@@ -298,8 +300,8 @@ void CudaRunner::prepare(const CudaKernel& kernel) const {
                                      std::to_string(resident));
 }
 
-void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
-  void* arguments[] = {const_cast<CudaTable*>(&table_), const_cast<CudaRun*>(&run),
+void Runner::launch(const Kernel& kernel, const DeviceRun& run) const {
+  void* arguments[] = {const_cast<DeviceTable*>(&table_), const_cast<DeviceRun*>(&run),
                        const_cast<void*>(kernel.parameters)};
   // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
   // a CTA could wait for one that the device has not started and, with no SM left, never will.
@@ -308,7 +310,7 @@ void CudaRunner::launch(const CudaKernel& kernel, const CudaRun& run) const {
                                                arguments, kernel.shared_bytes, nullptr));
 }
 
-Backward CudaRunner::results(std::int64_t elapsed_ns) const {
+Backward Runner::results(std::int64_t elapsed_ns) const {
   Backward result;
   result.witness = witness_.download();
   result.lock_values = least_of(locks_.download(), steps_);
@@ -324,4 +326,4 @@ Backward CudaRunner::results(std::int64_t elapsed_ns) const {
   return result;
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

@@ -11,17 +11,18 @@
 #include <utility>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
-/// Tiles of which a kernel has to hide something: partial ones, and those that the last KV tile has
-/// beyond the sequence. By (kv, q), row-major; CudaSlot::partial is a place among them.
+/// Lists the tiles of which a kernel has to hide something: partial ones, and those that the last
+/// KV tile has beyond the sequence. By (kv, q), row-major; DeviceSlot::partial is a place among
+/// them.
 [[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
 
-/// A kernel that plays a table: kernel(CudaTable, CudaRun, Parameters), one CTA an SM.
-struct CudaKernel {
+/// A kernel that plays a table: kernel(DeviceTable, DeviceRun, Parameters), one CTA an SM.
+struct Kernel {
   template <class Parameters>
-  CudaKernel(void (*kernel)(CudaTable, CudaRun, Parameters), const Parameters& parameters,
-             std::size_t bytes, int number_of_threads)
+  Kernel(void (*kernel)(DeviceTable, DeviceRun, Parameters), const Parameters& parameters,
+         std::size_t bytes, int number_of_threads)
       : function(reinterpret_cast<const void*>(kernel)),
         parameters(&parameters),
         shared_bytes(bytes),
@@ -34,48 +35,49 @@ struct CudaKernel {
 };
 
 /// A table and what a run of it leaves behind, in device memory, and the launch.
-class CudaRunner {
+class Runner {
  public:
-  /// `steps`: semaphores that a dQ tile has, all passed on in the order of the ranks. Requires
-  /// is_complete(table).
-  CudaRunner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
+  /// `steps` is the number of semaphores that a dQ tile has, all passed on in the order of the
+  /// ranks. Requires is_complete(table).
+  Runner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
 
-  /// Shared memory that one CTA needs so that an SM holds no second one: an SM plays one lane at a
-  /// time, as in the model. Throws Error{unsupported} if `needed` is more than a CTA can have.
+  /// Returns the shared memory that one CTA asks for so that an SM holds no second one: an SM plays
+  /// one lane at a time, as in the model. Throws Error{unsupported} if `needed` is more than a CTA
+  /// can have.
   [[nodiscard]] static std::size_t shared_bytes(std::size_t needed);
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
   /// with the kernel and belong to the time that the run takes. Three such runs come first if
   /// `warm`, as in bare_runs(). Throws Error{device} before the launch if more CTAs would have to
   /// be resident than the device holds.
-  using Enqueue = std::function<void(const CudaRun&)>;
+  using Enqueue = std::function<void(const DeviceRun&)>;
   [[nodiscard]] Backward play(
-      const CudaKernel& kernel, const Enqueue& before = [](const CudaRun&) {},
-      const Enqueue& after = [](const CudaRun&) {}, bool warm = false);
+      const Kernel& kernel, const Enqueue& before = [](const DeviceRun&) {},
+      const Enqueue& after = [](const DeviceRun&) {}, bool warm = false);
 
   /// Plays `warmups` bare runs and then `runs` that are timed, or until one is stopped; gradients
   /// are the caller's. `before` has to zero run.locks, lanes_taken and stop.
-  [[nodiscard]] BareRuns bare_runs(const CudaKernel& kernel, const Enqueue& before,
+  [[nodiscard]] BareRuns bare_runs(const Kernel& kernel, const Enqueue& before,
                                    const Enqueue& after, int warmups, int runs);
 
  private:
-  void prepare(const CudaKernel& kernel) const;
+  void prepare(const Kernel& kernel) const;
   [[nodiscard]] bool has_stopped() const { return flags_.download()[1] != 0; }
-  void launch(const CudaKernel& kernel, const CudaRun& run) const;
+  void launch(const Kernel& kernel, const DeviceRun& run) const;
   /// Returns the ns of a whole run.
-  [[nodiscard]] std::int64_t time_one(const CudaKernel& kernel, const CudaRun& run,
+  [[nodiscard]] std::int64_t time_one(const Kernel& kernel, const DeviceRun& run,
                                       const Enqueue& before, const Enqueue& after) const;
   /// Returns the ns of a run's `before` and `after` alone.
-  [[nodiscard]] std::int64_t time_passes(const CudaKernel& kernel, const CudaRun& run,
+  [[nodiscard]] std::int64_t time_passes(const Kernel& kernel, const DeviceRun& run,
                                          const Enqueue& before, const Enqueue& after) const;
-  /// The run without stamps or witness: nothing is kept but the locks.
-  [[nodiscard]] CudaRun bare() const;
+  /// Returns the run without stamps or witness: nothing is kept but the locks.
+  [[nodiscard]] DeviceRun bare() const;
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;
   std::int32_t steps_;
   std::int32_t ctas_;
-  DeviceBuffer<CudaSlot> slots_;
+  DeviceBuffer<DeviceSlot> slots_;
   DeviceBuffer<std::int64_t> lane_begin_;
   DeviceBuffer<std::int64_t> places_;
   DeviceBuffer<std::int32_t> locks_;
@@ -86,8 +88,8 @@ class CudaRunner {
   DeviceBuffer<Sm> lane_sms_;
   DeviceBuffer<std::int32_t> smids_;
   DeviceBuffer<std::int32_t> flags_;  ///< lanes taken, stop
-  CudaTable table_;
-  CudaRun run_;
+  DeviceTable table_;
+  DeviceRun run_;
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

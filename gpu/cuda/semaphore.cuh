@@ -8,40 +8,40 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
-/// ns of the clock that all SMs share.
+/// Reads the clock that all SMs share, in ns.
 __device__ inline std::int64_t global_time() {
   std::int64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
   return time;
 }
 
-/// Cycles of this SM's own clock.
+/// Reads the cycles of this SM's own clock.
 __device__ inline std::int64_t sm_cycles() {
   std::int64_t cycles;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
   return cycles;
 }
 
-/// Acquire pattern: a load that observes a release makes everything before that release visible to
-/// what follows this load. Scope .gpu, because the two are on different SMs; a .cta load might
-/// leave stale lines of dQ in this SM's L1.
+/// Reads a lock by the acquire pattern: a load that observes a release makes everything before that
+/// release visible to what follows this load. Scope .gpu, because the two are on different SMs; a
+/// .cta load might leave stale lines of dQ in this SM's L1.
 __device__ inline std::int32_t load_acquire(const std::int32_t* lock) {
   std::int32_t value;
   asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(value) : "l"(lock) : "memory");
   return value;
 }
 
-/// Release pattern: everything before it, of the whole CTA through the barrier, is performed before
-/// the new value can be seen. An addition rather than a store, so that a table with two tasks of
-/// one rank leaves a count that shows it.
+/// Passes a turn on by the release pattern: everything before it, of the whole CTA through the
+/// barrier, is performed before the new value can be seen. An addition rather than a store, so that
+/// a table with two tasks of one rank leaves a count that shows it.
 __device__ inline void release_next(std::int32_t* lock) {
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(lock) : "memory");
 }
 
-/// No order is needed of the stop flag, but it must come from L2 and not from a stale line:
-/// .relaxed.gpu is a strong access, a plain load is not.
+/// Reads the stop flag. No order is needed of it, but it must come from L2 and not from a stale
+/// line: .relaxed.gpu is a strong access, a plain load is not.
 __device__ inline bool is_stopped(const std::int32_t* stop) {
   std::int32_t value;
   asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(value) : "l"(stop) : "memory");
@@ -70,4 +70,4 @@ __device__ inline bool acquire(const std::int32_t* lock, std::int32_t rank, std:
   }
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

@@ -6,13 +6,13 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::cuda {
 
-inline constexpr int kCudaThreads = 256;  ///< of every CTA
-inline constexpr int kDelayPlaces = 4;    ///< before compute, turn, release and whatever follows
+inline constexpr int kThreads = 256;    ///< of every CTA
+inline constexpr int kDelayPlaces = 4;  ///< before compute, turn, release and whatever follows
 
 /// A slot as the device reads it: what the table says, and what its neighbours and its tile say.
-struct alignas(8) CudaSlot {
+struct alignas(8) DeviceSlot {
   std::int32_t head = 0;
   std::int32_t kv = 0;
   std::int32_t q = 0;
@@ -23,8 +23,8 @@ struct alignas(8) CudaSlot {
 };
 
 /// A table in device memory. No schedule is compiled into a kernel: it follows these arrays.
-struct CudaTable {
-  const CudaSlot* slots = nullptr;
+struct DeviceTable {
+  const DeviceSlot* slots = nullptr;
   const std::int64_t* lane_begin = nullptr;  ///< as in Table
   const std::int64_t* places = nullptr;  ///< by (head, q): first of its ranks, as RankPlaces says
   std::int32_t lanes = 0;
@@ -32,7 +32,7 @@ struct CudaTable {
 };
 
 /// What a run is told and what it leaves behind, in device memory.
-struct CudaRun {
+struct DeviceRun {
   Mode mode = Mode::deterministic;
   bool delayed_release = false;
   const std::uint8_t* delays = nullptr;  ///< by slot and place: delay_us; nullptr: none
@@ -47,4 +47,4 @@ struct CudaRun {
   std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::cuda

@@ -1,32 +1,32 @@
 #pragma once
 
 // The compute warpgroups of the hopper kernel: when each product begins, what it waits for and
-// whom it tells. The products themselves are in hopper_tile.cuh.
+// whom it tells. The products themselves are in tile.cuh.
 
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/hopper/shared.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 /// A thread of the two compute warpgroups.
 template <class T, int kHeadDim, int kStepQ>
-class HopperCompute {
+class Compute {
  public:
-  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+  using Shared = SharedMemory<T, kHeadDim, kStepQ>;
 
-  __device__ HopperCompute(const CudaRun& run, const HopperParameters& all, Shared& shared)
+  __device__ Compute(const cuda::DeviceRun& run, const Parameters& all, Shared& shared)
       : run_(run), all_(all), shared_(shared), tile_(shared.tiles, shared.queries, all.scale) {}
 
   // Chain by chain and step by step, without a branch around a product and with none under way
   // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
   __device__ void play() {
-    HopperMarks marks = step_marks();
+    Marks marks = step_marks();
     while (!marks.is_last) {
       begin_chain();
       begin(marks);
       tile_.begin_dk(stage());
       finish();
-      HopperMarks before = marks;
+      Marks before = marks;
       // Not a look at the next chain before this one's last dQ is on its way: the next one may be
       // taken only when others, who wait for that dQ, have gone on.
       while (!before.ends_chain && !(marks = step_marks()).is_last) {
@@ -46,21 +46,21 @@ class HopperCompute {
   }
 
  private:
-  /// Of the step that is next.
-  __device__ HopperMarks step_marks() {
+  /// Waits for the next step, and returns what it is.
+  __device__ Marks step_marks() {
     const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
     shared_.step_full[place].wait(parity_of<Shared::kSteps>(step_));
     return shared_.steps[place].marks;
   }
 
   __device__ void stamp(std::uint32_t step, ClockReading TaskClocks::*time) {
-    gpu::stamp(run_, shared_.steps[buffer_of<Shared::kSteps>(step)].index, time);
+    cuda::stamp(run_, shared_.steps[buffer_of<Shared::kSteps>(step)].index, time);
   }
 
-  /// Of the two that compute.
+  /// Returns which of the two compute warpgroups this thread is in.
   __device__ static int warpgroup() { return static_cast<int>(threadIdx.x) / kWarpgroup - 1; }
 
-  /// Of Q, dO and dS: the step's place in their rings.
+  /// Returns the step's place in the rings of Q, dO and dS.
   [[nodiscard]] __device__ std::uint32_t stage() const { return buffer_of<kStages>(step_); }
   [[nodiscard]] __device__ std::uint32_t k_stage() const {
     return buffer_of<Shared::kKStages>(chain_);
@@ -76,8 +76,8 @@ class HopperCompute {
     shared_.v_full[v_stage()].wait(parity_of<Shared::kVStages>(chain_));
   }
 
-  /// All of a step but its dQ, of which dV and dK are under way in the end.
-  __device__ void begin(HopperMarks marks) {
+  /// Does all of a step but its dQ; dV and dK are under way when it returns.
+  __device__ void begin(Marks marks) {
     const std::uint32_t parity = parity_of<kStages>(step_);
     shared_.q_full[stage()].wait(parity);
     if (leads() && marks.begins_chain) stamp(step_, &TaskClocks::compute_start);
@@ -110,7 +110,7 @@ class HopperCompute {
 
   /// Hands over a dQ once it is there.
   template <int kAfter>
-  __device__ void finish_dq(HopperMarks marks) {
+  __device__ void finish_dq(Marks marks) {
     const std::uint32_t dq_stage = buffer_of<kStages>(step_ - 1);
     if constexpr (kAfter == 1) tile_.begin_dk(stage());
     tile_.template finish_dq<kAfter>();
@@ -132,8 +132,8 @@ class HopperCompute {
     tile_.stage_gradients(k, all_.scale);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      const HopperStep& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
-      const std::int32_t key = step.kv * kHopperTileKv + tile_.first_key_of_warp();
+      const Step& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
+      const std::int32_t key = step.kv * kTileKv + tile_.first_key_of_warp();
       store_tile(&all_.dk, tile_.dk_of_warp(k), key, step.head);
       store_tile(&all_.dv, tile_.dv_of_warp(), key, step.head);
       commit_copies();
@@ -147,26 +147,27 @@ class HopperCompute {
 
   __device__ static void store_tile(const CUtensorMap* map, const T* from, std::int32_t key,
                                     std::int32_t head) {
-    constexpr int kPanelElements = HopperTile<T, kHeadDim, kStepQ>::kWarpKeys * kPanelColumns;
+    constexpr int kPanelElements = Tile<T, kHeadDim, kStepQ>::kWarpKeys * kPanelColumns;
     for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel)
       store_box(map, from + panel * kPanelElements, panel * kPanelColumns, key, head);
   }
 
-  /// Once a warp. What its other threads read and wrote by ordinary accesses is before that, as
-  /// there is a __syncwarp() between; products have read what they read when they are finished.
+  /// Arrives for the whole warp. What its other threads read and wrote by ordinary accesses is
+  /// before that, as there is a __syncwarp() between; products have read what they read when they
+  /// are finished.
   __device__ static void arrive(Mbarrier& barrier) {
     if (threadIdx.x % 32 < kArrivingLanes) barrier.arrive();
   }
 
-  /// The thread that keeps the books.
+  /// Whether this is the thread that stamps.
   __device__ static bool leads() { return threadIdx.x == kWarpgroup; }
 
-  const CudaRun& run_;
-  const HopperParameters& all_;
+  const cuda::DeviceRun& run_;
+  const Parameters& all_;
   Shared& shared_;
-  HopperTile<T, kHeadDim, kStepQ> tile_;
+  Tile<T, kHeadDim, kStepQ> tile_;
   std::uint32_t step_ = 0;   ///< of this CTA, that is next or under way
   std::uint32_t chain_ = 0;  ///< of this CTA
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 namespace stagger::gpu {
+namespace hopper {
 namespace {
 
 std::size_t at(std::int64_t index) {
@@ -20,9 +21,9 @@ unsigned blocks(std::int64_t threads) {
 }
 
 template <class T>
-DeviceBuffer<T> rounded(const std::vector<float>& values) {
-  const DeviceBuffer<float> wide(values);
-  DeviceBuffer<T> narrow(values.size());
+cuda::DeviceBuffer<T> rounded(const std::vector<float>& values) {
+  const cuda::DeviceBuffer<float> wide(values);
+  cuda::DeviceBuffer<T> narrow(values.size());
   const auto size = static_cast<std::int64_t>(values.size());
   round_to<<<blocks(size), kPassThreads>>>(wide.data(), narrow.data(), size);
   STAGGER_CUDA_TRY(cudaGetLastError());
@@ -35,18 +36,18 @@ std::vector<float> as_floats(const std::vector<double>& values) {
 }
 
 template <class T>
-std::vector<float> downloaded(const DeviceBuffer<T>& narrow, std::size_t elements) {
-  const DeviceBuffer<float> wide(elements);
+std::vector<float> downloaded(const cuda::DeviceBuffer<T>& narrow, std::size_t elements) {
+  const cuda::DeviceBuffer<float> wide(elements);
   const auto size = static_cast<std::int64_t>(elements);
   widen<<<blocks(size), kPassThreads>>>(narrow.data(), wide.data(), size);
   STAGGER_CUDA_TRY(cudaGetLastError());
   return wide.download();
 }
 
-/// Of (head, row, head_dim), by boxes of `rows` rows and a panel's columns, swizzled as wgmma reads
-/// them.
+/// Describes a tensor (head, row, head_dim) to the copy engine, by boxes of `rows` rows and a
+/// panel's columns, swizzled as wgmma reads them.
 template <class T>
-CUtensorMap tensor_map(const DeviceBuffer<T>& tensor, std::int32_t heads, std::int64_t seq,
+CUtensorMap tensor_map(const cuda::DeviceBuffer<T>& tensor, std::int32_t heads, std::int64_t seq,
                        std::int32_t head_dim, std::int32_t rows) {
   // The driver's own function, asked for at run time, so that nothing links to the driver.
   static const auto encode = [] {
@@ -76,11 +77,11 @@ CUtensorMap tensor_map(const DeviceBuffer<T>& tensor, std::int32_t heads, std::i
   return map;
 }
 
-/// By masked tile and query of the tile.
-std::vector<HopperKeys> seen_keys(const Table& table, const TokenMask& mask) {
+/// Lists the keys that a query sees, by masked tile and query of the tile.
+std::vector<SeenKeys> seen_keys(const Table& table, const TokenMask& mask) {
   const Problem& problem = table.problem;
-  std::vector<HopperKeys> keys;
-  for (const auto& [kv, q] : masked_tiles(problem)) {
+  std::vector<SeenKeys> keys;
+  for (const auto& [kv, q] : cuda::masked_tiles(problem)) {
     const std::int64_t first = kv.value * problem.shape.kv;
     for (std::int64_t place = 0; place < problem.shape.q; ++place) {
       const std::int64_t query = q.value * problem.shape.q + place;
@@ -106,9 +107,9 @@ std::vector<std::int32_t> contributions(const Problem& problem) {
 
 /// An attention problem in device memory, and the three kernels of its backward pass.
 template <class T, int kHeadDim, int kStepQ>
-class HopperProblem {
+class DeviceProblem {
  public:
-  HopperProblem(const Table& table, const Attention& attention, const BackwardOptions& options)
+  DeviceProblem(const Table& table, const Attention& attention, const BackwardOptions& options)
       : table_(table),
         shape_(attention.shape),
         options_(options),
@@ -134,13 +135,13 @@ class HopperProblem {
     dq_.fill(0);  // of a mask without any tile
     dk_.fill(0);  // of KV tiles that nobody sees
     dv_.fill(0);
-    const auto map = [&](const DeviceBuffer<T>& tensor, std::int64_t seq, std::int32_t rows) {
+    const auto map = [&](const cuda::DeviceBuffer<T>& tensor, std::int64_t seq, std::int32_t rows) {
       return tensor_map(tensor, shape_.heads, seq, kHeadDim, rows);
     };
     parameters_ = {.q = map(q_, shape_.seq_q, kStepQ),
                    .d_out = map(d_out_, shape_.seq_q, kStepQ),
-                   .k = map(k_, shape_.seq_kv, kHopperTileKv),
-                   .v = map(v_, shape_.seq_kv, kHopperTileKv),
+                   .k = map(k_, shape_.seq_kv, kTileKv),
+                   .v = map(v_, shape_.seq_kv, kTileKv),
                    .dk = map(dk_, shape_.seq_kv, kWarpKeys),
                    .dv = map(dv_, shape_.seq_kv, kWarpKeys),
                    .stats = stats_.data(),
@@ -152,7 +153,7 @@ class HopperProblem {
   }
 
   Backward run() {
-    CudaRunner runner(table_, options_, sizes_.steps);
+    cuda::Runner runner(table_, options_, sizes_.steps);
     Backward result = runner.play(kernel(), before(), after(), !options_.perturb);
     download(result);
     if (options_.keep_partials) result.partials = in_rows(partials_.download());
@@ -160,16 +161,16 @@ class HopperProblem {
   }
 
   BareRuns bare_runs(int warmups, int runs) {
-    CudaRunner runner(table_, options_, sizes_.steps);
+    cuda::Runner runner(table_, options_, sizes_.steps);
     BareRuns result = runner.bare_runs(kernel(), before(), after(), warmups, runs);
     download(result.last);
     return result;
   }
 
  private:
-  static constexpr std::int32_t kWarpKeys = HopperTile<T, kHeadDim, kStepQ>::kWarpKeys;
+  static constexpr std::int32_t kWarpKeys = Tile<T, kHeadDim, kStepQ>::kWarpKeys;
 
-  /// Of all heads' Q tiles.
+  /// Counts the steps of all heads' Q tiles.
   [[nodiscard]] std::int64_t steps() const { return std::int64_t{sizes_.heads} * sizes_.q_steps(); }
   [[nodiscard]] std::int64_t slots() const {
     return static_cast<std::int64_t>(table_.slots.size());
@@ -184,28 +185,28 @@ class HopperProblem {
     result.dq_sums = of_sequences(in_rows(dq_sums_.download()));
   }
 
-  [[nodiscard]] CudaKernel kernel() const {
-    return {hopper<T, kHeadDim, kStepQ>, parameters_,
-            CudaRunner::shared_bytes(sizeof(HopperShared<T, kHeadDim, kStepQ>)), kHopperThreads};
+  [[nodiscard]] cuda::Kernel kernel() const {
+    return {backward<T, kHeadDim, kStepQ>, parameters_,
+            cuda::Runner::shared_bytes(sizeof(SharedMemory<T, kHeadDim, kStepQ>)), kThreads};
   }
 
-  [[nodiscard]] CudaRunner::Enqueue before() {
-    return [this](const CudaRun& run) {
+  [[nodiscard]] cuda::Runner::Enqueue before() {
+    return [this](const cuda::DeviceRun& run) {
       if (run.mode != Mode::deterministic) dq_sums_.fill(0);  // where rank 0 would have stored
       preprocess<T, kHeadDim, kStepQ><<<blocks(steps() * kStepQ * (kHeadDim / 8)), kPassThreads>>>(
           sizes_, run, d_out_.data(), out_.data(), lse_.data(), stats_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
   }
-  [[nodiscard]] CudaRunner::Enqueue after() {
-    return [this](const CudaRun&) {
+  [[nodiscard]] cuda::Runner::Enqueue after() {
+    return [this](const cuda::DeviceRun&) {
       convert<T, kHeadDim, kStepQ><<<static_cast<unsigned>(steps()), kPassThreads>>>(
           sizes_, dq_sums_.data(), contributions_.data(), scale(), dq_.data());
       STAGGER_CUDA_TRY(cudaGetLastError());
     };
   }
 
-  /// Steps from the order of dq_place to (query, dim).
+  /// Puts steps from the order of dq_place into that of (query, dim).
   static std::vector<float> in_rows(const std::vector<float>& steps) {
     constexpr std::int32_t kElements = kStepQ * kHeadDim;
     std::vector<std::size_t> places;
@@ -221,7 +222,8 @@ class HopperProblem {
     return rows;
   }
 
-  /// (head, Q tile, query, dim) without the queries that the last tile has beyond the sequence.
+  /// Leaves out of (head, Q tile, query, dim) the queries that the last tile has beyond the
+  /// sequence.
   [[nodiscard]] std::vector<float> of_sequences(const std::vector<float>& tiles) const {
     const std::size_t padded = at(sizes_.q_steps()) * kStepQ * kHeadDim;
     const std::size_t elements = at(shape_.seq_q) * kHeadDim;
@@ -237,39 +239,39 @@ class HopperProblem {
   const Table& table_;
   AttentionShape shape_;
   BackwardOptions options_;
-  HopperSizes sizes_;
-  DeviceBuffer<T> q_;
-  DeviceBuffer<T> k_;
-  DeviceBuffer<T> v_;
-  DeviceBuffer<T> d_out_;
-  DeviceBuffer<T> out_;
-  DeviceBuffer<float> lse_;
-  DeviceBuffer<std::int32_t> contributions_;
-  DeviceBuffer<HopperKeys> keys_;
-  DeviceBuffer<float> stats_;
-  DeviceBuffer<float> dq_sums_;
-  DeviceBuffer<float> partials_;
-  DeviceBuffer<T> dq_;
-  DeviceBuffer<T> dk_;
-  DeviceBuffer<T> dv_;
-  HopperParameters parameters_;
+  Sizes sizes_;
+  cuda::DeviceBuffer<T> q_;
+  cuda::DeviceBuffer<T> k_;
+  cuda::DeviceBuffer<T> v_;
+  cuda::DeviceBuffer<T> d_out_;
+  cuda::DeviceBuffer<T> out_;
+  cuda::DeviceBuffer<float> lse_;
+  cuda::DeviceBuffer<std::int32_t> contributions_;
+  cuda::DeviceBuffer<SeenKeys> keys_;
+  cuda::DeviceBuffer<float> stats_;
+  cuda::DeviceBuffer<float> dq_sums_;
+  cuda::DeviceBuffer<float> partials_;
+  cuda::DeviceBuffer<T> dq_;
+  cuda::DeviceBuffer<T> dk_;
+  cuda::DeviceBuffer<T> dv_;
+  Parameters parameters_;
 };
 
-// HopperMarks::step is one bit, and log2_steps exact.
-static_assert(std::ranges::all_of(kHopperShapes, [](const HopperShape& shape) {
+// Marks::step is one bit, and log2_steps exact.
+static_assert(std::ranges::all_of(kShapes, [](const Shape& shape) {
   return shape.tile_q == shape.step_q || shape.tile_q == 2 * shape.step_q;
 }));
 
-/// nullptr if the kernel has none for this problem's head_dim and tiles.
-const HopperShape* shape_of(const Problem& problem, const AttentionShape& shape) {
-  if (problem.shape.kv != kHopperTileKv) return nullptr;
-  for (const HopperShape& each : kHopperShapes) {
+/// Finds the kernel's shape; nullptr if it has none for this problem's head_dim and tiles.
+const Shape* shape_of(const Problem& problem, const AttentionShape& shape) {
+  if (problem.shape.kv != kTileKv) return nullptr;
+  for (const Shape& each : kShapes) {
     if (each.head_dim == shape.head_dim && each.tile_q == problem.shape.q) return &each;
   }
   return nullptr;
 }
 
-/// What `use` returns of the HopperProblem for this problem.
+/// Calls `use` with the DeviceProblem for this problem.
 template <class Use>
 auto with_problem(const Table& table, const Attention& attention, const BackwardOptions& options,
                   Use use) {
@@ -281,21 +283,22 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
     using T = decltype(type);
     const std::int32_t step_q = shape_of(table.problem, attention.shape)->step_q;
     if (attention.shape.head_dim == 64) {
-      if (step_q == 64) return use(HopperProblem<T, 64, 64>(table, attention, options));
-      if (step_q == 80) return use(HopperProblem<T, 64, 80>(table, attention, options));
-      return use(HopperProblem<T, 64, 128>(table, attention, options));
+      if (step_q == 64) return use(DeviceProblem<T, 64, 64>(table, attention, options));
+      if (step_q == 80) return use(DeviceProblem<T, 64, 80>(table, attention, options));
+      return use(DeviceProblem<T, 64, 128>(table, attention, options));
     }
-    if (step_q == 64) return use(HopperProblem<T, 128, 64>(table, attention, options));
-    return use(HopperProblem<T, 128, 80>(table, attention, options));
+    if (step_q == 64) return use(DeviceProblem<T, 128, 64>(table, attention, options));
+    return use(DeviceProblem<T, 128, 80>(table, attention, options));
   };
   return options.dtype == Dtype::bf16 ? of_type(__nv_bfloat16{}) : of_type(__half{});
 }
 
 }  // namespace
+}  // namespace hopper
 
 std::string hopper_refusal(const Problem& problem, const AttentionShape& shape, Dtype dtype) {
   if (dtype == Dtype::fp32) return "the hopper kernel is for bf16 and fp16";
-  if (shape_of(problem, shape) == nullptr) {
+  if (hopper::shape_of(problem, shape) == nullptr) {
     return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
            "64, "
            "80 or 128";
@@ -309,7 +312,8 @@ std::string hopper_refusal(const Problem& problem, const AttentionShape& shape, 
 
 Backward backward_on_hopper(const Table& table, const Attention& attention,
                             const BackwardOptions& options) {
-  return with_problem(table, attention, options, [](auto problem) { return problem.run(); });
+  return hopper::with_problem(table, attention, options,
+                              [](auto problem) { return problem.run(); });
 }
 
 BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
@@ -317,8 +321,8 @@ BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
   BackwardOptions bare = options;
   bare.stamped = false;
   bare.perturb = std::nullopt;
-  return with_problem(table, attention, bare,
-                      [&](auto problem) { return problem.bare_runs(warmups, runs); });
+  return hopper::with_problem(table, attention, bare,
+                              [&](auto problem) { return problem.bare_runs(warmups, runs); });
 }
 
 }  // namespace stagger::gpu

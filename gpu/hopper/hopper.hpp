@@ -8,7 +8,7 @@
 
 namespace stagger::gpu {
 
-/// Why the hopper kernel does not run this problem; empty if it does. It runs bf16 and fp16,
+/// Says why the hopper kernel does not run this problem; empty if it does. It runs bf16 and fp16,
 /// head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, 80 or 128, on devices of compute
 /// capability 9.0.
 [[nodiscard]] std::string hopper_refusal(const Problem& problem, const AttentionShape& shape,
@@ -21,7 +21,7 @@ namespace stagger::gpu {
 [[nodiscard]] Backward backward_on_hopper(const Table& table, const Attention& attention,
                                           const BackwardOptions& options);
 
-/// Runs the same pass bare, without stamps or witness: a BareDevice.
+/// Runs a table's backward pass bare, without stamps or witness: a BareDevice.
 [[nodiscard]] BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
                                            const BackwardOptions& options, int warmups, int runs);
 

@@ -6,7 +6,7 @@
 //   writer warps  wait for a step's turn, add its dQ in L2, pass the turn on; the two take turns
 //   compute       two warpgroups, which do the arithmetic
 //
-// Each is a file of its own; hopper_shared.cuh is what is between them.
+// Each is a file of its own; shared.cuh is what is between them.
 //
 // A task is one step, or two where a whole Q tile does not fit into registers; a step's dQ has a
 // semaphore of its own, and all steps of a task the same rank. Each role runs ahead as far as the
@@ -17,17 +17,18 @@
 #include "gpu/hopper/loader.cuh"
 #include "gpu/hopper/writer.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
-inline constexpr int kHopperThreads = 3 * kWarpgroup;
+inline constexpr int kThreads = 3 * kWarpgroup;
 inline constexpr std::size_t kMostShared = 227 << 10;  ///< that a CTA can have on sm_90
 
 template <class T, int kHeadDim, int kStepQ>
-__global__ void __launch_bounds__(kHopperThreads, 1)
-    hopper(const __grid_constant__ CudaTable table, const __grid_constant__ CudaRun run,
-           const __grid_constant__ HopperParameters parameters) {
+__global__ void __launch_bounds__(kThreads, 1)
+    backward(const __grid_constant__ cuda::DeviceTable table,
+             const __grid_constant__ cuda::DeviceRun run,
+             const __grid_constant__ Parameters parameters) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+  using Shared = SharedMemory<T, kHeadDim, kStepQ>;
   static_assert(sizeof(Shared) <= kMostShared);
   extern __shared__ __align__(kSwizzleBytes) unsigned char bytes[];
   Shared& shared = *reinterpret_cast<Shared*>(bytes);
@@ -46,18 +47,18 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
       __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroup, 0);  // uniform, it says
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFew));
-    if (threadIdx.x == 0) HopperLoader<T, kHeadDim, kStepQ>(table, run, parameters, shared).play();
+    if (threadIdx.x == 0) Loader<T, kHeadDim, kStepQ>(table, run, parameters, shared).play();
     // A delayed release is the next task's: one writer must have both.
     const int writers = run.delayed_release ? 1 : kDqSlots;
     const int writer = static_cast<int>(threadIdx.x) / 32 - 1;
     if (threadIdx.x % 32 == 0 && writer >= 0 && writer < writers) {
-      HopperWriter<T, kHeadDim, kStepQ>(table, run, parameters, shared).play(writer, writers);
+      Writer<T, kHeadDim, kStepQ>(table, run, parameters, shared).play(writer, writers);
     }
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
-  HopperCompute<T, kHeadDim, kStepQ>(run, parameters, shared).play();
+  Compute<T, kHeadDim, kStepQ>(run, parameters, shared).play();
 #endif
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

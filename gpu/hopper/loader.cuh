@@ -6,16 +6,16 @@
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/hopper/shared.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
-/// One thread.
+/// The load warp's one thread.
 template <class T, int kHeadDim, int kStepQ>
-class HopperLoader {
+class Loader {
  public:
-  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+  using Shared = SharedMemory<T, kHeadDim, kStepQ>;
 
-  __device__ HopperLoader(const CudaTable& table, const CudaRun& run, const HopperParameters& all,
-                          Shared& shared)
+  __device__ Loader(const cuda::DeviceTable& table, const cuda::DeviceRun& run,
+                    const Parameters& all, Shared& shared)
       : table_(table), run_(run), all_(all), shared_(shared) {}
 
   __device__ void play() {
@@ -26,7 +26,7 @@ class HopperLoader {
       lane = static_cast<std::int32_t>(gridDim.x) + atomicAdd(run_.lanes_taken, 1);
     }
     for (int writer = 0; writer < kDqSlots; ++writer) {  // each looks at every other step only
-      HopperMarks marks{};
+      Marks marks{};
       marks.is_last = 1;
       publish({.marks = marks});
       ++step_;
@@ -34,7 +34,7 @@ class HopperLoader {
   }
 
  private:
-  static constexpr std::uint32_t kKvBytes = kHopperTileKv * kHeadDim * sizeof(T);
+  static constexpr std::uint32_t kKvBytes = kTileKv * kHeadDim * sizeof(T);
   static constexpr std::uint32_t kQBytes = kStepQ * kHeadDim * sizeof(T);
 
   __device__ bool is_stopped() const {
@@ -62,8 +62,8 @@ class HopperLoader {
     const bool begins = step == 0;
     const bool ends = (step + 1) >> all_.log2_steps != 0;
     if (begins) delay(run_, index, 0);
-    const CudaSlot slot = table_.slots[index];
-    HopperMarks marks{};
+    const cuda::DeviceSlot slot = table_.slots[index];
+    Marks marks{};
     marks.step = step;
     marks.ends_lane = ends_lane;
     marks.partial = slot.partial >= 0;
@@ -77,21 +77,22 @@ class HopperLoader {
     ++step_;
   }
 
-  /// To all. There is room: this warp has loaded the step before because compute had left the Q of
-  /// the one three before this, and compute had to hand over the dQ of the one before that.
-  __device__ void publish(const HopperStep& step) {
+  /// Tells all other roles of a step. There is room: this warp has loaded the step before because
+  /// compute had left the Q of the one three before this, and compute had to hand over the dQ of
+  /// the one before that.
+  __device__ void publish(const Step& step) {
     const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
     shared_.steps[place] = step;
     shared_.step_full[place].arrive();
   }
 
-  /// What a step reads, and what its chain reads if it `begins` one.
-  __device__ void load(const CudaSlot& slot, bool begins, std::int32_t number) {
+  /// Asks for what a step reads, and for what its chain reads if it `begins` one.
+  __device__ void load(const cuda::DeviceSlot& slot, bool begins, std::int32_t number) {
     if (begins) {
       const std::uint32_t stage = buffer_of<Shared::kKStages>(chain_);
       shared_.k_empty[stage].wait(parity_of<Shared::kKStages>(chain_) ^ 1);
-      load_tile(shared_.tiles.k[stage], &all_.k, slot.kv * kHopperTileKv, slot.head, kHopperTileKv,
-                kKvBytes, shared_.k_full[stage]);
+      load_tile(shared_.tiles.k[stage], &all_.k, slot.kv * kTileKv, slot.head, kTileKv, kKvBytes,
+                shared_.k_full[stage]);
     }
     const std::uint32_t stage = buffer_of<kStages>(step_);
     const std::uint32_t empty = parity_of<kStages>(step_) ^ 1;
@@ -101,8 +102,8 @@ class HopperLoader {
     if (begins) {
       const std::uint32_t v_stage = buffer_of<Shared::kVStages>(chain_);
       shared_.v_empty[v_stage].wait(parity_of<Shared::kVStages>(chain_) ^ 1);
-      load_tile(shared_.tiles.v[v_stage], &all_.v, slot.kv * kHopperTileKv, slot.head,
-                kHopperTileKv, kKvBytes, shared_.v_full[v_stage]);
+      load_tile(shared_.tiles.v[v_stage], &all_.v, slot.kv * kTileKv, slot.head, kTileKv, kKvBytes,
+                shared_.v_full[v_stage]);
       ++chain_;
     }
     shared_.d_out_empty[stage].wait(empty);
@@ -110,11 +111,11 @@ class HopperLoader {
               shared_.d_out_full[stage]);
   }
 
-  /// `q`: the step among those of the head's Q tiles.
-  __device__ void load_q(const CudaSlot& slot, std::uint32_t stage, std::int32_t q,
+  /// Asks for Q and what comes with it. `q` is the step among those of the head's Q tiles.
+  __device__ void load_q(const cuda::DeviceSlot& slot, std::uint32_t stage, std::int32_t q,
                          std::int32_t number) {
     using Stats = QueryStats<kStepQ>;
-    constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(HopperKeys);
+    constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(SeenKeys);
     const bool partial = slot.partial >= 0;
     Mbarrier& barrier = shared_.q_full[stage];
     load_tile(shared_.tiles.q[stage], &all_.q, q * kStepQ, slot.head, kStepQ,
@@ -128,7 +129,7 @@ class HopperLoader {
     }
   }
 
-  /// All panels of a tile; `bytes` is all that the barrier has to wait for.
+  /// Asks for all panels of a tile; `bytes` is all that the barrier has to wait for.
   __device__ static void load_tile(T* to, const CUtensorMap* map, std::int32_t row,
                                    std::int32_t head, int rows, std::uint32_t bytes,
                                    Mbarrier& barrier) {
@@ -138,13 +139,13 @@ class HopperLoader {
     }
   }
 
-  const CudaTable& table_;
-  const CudaRun& run_;
-  const HopperParameters& all_;
+  const cuda::DeviceTable& table_;
+  const cuda::DeviceRun& run_;
+  const Parameters& all_;
   Shared& shared_;
   std::uint32_t step_ = 0;   ///< of this CTA
   std::uint32_t chain_ = 0;  ///< of this CTA
   std::uint32_t lane_parity_ = 0;
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

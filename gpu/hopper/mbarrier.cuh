@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
-/// A generic pointer to shared memory as PTX's .shared instructions take it.
+/// Converts a generic pointer to shared memory to what PTX's .shared instructions take.
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -22,13 +22,13 @@ struct alignas(8) Mbarrier {
                  : "memory");
   }
 
-  /// Release, CTA scope: what this thread wrote is there for whoever has waited.
+  /// Arrives with release at CTA scope: what this thread wrote is there for whoever has waited.
   __device__ void arrive() {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(this))
                  : "memory");
   }
 
-  /// The same, and the phase ends no sooner than `bytes` more have come by bulk copies.
+  /// Arrives, and lets the phase end no sooner than `bytes` more have come by bulk copies.
   __device__ void arrive_expecting(std::uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(
                      shared_address(this)),
@@ -36,9 +36,9 @@ struct alignas(8) Mbarrier {
                  : "memory");
   }
 
-  /// Acquire, CTA scope. It has no deadline, nor a way out: those who wait for others of their CTA
-  /// wait for the dQ writer in the end, and the writer has one. (A trap here costs the compute
-  /// warps their registers: ptxas then takes no notice of setmaxnreg.)
+  /// Waits with acquire at CTA scope. It has no deadline, nor a way out: those who wait for others
+  /// of their CTA wait for the dQ writer in the end, and the writer has one. (A trap here costs the
+  /// compute warps their registers: ptxas then takes no notice of setmaxnreg.)
   __device__ void wait(std::uint32_t parity) {
     while (!has_ended(parity)) {
     }
@@ -78,4 +78,4 @@ __device__ inline std::uint32_t parity_of(std::uint32_t use) {
   return use / kBuffers % 2;
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

@@ -9,21 +9,22 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 inline constexpr int kPassThreads = 256;
 
 /// Sizes of a problem for the passes.
-struct HopperSizes {
+struct Sizes {
   std::int32_t heads = 0;
   std::int32_t q_tiles = 0;
   std::int32_t steps = 1;  ///< of a Q tile
   std::int64_t seq_q = 0;
 
-  /// Steps that a head has.
+  /// Counts the steps that a head has.
   [[nodiscard]] __host__ __device__ std::int32_t q_steps() const { return q_tiles * steps; }
 };
 
+/// Returns the sum of eight products.
 __device__ inline float product_sum(uint4 left, uint4 right, __nv_bfloat16) {
   const auto* const a = reinterpret_cast<const __nv_bfloat162*>(&left);
   const auto* const b = reinterpret_cast<const __nv_bfloat162*>(&right);
@@ -54,7 +55,7 @@ __device__ inline float product_sum(uint4 left, uint4 right, __half) {
 /// a run. Eight elements a thread, a thread for every eighth element of the padded queries.
 template <class T, int kHeadDim, int kStepQ>
 __global__ void __launch_bounds__(kPassThreads)
-    preprocess(HopperSizes sizes, CudaRun run, const T* d_out, const T* out, const float* lse,
+    preprocess(Sizes sizes, cuda::DeviceRun run, const T* d_out, const T* out, const float* lse,
                float* stats) {
   constexpr int kLanes = kHeadDim / 8;  // of a row
   const std::int64_t thread = std::int64_t{blockIdx.x} * kPassThreads + threadIdx.x;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kPassThreads)
   of_step[kStepQ + place] = sum;
 }
 
-/// Four of a step's scaled sums from the order of dq_place into rows of kPitch elements.
+/// Puts four of a step's scaled sums from the order of dq_place into rows of kPitch elements.
 template <class T, int kHeadDim, int kStepQ, int kPitch>
 __device__ inline void put_quad(T* rows, int quad, float4 four, float scale) {
   constexpr DqSplit kSplit = dq_split(kHeadDim, kStepQ);
@@ -101,12 +102,11 @@ __device__ inline void put_quad(T* rows, int quad, float4 four, float scale) {
   }
 }
 
-/// dQ = scale * sums, rounded, from the order of dq_place to row-major; 0 where no task has added.
-/// A CTA for every step, the last first: what was added last may still be in L2.
+/// Makes dQ = scale * sums, rounded, and puts it from the order of dq_place to row-major; 0 where
+/// no task has added. A CTA for every step, the last first: what was added last may still be in L2.
 template <class T, int kHeadDim, int kStepQ>
 __global__ void __launch_bounds__(kPassThreads)
-    convert(HopperSizes sizes, const float* sums, const std::int32_t* contributions, float scale,
-            T* dq) {
+    convert(Sizes sizes, const float* sums, const std::int32_t* contributions, float scale, T* dq) {
   constexpr int kPitch = kHeadDim + 8;  // 16 bytes more: rows begin in different banks
   constexpr int kQuads = kStepQ * kHeadDim / 4 / kPassThreads;  // of a thread
   __shared__ __align__(16) T rows[kStepQ * kPitch];
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kPassThreads)
   }
 }
 
-/// to[i] = from[i], rounded.
+/// Rounds an array to a 16-bit format.
 template <class T>
 __global__ void __launch_bounds__(kPassThreads)
     round_to(const float* from, T* to, std::int64_t size) {
@@ -145,11 +145,11 @@ __global__ void __launch_bounds__(kPassThreads)
   if (index < size) to[index] = T(from[index]);
 }
 
-/// The other way.
+/// Widens an array of a 16-bit format to fp32.
 template <class T>
 __global__ void __launch_bounds__(kPassThreads) widen(const T* from, float* to, std::int64_t size) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPassThreads + threadIdx.x;
   if (index < size) to[index] = static_cast<float>(from[index]);
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

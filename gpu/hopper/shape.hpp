@@ -4,22 +4,22 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 /// What the hopper kernel runs: head_dim, tokens of a Q tile, and how many of them it does at once.
-/// A KV tile has kHopperTileKv. A wider step needs more registers for S and dP, a larger head_dim
+/// A KV tile has kTileKv. A wider step needs more registers for S and dP, a larger head_dim
 /// more for dK and dV: where not both have room, a task is several steps.
-struct HopperShape {
+struct Shape {
   std::int32_t head_dim = 0;
   std::int32_t tile_q = 0;
   std::int32_t step_q = 0;
 
   [[nodiscard]] constexpr std::int32_t steps() const { return tile_q / step_q; }
-  friend bool operator==(const HopperShape&, const HopperShape&) = default;
+  friend bool operator==(const Shape&, const Shape&) = default;
 };
-inline constexpr std::int32_t kHopperTileKv = 128;
-inline constexpr HopperShape kHopperShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128},
-                                                {128, 64, 64}, {128, 80, 80}, {128, 128, 64}};
+inline constexpr std::int32_t kTileKv = 128;
+inline constexpr Shape kShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128},
+                                    {128, 64, 64}, {128, 80, 80}, {128, 128, 64}};
 
 /// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are
 enum class DqSplit {
@@ -36,21 +36,22 @@ enum class DqSplit {
   return head_dim == 128 ? DqSplit::rows_of_dims : DqSplit::columns_of_dims;
 }
 
-/// Sums of a step's dQ that a thread has.
+/// Counts the sums of a step's dQ that a thread has.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t dq_sums_of_thread(std::int32_t head_dim,
                                                                            std::int32_t step_q) {
   constexpr std::int32_t kThreads = 256;
   return step_q * head_dim / kThreads;
 }
 
-/// Place of an element in a step of dQ.
+/// The place of an element in a step of dQ.
 struct DqPlace {
   std::int32_t query = 0;
   std::int32_t dim = 0;
 };
 
-/// dQ is summed in the order in which the compute warpgroups hold it, so that they write 16 bytes a
-/// thread without bank conflicts and a step is one contiguous bulk copy: element
+/// Finds an element of dQ, which is summed in the order in which the compute warpgroups hold it, so
+/// that they write 16 bytes a thread without bank conflicts and a step is one contiguous bulk copy:
+/// element
 /// ((warpgroup * quads + quad) * 128 + thread) * 4 + i of a step is sum 4 quad + i of that thread.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr DqPlace dq_place(std::int32_t head_dim,
                                                              std::int32_t step_q,
@@ -75,4 +76,4 @@ struct DqPlace {
   return {step_q / 2 * warpgroup + column, row};
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

@@ -14,7 +14,7 @@
 
 #include "gpu/hopper/tile.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 inline constexpr int kDqHalves = 2;  ///< of a step's dQ: a compute warpgroup's each
 inline constexpr int kDqSlots = 2;   ///< writers: who takes turns needs a barrier of his own
@@ -29,23 +29,23 @@ inline constexpr int kArrivingLanes = 1;
 #endif
 
 /// Tensors are laid out as AttentionShape says.
-struct HopperParameters {
+struct Parameters {
   CUtensorMap q;  ///< by boxes of step_q x 64, d_out too
   CUtensorMap d_out;
   CUtensorMap k;  ///< by boxes of 128 x 64, v too
   CUtensorMap v;
   CUtensorMap dk;  ///< by boxes of 16 x 64, dv too
   CUtensorMap dv;
-  const float* stats = nullptr;      ///< QueryStats by (head, Q tile, step)
-  const HopperKeys* keys = nullptr;  ///< (partial tile, query in the tile)
-  float* dq_sums = nullptr;          ///< by (head, Q tile, step), in the order of dq_place
-  float* partials = nullptr;         ///< by (slot, step), as dq_sums; nullptr: they are not kept
-  std::int32_t log2_steps = 0;       ///< of the number of a task's steps
+  const float* stats = nullptr;    ///< QueryStats by (head, Q tile, step)
+  const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
+  float* dq_sums = nullptr;        ///< by (head, Q tile, step), in the order of dq_place
+  float* partials = nullptr;       ///< by (slot, step), as dq_sums; nullptr: they are not kept
+  std::int32_t log2_steps = 0;     ///< of the number of a task's steps
   float scale = 0;
 };
 
 /// What a step is. One word: shared memory is slow to answer while products read it.
-struct HopperMarks {
+struct Marks {
   std::uint32_t step : 1;       ///< of its task
   std::uint32_t ends_lane : 1;  ///< of two that arrive on lane_certain, once they have turns
   std::uint32_t partial : 1;
@@ -57,18 +57,18 @@ struct HopperMarks {
 };
 
 /// A slot, or a step of it, on its way through the CTA.
-struct alignas(8) HopperStep {
+struct alignas(8) Step {
   std::int32_t index;  ///< of the slot: there are fewer than 2^31 (kMaxTasks)
   std::int32_t head;
   std::int32_t kv;
   std::int32_t tile;  ///< (head, Q tile)
   std::int32_t rank;
-  HopperMarks marks;
+  Marks marks;
 };
 
 template <class T, int kHeadDim, int kStepQ>
-struct HopperShared {
-  using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
+struct SharedMemory {
+  using Tiles = TileBuffers<T, kHeadDim, kStepQ>;
   /// More than load, compute and writers can be apart, which is five: a step's place is written
   /// again when all of them have gone past it.
   static constexpr int kSteps = 8;
@@ -77,8 +77,8 @@ struct HopperShared {
   static constexpr int kComputeArrivals = kComputeThreads / 32 * kArrivingLanes;
 
   Tiles tiles;
-  HopperQueries<kStepQ> queries[kStages];
-  HopperStep steps[kSteps];
+  StepQueries<kStepQ> queries[kStages];
+  Step steps[kSteps];
   Mbarrier step_full[kSteps];
   Mbarrier k_full[kKStages];
   Mbarrier k_empty[kKStages];
@@ -127,4 +127,4 @@ struct HopperShared {
   }
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

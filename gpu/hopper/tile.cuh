@@ -16,7 +16,7 @@
 #include "gpu/hopper/shape.hpp"
 #include "gpu/hopper/wgmma.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 inline constexpr int kComputeThreads = 2 * kWarpgroup;
 inline constexpr int kStages = 2;  ///< Q and dO tiles in shared memory, and dS
@@ -29,30 +29,30 @@ struct alignas(16) QueryStats {
 };
 
 /// Keys of its KV tile that a query sees, [begin, end), at most 128.
-struct HopperKeys {
+struct SeenKeys {
   std::uint8_t begin = 0;
   std::uint8_t end = 0;
 };
 
 template <class T, int kHeadDim, int kStepQ>
-struct alignas(kSwizzleBytes) HopperTiles {
+struct alignas(kSwizzleBytes) TileBuffers {
   /// K and V of the next chain come beside this one's where there is room for them.
   static constexpr int kKStages = kHeadDim == 128 && kStepQ == 80 ? 1 : 2;
   static constexpr int kVStages = kHeadDim == 128 ? 1 : 2;
 
-  T k[kKStages][kHopperTileKv * kHeadDim];
-  T v[kVStages][kHopperTileKv * kHeadDim];
+  T k[kKStages][kTileKv * kHeadDim];
+  T v[kVStages][kTileKv * kHeadDim];
   T q[kStages][kStepQ * kHeadDim];
   T d_out[kStages][kStepQ * kHeadDim];
-  T ds[kStages][kStepQ * kHopperTileKv];  ///< rows are queries
-  float dq[kStepQ * kHeadDim];            ///< in the order of dq_place
+  T ds[kStages][kStepQ * kTileKv];  ///< rows are queries
+  float dq[kStepQ * kHeadDim];      ///< in the order of dq_place
 };
 
 /// What comes with a step's Q.
 template <int kStepQ>
-struct HopperQueries {
+struct StepQueries {
   QueryStats<kStepQ> stats;
-  HopperKeys keys[kStepQ];  ///< of partial tiles only
+  SeenKeys keys[kStepQ];  ///< of partial tiles only
 };
 
 __device__ inline float exp2_approximately(float x) {
@@ -64,11 +64,11 @@ __device__ inline float exp2_approximately(float x) {
 /// What a compute thread keeps in registers, and what it does with its tile. Functions are called
 /// by both warpgroups, in this order.
 template <class T, int kHeadDim, int kStepQ>
-class HopperTile {
+class Tile {
  public:
-  using Tiles = HopperTiles<T, kHeadDim, kStepQ>;
+  using Tiles = TileBuffers<T, kHeadDim, kStepQ>;
 
-  __device__ HopperTile(Tiles& tiles, const HopperQueries<kStepQ>* queries, float scale)
+  __device__ Tile(Tiles& tiles, const StepQueries<kStepQ>* queries, float scale)
       : tiles_(tiles),
         queries_(queries),
         warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
@@ -81,14 +81,14 @@ class HopperTile {
       dk_[index] = dv_[index] = 0;
   }
 
-  /// S^T begins.
+  /// Begins S^T.
   __device__ void begin_scores(int k_stage, int stage) {
     wgmma_fence();
     multiply_keys(s_, tiles_.k[k_stage], tiles_.q[stage]);
     wgmma_commit();
   }
 
-  /// dP^T begins; returns when S^T is there.
+  /// Begins dP^T; returns when S^T is there.
   __device__ void begin_dp(int v_stage, int stage) {
     wgmma_fence();
     multiply_keys(dp_, tiles_.v[v_stage], tiles_.d_out[stage]);
@@ -97,7 +97,7 @@ class HopperTile {
     pin(s_);
   }
 
-  /// P^T from S^T, and dS^T when dP^T is there.
+  /// Makes P^T of S^T, and dS^T when dP^T is there.
   __device__ void probabilities(int stage, bool partial) {
     if (partial) hide_unseen(queries_[stage].keys);
     const QueryStats<kStepQ>& stats = queries_[stage].stats;
@@ -126,14 +126,14 @@ class HopperTile {
     }
   }
 
-  /// dV += P^T dO begins.
+  /// Begins dV += P^T dO.
   __device__ void begin_dv(int stage) {
     wgmma_fence();
     add_queries(dv_, p_, tiles_.d_out[stage]);
     wgmma_commit();
   }
 
-  /// dS for both warpgroups; a barrier comes after it.
+  /// Leaves dS for both warpgroups; a barrier comes after it.
   __device__ void share_ds(int stage) {
     // A warpgroup's 64 keys are a panel; of its row, a warp's 16 keys are two pieces of 16 bytes.
     const int lane = thread_ % 32;
@@ -148,14 +148,14 @@ class HopperTile {
     fence_async_shared();  // of what this thread wrote, for the products that read it
   }
 
-  /// dQ begins.
+  /// Begins dQ.
   __device__ void begin_dq(int k_stage, int stage) {
     wgmma_fence();
     multiply_dq(tiles_.k[k_stage], tiles_.ds[stage]);
     wgmma_commit();
   }
 
-  /// dK += dS^T Q begins.
+  /// Begins dK += dS^T Q.
   __device__ void begin_dk(int stage) {
     add_queries(dk_, ds_, tiles_.q[stage]);
     wgmma_commit();
@@ -190,7 +190,7 @@ class HopperTile {
   /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
   /// any more, for a bulk copy by kWarpKeys x 64 boxes.
   __device__ void stage_gradients(int k_stage, float scale) {
-    static_assert(sizeof(Tiles::ds) >= sizeof(T) * kHopperTileKv * kHeadDim);
+    static_assert(sizeof(Tiles::ds) >= sizeof(T) * kTileKv * kHeadDim);
     store_sums(shared_address(dk_of_warp(k_stage)), dk_, scale);
     store_sums(shared_address(dv_of_warp()), dv_, 1);
     fence_async_shared();
@@ -202,7 +202,7 @@ class HopperTile {
   [[nodiscard]] __device__ T* dv_of_warp() const {
     return tiles_.ds[0] + first_of_warp();
   }
-  /// Of the tile.
+  /// Returns the warp's first key among the tile's.
   [[nodiscard]] __device__ int first_key_of_warp() const {
     return kWarpKeys * (4 * warpgroup_ + thread_ / 32);
   }
@@ -212,7 +212,7 @@ class HopperTile {
   static constexpr int kSteps = kStepQ / 16;
   using Operand = std::uint32_t[kSteps][4];
 
-  /// sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
+  /// Begins sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
   __device__ void multiply_keys(float (&sums)[kStepQ / 2], const T* left, const T* right) {
     forget(sums);
     const std::uint64_t keys =
@@ -223,12 +223,12 @@ class HopperTile {
       const int panel = step / 4;
       const int within = step % 4 * 32;
       Wgmma<kStepQ, T>::template shared<Major::depth, Major::depth>(
-          sums, advanced(keys, panel * kHopperTileKv * kPanelBytes + within),
+          sums, advanced(keys, panel * kTileKv * kPanelBytes + within),
           advanced(queries, panel * kStepQ * kPanelBytes + within), step > 0);
     }
   }
 
-  /// sums (keys x head_dim) += left (keys x queries) * right (queries x head_dim).
+  /// Begins sums (keys x head_dim) += left (keys x queries) * right (queries x head_dim).
   __device__ static void add_queries(float (&sums)[kHeadDim / 2], const Operand& left,
                                      const T* right) {
     const std::uint64_t rows =
@@ -240,13 +240,13 @@ class HopperTile {
     }
   }
 
-  /// dQ = dS K, or K^T dS^T; a sum over 128 keys.
+  /// Begins dQ = dS K, or K^T dS^T; a sum over 128 keys.
   __device__ void multiply_dq(const T* of_k, const T* of_ds) {
     constexpr DqSplit kSplit = dq_split(kHeadDim, kStepQ);
     constexpr bool kTransposed =
         kSplit == DqSplit::rows_of_dims || kSplit == DqSplit::columns_of_dims;
-    constexpr int kPanel = kStepQ * kPanelBytes;            // of dS
-    constexpr int kKeyPanel = kHopperTileKv * kPanelBytes;  // of K
+    constexpr int kPanel = kStepQ * kPanelBytes;      // of dS
+    constexpr int kKeyPanel = kTileKv * kPanelBytes;  // of K
     constexpr int kColumns = 2 * kDqSums;
     std::uint32_t ds = shared_address(of_ds);
     std::uint32_t k = shared_address(of_k);
@@ -260,7 +260,7 @@ class HopperTile {
     const std::uint64_t queries = matrix_descriptor(afresh(ds), 0);
     const std::uint64_t keys = matrix_descriptor(afresh(k), kKeyPanel);
 #pragma unroll
-    for (int step = 0; step < kHopperTileKv / 16; ++step) {
+    for (int step = 0; step < kTileKv / 16; ++step) {
       const std::uint64_t of_queries = advanced(queries, step / 4 * kPanel + step % 4 * 32);
       const std::uint64_t of_keys = advanced(keys, step * 16 * kPanelBytes);
       if constexpr (kTransposed) {
@@ -273,12 +273,12 @@ class HopperTile {
     }
   }
 
-  /// Elements before this warp's keys, in a tile where each warp's are together.
+  /// Counts the elements before this warp's keys, in a tile where each warp's are together.
   [[nodiscard]] __device__ int first_of_warp() const {
     return first_key_of_warp() * kHeadDim;
   }
 
-  /// Sums of this warp's keys, scaled and rounded, in panels as wgmma.cuh says.
+  /// Stores the sums of this warp's keys, scaled and rounded, in panels as wgmma.cuh says.
   __device__ static void store_sums(std::uint32_t to, const float (&sums)[kHeadDim / 2],
                                     float scale) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -298,23 +298,23 @@ class HopperTile {
     }
   }
 
-  /// S^T = -infinity where the query does not see the key.
-  __device__ void hide_unseen(const HopperKeys* keys) {
+  /// Sets S^T = -infinity where the query does not see the key.
+  __device__ void hide_unseen(const SeenKeys* keys) {
 #pragma unroll
     for (int index = 0; index < kStepQ / 2; ++index) {
-      const HopperKeys seen = keys[sums_column(thread_, index)];
+      const SeenKeys seen = keys[sums_column(thread_, index)];
       const int key = 64 * warpgroup_ + sums_row(thread_, index);
       if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
     }
   }
 
-  /// Of the two queries that this thread has in a group of eight.
+  /// Reads the values of the two queries that this thread has in a group of eight.
   __device__ float2 pair(const float* of_queries, int group) const {
     return *reinterpret_cast<const float2*>(of_queries + 8 * group + thread_ % 4 * 2);
   }
 
   Tiles& tiles_;
-  const HopperQueries<kStepQ>* queries_;  ///< by stage
+  const StepQueries<kStepQ>* queries_;  ///< by stage
   int warpgroup_;
   int thread_;
   float scale_log2_;
@@ -327,4 +327,4 @@ class HopperTile {
   Operand ds_;
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

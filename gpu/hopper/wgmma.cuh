@@ -14,14 +14,14 @@
 
 #include <cstdint>
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
 inline constexpr int kWarpgroup = 128;                 ///< threads
 inline constexpr int kPanelBytes = 128;                ///< of a panel's row
 inline constexpr int kPanelColumns = 64;               ///< 16-bit elements
 inline constexpr int kSwizzleBytes = 8 * kPanelBytes;  ///< the pattern's period
 
-/// Where a thread's sums are. `thread` is its number in the warpgroup.
+/// The row and the column of a thread's sums. `thread` is its number in the warpgroup.
 __host__ __device__ constexpr int sums_row(int thread, int index) {
   return thread / 32 * 16 + thread % 32 / 4 + index / 2 % 2 * 8;
 }
@@ -29,36 +29,36 @@ __host__ __device__ constexpr int sums_column(int thread, int index) {
   return index / 4 * 8 + thread % 4 * 2 + index % 2;
 }
 
-/// A matrix in panels as wgmma takes it. `next_panel`: bytes from a panel to the next one, for an
-/// operand that is wider than one where the product runs along its rows (transposed).
+/// Describes a matrix in panels as wgmma takes it. `next_panel`: bytes from a panel to the next
+/// one, for an operand that is wider than one where the product runs along its rows (transposed).
 __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t next_panel) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   constexpr std::uint64_t kNextRows = std::uint64_t{kSwizzleBytes >> 4} << 32;
   return kSwizzle128 | kNextRows | std::uint64_t{next_panel >> 4} << 16 |
          std::uint64_t{(address & 0x3ffff) >> 4};
 }
-/// The descriptor of the same matrix from `bytes` further on. The address is in the low half, where
-/// the sum stays.
+/// Returns the descriptor of a matrix from `bytes` further on. The address is in the low half,
+/// where the sum stays.
 __device__ inline std::uint64_t advanced(std::uint64_t descriptor, std::uint32_t bytes) {
   const std::uint64_t high = descriptor >> 32 << 32;
   return high | (static_cast<std::uint32_t>(descriptor) + (bytes >> 4));
 }
-/// The same value, of which the compiler does not know that it is: what follows from it is then
-/// computed where it is used. It would else compute all descriptors of a loop before the loop, and
-/// keep them where there are no registers for them.
+/// Returns a value of which the compiler does not know where it is from: what follows from it is
+/// then computed where it is used. It would else compute all descriptors of a loop before the loop,
+/// and keep them where there are no registers for them.
 __device__ inline std::uint32_t afresh(std::uint32_t value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-/// Before the first product after other instructions have written its registers.
+/// Orders other instructions' writes to registers before the first product that uses them.
 __device__ inline void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Until at most the last `kPending` committed groups of products are under way.
+/// Waits until at most the last `kPending` committed groups of products are under way.
 template <int kPending>
 __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -86,7 +86,8 @@ enum class Major {
   columns = 1,  ///< elements along the other dimension are
 };
 
-/// sums (64 x kColumns) = left (64 x 16) * right (16 x kColumns), plus themselves if `add`.
+/// The instruction sums (64 x kColumns) = left (64 x 16) * right (16 x kColumns), plus themselves
+/// if `add`.
 template <int kColumns, class T>
 struct Wgmma;
 
@@ -177,8 +178,8 @@ STAGGER_WGMMA(128, __half, "f16", 64, "64", "65", "66", "67", "68", "69", "70");
 #undef STAGGER_LIST_20
 #undef STAGGER_LIST_16
 
-/// Two sums as one register of a left operand. What a thread holds of 64 x 16 sums is what it must
-/// hold of a 64 x 16 left operand, in the same order.
+/// Packs two sums into one register of a left operand. What a thread holds of 64 x 16 sums is what
+/// it must hold of a 64 x 16 left operand, in the same order.
 __device__ inline std::uint32_t packed(float first, float second, __nv_bfloat16) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
@@ -197,7 +198,7 @@ __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t
       : "memory");
 }
 
-/// The same, transposed.
+/// Stores four matrices as store_matrices() does, transposed.
 __device__ inline void store_transposed(std::uint32_t address,
                                         const std::uint32_t (&registers)[4]) {
   asm volatile(
@@ -206,4 +207,4 @@ __device__ inline void store_transposed(std::uint32_t address,
       : "memory");
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

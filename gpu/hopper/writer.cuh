@@ -1,30 +1,31 @@
 #pragma once
 
 // A dQ writer of the hopper kernel: waits for a step's turn, adds its dQ in L2 and passes the turn
-// on. The rules of the hand-over are in gpu/README.md, and tests/gpu/hand_over.py looks for them.
+// on. The rules of the hand-over are in gpu/hopper/README.md, and tests/gpu/hand_over.py looks for
+// them.
 
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/hopper/shared.cuh"
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 
-/// One thread: bulk copies complete for the thread that asked for them.
+/// One thread of a writer warp: bulk copies complete for the thread that asked for them.
 template <class T, int kHeadDim, int kStepQ>
-class HopperWriter {
+class Writer {
  public:
-  using Shared = HopperShared<T, kHeadDim, kStepQ>;
+  using Shared = SharedMemory<T, kHeadDim, kStepQ>;
 
-  __device__ HopperWriter(const CudaTable& table, const CudaRun& run, const HopperParameters& all,
-                          Shared& shared)
+  __device__ Writer(const cuda::DeviceTable& table, const cuda::DeviceRun& run,
+                    const Parameters& all, Shared& shared)
       : table_(table), run_(run), all_(all), shared_(shared) {}
 
-  /// Every `writers`-th step from the CTA's `first`. Two writers take turns: while one waits until
-  /// its additions are performed, the other has the next step's turn and dQ.
+  /// Plays every `writers`-th step from the CTA's `first`. Two writers take turns: while one waits
+  /// until its additions are performed, the other has the next step's turn and dQ.
   __device__ void play(int first, int writers) {
     for (std::uint32_t number = first;; number += writers) {
       const std::uint32_t place = buffer_of<Shared::kSteps>(number);
       shared_.step_full[place].wait(parity_of<Shared::kSteps>(number));
-      const HopperStep step = shared_.steps[place];
+      const Step step = shared_.steps[place];
       if (step.marks.is_last) return;
       const std::uint32_t slot = buffer_of<kDqSlots>(number);
       const std::uint32_t parity = parity_of<kDqSlots>(number);
@@ -38,26 +39,27 @@ class HopperWriter {
   static constexpr int kHalf = kStepQ * kHeadDim / kDqHalves;
   static constexpr std::uint32_t kBytes = kHalf * sizeof(float);
 
-  /// The semaphore of a step's dQ, and its sums among those of all.
-  [[nodiscard]] __device__ std::int64_t place_of(const HopperStep& step) const {
+  /// Returns the place of a step's semaphore and sums among those of all.
+  [[nodiscard]] __device__ std::int64_t place_of(const Step& step) const {
     return (std::int64_t{step.tile} << all_.log2_steps) + step.marks.step;
   }
 
-  /// Before dQ is there: a turn that has come costs nothing then. false if the run has stopped, or
-  /// reduces nothing.
-  __device__ bool take_turn(const HopperStep& step) {
+  /// Waits for a step's turn, before its dQ is there: a turn that has come costs nothing then.
+  /// false if the run has stopped, or reduces nothing.
+  __device__ bool take_turn(const Step& step) {
     if (run_.mode == Mode::no_reduce) return false;
     if (step.marks.begins_task) delay(run_, step.index, 1);
     if (run_.mode == Mode::atomic ||
-        acquire(run_.locks + place_of(step), step.rank, run_.stop, run_.timeout_ns)) {
+        cuda::acquire(run_.locks + place_of(step), step.rank, run_.stop, run_.timeout_ns)) {
       return true;
     }
     shared_.stopped = 1;
     return false;
   }
 
-  /// false, with dQ left where it is, if the run has stopped.
-  __device__ bool write(const HopperStep& step, std::uint32_t slot, std::uint32_t parity) {
+  /// Adds a step's dQ and passes its turn on; false, with dQ left where it is, if the run has
+  /// stopped.
+  __device__ bool write(const Step& step, std::uint32_t slot, std::uint32_t parity) {
     const std::int64_t place = place_of(step);
     shared_.dq_full[slot][0].wait(parity);
     if (shared_.stopped != 0) return false;  // the other writer has, and dropped the step before
@@ -87,7 +89,7 @@ class HopperWriter {
     return true;
   }
 
-  __device__ void add(const HopperStep& step, std::int64_t place, int half) {
+  __device__ void add(const Step& step, std::int64_t place, int half) {
     const float* const from = shared_.tiles.dq + half * kHalf;
     float* const to = all_.dq_sums + place * kDqHalves * kHalf + half * kHalf;
     if (run_.mode == Mode::deterministic && step.rank == 0) {
@@ -110,10 +112,11 @@ class HopperWriter {
     }
   }
 
-  /// Delayed: what the task before holds is released now, with the end of the next one.
-  __device__ void release(const HopperStep& step, std::int64_t place) {
+  /// Passes a turn on. Where release is delayed, what the task before holds goes now, with the end
+  /// of the next one.
+  __device__ void release(const Step& step, std::int64_t place) {
     if (!run_.delayed_release) {
-      release_next(run_.locks + place);
+      cuda::release_next(run_.locks + place);
       return;
     }
     if (!step.marks.ends_task) return;
@@ -126,14 +129,14 @@ class HopperWriter {
   }
   __device__ void release_tile(std::int32_t tile) {
     for (std::int32_t step = 0; step < 1 << all_.log2_steps; ++step)
-      release_next(run_.locks + (std::int64_t{tile} << all_.log2_steps) + step);
+      cuda::release_next(run_.locks + (std::int64_t{tile} << all_.log2_steps) + step);
   }
 
-  const CudaTable& table_;
-  const CudaRun& run_;
-  const HopperParameters& all_;
+  const cuda::DeviceTable& table_;
+  const cuda::DeviceRun& run_;
+  const Parameters& all_;
   Shared& shared_;
   std::int32_t held_ = -1;  ///< delayed release: the tile whose semaphores are still held
 };
 
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

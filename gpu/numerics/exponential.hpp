@@ -6,8 +6,8 @@
 
 namespace stagger::gpu {
 
-/// exp(x) for x up to 80, -infinity included: the same bits on every device, where each library's
-/// own exp rounds its own way.
+/// Returns exp(x) for x up to 80, -infinity included, with the same bits on every device, where
+/// each library's own exp rounds its own way.
 ///
 /// x = n ln 2 + r with |r| <= ln 2 / 2, and exp(x) = 2^n exp(r) by eleven terms of its series, in
 /// additions and multiplications of doubles that must not be contracted. Rounded once, to float:

@@ -14,7 +14,7 @@ struct PhiloxKey {
   std::uint32_t word[2] = {};
 };
 
-/// Philox-4x32-10: four random words of a counter and a key, without a state.
+/// Returns four random words of a counter and a key, without a state: Philox-4x32-10.
 ///
 /// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr PhiloxCounter philox(PhiloxCounter counter,
@@ -32,7 +32,7 @@ struct PhiloxKey {
   return counter;
 }
 
-/// The four words of place `index` of stream `stream` under a seed.
+/// Returns the four words of place `index` of stream `stream` under a seed.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr PhiloxCounter random_words(std::uint64_t seed,
                                                                        std::uint32_t stream,
                                                                        std::uint64_t index) {
@@ -41,7 +41,7 @@ struct PhiloxKey {
       {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}});
 }
 
-/// A nearly normal number: mean 0, variance 1.003, between -3.4375 and 3.4375.
+/// Returns a nearly normal number: mean 0, variance 1.003, between -3.4375 and 3.4375.
 ///
 /// The sum of four uniform integers 0 … 110, centred, over 64: the standard deviation of that sum
 /// is 64.08. All of it is integer arithmetic, and the result has 8 significant bits, so that it is

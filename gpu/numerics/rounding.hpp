@@ -10,7 +10,7 @@ namespace stagger::gpu {
 // Conversions between fp32 and the 16-bit formats, to nearest and ties to even, in integers: the
 // same bits on every device. What is not a number becomes 0x7fff, with its sign.
 
-/// 1 sign, 8 exponent and 7 fraction bits: the upper half of an fp32.
+/// Rounds to bf16: 1 sign, 8 exponent and 7 fraction bits, the upper half of an fp32.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint16_t bf16_bits(float value) {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<std::uint16_t>(bits >> 16 | 0x7fff);
@@ -23,7 +23,7 @@ namespace stagger::gpu {
   return __builtin_bit_cast(float, std::uint32_t{bits} << 16);
 }
 
-/// 1 sign, 5 exponent and 10 fraction bits. 65,520 and above is infinity.
+/// Rounds to fp16: 1 sign, 5 exponent and 10 fraction bits. 65,520 and above is infinity.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint16_t fp16_bits(float value) {
   constexpr std::uint32_t kSmallestNormal = 0x38800000;  // 2^-14
   constexpr std::uint32_t kOverflow = 0x477ff000;        // 65,520
@@ -55,7 +55,7 @@ namespace stagger::gpu {
   return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, value));
 }
 
-/// The nearest number that the format has.
+/// Returns the nearest number that the format has.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr float rounded(float value, Dtype dtype) {
   if (dtype == Dtype::bf16) return from_bf16(bf16_bits(value));
   if (dtype == Dtype::fp16) return from_fp16(fp16_bits(value));

@@ -16,7 +16,7 @@ bool sees(const BlockMask& mask, std::int64_t query, std::int64_t key) {
          1;
 }
 
-/// Also beyond the last token, up to the end of its block.
+/// Asks also beyond the last token, up to the end of its block.
 void check(const Problem& problem) {
   const TokenMask tokens(problem);
   const Lengths& lengths = problem.lengths;

@@ -56,7 +56,7 @@ Backward lost_bit(const Table& table, const Attention& attention, const Backward
   return run;
 }
 
-/// The same in every second run.
+/// Loses that bit in every second run.
 Backward changing_sums(const Table& table, const Attention& attention,
                        const BackwardOptions& options) {
   static int run = 0;

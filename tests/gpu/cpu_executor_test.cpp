@@ -52,7 +52,7 @@ void check_gradients(const Gradients& got, const ReferenceGradients& want, doubl
   }
 }
 
-/// Every property of a table that runs to its end; counts the runs.
+/// Checks every property of a table that runs to its end; counts the runs.
 void check_table(const Table& table, const Attention& attention, const ReferenceGradients& exact,
                  Dtype dtype, std::uint64_t seed, std::int64_t& runs) {
   CAPTURE(table.name, table.problem.mask.family->name, table.problem.heads, dtype_name(dtype),
@@ -117,8 +117,8 @@ TEST_CASE("every head_dim and tile shape gives right gradients") {
   CHECK(cases == 144);
 }
 
-/// One tile, all of whose pairs attend, by the definition of a dtype: P and dS are rounded, sums
-/// are not, dQ and dK get the scale at their end.
+/// Computes one tile, all of whose pairs attend, by the definition of a dtype: P and dS are
+/// rounded, sums are not, dQ and dK get the scale at their end.
 Backward rounded_by_hand(const Attention& attention, Dtype dtype) {
   const AttentionShape& shape = attention.shape;
   const Inputs& in = attention.inputs;

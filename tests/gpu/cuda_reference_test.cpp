@@ -26,7 +26,7 @@ double difference(const std::vector<double>& got, const std::vector<double>& wan
   return worst == 0 ? 0 : worst / most;
 }
 
-/// Where everything cancels, what is left is rounding: relative to the terms.
+/// Compares relative to the terms: where everything cancels, what is left is rounding.
 void check_gradient(const Exact& got, const Exact& want) {
   REQUIRE(std::abs(got.terms - want.terms) <= kSmall * want.terms);
   REQUIRE(got.values.size() == want.values.size());

@@ -124,7 +124,7 @@ def kernels_of(ptx):
     """By name: the kernel at all its shapes."""
     kernels = {}
     for text in re.split(r"^.*\.entry\s+(?=\w)", ptx, flags=re.MULTILINE)[1:]:
-        shape = re.match(r"\w*6hopperI\d+(\w+?)Li(\d+)ELi(\d+)E", text)
+        shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)E", text)
         if shape:
             kernels["hopper<{}, {}, {}>".format(*shape.groups())] = Kernel(text)
     return kernels

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger::gpu::hopper {
 namespace {
 
 TEST_CASE("a step's dQ in the order of its threads has every element once") {
-  for (const HopperShape& shape : kHopperShapes) {
+  for (const Shape& shape : kShapes) {
     CAPTURE(shape.head_dim, shape.step_q);
     CHECK(shape.steps() * shape.step_q == shape.tile_q);
     const std::int32_t elements = shape.head_dim * shape.step_q;
@@ -27,7 +27,7 @@ TEST_CASE("a step's dQ in the order of its threads has every element once") {
 }
 
 TEST_CASE("a warpgroup's half of a step's dQ is one piece") {
-  for (const HopperShape& shape : kHopperShapes) {
+  for (const Shape& shape : kShapes) {
     const std::int32_t elements = shape.head_dim * shape.step_q;
     const DqSplit split = dq_split(shape.head_dim, shape.step_q);
     const bool by_query = split == DqSplit::queries || split == DqSplit::columns_of_dims;
@@ -42,4 +42,4 @@ TEST_CASE("a warpgroup's half of a step's dQ is one piece") {
 }
 
 }  // namespace
-}  // namespace stagger::gpu
+}  // namespace stagger::gpu::hopper

@@ -25,15 +25,15 @@ Attention attention_of(const Problem& problem, std::int64_t head_dim) {
   return make_attention(problem, shape, random_inputs(shape, 11));
 }
 
-Problem problem_of(const char* mask, Lengths lengths, const HopperShape& shape,
+Problem problem_of(const char* mask, Lengths lengths, const hopper::Shape& shape,
                    std::int32_t heads) {
-  return make_problem(parse_mask(mask), lengths, {.q = shape.tile_q, .kv = kHopperTileKv}, heads,
+  return make_problem(parse_mask(mask), lengths, {.q = shape.tile_q, .kv = hopper::kTileKv}, heads,
                       0);
 }
 
 /// Whether the device of these tests has the kernel.
 bool has_hopper() {
-  const Problem problem = problem_of("full", {128, 128}, kHopperShapes[0], 1);
+  const Problem problem = problem_of("full", {128, 128}, hopper::kShapes[0], 1);
   const std::string refusal = hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16);
   if (!refusal.empty()) WARN("not run: " + refusal);
   return refusal.empty();
@@ -56,10 +56,10 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
        {"full", "causal", "sliding:left=70,right=3", "sliding:left=300,right=-1",
         "prefix:length=150", "document:lengths=100+31+389", "document:lengths=300+220,causal=true",
         "tiles:rows=fp.f.+.fpp.+p.f.f+..f.p+fffff"}) {
-    for (const HopperShape& shape : kHopperShapes) {
+    for (const hopper::Shape& shape : hopper::kShapes) {
       const bool by_tiles = std::string_view(mask).starts_with("tiles");
       const Lengths lengths =
-          by_tiles ? Lengths{5 * shape.tile_q, 5 * kHopperTileKv} : Lengths{520, 520};
+          by_tiles ? Lengths{5 * shape.tile_q, 5 * hopper::kTileKv} : Lengths{520, 520};
       const Problem problem = problem_of(mask, lengths, shape, 2);
       const Attention attention = attention_of(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
@@ -76,8 +76,8 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
 
 TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {
   if (!has_hopper()) return;
-  const Problem problem = problem_of("full", {512, 512}, kHopperShapes[0], 32);
-  const AttentionShape shape = attention_shape(problem, kHopperShapes[0].head_dim);
+  const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[0], 32);
+  const AttentionShape shape = attention_shape(problem, hopper::kShapes[0].head_dim);
   const Attention attention = unjudged_attention(problem, shape, random_inputs(shape, 11));
   const Table table = schedules::build(schedules::select("spt"), problem);
   const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
@@ -92,7 +92,7 @@ TEST_CASE("hopper: lengths that differ, ragged and short") {
   if (!has_hopper()) return;
   for (const Lengths lengths : {Lengths{1, 1}, Lengths{1, 300}, Lengths{300, 1}, Lengths{65, 129},
                                 Lengths{257, 500}, Lengths{700, 130}}) {
-    for (const HopperShape& shape : kHopperShapes) {
+    for (const hopper::Shape& shape : hopper::kShapes) {
       for (const char* mask : {"full", "causal"}) {
         CAPTURE(lengths.q, lengths.kv, shape.head_dim, shape.tile_q, mask);
         const Problem problem = problem_of(mask, lengths, shape, 3);
@@ -136,7 +136,8 @@ TEST_CASE("hopper: every schedule and mode, and the CPU's order") {
   std::int64_t runs = 0;
   for (const char* mask : {"full", "causal"}) {
     // K and V in two places, in one, and a tile in two steps.
-    for (const HopperShape& shape : {kHopperShapes[2], kHopperShapes[4], kHopperShapes[5]}) {
+    for (const hopper::Shape& shape :
+         {hopper::kShapes[2], hopper::kShapes[4], hopper::kShapes[5]}) {
       CAPTURE(mask, shape.head_dim, shape.tile_q);
       runs += check_schedules(problem_of(mask, {768, 768}, shape, 4), shape.head_dim);
     }
@@ -150,7 +151,7 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
   std::int64_t hanging = 0;
   std::int64_t finished = 0;
   for (int round = 0; round < 60; ++round) {
-    const HopperShape& shape = kHopperShapes[random.chance(2) ? 2 : 5];  // one step, and two
+    const hopper::Shape& shape = hopper::kShapes[random.chance(2) ? 2 : 5];  // one step, and two
     CAPTURE(round, shape.head_dim);
     const Problem problem = problem_of(random.chance(2) ? "full" : "causal", {384, 384}, shape, 2);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
@@ -171,7 +172,7 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
 
 TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too") {
   if (!has_hopper()) return;
-  for (const HopperShape& shape : {kHopperShapes[2], kHopperShapes[5]}) {
+  for (const hopper::Shape& shape : {hopper::kShapes[2], hopper::kShapes[5]}) {
     CAPTURE(shape.head_dim);
     const Problem problem = problem_of("full", {512, 512}, shape, 1);
     const Table table = schedules::build(schedules::select("shift"), problem);
@@ -187,7 +188,7 @@ TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too
 
 TEST_CASE("hopper: bare runs end with one that is stopped") {
   if (!has_hopper()) return;
-  const Problem problem = problem_of("full", {512, 512}, kHopperShapes[2], 1);
+  const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[2], 1);
   Table table = schedules::build(schedules::select("shift"), problem);
   table.slots.front().rank = 100;
   const BareRuns bare = bare_runs_on_hopper(table, attention_of(problem, 64),

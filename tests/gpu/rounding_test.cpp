@@ -20,7 +20,7 @@ struct Format {
   std::uint16_t (*bits)(float);
   float (*number)(std::uint16_t);
 
-  /// Of a number that is positive and finite.
+  /// Takes a number that is positive and finite.
   [[nodiscard]] double defined(std::uint16_t bits_of) const {
     const int bias = (1 << (14 - fraction_bits)) - 1;
     const int exponent = bits_of >> fraction_bits;
