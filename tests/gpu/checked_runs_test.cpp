@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stagger::gpu {
 namespace {
@@ -70,6 +71,285 @@ Backward changing_bits(const Table& table, const Attention& attention,
   static int run = 0;
   return ++run % 2 == 0 ? wrong_order(table, attention, options)
                         : backward_on_cpu(table, attention, options);
+}
+
+// ---- one thing wrong each --------------------------------------------------------------------
+
+using Tensor = std::vector<float> Gradients::*;
+constexpr std::pair<const char*, Tensor> kTensors[] = {
+    {"dQ", &Gradients::dq}, {"dK", &Gradients::dk}, {"dV", &Gradients::dv}};
+
+/// Runs on a right device, after each of which `spoil` has its way. Runs count from 0.
+Device spoiled_by(void (*spoil)(Backward&, std::int64_t run)) {
+  static void (*spoils)(Backward&, std::int64_t) = nullptr;
+  static std::int64_t runs = 0;
+  spoils = spoil;
+  runs = 0;
+  return [](const Table& table, const Attention& attention, const BackwardOptions& options) {
+    Backward run = backward_on_cpu(table, attention, options);
+    spoils(run, runs++);
+    return run;
+  };
+}
+
+/// Which tensor the next device spoils: devices are plain functions.
+Tensor spoiled = nullptr;
+double spoiled_by_much = 0;
+
+const Exact& exact_of(const ReferenceGradients& exact, Tensor tensor) {
+  if (tensor == &Gradients::dq) return exact.dq;
+  return tensor == &Gradients::dk ? exact.dk : exact.dv;
+}
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values)
+    most = std::max(most, std::abs(value));
+  return most;
+}
+
+TEST_CASE("one element that is off is noticed where the norm is not, in every gradient") {
+  const Case causal = causal_case();
+  const double bound = error_bound(causal.attention.shape, Dtype::fp32);
+  for (const auto& [name, tensor] : kTensors) {
+    CAPTURE(name);
+    spoiled = tensor;
+    spoiled_by_much = 3 * bound * largest(exact_of(causal.exact, tensor).values);
+    const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 1,
+                                        spoiled_by([](Backward& run, std::int64_t) {
+                                          (run.gradients.*spoiled)[40] +=
+                                              static_cast<float>(spoiled_by_much);
+                                        }),
+                                        false);
+    CHECK(runs.verdict == RunVerdict::mismatch);
+    REQUIRE(runs.faults.size() == 1);
+    CHECK(runs.faults.front().kind == std::string("gradient"));
+    CHECK(runs.faults.front().message.starts_with(name));
+    const Deviation error = tensor == &Gradients::dq   ? *runs.errors->dq
+                            : tensor == &Gradients::dk ? runs.errors->dk
+                                                       : runs.errors->dv;
+    CHECK(error.frobenius < bound);
+    CHECK(error.most > bound);
+  }
+}
+
+TEST_CASE("a norm that is off is noticed where no element is, in every gradient") {
+  const Case causal = causal_case();
+  const double bound = error_bound(causal.attention.shape, Dtype::fp32);
+  for (const auto& [name, tensor] : kTensors) {
+    CAPTURE(name);
+    spoiled = tensor;
+    spoiled_by_much = 0.7 * bound * largest(exact_of(causal.exact, tensor).values);
+    const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 1,
+                                        spoiled_by([](Backward& run, std::int64_t) {
+                                          for (float& element : run.gradients.*spoiled)
+                                            element += static_cast<float>(spoiled_by_much);
+                                        }),
+                                        false);
+    REQUIRE(runs.faults.size() == 1);
+    CHECK(runs.faults.front().kind == std::string("gradient"));
+    const Deviation error = tensor == &Gradients::dq   ? *runs.errors->dq
+                            : tensor == &Gradients::dk ? runs.errors->dk
+                                                       : runs.errors->dv;
+    CHECK(error.frobenius > bound);
+    CHECK(error.most < bound);
+  }
+}
+
+TEST_CASE("an element that is no number is a wrong gradient") {
+  const Case causal = causal_case();
+  for (const auto& [name, tensor] : kTensors) {
+    CAPTURE(name);
+    spoiled = tensor;
+    const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 1,
+                                        spoiled_by([](Backward& run, std::int64_t) {
+                                          (run.gradients.*spoiled)[3] = std::nanf("");
+                                        }),
+                                        false);
+    CHECK(has_fault(runs, "gradient"));
+  }
+}
+
+TEST_CASE("one bit of one run is noticed in every gradient, and the run is named") {
+  const Case causal = causal_case();
+  for (const Mode mode : {Mode::deterministic, Mode::no_reduce, Mode::atomic}) {
+    for (const auto& [name, tensor] : kTensors) {
+      CAPTURE(mode_name(mode), name);
+      spoiled = tensor;
+      const CheckedRuns runs =
+          check_runs(causal.table, causal.attention, &causal.exact, {.mode = mode, .threads = 1}, 4,
+                     spoiled_by([](Backward& run, std::int64_t number) {
+                       float& element = (run.gradients.*spoiled)[11];
+                       if (number >= 2) element = std::nextafter(element, 100.0F);
+                     }));
+      CHECK_FALSE(runs.identical);
+      if (mode == Mode::atomic) {  // which promises no bits
+        CHECK(runs.verdict == RunVerdict::ok);
+        continue;
+      }
+      REQUIRE(runs.faults.size() == 1);
+      CHECK(runs.faults.front().kind == std::string("bits"));
+      CHECK(runs.faults.front().message == "run 3 gives other bits than the first");
+      CHECK((runs.dq_difference > 0) == (tensor == &Gradients::dq));
+    }
+  }
+}
+
+TEST_CASE("the largest difference of dQ is that of the worst run") {
+  const Case causal = causal_case();
+  const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 4,
+                                      spoiled_by([](Backward& run, std::int64_t number) {
+                                        if (number == 2) run.gradients.dq[5] += 2;
+                                        if (number == 3) run.gradients.dq[5] -= 1;
+                                      }));
+  CHECK(std::abs(runs.dq_difference - 2) < 1e-3);
+}
+
+TEST_CASE("an order that is wrong in a later run alone is noticed") {
+  const Case causal = causal_case();
+  const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 3,
+                                      spoiled_by([](Backward& run, std::int64_t number) {
+                                        // The last dQ tile's: none of its bits are touched.
+                                        if (number == 2)
+                                          std::swap(run.witness[39], run.witness[41]);
+                                      }));
+  CHECK(runs.identical);
+  CHECK_FALSE(runs.order_matches);
+  REQUIRE_FALSE(runs.faults.empty());
+  CHECK(runs.faults.front().kind == std::string("order"));
+}
+
+TEST_CASE("additions that are lost, doubled or made elsewhere are noticed by adding again") {
+  const Case causal = causal_case();
+  const auto check = [&](void (*spoil)(Backward&, std::int64_t)) {
+    // Without a reference: the promise stands alone.
+    const CheckedRuns runs =
+        check_runs(causal.table, causal.attention, nullptr, {}, 2, spoiled_by(spoil));
+    CHECK(runs.identical);
+    CHECK(runs.order_matches);
+    CHECK(runs.reaccumulated == false);
+    REQUIRE(runs.faults.size() == 1);
+    CHECK(runs.faults.front().kind == std::string("reaccumulation"));
+  };
+  // Q tiles are 4 queries of 8 elements; slot 0's partial is of Q tile 5 of head 0.
+  check([](Backward& run, std::int64_t) {
+    static std::vector<float> lost;
+    if (!run.partials.empty()) lost.assign(run.partials.begin(), run.partials.begin() + 32);
+    for (std::size_t index = 0; index < 32; ++index)
+      run.gradients.dq[5 * 32 + index] -= lost[index];
+  });
+  check([](Backward& run, std::int64_t) {
+    static std::vector<float> doubled;
+    if (!run.partials.empty()) doubled.assign(run.partials.begin(), run.partials.begin() + 32);
+    for (std::size_t index = 0; index < 32; ++index)
+      run.gradients.dq[5 * 32 + index] += doubled[index];
+  });
+  check([](Backward& run, std::int64_t) {  // to the other head
+    std::swap_ranges(run.gradients.dq.begin() + 5 * 32, run.gradients.dq.begin() + 6 * 32,
+                     run.gradients.dq.begin() + 11 * 32);
+  });
+}
+
+/// The options that each run was given.
+std::vector<BackwardOptions> given;
+
+TEST_CASE("every run but the first has delays of its own, and the first alone keeps partials") {
+  const Case causal = causal_case();
+  const auto device = [](const Table& table, const Attention& attention,
+                         const BackwardOptions& options) {
+    given.push_back(options);
+    Backward run = backward_on_cpu(table, attention, options);
+    run.elapsed_ns = options.perturb ? 1'000'000 : 7;
+    return run;
+  };
+  for (const Mode mode : {Mode::deterministic, Mode::atomic}) {
+    given.clear();
+    const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact,
+                                        {.mode = mode, .perturb = 9}, 4, device);
+    REQUIRE(given.size() == 4);
+    CHECK_FALSE(given[0].perturb.has_value());
+    for (std::size_t run = 1; run < 4; ++run)
+      CHECK(given[run].perturb == 8 + run);
+    CHECK(given[0].keep_partials == (mode == Mode::deterministic));
+    CHECK_FALSE(given[1].keep_partials);
+    CHECK(runs.median_ns == 7);  // of the run without delays
+  }
+  given.clear();
+  static_cast<void>(check_runs(causal.table, causal.attention, &causal.exact, {}, 3, device));
+  CHECK(std::none_of(given.begin(), given.end(),
+                     [](const BackwardOptions& options) { return options.perturb.has_value(); }));
+}
+
+TEST_CASE("the median is of all runs without delays") {
+  const Case causal = causal_case();
+  const CheckedRuns runs = check_runs(causal.table, causal.attention, nullptr, {}, 5,
+                                      spoiled_by([](Backward& run, std::int64_t number) {
+                                        constexpr std::int64_t kNs[] = {900, 50, 30, 40, 10};
+                                        run.elapsed_ns = kNs[number];
+                                      }));
+  CHECK(runs.median_ns == 40);
+  CHECK_FALSE(runs.errors.has_value());
+}
+
+TEST_CASE("a later run that does not finish ends the checks and is the one that is kept") {
+  const Case causal = causal_case();
+  const auto stops = [](Backward& run, std::int64_t number) {
+    if (number == 2) run.outcome = Outcome::timeout;
+    run.elapsed_ns = number;
+  };
+  const CheckedRuns runs =
+      check_runs(causal.table, causal.attention, &causal.exact, {}, 5, spoiled_by(stops));
+  CHECK(runs.verdict == RunVerdict::timeout);
+  CHECK(runs.repeats == 2);
+  CHECK(runs.run.elapsed_ns == 2);
+  CHECK(runs.errors.has_value());
+}
+
+// ---- replays ------------------------------------------------------------------------------------
+
+/// A replay that a CPU run stands for: its witness and times.
+Backward replay_by_cpu(const Table& table, const ReplayTimes&, const BackwardOptions& options) {
+  given.push_back(options);
+  const AttentionShape shape = attention_shape(table.problem, 1);
+  Backward run = backward_on_cpu(
+      table, make_attention(table.problem, shape, random_inputs(shape, 1)), options);
+  run.gradients = {};
+  return run;
+}
+
+TEST_CASE("replays are judged by their order alone, with delays of their own each") {
+  const Case causal = causal_case();
+  given.clear();
+  const CheckedRuns runs =
+      check_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}});
+  CHECK(runs.verdict == RunVerdict::ok);
+  CHECK(runs.repeats == 3);
+  CHECK(runs.digests.dq.empty());
+  CHECK_FALSE(runs.errors.has_value());
+  REQUIRE(given.size() == 3);
+  CHECK_FALSE(given[0].perturb.has_value());
+  CHECK(given[1].perturb == 5U);
+  CHECK(given[2].perturb == 6U);
+
+  const auto disordered = [](const Table& table, const ReplayTimes& times,
+                             const BackwardOptions& options) {
+    Backward run = replay_by_cpu(table, times, options);
+    std::swap(run.witness[39], run.witness[41]);
+    return run;
+  };
+  const CheckedRuns wrong = check_replays(causal.table, {}, 2, {.device = disordered, .times = {}});
+  CHECK(wrong.verdict == RunVerdict::mismatch);
+  CHECK(has_fault(wrong, "order"));
+  CHECK_FALSE(has_fault(wrong, "bits"));
+
+  CheckedRuns checked = runs;
+  given.clear();
+  check_bare_runs(
+      bare_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}}),
+      Mode::deterministic, checked);
+  CHECK(checked.bare_median_ns.value_or(0) > 0);
+  REQUIRE(given.size() == 3);
+  CHECK_FALSE(given[1].stamped);
+  CHECK_FALSE(given[1].perturb.has_value());
 }
 
 void check_right_device(const Case& causal, Mode mode, Dtype dtype) {

@@ -106,6 +106,58 @@ TEST_CASE("few readings leave the timer's own resolution") {
   CHECK(errors_of({}, random_times(5'000'000, 300'000, random)).worst < kStep);
 }
 
+TEST_CASE("a time is never outside of the step that the timer showed") {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    test::Random random(seed);
+    // The rate changes wildly, so that lines through means are far from the truth.
+    const KnownSm sm{.steps_at = random.between(1'000, 40'000),
+                     .rate_after = random.chance(2) ? kRate * 4 : kRate / 4};
+    std::vector<ClockReading> readings;
+    for (const std::int64_t ns : random_times(60'000, 100, random))
+      readings.push_back(sm.read(ns));
+    const SmClock clock(readings, kStep, kRate);
+    std::int64_t at_begin = 0;
+    std::int64_t at_end = 0;
+    for (const ClockReading& reading : readings) {
+      const std::int64_t ns = clock.ns(reading);
+      REQUIRE(ns >= reading.ns);
+      REQUIRE(ns < reading.ns + kStep);
+      if (ns == reading.ns) ++at_begin;
+      if (ns == reading.ns + kStep - 1) ++at_end;
+    }
+    CHECK(at_begin + at_end > 10);  // the step did hold some back
+  }
+}
+
+TEST_CASE("readings too close together for a line follow the rate that is given") {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    test::Random random(seed);
+    CAPTURE(seed);
+    const std::vector<std::int64_t> times = random_times(19'000, 60, random);
+    CHECK(errors_of({}, times).mean < 2);
+    // A rate that is not the SM's is wrong by up to a step.
+    std::vector<ClockReading> readings;
+    for (const std::int64_t ns : times)
+      readings.push_back(KnownSm{}.read(ns));
+    const SmClock clock(readings, kStep, kRate * 1.1);
+    double mean = 0;
+    for (std::size_t index = 0; index < times.size(); ++index) {
+      mean += static_cast<double>(std::abs(clock.ns(readings[index]) - (kEpoch + times[index]))) /
+              static_cast<double>(times.size());
+    }
+    CHECK(mean > 8);
+  }
+}
+
+TEST_CASE("lines follow a rate that the guess does not know, from 20 us to 20 us") {
+  for (const double off : {0.8, 1.3}) {
+    const KnownSm sm{.steps_at = 0, .rate_after = kRate * off};
+    test::Random random(5);
+    const Errors errors = errors_of(sm, random_times(400'000, 300, random));
+    CHECK(errors.mean < 4);
+  }
+}
+
 TEST_CASE("a clock never runs backwards") {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     test::Random random(seed);
@@ -156,6 +208,52 @@ TEST_CASE("SMs with different counters and rates have one time") {
     CHECK(std::abs(times.turn - times.compute_start - 1'501) <= kStep);
     CHECK(std::abs(times.reduce_end - (start + 1) * 3'000) <= kStep);
   }
+}
+
+TEST_CASE("a run's time begins with its first compute phase, wherever that is in the table") {
+  const std::vector<KnownSm> sms{{}, {.counter = 77}};
+  Relay relay(sms);
+  // Lane 1 begins 2 us before lane 0.
+  for (std::size_t slot = 0; slot < 60; ++slot) {
+    const auto task = static_cast<std::int64_t>(slot);
+    const std::int64_t start = 500 + 2 * task * 3'000 + 5'000;
+    relay.clocks[slot].compute_start = sms[0].read(start);
+    relay.clocks[slot].compute_end = sms[0].read(start + 100);
+    relay.clocks[slot].turn = sms[0].read(start + 200);
+    relay.clocks[slot].reduce_end = sms[0].read(start + 300);
+  }
+  const AnchoredTimes anchored = anchored_times(relay.table, relay.lane_sms, relay.clocks, kRate);
+  CHECK(anchored.times[60].compute_start == 0);
+  CHECK(std::abs(anchored.times[0].compute_start - 2'000) <= kStep);
+  for (const TaskTimes& times : anchored.times) {
+    CHECK(times.compute_start >= 0);
+    CHECK(times.compute_end > times.compute_start);
+    CHECK(times.turn > times.compute_end);
+    CHECK(times.reduce_end > times.turn);
+  }
+}
+
+TEST_CASE("the timer's step is what all differences are multiples of, and 1 of a single time") {
+  for (const std::int64_t step : {1, 32, 1000, 1024}) {
+    const std::vector<KnownSm> sms{{.timer_step = step}, {.timer_step = step}};
+    const Relay relay(sms);
+    CHECK(anchored_times(relay.table, relay.lane_sms, relay.clocks, kRate).error_ns == step);
+  }
+  std::vector<TaskClocks> one(120);
+  one[0].compute_start = {.ns = 640, .cycles = 9};
+  const AnchoredTimes anchored = anchored_times(Relay({{}, {}}).table, {Sm{0}, Sm{1}}, one, kRate);
+  CHECK(anchored.error_ns == 1);
+  CHECK(anchored.times[0].compute_start == 0);
+}
+
+TEST_CASE("clocks of a lane that was not launched are nobody's") {
+  const std::vector<KnownSm> sms{{}, {.timer_step = 1}};  // would make the step 1
+  const Relay relay(sms);
+  const AnchoredTimes anchored = anchored_times(relay.table, {Sm{0}, Sm{-1}}, relay.clocks, kRate);
+  CHECK(anchored.error_ns == kStep);
+  CHECK(anchored.times[0].compute_start == 0);
+  for (std::size_t slot = 60; slot < 120; ++slot)
+    CHECK(anchored.times[slot].compute_start == -1);
 }
 
 TEST_CASE("what was not stamped stays without a time") {

@@ -334,6 +334,54 @@ TEST_CASE("atomic mode adds every partial once, in no promised order") {
   CHECK(orders.contains("another"));
 }
 
+TEST_CASE("the witness is who was the n-th to add, whatever the ranks say") {
+  Table table = square(3);
+  for (Slot& slot : table.slots)
+    slot.rank = 2 - slot.rank;
+  // One lane after the other, so that KV tile 0 adds first, which has the last rank.
+  const Backward run = backward_on_cpu(table, attention_of(table.problem),
+                                       {.mode = Mode::atomic, .residency = 1, .threads = 1});
+  REQUIRE(run.outcome == Outcome::finished);
+  CHECK(run.witness == std::vector<std::int64_t>{0, 3, 6, 1, 4, 7, 2, 5, 8});
+  CHECK(run.lock_values == std::vector<std::int32_t>{3, 3, 3});
+  const std::vector<std::string> faults = order_faults(table, run);
+  REQUIRE(faults.size() == 6);  // the middle one of three is where its rank says
+  CHECK(faults.front() == "(head 0, kv 0, q 0) reduced after 0 others, but has rank 2");
+}
+
+/// The table with the ranks that a run's witness says.
+Table by_witness(const Table& table, const Backward& run) {
+  Table played = table;
+  std::map<std::pair<Head, QTile>, std::int32_t> additions;
+  for (const std::int64_t index : run.witness) {
+    Slot& slot = played.slots[static_cast<std::size_t>(index)];
+    slot.rank = additions[{slot.task.head, slot.task.q}]++;
+  }
+  return played;
+}
+
+TEST_CASE("atomic mode's partials, added again in the witness's order, give its bits") {
+  const Problem problem = make_problem(make_mask("causal"), {30, 30}, {3, 3}, 2, 0);
+  const Attention attention = attention_of(problem);
+  Table table = schedules::build(schedules::select("ascending"), problem);
+  for (Slot& slot : table.slots)  // against the order in which lanes come to a dQ tile
+    slot.rank = problem.grid.contributions(slot.task.q) - 1 - slot.rank;
+  std::int64_t disordered = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    const Backward run = backward_on_cpu(
+        table, attention,
+        {.mode = Mode::atomic, .perturb = seed, .keep_partials = true, .threads = 4});
+    REQUIRE(run.outcome == Outcome::finished);
+    const Table played = by_witness(table, run);
+    REQUIRE(digest(reaccumulate(played, attention.shape, run.partials).value()) ==
+            digest(run.dq_added()));
+    REQUIRE(order_faults(played, run).empty());
+    if (!order_faults(table, run).empty()) ++disordered;
+  }
+  CHECK(disordered > 0);
+}
+
 TEST_CASE("no-reduce mode computes dK and dV alone") {
   const Problem problem = make_problem(make_mask("causal"), {16, 16}, {2, 2}, 2, 0);
   Table table = schedules::build(schedules::select("spt"), problem);

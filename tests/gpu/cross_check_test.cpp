@@ -4,7 +4,9 @@
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 
+#include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace stagger::gpu {
@@ -103,6 +105,53 @@ TEST_CASE("fp16's bound grows where probabilities are below its normal numbers")
   CHECK(error >= error_bound(shape, Dtype::fp16) / 20);
 }
 
+bool nearly(double got, double want) {
+  return std::abs(got - want) <= 1e-12 * std::abs(want);
+}
+
+TEST_CASE("a deviation is relative to the larger of the gradient and its terms") {
+  // The norm of (3, -4) is 5, the typical element of terms 50 over two elements 50 / sqrt(2).
+  const std::vector<float> gradient{3, -4.5F};
+  const Deviation plain = deviation(gradient, {.values = {3, -4}, .terms = 0.1});
+  CHECK(nearly(plain.frobenius, 0.5 / 5));
+  CHECK(nearly(plain.most, 0.5 / 4));
+  const Deviation cancelled = deviation(gradient, {.values = {3, -4}, .terms = 50});
+  CHECK(nearly(cancelled.frobenius, 0.5 / 50));
+  CHECK(nearly(cancelled.most, 0.5 / (50 / std::sqrt(2))));
+  // The worst element is the worst wherever it is, and whichever way it is off.
+  CHECK(nearly(deviation({2.5F, -4.25F}, {.values = {3, -4}, .terms = 0}).most, 0.5 / 4));
+  CHECK(nearly(deviation({3.25F, -3.5F}, {.values = {3, -4}, .terms = 0}).most, 0.5 / 4));
+  CHECK(deviation({0, 0}, {.values = {0, 0}, .terms = 0}).frobenius == 0);
+  CHECK(deviation({}, {.values = {}, .terms = 1}).most == 0);
+}
+
+TEST_CASE("the bound is the formula that the report states") {
+  // 64 + 192 = 256 additions, whose square root is 16.
+  const double sums = 8 * 16 / 16777216.0;
+  for (const auto& [seq_q, seq_kv] : {std::pair{192, 5}, std::pair{5, 192}}) {
+    CAPTURE(seq_q, seq_kv);
+    const AttentionShape shape{.heads = 3, .seq_q = seq_q, .seq_kv = seq_kv, .head_dim = 64};
+    CHECK(nearly(error_bound(shape, Dtype::fp32), sums));
+    CHECK(nearly(error_bound(shape, Dtype::bf16), sums + 6 / 256.0));
+    CHECK(nearly(error_bound(shape, Dtype::fp16), sums + 6 * (1 / 2048.0 + 192 / 33554432.0)));
+  }
+  CHECK(std::string(error_bound_formula(Dtype::fp32)) ==
+        "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))");
+  CHECK(std::string(error_bound_formula(Dtype::bf16)).starts_with("6 * 2^-8 + 8 * 2^-24"));
+  CHECK(std::string(error_bound_formula(Dtype::fp16))
+            .starts_with("6 * (2^-11 + 2^-25 * max(seq_q, seq_kv)) + 8 * 2^-24"));
+}
+
+TEST_CASE("each gradient has its digest, and a difference is the largest either way") {
+  const Digests of_each = digests({.dq = {1}, .dk = {2}, .dv = {3}});
+  CHECK(of_each.dq == digest({1}));
+  CHECK(of_each.dk == digest({2}));
+  CHECK(of_each.dv == digest({3}));
+  CHECK(largest_difference({1, 2, 3}, {1, 2, 3}) == 0);
+  CHECK(largest_difference({1, 2, 3}, {0.5F, 2.25F, 3}) == 0.5);
+  CHECK(largest_difference({1, 2, 3}, {1.25F, 1, 3}) == 1);
+}
+
 TEST_CASE("a gradient that is not a number is no small error") {
   Exact exact{.values = {1, 2}, .terms = 1};
   CHECK(deviation({1, 2}, exact).frobenius == 0);
@@ -140,6 +189,64 @@ TEST_CASE("a turn before the end of the one before is an order fault") {
   const auto faults = order_faults(done.table, done.run);
   REQUIRE(faults.size() == 1);
   CHECK(faults.front().find("had its turn before") != std::string::npos);
+}
+
+TEST_CASE("an order fault is seen in every dQ tile of every head, up to the limit") {
+  const Problem problem = make_problem(make_mask("causal"), {24, 24}, {4, 4}, 3, 0);
+  const Table table = schedules::build(schedules::select("descending"), problem);
+  const AttentionShape shape = attention_shape(problem, 2);
+  const Attention attention = make_attention(problem, shape, random_inputs(shape, 2));
+  const Backward run = backward_on_cpu(table, attention, {});
+  REQUIRE(order_faults(table, run, 1000).empty());
+  std::int64_t swaps = 0;
+  for (std::size_t place = 1; place < run.witness.size(); ++place) {
+    const Task& task = table.slots[static_cast<std::size_t>(run.witness[place])].task;
+    const Task& before = table.slots[static_cast<std::size_t>(run.witness[place - 1])].task;
+    if (task.head != before.head || task.q != before.q) continue;
+    Backward swapped = run;
+    std::swap(swapped.witness[place], swapped.witness[place - 1]);
+    CAPTURE(place);
+    CHECK(order_faults(table, swapped, 1000).size() >= 2);
+    CHECK(order_faults(table, swapped, 1).size() == 1);
+    // One task twice, and so another not at all.
+    swapped.witness[place] = swapped.witness[place - 1];
+    CHECK_FALSE(order_faults(table, swapped).empty());
+    // The turn alone, of an order that is right.
+    Backward early = run;
+    TaskTimes& times = early.times[static_cast<std::size_t>(run.witness[place])];
+    times.turn = early.times[static_cast<std::size_t>(run.witness[place - 1])].reduce_end - 1;
+    CHECK(order_faults(table, early).size() == 1);
+    ++swaps;
+  }
+  CHECK(swaps == 3 * (1 + 2 + 3 + 4 + 5));
+}
+
+TEST_CASE("partials are added again in every head and in ragged tiles, by rank alone") {
+  // 3 Q tiles of 4, 4 and 2 queries.
+  const Problem problem = make_problem(make_mask("full"), {10, 12}, {4, 4}, 2, 0);
+  const Table table = schedules::build(schedules::select("descending"), problem);
+  const AttentionShape shape = attention_shape(problem, 1);
+  // A partial is 4 queries of one element; these sums depend on the order of three.
+  std::vector<float> partials(table.slots.size() * 4);
+  const float by_rank[] = {1e8F, 3, -1e8F};
+  std::vector<float> want(shape.q_elements());
+  for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
+    for (std::size_t query = 0; query < 4; ++query)
+      partials[slot * 4 + query] = by_rank[table.slots[slot].rank] + static_cast<float>(query);
+  }
+  for (std::size_t element = 0; element < want.size(); ++element) {
+    const auto query = static_cast<float>(element % 10 % 4);
+    for (const float addend : by_rank)
+      want[element] += addend + query;
+  }
+  CHECK(reaccumulate(table, shape, partials) == want);
+  Table twice = table;
+  twice.slots.front().rank = twice.slots.front().rank == 0 ? 1 : 0;
+  CHECK_FALSE(reaccumulate(twice, shape, partials).has_value());
+  twice.slots.front().rank = -1;
+  CHECK_FALSE(reaccumulate(twice, shape, partials).has_value());
+  twice.slots.front().rank = 3;
+  CHECK_FALSE(reaccumulate(twice, shape, partials).has_value());
 }
 
 TEST_CASE("clocks that do not compare that well are no order fault") {

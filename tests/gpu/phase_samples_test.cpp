@@ -65,6 +65,100 @@ TEST_CASE("no sample has anything else in it, in both models and every schedule"
   }
 }
 
+std::vector<std::int64_t> sorted(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+/// Two KV tiles on two SMs, two Q tiles each, by times that are given slot by slot.
+struct ByHand {
+  Table table = schedules::build(schedules::select("ascending"),
+                                 make_problem(make_mask("full"), {2, 2}, {}, 1, 2));
+  Backward run;
+
+  ByHand() {
+    run.lane_sms = {Sm{0}, Sm{1}};
+    run.times = {{0, 10, 13, 20},    // kv 0, q 0: rank 0
+                 {20, 31, 35, 40},   // kv 0, q 1: rank 0
+                 {2, 14, 25, 33},    // kv 1, q 0: rank 1, 5 after the rank before
+                 {33, 46, 49, 58}};  // kv 1, q 1: rank 1, whose turn had come
+  }
+  [[nodiscard]] PhaseSamples samples(Model model) const {
+    const TimedRun timed{&table, &run};
+    return phase_samples({&timed, 1}, model);
+  }
+};
+
+TEST_CASE("four tasks by hand, in the chain model") {
+  ByHand hand;
+  const PhaseSamples samples = hand.samples(Model::chain);
+  CHECK(sorted(samples.first) == std::vector<std::int64_t>{10, 12});
+  CHECK(sorted(samples.compute) == std::vector<std::int64_t>{11, 13});
+  CHECK(sorted(samples.reduce) == std::vector<std::int64_t>{5, 7, 8, 9});
+  CHECK(samples.latency == std::vector<std::int64_t>{5});
+  CHECK(samples.between == std::vector<std::int64_t>{0, 0});
+  // Not of the task that waited, nor of one whose predecessor ended within two latencies before.
+  CHECK(sorted(samples.taking) == std::vector<std::int64_t>{3, 4});
+  CHECK(samples.chain_gap.empty());
+}
+
+TEST_CASE("a turn that came as the task was ready is no latency") {
+  ByHand hand;
+  // The rank before has ended at the moment at which this task is ready, and a moment later.
+  hand.run.times[3] = {33, 40, 44, 50};
+  CHECK(hand.samples(Model::chain).latency == std::vector<std::int64_t>{5});
+  hand.run.times[3] = {33, 39, 44, 50};
+  CHECK(sorted(hand.samples(Model::chain).latency) == std::vector<std::int64_t>{4, 5});
+}
+
+TEST_CASE("a turn counts as taken without a wait from two latencies on") {
+  ByHand hand;
+  // The latency is 5; q 1's rank 0 ended at 40.
+  hand.run.times[3] = {33, 49, 51, 60};
+  CHECK(sorted(hand.samples(Model::chain).taking) == std::vector<std::int64_t>{3, 4});
+  hand.run.times[3] = {33, 50, 52, 60};
+  CHECK(sorted(hand.samples(Model::chain).taking) == std::vector<std::int64_t>{2, 3, 4});
+}
+
+TEST_CASE("a compute phase beside a dQ slot that was not free is left out of the overlap model") {
+  ByHand hand;
+  // In both chains the second compute phase follows the first hand-over; lane 0's ends long after
+  // the slot is free, lane 1's just as it is.
+  hand.run.times[0] = {0, 100, 103, 120};
+  hand.run.times[1] = {100, 210, 212, 230};
+  hand.run.times[2] = {0, 110, 125, 200};
+  hand.run.times[3] = {110, 205, 235, 240};
+  const PhaseSamples samples = hand.samples(Model::overlap);
+  CHECK(samples.compute == std::vector<std::int64_t>{110});
+  CHECK(sorted(samples.first) == std::vector<std::int64_t>{100, 110});
+  CHECK(samples.between == std::vector<std::int64_t>{0, 0});
+  // An eighth of the median compute phase, 110, is 13: from there on it counts.
+  hand.run.times[3].compute_end = 212;
+  CHECK(hand.samples(Model::overlap).compute == std::vector<std::int64_t>{110});
+  hand.run.times[3].compute_end = 213;
+  CHECK(sorted(hand.samples(Model::overlap).compute) == std::vector<std::int64_t>{103, 110});
+}
+
+TEST_CASE("every task is sampled where nothing hides it") {
+  const test::ToyDevice device{
+      .timing = {.compute = 900, .reduce = 400, .latency = 70, .launch = 150, .epilogue = 60}};
+  test::Random random(92);
+  const Problem problem = make_problem(make_mask("causal"), {24, 24}, {.q = 2, .kv = 4}, 4, 4);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const Backward run = test::run_on_toy(device, table, Mode::deterministic, random);
+  const TimedRun timed{&table, &run};
+  const PhaseSamples samples = phase_samples({&timed, 1}, Model::chain);
+  const std::int64_t chains = 4 * 6;
+  CHECK(std::ssize(samples.reduce) == problem.tasks());
+  CHECK(std::ssize(samples.first) + std::ssize(samples.first_partial) == chains);
+  CHECK(std::ssize(samples.compute) + std::ssize(samples.compute_partial) ==
+        problem.tasks() - chains);
+  CHECK(std::ssize(samples.between) == problem.tasks() - chains);
+  CHECK(std::ssize(samples.chain_gap) == chains - problem.sms);
+  CHECK_FALSE(samples.first_partial.empty());
+  CHECK_FALSE(samples.compute_partial.empty());
+}
+
 TEST_CASE("runs without reductions give compute phases and gaps alone") {
   const test::ToyDevice device{.timing = {.compute = 900, .reduce = 400, .epilogue = 60}};
   test::Random random(91);
