@@ -1,13 +1,18 @@
-#include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/expect.hpp"
 #include "cli/files.hpp"
-#include "cli/report.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
+#include "workbench/analysis.hpp"
 
 #include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Source;
 
 Variables variables_of(const Analysis& analysis) {
   const Problem& problem = analysis.table.problem;
@@ -40,7 +45,7 @@ bool expectations_hold(const Options& options, const Analysis& analysis) {
 }
 
 int report(const Options& options, Source source) {
-  const Analysis analysis = analyze(std::move(source), analysis_options(options));
+  const Analysis analysis = workbench::analyze(std::move(source), analysis_options(options));
   if (options.json) {
     write_stdout(report_json(analysis, true) + "\n");
   } else {

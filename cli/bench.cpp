@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
-#include "cli/report.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "dag/bounds.hpp"

@@ -1,16 +1,17 @@
-#include "cli/calibration.hpp"
-#include "cli/calibration_set.hpp"
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
-#include "cli/kernels.hpp"
-#include "cli/report.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/version.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/replay.hpp"
+#include "workbench/calibration.hpp"
+#include "workbench/calibration_set.hpp"
+#include "workbench/kernels.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -29,6 +30,10 @@
 namespace stagger::cli {
 namespace {
 
+using workbench::Calibration;
+using workbench::CalibrationRun;
+using workbench::Kernel;
+
 constexpr std::size_t kRepeats = 3;  ///< of which the one of median length counts
 
 /// What a replay's phases spin for, in ticks; the profile gets what the machine adds.
@@ -39,7 +44,7 @@ class Measurement {
  public:
   Measurement(const Options& options, const Kernel& kernel) : options_(options), kernel_(kernel) {
     run_options_.timeout = std::chrono::milliseconds(options.timeout_ms);
-    run_options_.dtype = dtype_of(options);
+    run_options_.dtype = workbench::dtype_of(options.dtype);
   }
 
   /// One run of each by the ranks and, `alone`, of each problem without reductions.
@@ -118,9 +123,10 @@ class Measurement {
 std::vector<CalibrationRun> measured(const Options& options, const Kernel& kernel,
                                      const TileShape& tile, std::int32_t sms) {
   Measurement measurement(options, kernel);
-  std::vector<CalibrationRun> runs = measurement.run(calibration_set(tile, sms), true);
+  std::vector<CalibrationRun> runs = measurement.run(workbench::calibration_set(tile, sms), true);
   if (!kernel.passes) return runs;
-  auto large = measurement.run(large_calibration_set(tile, sms, options.head_dim), false);
+  auto large =
+      measurement.run(workbench::large_calibration_set(tile, sms, options.head_dim), false);
   std::move(large.begin(), large.end(), std::back_inserter(runs));
   return runs;
 }
@@ -216,7 +222,7 @@ std::string calibration_json(const Machine& machine, const std::vector<Calibrati
 }
 
 int run(const Options& options) {
-  const Kernel& kernel = kernel_of(options.kernel);
+  const Kernel& kernel = workbench::kernel_of(options.kernel);
   if (!kernel.spins() && options.tile_q == 1 && options.tile_kv == 1) {
     throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
   }
@@ -225,10 +231,11 @@ int run(const Options& options) {
   Machine machine = profile_of(options.output, device);
   const TileShape tile{.q = options.tile_q, .kv = options.tile_kv};
   const std::vector<CalibrationRun> runs = measured(options, kernel, tile, device.sms);
-  Calibration calibration = calibrate(runs, kernel.model);
+  Calibration calibration = workbench::calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;
   if (kernel.spins()) subtract_spun(times, options.replay_tick_ns());
-  times.key = kernel_key(options, tile);
+  times.key = workbench::kernel_key(options.kernel, options.dtype, options.head_dim);
+  if (!kernel.spins()) times.key.tile = tile;
   times.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   times.command = command_line(options, kernel);
   put(machine, times);

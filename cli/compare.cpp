@@ -1,11 +1,14 @@
-#include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
 #include "cli/files.hpp"
-#include "cli/report.hpp"
+#include "cli/report/duration.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "sim/gantt_text.hpp"
+#include "workbench/analysis.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +19,12 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Clock;
+using workbench::FormulaCheck;
+using workbench::Source;
+using workbench::TimeModel;
 
 /// A schedule that does not apply.
 struct Unsupported {
@@ -57,7 +66,7 @@ class Comparison {
   void add(Table table) { add({std::move(table), model_, std::nullopt}); }
 
   void add(Source source) {
-    Analysis analysis = analyze(std::move(source), analysis_options(options_));
+    Analysis analysis = workbench::analyze(std::move(source), analysis_options(options_));
     if (analysis.ok()) {
       const Ticks makespan = analysis.simulation->makespan;
       if (!best_ || makespan < best_->simulation->makespan) best_ = analysis;

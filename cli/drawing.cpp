@@ -1,11 +1,13 @@
 #include "cli/drawing.hpp"
 
-#include "cli/report.hpp"
+#include "cli/report/text.hpp"
 #include "core/error.hpp"
 #include "sim/timeline.hpp"
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
 
 constexpr std::int64_t kDrawnTasks = 2'000'000;  ///< about 300 MB of intervals
 

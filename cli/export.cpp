@@ -1,9 +1,9 @@
 #include "cli/export.hpp"
 
-#include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
 #include "cli/files.hpp"
+#include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -19,6 +19,7 @@
 #include "sim/gantt_tikz.hpp"
 #include "sim/overlay.hpp"
 #include "sim/trace_json.hpp"
+#include "workbench/analysis.hpp"
 
 #include <array>
 #include <utility>
@@ -26,6 +27,8 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
 
 /// What can be exported, from a timeline, a table or a problem alone.
 struct Format {
@@ -130,7 +133,8 @@ const Format& format_of(const Options& options) {
 Timeline timeline_from_files(const Options& options, const Format& format) {
   std::vector<Timeline> timelines;
   if (!options.schedule.empty() || !options.table.empty()) {
-    timelines.push_back(timeline_of(analyze(source_of(options), analysis_options(options))));
+    timelines.push_back(
+        timeline_of(workbench::analyze(source_of(options), analysis_options(options))));
   }
   for (const std::string& path : options.timelines)
     timelines.push_back(read_timeline_json(read_file(path), path));
@@ -154,7 +158,7 @@ std::string exported(const Options& options, const Format& format) {
         options.table.empty() ? problem_of(options) : read_table(options.table, options).problem;
     return format.of_problem(problem, options);
   }
-  const Analysis analysis = analyze(source_of(options), analysis_options(options));
+  const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
   return format.of_table != nullptr ? format.of_table(analysis)
                                     : format.of_timeline(timeline_of(analysis), terminal);
 }

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "dag/longest_path.hpp"
+#include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
+#include "schedules/schedule.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

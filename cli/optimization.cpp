@@ -3,7 +3,10 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/report.hpp"
+#include "cli/report/duration.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/version.hpp"
@@ -24,6 +27,8 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Clock;
 
 using search::Incumbent;
 using search::Optimum;

@@ -3,6 +3,7 @@
 #include "cli/options.hpp"
 #include "dag/bounds.hpp"
 #include "schedules/search/optimize.hpp"
+#include "workbench/time_model.hpp"
 
 #include <chrono>
 #include <optional>
@@ -55,7 +56,7 @@ class Optimization {
   Options options_;
   Problem problem_;
   std::chrono::steady_clock::time_point begin_;
-  TimeModel model_;
+  workbench::TimeModel model_;
   search::Objective objective_;
   dag::Bounds bounds_;
   std::optional<Named> best_named_;

@@ -1,9 +1,6 @@
 #pragma once
 
-#include "cli/time_model.hpp"
-#include "core/table.hpp"
 #include "core/timing.hpp"
-#include "schedules/schedule.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -102,21 +99,5 @@ struct Options {
   /// The first option of the problem that the command line gives, as `--sms`; empty if none.
   std::string problem_option;
 };
-
-/// The problem that the options describe. Throws Error.
-[[nodiscard]] Problem problem_of(const Options& options);
-
-/// A table, where it is from, and the timing model it is looked at in.
-struct Source {
-  Table table;
-  TimeModel model;
-  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
-};
-
-/// Builds `--schedule` or reads `--table`; applies `--ranks` and `--machine`. Throws Error.
-[[nodiscard]] Source source_of(const Options& options);
-
-/// Reads a table by extension (.csv or JSON; `-` is standard input, told apart by its first byte).
-[[nodiscard]] Table read_table(const std::string& path, const Options& options);
 
 }  // namespace stagger::cli

@@ -1,9 +1,9 @@
-#include "cli/accuracy.hpp"
 #include "cli/commands.hpp"
 #include "cli/expect.hpp"
 #include "cli/files.hpp"
-#include "cli/measured_runs.hpp"
-#include "cli/report.hpp"
+#include "cli/report/duration.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -12,11 +12,15 @@
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
+#include "workbench/accuracy.hpp"
+#include "workbench/run_file.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -27,7 +31,45 @@
 namespace stagger::cli {
 namespace {
 
+using workbench::Accuracy;
+using workbench::Clock;
+using workbench::MeasuredRun;
+using workbench::MeasuredRuns;
+using workbench::Prediction;
+using workbench::TimeModel;
+
 using Json = nlohmann::ordered_json;
+
+/// Directories replaced by the *.json in them.
+std::vector<std::string> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      if (entry.path().extension() == ".json") inside.push_back(entry.path().string());
+    }
+    if (error) throw Error(ErrorKind::io, path + ": cannot read: " + error.message());
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+/// Throws Error{invalid_input}, Error{io}.
+MeasuredRuns read_all(const std::vector<std::string>& paths) {
+  MeasuredRuns all;
+  for (const std::string& path : files_of(paths)) {
+    MeasuredRuns some = workbench::read_runs(read_file(path), path);
+    std::ranges::move(some.runs, std::back_inserter(all.runs));
+    std::ranges::move(some.skipped, std::back_inserter(all.skipped));
+  }
+  return all;
+}
 
 /// What a run takes, in ns.
 struct Predicted {
@@ -39,11 +81,12 @@ struct Predicted {
 /// The timing model of a run on the machine.
 TimeModel model_on(const Machine& machine, const MeasuredRun& run) {
   const KernelTimes& times = times_of(machine, run.kernel);
-  TimeModel model = time_model_of(machine, times, run.problem,
-                                  run.tick_ns > 0 ? in_ns(run.spun, run.tick_ns) : Timing{});
+  TimeModel model = workbench::time_model_of(
+      machine, times, run.problem,
+      run.tick_ns > 0 ? workbench::in_ns(run.spun, run.tick_ns) : Timing{});
   model.timing.release = run.timing.release;
   model.timing.residency = run.timing.residency;
-  fit(model.timing, run.problem, machine.sms);
+  workbench::fit(model.timing, run.problem, machine.sms);
   return model;
 }
 
@@ -101,7 +144,7 @@ struct Judged {
     predictions.push_back(std::move(prediction));
   }
   void end() {
-    if (!empty()) accuracy = accuracy_of(predictions);
+    if (!empty()) accuracy = workbench::accuracy_of(predictions);
   }
 };
 
@@ -181,7 +224,7 @@ Json accuracy_json(const Judged& judged) {
 /// Measured runs beside what is predicted of them.
 class Comparison {
  public:
-  explicit Comparison(const Options& options) : measured_(read_runs(options.measured)) {
+  explicit Comparison(const Options& options) : measured_(read_all(options.measured)) {
     if (!options.machine.empty()) {
       machine_ = read_machine_json(read_file(options.machine), options.machine);
     }

@@ -1,14 +1,16 @@
 // How a table is run and timed.
 
-#include "cli/kernels.hpp"
 #include "cli/rows.hpp"
 #include "gpu/check/attention.hpp"
 #include "gpu/cpu/executor.hpp"
+#include "workbench/kernels.hpp"
 
 #include <array>
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Kernel;
 
 /// Where a machine profile is the only reason to name a kernel.
 constexpr const char* kPredicting = "show analyze compare verify export optimize bench";
@@ -33,14 +35,14 @@ constexpr std::array kReferences = {Named{"host", ""}, Named{"device", "for larg
 
 std::vector<Word> kernel_words() {
   std::vector<Word> words;
-  for (const Kernel& kernel : kernels())
+  for (const Kernel& kernel : workbench::kernels())
     words.push_back({kernel.name, kernel.summary});
   return words;
 }
 
 Choice one_kernel() {
   return {.words = kernel_words, .put = [](Options& options, std::size_t index) {
-            options.kernel = kernels()[index].name;
+            options.kernel = workbench::kernels()[index].name;
           }};
 }
 

@@ -1,10 +1,10 @@
-#include "cli/analysis.hpp"
+#include "cli/report/run.hpp"
+
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
-#include "cli/kernels.hpp"
-#include "cli/report.hpp"
-#include "cli/run_report.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
@@ -12,6 +12,8 @@
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
+#include "workbench/analysis.hpp"
+#include "workbench/kernels.hpp"
 
 #include <fmt/format.h>
 
@@ -22,6 +24,10 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Kernel;
+using workbench::Source;
 
 /// Pairs of tokens times head_dim that the host's reference does in some seconds.
 constexpr double kMaxHostReference = 0x1p28;
@@ -34,7 +40,7 @@ gpu::Mode mode_of(const Options& options) {
 gpu::BackwardOptions backward_options(const Options& options, const Table& table,
                                       const Timing& timing) {
   gpu::BackwardOptions run{.mode = mode_of(options),
-                           .dtype = dtype_of(options),
+                           .dtype = workbench::dtype_of(options.dtype),
                            .release = timing.release,
                            .residency = timing.residency,
                            .timeout = std::chrono::milliseconds(options.timeout_ms),
@@ -169,8 +175,9 @@ Execution execute(const Options& options) {
   Execution execution;
   if (options.device == "cuda") execution.cuda = gpu::cuda_device();
   Source source = source_of(options);
-  if (execution.cuda) fit(source.model.timing, source.table.problem, execution.cuda->sms);
-  execution.analysis = analyze(std::move(source), analysis_options(options));
+  if (execution.cuda)
+    workbench::fit(source.model.timing, source.table.problem, execution.cuda->sms);
+  execution.analysis = workbench::analyze(std::move(source), analysis_options(options));
   const Analysis& analysis = execution.analysis;
   execution.shape = gpu::attention_shape(analysis.table.problem, options.head_dim);
   execution.options = backward_options(options, analysis.table, analysis.model.timing);
@@ -186,7 +193,8 @@ Execution execute(const Options& options) {
   if (options.kernel == "replay") {
     run_replay(execution, options);
   } else {
-    run_attention(execution, options, execution.cuda ? &kernel_of(options.kernel) : nullptr);
+    run_attention(execution, options,
+                  execution.cuda ? &workbench::kernel_of(options.kernel) : nullptr);
   }
   return execution;
 }

@@ -1,15 +1,19 @@
-#include "cli/analysis.hpp"
 #include "cli/commands.hpp"
 #include "cli/drawing.hpp"
 #include "cli/files.hpp"
-#include "cli/report.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "core/files.hpp"
 #include "sim/gantt_text.hpp"
+#include "workbench/analysis.hpp"
 
 #include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
 
 constexpr std::int32_t kLanesShown = 40;
 
@@ -47,7 +51,7 @@ std::string table_text(const Table& table, const Terminal& terminal) {
 
 int run(const Options& options) {
   const Terminal terminal = terminal_of(options);
-  const Analysis analysis = analyze(source_of(options), analysis_options(options));
+  const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
   if (options.json) {
     write_stdout(
         "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +

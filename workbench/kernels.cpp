@@ -1,14 +1,14 @@
-#include "cli/kernels.hpp"
+#include "workbench/kernels.hpp"
 
-#include "cli/options.hpp"
 #include "core/error.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/hopper/hopper.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 // A new kernel is a row here.
@@ -48,13 +48,22 @@ const Kernel& kernel_of(std::string_view name) {
   throw Error(ErrorKind::usage, "unknown kernel '" + std::string(name) + "'; known: " + known);
 }
 
-gpu::Dtype dtype_of(const Options& options) {
+gpu::Dtype dtype_of(std::string_view name) {
   std::string known;
   for (const gpu::Dtype dtype : {gpu::Dtype::fp32, gpu::Dtype::bf16, gpu::Dtype::fp16}) {
-    if (options.dtype == gpu::dtype_name(dtype)) return dtype;
+    if (name == gpu::dtype_name(dtype)) return dtype;
     known += (known.empty() ? "" : ", ") + std::string(gpu::dtype_name(dtype));
   }
-  throw Error(ErrorKind::usage, "unknown dtype '" + options.dtype + "'; known: " + known);
+  throw Error(ErrorKind::usage, "unknown dtype '" + std::string(name) + "'; known: " + known);
 }
 
-}  // namespace stagger::cli
+KernelKey kernel_key(std::string_view kernel, std::string_view dtype, std::int64_t head_dim) {
+  KernelKey key{.kernel = std::string(kernel)};
+  const auto known = std::ranges::find(kKernels, kernel, &Kernel::name);
+  if (known != kKernels.end() && known->spins()) return key;
+  key.dtype = dtype;
+  key.head_dim = head_dim;
+  return key;
+}
+
+}  // namespace stagger::workbench

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 
 /// A run and what was predicted of it, in ns.
 struct Prediction {
@@ -45,4 +45,4 @@ struct Accuracy {
 /// Requires a prediction at least. O(n^2) within a group.
 [[nodiscard]] Accuracy accuracy_of(const std::vector<Prediction>& predictions);
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

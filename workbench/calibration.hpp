@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 
 /// One table of a calibration and its run, by the ranks or without reductions.
 struct CalibrationRun {
@@ -39,4 +39,4 @@ struct Calibration {
 /// where that is known (`bare_ns`).
 [[nodiscard]] Ticks span_of(const gpu::Backward& run);
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

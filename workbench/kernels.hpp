@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/machine.hpp"
 #include "core/timing.hpp"
 #include "gpu/check/checked_runs.hpp"
 
@@ -8,9 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stagger::cli {
-
-struct Options;
+namespace stagger::workbench {
 
 /// A CUDA kernel that plays tables.
 struct Kernel {
@@ -29,7 +28,12 @@ struct Kernel {
 /// Throws Error{usage}, naming those there are.
 [[nodiscard]] const Kernel& kernel_of(std::string_view name);
 
-/// `--dtype`. Throws Error{usage}, naming those there are.
-[[nodiscard]] gpu::Dtype dtype_of(const Options& options);
+/// Throws Error{usage}, naming those there are.
+[[nodiscard]] gpu::Dtype dtype_of(std::string_view name);
 
-}  // namespace stagger::cli
+/// What a machine profile finds a kernel's entry by, without tiles: of one that only spins the name
+/// alone. The name need not be one of kernels().
+[[nodiscard]] KernelKey kernel_key(std::string_view kernel, std::string_view dtype,
+                                   std::int64_t head_dim);
+
+}  // namespace stagger::workbench

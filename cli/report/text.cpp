@@ -1,4 +1,6 @@
-#include "cli/report.hpp"
+#include "cli/report/text.hpp"
+
+#include "cli/report/duration.hpp"
 #include "dag/liveness.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +11,11 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Clock;
+using workbench::FormulaCheck;
+using workbench::TimeModel;
 
 constexpr std::size_t kFindingsShown = 3;  ///< of a kind
 constexpr std::size_t kWaitsShown = 4;
@@ -212,10 +219,6 @@ class Report {
 };
 
 }  // namespace
-
-std::string percent(Ticks part, Ticks whole) {
-  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
 
 std::string problem_line(const Problem& problem) {
   std::string line = fmt::format("{}, {} KV x {} Q tiles", mask_line(problem),

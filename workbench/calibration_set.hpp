@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 
 /// The tables that a kernel is calibrated on: full and causal masks of 5 to 28 KV tiles, enough
 /// heads for one or two chains an SM, under every fixed order that applies. None has a sequence of
@@ -20,4 +20,4 @@ namespace stagger::cli {
 [[nodiscard]] std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
                                                        std::int64_t head_dim);
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

@@ -6,9 +6,10 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 
 /// What a prediction needs of a run, as `stagger run --json` writes it.
 struct MeasuredRun {
@@ -33,9 +34,9 @@ struct MeasuredRuns {
   std::vector<std::string> skipped;  ///< `run.json: mode atomic`
 };
 
-/// Reads every `stagger.run/1` in files (one document, or several one after the other) and in the
-/// *.json of directories, in the order of their names. Keys beyond those needed are not looked at:
-/// runs are written by this program, of whatever version. Throws Error{invalid_input}, Error{io}.
-[[nodiscard]] MeasuredRuns read_runs(const std::vector<std::string>& paths);
+/// Reads the `stagger.run/1` documents of a text, one or several one after the other. Keys beyond
+/// those needed are not looked at: runs are written by this program, of whatever version. Throws
+/// Error{invalid_input}.
+[[nodiscard]] MeasuredRuns read_runs(std::string_view text, const std::string& source);
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

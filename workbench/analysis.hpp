@@ -1,17 +1,25 @@
 #pragma once
 
-#include "cli/options.hpp"
 #include "core/timeline.hpp"
 #include "dag/bounds.hpp"
 #include "dag/lemma1.hpp"
 #include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
 #include "sim/bubbles.hpp"
 #include "sim/simulate.hpp"
+#include "workbench/time_model.hpp"
 
 #include <optional>
 #include <string>
 
-namespace stagger::cli {
+namespace stagger::workbench {
+
+/// A table, where it is from, and the timing model it is looked at in.
+struct Source {
+  Table table;
+  TimeModel model;
+  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
+};
 
 /// A formula's value beside the simulated makespan.
 struct FormulaCheck {
@@ -49,11 +57,10 @@ struct AnalysisOptions {
   std::int64_t limit = 10'000;  ///< findings of a kind, violating edges
   bool always_build_graph = false;
 };
-[[nodiscard]] AnalysisOptions analysis_options(const Options& options);
 
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
-/// compared with the simulated makespan, if that is cheap or asked for; a
-/// difference is a ContractViolation. Throws Error{limit} if the ticks could overflow.
+/// compared with the simulated makespan, if that is cheap or asked for; a difference is a
+/// ContractViolation. Throws Error{limit} if the ticks could overflow.
 [[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options);
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

@@ -1,4 +1,4 @@
-#include "cli/calibration_set.hpp"
+#include "workbench/calibration_set.hpp"
 
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 struct Case {
@@ -69,4 +69,4 @@ std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms
   return tables;
 }
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

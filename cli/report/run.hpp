@@ -1,9 +1,9 @@
 #pragma once
 
-#include "cli/analysis.hpp"
 #include "cli/terminal.hpp"
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/cuda/executor.hpp"
+#include "workbench/analysis.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@ namespace stagger::cli {
 
 /// A table that was run, and what that showed.
 struct Execution {
-  Analysis analysis;  ///< what was predicted of the table
+  workbench::Analysis analysis;  ///< what was predicted of the table
   gpu::AttentionShape shape;
   gpu::BackwardOptions options;
   std::uint64_t seed = 0;

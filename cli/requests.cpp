@@ -1,11 +1,11 @@
-#include "cli/options.hpp"
+#include "cli/requests.hpp"
 
 #include "cli/files.hpp"
+#include "cli/options.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
-
-#include <algorithm>
+#include "workbench/kernels.hpp"
 
 namespace stagger::cli {
 namespace {
@@ -60,6 +60,22 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
           implied.kv == 0 ? 0 : tokens_of(implied.kv, options.tile_kv)};
 }
 
+workbench::GivenTiming given_timing(const Options& options) {
+  workbench::GivenTiming given{.compute = options.compute,
+                               .compute_partial = options.compute_partial,
+                               .reduce = options.reduce,
+                               .latency = options.latency,
+                               .launch = options.launch,
+                               .epilogue = options.epilogue};
+  if (!options.model.empty()) {
+    given.model = options.model == "overlap" ? Model::overlap : Model::chain;
+  }
+  if (!options.release.empty()) {
+    given.release = options.release == "delayed" ? Release::delayed : Release::immediate;
+  }
+  return given;
+}
+
 }  // namespace
 
 Problem problem_of(const Options& options) {
@@ -80,8 +96,27 @@ Table read_table(const std::string& path, const Options& options) {
   return read_table_csv(text, path, &problem);
 }
 
-Source source_of(const Options& options) {
-  Source source;
+workbench::TimeModel time_model_of(const Options& options, const Problem& problem) {
+  if (options.residency > kMaxSms) {
+    throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
+  }
+  workbench::TimeRequest request{.given = given_timing(options),
+                                 .residency = static_cast<std::int32_t>(options.residency)};
+  if (!options.machine.empty()) {
+    request.entry = {
+        .machine = read_machine_json(read_file(options.machine), options.machine),
+        .kernel = workbench::kernel_key(options.kernel, options.dtype, options.head_dim),
+        .tick_ns = options.replay_tick_ns()};
+  }
+  return time_model_of(request, problem);
+}
+
+Timing spun_timing(const Options& options) {
+  return given_timing(options).over({});
+}
+
+workbench::Source source_of(const Options& options) {
+  workbench::Source source;
   if (!options.table.empty()) {
     source.table = read_table(options.table, options);
     source.model = time_model_of(options, source.table.problem);
@@ -95,6 +130,13 @@ Source source_of(const Options& options) {
   }
   if (options.ranks == "kv-index") use_kv_index_ranks(source.table);
   return source;
+}
+
+workbench::AnalysisOptions analysis_options(const Options& options) {
+  return {.lock_values =
+              options.ranks == "kv-index" ? dag::LockValues::absolute : dag::LockValues::ranks,
+          .limit = options.limit,
+          .always_build_graph = options.check};
 }
 
 }  // namespace stagger::cli

@@ -1,6 +1,8 @@
-#include "cli/run_report.hpp"
+#include "cli/report/run.hpp"
 
-#include "cli/report.hpp"
+#include "cli/report/duration.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/text.hpp"
 #include "core/version.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +13,9 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Clock;
 
 using Json = nlohmann::ordered_json;
 
@@ -177,18 +182,19 @@ Json predicted_json(const Execution& execution) {
        all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
   if (analysis.model.clock == Clock::ns) {
     json["makespan_ns"] = analysis.simulation->makespan;
-    json["last_reduction_ns"] = last_reduction(analysis);
+    json["last_reduction_ns"] = workbench::last_reduction(analysis);
     json["elapsed_ns"] = predicted_elapsed(analysis);
     if (analysis.model.passes > 0) json["passes_ns"] = analysis.model.passes;
   } else if (execution.tick_ns > 0) {
     json["makespan_ns"] = analysis.simulation->makespan * execution.tick_ns;
   }
   if (is_predicted(execution)) {
-    json["error"] = {
-        {"last_reduction", error_of(last_reduction(analysis), measured_makespan(execution))},
-        {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
+    json["error"] = {{"last_reduction",
+                      error_of(workbench::last_reduction(analysis), measured_makespan(execution))},
+                     {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
     if (const auto makespan = bare_makespan(execution)) {
-      json["error"]["untimed_last_reduction"] = error_of(last_reduction(analysis), *makespan);
+      json["error"]["untimed_last_reduction"] =
+          error_of(workbench::last_reduction(analysis), *makespan);
     }
     if (execution.runs->bare_median_ns) {
       json["error"]["untimed"] =
@@ -417,10 +423,10 @@ class RunReport {
                            duration(predicted, Clock::ns), duration(measured, Clock::ns),
                            100 * error_of(predicted, measured)));
     };
-    add("first task to last", last_reduction(analysis_), measured_makespan(execution_));
+    add("first task to last", workbench::last_reduction(analysis_), measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
     if (const auto makespan = bare_makespan(execution_)) {
-      add("bare, first task to last", last_reduction(analysis_), *makespan);
+      add("bare, first task to last", workbench::last_reduction(analysis_), *makespan);
     }
     if (execution_.runs->bare_median_ns) {
       add("bare, whole run", predicted_elapsed(analysis_), *execution_.runs->bare_median_ns);

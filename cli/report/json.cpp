@@ -1,4 +1,5 @@
-#include "cli/report.hpp"
+#include "cli/report/json.hpp"
+
 #include "core/version.hpp"
 #include "dag/liveness.hpp"
 
@@ -6,6 +7,11 @@
 
 namespace stagger::cli {
 namespace {
+
+using workbench::Analysis;
+using workbench::Clock;
+using workbench::FormulaCheck;
+using workbench::TimeModel;
 
 using Json = nlohmann::ordered_json;
 

@@ -1,4 +1,4 @@
-#include "cli/calibration_set.hpp"
+#include "workbench/calibration_set.hpp"
 
 #include "dag/verify.hpp"
 #include "tests/support/catch.hpp"
@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 TEST_CASE("the calibration set runs on any device, fills it and is none of the paper's grid") {
@@ -73,4 +73,4 @@ TEST_CASE("tables of one problem are next to each other") {
 }
 
 }  // namespace
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

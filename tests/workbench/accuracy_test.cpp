@@ -1,8 +1,8 @@
-#include "cli/accuracy.hpp"
+#include "workbench/accuracy.hpp"
 
 #include "tests/support/catch.hpp"
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 TEST_CASE("median, worst and ranking, by hand") {
@@ -53,4 +53,4 @@ TEST_CASE("one table under two names is noise and no ranking") {
 }
 
 }  // namespace
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

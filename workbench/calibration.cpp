@@ -25,7 +25,7 @@
 // must lower the error of every run, which is 1 % say, to nothing. A value of which there are no
 // samples is as wide as a compute phase: runs alone say what it is.
 
-#include "cli/calibration.hpp"
+#include "workbench/calibration.hpp"
 
 #include "core/error.hpp"
 #include "gpu/check/phase_samples.hpp"
@@ -37,7 +37,7 @@
 #include <optional>
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 constexpr double kPull = 1e-4;
@@ -294,4 +294,4 @@ Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {
   return calibration;
 }
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

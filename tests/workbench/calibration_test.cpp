@@ -1,4 +1,4 @@
-#include "cli/calibration.hpp"
+#include "workbench/calibration.hpp"
 
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 /// A few tables on 8 SMs, static and in-order, with and without reductions.
@@ -244,4 +244,4 @@ TEST_CASE("the refinement finds what no typical task shows") {
 }
 
 }  // namespace
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

@@ -1,4 +1,4 @@
-#include "cli/accuracy.hpp"
+#include "workbench/accuracy.hpp"
 
 #include "core/error.hpp"
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 /// Whether `slower` took more than 3 % longer.
@@ -71,4 +71,4 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
   return accuracy;
 }
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

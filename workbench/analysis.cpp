@@ -1,4 +1,4 @@
-#include "cli/analysis.hpp"
+#include "workbench/analysis.hpp"
 
 #include "core/error.hpp"
 #include "dag/dag.hpp"
@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
@@ -42,13 +42,6 @@ Ticks last_reduction(const Analysis& analysis) {
   return analysis.simulation ? analysis.simulation->last_reduction : 0;
 }
 
-AnalysisOptions analysis_options(const Options& options) {
-  return {.lock_values =
-              options.ranks == "kv-index" ? dag::LockValues::absolute : dag::LockValues::ranks,
-          .limit = options.limit,
-          .always_build_graph = options.check};
-}
-
 Analysis analyze(Source source, const AnalysisOptions& options) {
   Analysis analysis;
   analysis.table = std::move(source.table);
@@ -73,4 +66,4 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   return analysis;
 }
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

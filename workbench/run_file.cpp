@@ -1,18 +1,14 @@
-#include "cli/measured_runs.hpp"
+#include "workbench/run_file.hpp"
 
-#include "cli/files.hpp"
-#include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
-namespace stagger::cli {
+namespace stagger::workbench {
 namespace {
 
 constexpr Ticks kLongest = Ticks{1} << 62;
@@ -45,26 +41,6 @@ std::vector<std::string_view> documents_of(std::string_view text) {
     documents.push_back(rest);
   }
   return documents;
-}
-
-/// Directories replaced by the *.json in them.
-std::vector<std::string> files_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      if (entry.path().extension() == ".json") inside.push_back(entry.path().string());
-    }
-    if (error) throw Error(ErrorKind::io, path + ": cannot read: " + error.message());
-    std::sort(inside.begin(), inside.end());
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  return files;
 }
 
 Timing read_timing(const JsonValue& model, const Problem& problem) {
@@ -134,25 +110,22 @@ MeasuredRun read_run(const JsonValue& run, std::string source) {
 
 }  // namespace
 
-MeasuredRuns read_runs(const std::vector<std::string>& paths) {
+MeasuredRuns read_runs(std::string_view text, const std::string& source) {
   MeasuredRuns all;
-  for (const std::string& path : files_of(paths)) {
-    const std::string text = read_file(path);
-    const std::vector<std::string_view> documents = documents_of(text);
-    for (std::size_t index = 0; index < documents.size(); ++index) {
-      const std::string source =
-          documents.size() == 1 ? path : path + " (" + std::to_string(index + 1) + ")";
-      const JsonDocument document(documents[index], source);
-      document.root().expect_schema("stagger.run/1");
-      const std::string reason = reason_to_skip(document.root());
-      if (reason.empty()) {
-        all.runs.push_back(read_run(document.root(), source));
-      } else {
-        all.skipped.push_back(source + ": " + reason);
-      }
+  const std::vector<std::string_view> documents = documents_of(text);
+  for (std::size_t index = 0; index < documents.size(); ++index) {
+    const std::string name =
+        documents.size() == 1 ? source : source + " (" + std::to_string(index + 1) + ")";
+    const JsonDocument document(documents[index], name);
+    document.root().expect_schema("stagger.run/1");
+    const std::string reason = reason_to_skip(document.root());
+    if (reason.empty()) {
+      all.runs.push_back(read_run(document.root(), name));
+    } else {
+      all.skipped.push_back(name + ": " + reason);
     }
   }
   return all;
 }
 
-}  // namespace stagger::cli
+}  // namespace stagger::workbench

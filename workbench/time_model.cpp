@@ -1,0 +1,94 @@
+#include "workbench/time_model.hpp"
+
+#include "core/error.hpp"
+#include "core/table.hpp"
+#include "gpu/check/attention.hpp"
+
+namespace stagger::workbench {
+namespace {
+
+Ticks passes_on(const Problem& problem, const KernelTimes& times) {
+  if (!times.passes_per_mi) return 0;
+  const gpu::AttentionShape shape = gpu::attention_shape(problem, times.key.head_dim);
+  return times.passes_ns(static_cast<std::int64_t>(shape.q_elements()));
+}
+
+}  // namespace
+
+Timing GivenTiming::over(Timing timing) const {
+  const auto set = [](const auto& given, auto& value) {
+    if (given) value = *given;
+  };
+  set(model, timing.model);
+  if (compute) timing.compute_partial.reset();
+  set(compute, timing.compute);
+  if (compute_partial) timing.compute_partial = compute_partial;
+  set(reduce, timing.reduce);
+  set(latency, timing.latency);
+  set(launch, timing.launch);
+  set(epilogue, timing.epilogue);
+  set(release, timing.release);
+  return timing;
+}
+
+void fit(Timing& timing, const Problem& problem, std::int32_t sms) {
+  if (resident_lanes(problem, timing.residency) > sms) timing.residency = sms;
+}
+
+Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
+  constexpr Ticks kMostNs = Ticks{1} << 60;
+  Timing ns = timing;
+  const auto scale = [&](Ticks& ticks) {
+    if (ticks > kMostNs / tick_ns) {
+      throw Error(ErrorKind::limit, "a phase would spin for more than 2^60 ns");
+    }
+    ticks *= tick_ns;
+  };
+  for (Ticks* ticks : {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue})
+    scale(*ticks);
+  if (ns.compute_partial) scale(*ns.compute_partial);
+  return ns;
+}
+
+TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const Problem& problem,
+                        const Timing& spun) {
+  TimeModel model{.timing = times.timing(),
+                  .clock = Clock::ns,
+                  .machine = machine.name,
+                  .device = machine.device,
+                  .kernel = times.key,
+                  .start = times.start.value};
+  if (!times.key.dtype.empty()) {
+    model.passes = passes_on(problem, times);
+  } else {
+    Timing& timing = model.timing;
+    if (timing.compute_partial || spun.compute_partial) {
+      timing.compute_partial =
+          timing.compute_of(TileKind::partial) + spun.compute_of(TileKind::partial);
+    }
+    timing.compute += spun.compute;
+    timing.reduce += spun.reduce;
+    timing.launch += spun.launch;
+    timing.epilogue += spun.epilogue;
+  }
+  return model;
+}
+
+TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
+  TimeModel model{.timing = request.given.over({})};
+  if (request.entry) {
+    const auto& [machine, kernel, tick_ns] = *request.entry;
+    const bool spins = kernel.dtype.empty();
+    KernelKey key = kernel;
+    if (!spins) key.tile = problem.shape;
+    const KernelTimes& times = times_of(machine, key);
+    const Timing spun = spins ? in_ns(model.timing, tick_ns) : Timing{};
+    model = time_model_of(machine, times, problem, spun);
+    if (!spins) model.timing = request.given.over(model.timing);
+  }
+  model.timing.residency = request.residency;
+  if (request.entry) fit(model.timing, problem, request.entry->machine.sms);
+  return model;
+}
+
+}  // namespace stagger::workbench

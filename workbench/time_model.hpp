@@ -1,0 +1,79 @@
+#pragma once
+
+#include "core/machine.hpp"
+#include "core/problem.hpp"
+#include "core/timing.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace stagger::workbench {
+
+/// What a tick is.
+enum class Clock { ticks, ns };
+
+/// A timing model and where it is from.
+struct TimeModel {
+  Timing timing = {};
+  Clock clock = Clock::ticks;
+  std::string machine = {};  ///< ns: the profile's name
+  std::string device = {};   ///< ns: the profile's
+  KernelKey kernel = {};     ///< ns: the profile's entry
+  Ticks start = 0;           ///< ns: what a whole run takes beyond its makespan and passes
+  Ticks passes = 0;          ///< ns: of the passes before and after the kernel; 0: it has none
+
+  /// ns, of a whole run whose kernel plays a table of this makespan.
+  [[nodiscard]] Ticks elapsed(Ticks makespan) const { return start + passes + makespan; }
+
+  [[nodiscard]] const char* unit() const { return clock == Clock::ns ? "ns" : "ticks"; }
+};
+
+/// Parts of a timing model that somebody gave; the rest is a default's or a machine profile's.
+struct GivenTiming {
+  std::optional<Model> model = std::nullopt;
+  std::optional<Ticks> compute = std::nullopt;  ///< holds for partial tiles too, but for theirs
+  std::optional<Ticks> compute_partial = std::nullopt;
+  std::optional<Ticks> reduce = std::nullopt;
+  std::optional<Ticks> latency = std::nullopt;
+  std::optional<Ticks> launch = std::nullopt;
+  std::optional<Ticks> epilogue = std::nullopt;
+  std::optional<Release> release = std::nullopt;
+
+  /// `timing` with what was given in the place of its own.
+  [[nodiscard]] Timing over(Timing timing) const;
+};
+
+/// An entry of a machine profile.
+struct MachineEntry {
+  Machine machine = {};
+  KernelKey kernel = {};        ///< of one with a dtype, the tiles are the problem's
+  std::int64_t tick_ns = 1000;  ///< what a given tick lasts, for a kernel that only spins
+};
+
+/// What determines a time model.
+struct TimeRequest {
+  GivenTiming given = {};
+  std::int32_t residency = 0;  ///< SMs that are really there; 0: as many as the problem says
+  std::optional<MachineEntry> entry = std::nullopt;  ///< absent: a tick is a unit of its own
+};
+
+/// The timing model asked for, unchecked against a problem. With a machine it is in ns, that of the
+/// profile's entry for the problem's tiles, on no more SMs than the device has; what was given
+/// wins. Throws Error{usage} if the profile has no such entry, Error{limit} if a phase would spin
+/// or its passes would take too long.
+[[nodiscard]] TimeModel time_model_of(const TimeRequest& request, const Problem& problem);
+
+/// The profile's model of a kernel on a problem; one that only spins spins for `spun`, in ns.
+/// Throws Error{limit} if its passes would take more than 2^61 ns, and what gpu::attention_shape()
+/// throws if it has passes.
+[[nodiscard]] TimeModel time_model_of(const Machine& machine, const KernelTimes& times,
+                                      const Problem& problem, const Timing& spun);
+
+/// A timing model in ns whose ticks last so long. Throws Error{limit} above 2^60 ns.
+[[nodiscard]] Timing in_ns(const Timing& timing, std::int64_t tick_ns);
+
+/// Makes no more SMs resident than the device has: one CTA an SM.
+void fit(Timing& timing, const Problem& problem, std::int32_t sms);
+
+}  // namespace stagger::workbench
