@@ -43,7 +43,7 @@ auto timed(Step& step, Work work) {
 std::vector<Step> measure(const Options& options, const Problem& problem) {
   const schedules::Selection selection = schedules::select(options.schedule);
   const Timing timing = time_model_of(options, problem).timing;
-  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  check_timing(timing, problem);
   std::vector<Step> steps = {{"generate", {}}, {"verify", {}},        {"simulate", {}},
                              {"bubbles", {}},  {"critical path", {}}, {"Lemma 1", {}},
                              {"bounds", {}}};

@@ -21,6 +21,7 @@
 #include "sim/trace_json.hpp"
 #include "workbench/analysis.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -56,8 +57,16 @@ dag::Dag graph_of(const Analysis& analysis) {
   return std::move(*graph);
 }
 
-/// Slots to ask about: as given, else the lower bound. Refuses questions too large for a solver.
-std::int32_t slots_of_question(const Problem& problem, const Options& options) {
+/// What the formats of the slot model ask: do `slots` slots suffice on the SMs that are there?
+struct SlotQuestion {
+  Problem problem;
+  std::int32_t slots = 0;  ///< as given, else the lower bound
+};
+
+/// Refuses questions too large for a solver.
+SlotQuestion question_of(const Problem& any, const Options& options) {
+  Problem problem =
+      on_resident_sms(any, static_cast<std::int32_t>(std::min(options.residency, kMaxSms)));
   if (problem.tasks() == 0) throw Error(ErrorKind::usage, "there is no live tile to ask about");
   constexpr std::int64_t kMostLiterals = 100'000'000;
   const std::int64_t slots =
@@ -67,7 +76,7 @@ std::int32_t slots_of_question(const Problem& problem, const Options& options) {
     throw Error(ErrorKind::limit,
                 "the question would have more than " + std::to_string(kMostLiterals) + " literals");
   }
-  return static_cast<std::int32_t>(slots);
+  return {std::move(problem), static_cast<std::int32_t>(slots)};
 }
 
 constexpr Format kFormats[] = {
@@ -99,17 +108,20 @@ constexpr Format kFormats[] = {
      }},
     {"cnf", "\"do --slots slots suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
-       return search::SlotCnf(problem, slots_of_question(problem, options)).dimacs();
+       const SlotQuestion question = question_of(problem, options);
+       return search::SlotCnf(question.problem, question.slots).dimacs();
      }},
     {"mzn", "the same question in MiniZinc; the data is .dzn", nullptr, nullptr,
      [](const Problem&, const Options&) { return search::write_minizinc_model(); }},
     {"dzn", "MiniZinc's data", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
-       return search::write_minizinc_data(problem, slots_of_question(problem, options));
+       const SlotQuestion question = question_of(problem, options);
+       return search::write_minizinc_data(question.problem, question.slots);
      }},
     {"lp", "the same question as a linear program in binaries", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
-       return search::write_linear_program(problem, slots_of_question(problem, options));
+       const SlotQuestion question = question_of(problem, options);
+       return search::write_linear_program(question.problem, question.slots);
      }},
 };
 

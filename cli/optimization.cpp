@@ -100,8 +100,11 @@ Optimization::Optimization(const Options& options)
   objective_.slots = options.model == "slot";
   model_ = time_model_of(options, problem_);
   objective_.timing = model_.timing;
-  check_timing(objective_.timing, problem_.tasks(),
-               std::int64_t{problem_.heads} * problem_.grid.kv_tiles());
+  check_timing(objective_.timing, problem_);
+  // The slot model has no dispatch: its SMs are those that are there.
+  if (objective_.slots) {
+    problem_ = on_resident_sms(std::move(problem_), objective_.timing.residency);
+  }
   bounds_ = bounds_of(problem_, objective_.timing);
 }
 

@@ -115,8 +115,7 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
   const TimeModel model = model_on(machine, run);
   const Timing& timing = model.timing;
   const Table table = table_of(run);
-  check_timing(timing, run.problem.tasks(),
-               std::int64_t{run.problem.heads} * run.problem.grid.kv_tiles());
+  check_timing(timing, run.problem);
   if (dag::verify(table, timing).verdict != dag::Verdict::ok || table.slots.empty()) {
     throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
   }

@@ -59,6 +59,10 @@ struct Table {
   return residency == 0 || residency > problem.sms ? problem.sms : residency;
 }
 
+/// The problem on the SMs that are really there: what a search for its best table works on, so that
+/// all parts of the search agree on how many SMs there are.
+[[nodiscard]] Problem on_resident_sms(Problem problem, std::int32_t residency);
+
 /// Replaces every rank by the task's KV index: the absolute lock values of kernels that deadlock
 /// on sparse masks.
 void use_kv_index_ranks(Table& table);

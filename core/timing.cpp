@@ -41,4 +41,8 @@ void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains)
   expect_fits("epilogue", timing.epilogue, chains, room);
 }
 
+void check_timing(const Timing& timing, const Problem& problem) {
+  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+}
+
 }  // namespace stagger

@@ -57,5 +57,7 @@ struct Timing {
 /// Throws Error{usage} if a duration is negative or some compute + reduce is 0, and Error{limit} if
 /// `tasks` tasks in `chains` chains, one after the other, could exceed 2^62 ticks.
 void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains);
+/// Does so with the tasks and chains of a problem.
+void check_timing(const Timing& timing, const Problem& problem);
 
 }  // namespace stagger

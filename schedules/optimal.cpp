@@ -31,7 +31,6 @@ std::optional<search::Incumbent> best_named(const Problem& problem, const Timing
     Selection selection = select(schedule->name);
     if (schedule->searches || schedule->dispatch != Dispatch::static_) continue;
     if (schedule->unsupported(problem, selection.parameters)) continue;
-    if (resident_lanes(problem, timing.residency) < problem.sms) continue;
     Table table = schedules::build(selection, problem, timing);
     const std::optional<Ticks> makespan = search::makespan_of(table, timing);
     if (!makespan || (best && best->makespan <= *makespan)) continue;
@@ -40,26 +39,13 @@ std::optional<search::Incumbent> best_named(const Problem& problem, const Timing
   return best;
 }
 
-/// What any table needs: its share of the tasks, and its longest chain.
-search::ProvenBound lower_bound(const Problem& problem, const Timing& timing) {
-  if (problem.tasks() == 0) return {0, "work"};
-  const std::int64_t sms = resident_lanes(problem, timing.residency);
-  std::int64_t most = (problem.tasks() + sms - 1) / sms;
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-    most = std::max<std::int64_t>(most, problem.grid.chain_length(kv));
-  const bool overlap = timing.model == Model::overlap;
-  const Ticks compute = timing.shortest_compute();
-  const Ticks task = overlap ? std::max(compute, timing.reduce) : compute + timing.reduce;
-  return {most * task, "work"};
-}
-
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
   search::SearchOptions options;
   options.effort = parameters.at("effort");
   options.stop = [] { return false; };
   search::Optimum optimum =
-      search::optimize(problem, {.timing = timing}, lower_bound(problem, timing),
+      search::optimize(problem, {.timing = timing}, search::work_bound(problem, timing),
                        best_named(problem, timing), options);
   table.slots = std::move(optimum.best->table.slots);
   table.lane_begin = std::move(optimum.best->table.lane_begin);

@@ -21,13 +21,15 @@ extern const Schedule kSpt;
 extern const Schedule kFa4Sparse;
 extern const Schedule kBalanced;
 extern const Schedule kOptimal;
+extern const Schedule kWindowed;
 
 namespace {
 
 // An explicit list: self-registering objects would be dropped by the linker from a static library.
-constexpr std::array<const Schedule*, 12> kAll = {
+constexpr std::array<const Schedule*, 13> kAll = {
     &kAscending,    &kDescending,    &kShift, &kSymmetricShift, &kHeadBlocks, &kGridAscending,
     &kLptAscending, &kLptDescending, &kSpt,   &kFa4Sparse,      &kBalanced,   &kOptimal,
+    &kWindowed,
 };
 
 [[noreturn]] void reject(const std::string& what) {
@@ -93,6 +95,7 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
   if (const auto reason = schedule.unsupported(problem, selection.parameters)) {
     throw Error(ErrorKind::unsupported, std::string(schedule.name) + ": " + *reason);
   }
+  check_timing(timing, problem);
   Table table;
   table.name = selection.text;
   table.problem = problem;

@@ -71,7 +71,7 @@ struct Selection {
 [[nodiscard]] Selection select(std::string_view text);
 
 /// The schedule's table for a problem. Throws Error{unsupported} with the reason if it does not
-/// apply. O(tasks).
+/// apply, and what check_timing() throws. O(tasks) unless the schedule searches.
 [[nodiscard]] Table build(const Selection& selection, const Problem& problem,
                           const Timing& timing = {});
 

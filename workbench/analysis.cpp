@@ -50,7 +50,7 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   const Timing& timing = analysis.model.timing;
   const Table& table = analysis.table;
   const Problem& problem = table.problem;
-  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  check_timing(timing, problem);
   analysis.verification = dag::verify(table, timing, options.lock_values, options.limit);
   analysis.bounds = dag::lower_bounds(problem, timing, table.dispatch);
   if (!analysis.ok()) return analysis;

@@ -56,7 +56,7 @@ Timing read_timing(const JsonValue& model, const Problem& problem) {
   if (model.has("residency")) {
     timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
   }
-  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  check_timing(timing, problem);
   return timing;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <queue>
 #include <vector>
 
 namespace stagger::search {
@@ -29,14 +31,18 @@ class LaneByLane {
         lanes_(at(table.lanes())) {}
 
   std::optional<Ticks> run() {
-    for (std::int32_t lane = 0; lane < table_.lanes(); ++lane) {
-      lanes_[at(lane)].next = table_.lane_begin[at(lane)];
-      runnable_.push_back(lane);
-    }
-    while (!runnable_.empty()) {
-      const std::int32_t lane = runnable_.back();
-      runnable_.pop_back();
-      advance(lane);
+    const std::int32_t resident = resident_lanes(table_.problem, timing_.residency);
+    std::int32_t next = 0;
+    while (next < std::min(resident, table_.lanes()))
+      launch(next++, 0);
+    play();
+    // The earliest end known is the next to come: whatever still waits, waits for a lane that is
+    // launched at that end or later.
+    while (next < table_.lanes() && !ends_.empty()) {
+      const Ticks end = ends_.top();
+      ends_.pop();
+      launch(next++, end);
+      play();
     }
     return done_ == std::ssize(table_.slots) ? std::optional(makespan_) : std::nullopt;
   }
@@ -50,6 +56,19 @@ class LaneByLane {
 
   [[nodiscard]] bool ends_chain(std::int64_t slot, std::int64_t end) const {
     return slot + 1 == end || begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot) + 1]);
+  }
+
+  void launch(std::int32_t lane, Ticks time) {
+    lanes_[at(lane)] = {.next = table_.lane_begin[at(lane)], .free = time, .writer = time};
+    runnable_.push_back(lane);
+  }
+
+  void play() {
+    while (!runnable_.empty()) {
+      const std::int32_t lane = runnable_.back();
+      runnable_.pop_back();
+      advance(lane);
+    }
   }
 
   /// Plays a lane until it has to wait for a rank that was not played yet.
@@ -75,9 +94,11 @@ class LaneByLane {
       const bool last = ends_chain(state.next, end);
       if (last) state.free += timing_.epilogue;
       if (last || !delayed_) release(slot, state.writer);
-      makespan_ = std::max({makespan_, state.writer, last ? state.free : 0});
       ++done_;
     }
+    const Ticks lane_end = std::max(state.free, state.writer);
+    makespan_ = std::max(makespan_, lane_end);
+    ends_.push(lane_end);
   }
 
   void release(const Slot& slot, Ticks time) {
@@ -96,6 +117,8 @@ class LaneByLane {
   std::vector<std::int32_t> waiting_;  ///< by rank: the lane that waits for it
   std::vector<LaneState> lanes_;
   std::vector<std::int32_t> runnable_;
+  /// When the lanes played to their end, and not yet followed by another one, ended.
+  std::priority_queue<Ticks, std::vector<Ticks>, std::greater<>> ends_;
   std::int64_t done_ = 0;
   Ticks makespan_ = 0;
 };

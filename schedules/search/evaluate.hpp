@@ -10,7 +10,7 @@ namespace stagger::search {
 
 /// The makespan of a static table, nullopt if it deadlocks: what sim::simulate says, computed lane
 /// by lane as far as the locks allow instead of event by event. Requires live tasks with ranks
-/// 0 … k-1 for every (head, q), and every lane with tasks resident. O(tasks).
+/// 0 … k-1 for every (head, q). O(tasks + lanes log SMs).
 [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table in the slot model, in slots: every task takes one slot, the slots

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <utility>
 
@@ -31,9 +32,11 @@ IncrementalPlay::IncrementalPlay(Table& table, const Timing& timing)
     slot_of_[places_.of(table.slots[slot].task, table.slots[slot].rank)] = slot;
     touched_.push_back(slot);
   }
-  const auto chains = static_cast<Ticks>(table.slots.size());
-  STAGGER_EXPECTS(play_on(chains * (timing.longest_compute() + timing.reduce + timing.latency +
-                                    timing.launch + timing.epilogue)));
+  const auto resident = static_cast<std::size_t>(resident_lanes(table.problem, timing.residency));
+  STAGGER_EXPECTS(table.lane_begin.size() <= resident + 1 ||
+                  table.lane_begin[resident] == table.lane_begin.back());
+  constexpr Ticks kNoLimit = std::numeric_limits<Ticks>::max();
+  STAGGER_EXPECTS(play_on(kNoLimit));
   changes_.clear();
 }
 

@@ -14,8 +14,8 @@ namespace stagger::search {
 /// and only as far as times move. O(tasks that move * log), and the SMs for the makespan.
 class IncrementalPlay {
  public:
-  /// Requires a table that runs to its end in the timing model (makespan_of). Keeps a reference to
-  /// both.
+  /// Requires a table that runs to its end in the timing model (makespan_of), with every lane
+  /// resident that has tasks. Keeps a reference to both.
   IncrementalPlay(Table& table, const Timing& timing);
 
   [[nodiscard]] Ticks makespan() const { return makespan_; }

@@ -3,6 +3,7 @@
 #include "schedules/search/chain_search.hpp"
 #include "schedules/search/dice.hpp"
 #include "schedules/search/edge_coloring.hpp"
+#include "schedules/search/effort.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/list_scheduling.hpp"
 #include "schedules/search/local_search.hpp"
@@ -20,12 +21,10 @@ namespace {
 
 constexpr std::array kQRules = {QOrder::cyclic, QOrder::ascending, QOrder::descending,
                                 QOrder::most_awaited};
-// Per unit of effort, and at most.
-constexpr std::int64_t kScans = 10'000'000;    ///< steps of list scheduling, by rules and moves
-constexpr std::int64_t kPlays = 100'000;       ///< tasks that polishing plays
-constexpr std::int64_t kMoves = 100;           ///< of local search
-constexpr std::int64_t kConflicts = 500;       ///< of a SAT problem
-constexpr std::int64_t kLiterals = 1'000'000;  ///< of a SAT problem
+// Per unit of effort (more in effort.hpp), and at most.
+constexpr std::int64_t kMoves = 100;                ///< of local search
+constexpr std::int64_t kConflicts = 500;            ///< of a SAT problem
+constexpr std::int64_t kLiterals = 1'000'000;       ///< of a SAT problem
 constexpr std::int64_t kMostLiterals = 30'000'000;  ///< about 1 GB in the solver
 constexpr std::int64_t kNodes = 50'000;             ///< of an exhaustive search
 constexpr std::int64_t kMostNodes = 5'000'000;      ///< about 1 GB
@@ -34,7 +33,11 @@ class Optimizer {
  public:
   Optimizer(const Problem& problem, const Objective& objective, const ProvenBound& lower_bound,
             std::optional<Incumbent> known, const SearchOptions& options)
-      : problem_(problem), objective_(objective), options_(options) {
+      : problem_(on_resident_sms(problem, objective.timing.residency)),
+        sms_(problem.sms),
+        objective_(objective),
+        options_(options) {
+    check_timing(objective.timing, problem);
     optimum_.best = std::move(known);
     optimum_.lower_bound = lower_bound;
     if (objective.slots) {
@@ -46,11 +49,11 @@ class Optimizer {
 
   Optimum run() {
     offer(safe_table());
-    rules_ = most_rules();
+    rules_ = most_rules(problem_, options_.effort);
     // In the slot model lists and packings often wait within a chain, which no slots allow.
     if (objective_.slots) phase("edge colouring", [&] { colorings(); });
     phase("list scheduling", [&] { list_schedules(); });
-    rules_ = most_rules();
+    rules_ = most_rules(problem_, options_.effort);
     phase("packing", [&] { packings(); });
     if (!objective_.slots) phase("edge colouring", [&] { colorings(); });
     phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
@@ -93,6 +96,9 @@ class Optimizer {
   void offer(Table table, Ticks found) {
     if (found < 0 || (optimum_.best && optimum_.best->makespan <= found)) return;
     table.name = "optimized";
+    table.problem.sms = sms_;
+    while (table.lanes() < sms_)
+      table.end_lane();
     optimum_.best = {std::move(table), found};
     tell();
   }
@@ -101,33 +107,19 @@ class Optimizer {
   /// chain waits for earlier ones only and the table runs under any release.
   [[nodiscard]] Table safe_table() const {
     std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(problem_.sms));
-    const auto sms =
-        static_cast<std::size_t>(resident_lanes(problem_, objective_.timing.residency));
     std::vector<std::int32_t> ranks;
     Head head{-1};
     std::size_t next = 0;
     for (const Chain& chain : chains_of(problem_)) {
       if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
       head = chain.head;
-      std::vector<Slot>& lane = lanes[next++ % sms];
+      std::vector<Slot>& lane = lanes[next++ % lanes.size()];
       for (const QTile q : problem_.grid.live_q(chain.kv)) {
         lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
       }
     }
     return table_of(problem_, lanes);
   }
-  /// Steps of one list scheduling: it looks at every task of a chain for every task of it.
-  [[nodiscard]] std::int64_t scans() const {
-    std::int64_t steps = 0;
-    for (KvTile kv{0}; kv.value < problem_.grid.kv_tiles(); ++kv) {
-      const std::int64_t length = problem_.grid.chain_length(kv);
-      steps += length * length;
-    }
-    return std::max<std::int64_t>(steps * problem_.heads, 1);
-  }
-
-  /// Rules that list scheduling and packing may try each: at least one.
-  [[nodiscard]] std::int64_t most_rules() const { return 1 + options_.effort * kScans / scans(); }
 
   void list_schedules() {
     for (const ChainOrder chains : {ChainOrder::longest_by_head, ChainOrder::longest_by_kv,
@@ -142,14 +134,13 @@ class Optimizer {
 
   /// Lanes of whole chains: as packed, the other way round, and every other one reversed.
   [[nodiscard]] std::vector<ChainLanes> packed_lanes() const {
-    const std::int32_t sms = resident_lanes(problem_, rule_timing_.residency);
-    const Ticks least = (problem_.tasks() + sms - 1) / sms;
+    const Ticks least = (problem_.tasks() + problem_.sms - 1) / problem_.sms;
     Ticks a_task = rule_timing_.compute + rule_timing_.reduce;
     if (rule_timing_.model == Model::overlap) {
       a_task = std::max(rule_timing_.compute, rule_timing_.reduce);
     }
     const Ticks target = std::max(least, optimum_.lower_bound.ticks / std::max<Ticks>(a_task, 1));
-    const ChainLanes falling = pack_chains(chains_of(problem_), sms, target);
+    const ChainLanes falling = pack_chains(chains_of(problem_), problem_.sms, target);
     ChainLanes rising = falling;
     ChainLanes mixed = falling;
     for (std::size_t lane = 0; lane < falling.size(); ++lane) {
@@ -276,7 +267,7 @@ class Optimizer {
   [[nodiscard]] LocalSearchResult improve(std::uint64_t seed) const {
     LocalSearchOptions options{
         .seed = seed,
-        .moves = options_.effort * std::min<std::int64_t>(kScans / scans(), kMoves),
+        .moves = options_.effort * std::min<std::int64_t>(kScans / scans_of(problem_), kMoves),
         .at_least = optimum_.lower_bound.ticks,
         .stop = options_.stop,
         .makespan = [this](const Table& table) { return makespan(table); }};
@@ -297,7 +288,8 @@ class Optimizer {
     optimum_.stopped = false;
   }
 
-  const Problem& problem_;
+  const Problem problem_;  ///< on the SMs that are there
+  std::int32_t sms_;       ///< of the problem asked for: its tables have as many lanes
   const Objective& objective_;
   const SearchOptions& options_;
   Timing rule_timing_;  ///< that list scheduling uses
@@ -309,6 +301,18 @@ class Optimizer {
 };
 
 }  // namespace
+
+ProvenBound work_bound(const Problem& problem, const Timing& timing) {
+  if (problem.tasks() == 0) return {0, "work"};
+  const std::int64_t sms = resident_lanes(problem, timing.residency);
+  std::int64_t most = (problem.tasks() + sms - 1) / sms;
+  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+    most = std::max<std::int64_t>(most, problem.grid.chain_length(kv));
+  const bool overlap = timing.model == Model::overlap;
+  const Ticks compute = timing.shortest_compute();
+  const Ticks task = overlap ? std::max(compute, timing.reduce) : compute + timing.reduce;
+  return {most * task, "work"};
+}
 
 Optimum optimize(const Problem& problem, const Objective& objective, const ProvenBound& lower_bound,
                  std::optional<Incumbent> known, const SearchOptions& options) {

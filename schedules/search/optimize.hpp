@@ -28,6 +28,10 @@ struct ProvenBound {
   std::string by;
 };
 
+/// A bound for searches that were given no better one: an SM's share of the tasks, or the longest
+/// chain, each task as short as there is one. O(KV tiles).
+[[nodiscard]] ProvenBound work_bound(const Problem& problem, const Timing& timing);
+
 enum class ProofKind {
   none,    ///< the best table found, not proved best
   bound,   ///< its makespan is the lower bound
@@ -56,7 +60,9 @@ struct SearchOptions {
 /// Looks for the table with the smallest makespan: list scheduling with several rules, whole chains
 /// packed and ordered, "do T slots suffice?" as a SAT problem, an exhaustive search if the problem
 /// is small, and local search; each only while the best is above the lower bound. `known` is a
-/// table to beat, absent if none. The result is the same for the same options, whatever the number
+/// table to beat, absent if none. A table that is found has a lane for every SM of the problem, and
+/// tasks on those that are there; the slot model too has no more SMs than those. Throws what
+/// check_timing() throws. The result is the same for the same options, whatever the number
 /// of threads, unless `stop` cut it short.
 [[nodiscard]] Optimum optimize(const Problem& problem, const Objective& objective,
                                const ProvenBound& lower_bound, std::optional<Incumbent> known,

@@ -103,14 +103,16 @@ void check_table(const Table& table, const Timing& timing, Counts& counts) {
   if (graph) REQUIRE_FALSE(dag::path_times(*graph).has_value());
 }
 
-void check_problem(const Problem& problem, const Timing& timing, std::int64_t swizzle,
+/// `group`: heads of a swizzle and of a window.
+void check_problem(const Problem& problem, const Timing& timing, std::int64_t group,
                    Counts& counts) {
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
-    if (selection.parameters.contains("swizzle")) selection.parameters["swizzle"] = swizzle;
+    if (selection.parameters.contains("swizzle")) selection.parameters["swizzle"] = group;
+    if (selection.parameters.contains("heads")) selection.parameters["heads"] = group;
     if (selection.parameters.contains("effort")) selection.parameters["effort"] = 0;
     CAPTURE(schedule->name, problem.mask.family->name, problem.grid.kv_tiles(),
-            problem.grid.q_tiles(), problem.heads, problem.sms, swizzle,
+            problem.grid.q_tiles(), problem.heads, problem.sms, group,
             timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
             timing.launch, timing.epilogue, timing.residency, timing.release == Release::delayed);
     if (schedule->unsupported(problem, selection.parameters)) {

@@ -18,9 +18,9 @@ TEST_CASE("lane by lane is what event by event is, deadlocks included") {
     const Table table = random.chance(3)
                             ? test::random_table(random, problem, Dispatch::static_)
                             : test::random_live_table(random, problem, Dispatch::static_);
-    Timing timing = test::random_timing(random, problem);
-    timing.residency = 0;
-    CAPTURE(round, timing.model == Model::overlap, timing.release == Release::delayed);
+    const Timing timing = test::random_timing(random, problem);
+    CAPTURE(round, timing.residency, timing.model == Model::overlap,
+            timing.release == Release::delayed);
     const sim::Simulation simulation = sim::simulate(table, timing);
     const std::optional<Ticks> makespan = makespan_of(table, timing);
     REQUIRE(makespan.has_value() == simulation.complete);

@@ -1,6 +1,8 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 
 namespace stagger::test {
 namespace {
@@ -57,6 +59,13 @@ std::size_t lock_of(const Problem& problem, const Task& task) {
 }
 
 }  // namespace
+
+std::uint32_t seed(std::uint32_t own) {
+  const char* turned = std::getenv("STAGGER_TEST_SEED");
+  if (turned == nullptr) return own;
+  std::cout << "STAGGER_TEST_SEED=" << turned << "\n";
+  return own + 1'000U * static_cast<std::uint32_t>(std::strtoul(turned, nullptr, 10));
+}
 
 Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads, std::int32_t sms) {
   const Lengths tiles{.q = rows.empty() ? 0 : std::ssize(rows.front()), .kv = std::ssize(rows)};

@@ -11,6 +11,10 @@
 
 namespace stagger::test {
 
+/// The seed of a random test, its own unless STAGGER_TEST_SEED turns it to others: what a test
+/// cannot try in its time, many runs do. Says so, for a failure to be had again.
+[[nodiscard]] std::uint32_t seed(std::uint32_t own);
+
 /// Seeded numbers; tests capture the seed.
 class Random {
  public:
