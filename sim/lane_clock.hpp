@@ -66,6 +66,9 @@ class LaneRule {
     return {.start = freed, .end = clock.free};
   }
 
+  /// Whether a slot's reduction alone says when the SM is free after it, whatever came before.
+  [[nodiscard]] bool frees_at_reduction() const { return !overlaps_; }
+
  private:
   const Problem* problem_;
   const Timing* timing_;

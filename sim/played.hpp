@@ -40,6 +40,7 @@ class Played {
   [[nodiscard]] const Table& table() const { return *table_; }
   [[nodiscard]] const Timing& timing() const { return *timing_; }
   [[nodiscard]] const Simulation& simulation() const { return *simulation_; }
+  [[nodiscard]] const LaneRule& rule() const { return rule_; }
 
   /// SMs that are there.
   [[nodiscard]] std::int32_t sms() const {
@@ -54,11 +55,14 @@ class Played {
   /// the lane was never launched. O(lanes).
   [[nodiscard]] std::vector<Lane> lanes_before() const;
 
-  /// Plays one slot, given how far its lane had come; takes the clock past it.
-  PlayedSlot play(Lane lane, std::int64_t index, LaneClock& clock) const;
+  /// Plays the slot of a lane at `index`, given how far the lane had come; takes the clock past it.
+  [[nodiscard]] PlayedSlot play(Lane lane, std::int64_t index, LaneClock& clock) const;
 
  private:
+  friend PlayedLane;
   static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+  /// Fills in what follows from the index.
+  void play(PlayedSlot& played, LaneClock& clock) const;
 
   const Table* table_;
   const Timing* timing_;
@@ -76,8 +80,7 @@ class PlayedLane {
    public:
     Iterator(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
         : played_(played), end_(end), clock_{.free = played.run(lane).start} {
-      slot_.index = begin;
-      slot_.lane = lane;
+      slot_ = {.index = begin, .lane = lane, .sm = played.run(lane).sm};
       play();
     }
     const PlayedSlot& operator*() const { return slot_; }
@@ -92,7 +95,7 @@ class PlayedLane {
 
    private:
     void play() {
-      if (slot_.index < end_) slot_ = played_.play(slot_.lane, slot_.index, clock_);
+      if (slot_.index < end_) played_.play(slot_, clock_);
     }
 
     Played played_;
@@ -117,20 +120,28 @@ inline PlayedLane Played::lane(Lane lane) const {
 }
 
 inline PlayedSlot Played::play(Lane lane, std::int64_t index, LaneClock& clock) const {
-  const Slot* const lane_begin = table_->slots.data() + table_->lane_begin[at(lane.value)];
-  const Slot* const slot = table_->slots.data() + index;
-  const bool ends_lane = index + 1 == table_->lane_begin[at(lane.value) + 1];
-  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm, .slot = *slot};
+  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm};
+  play(played, clock);
+  return played;
+}
+
+inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
+  const Slot* const lane_begin = table_->slots.data() + table_->lane_begin[at(played.lane.value)];
+  const Slot* const slot = table_->slots.data() + played.index;
+  const bool ends_lane = played.index + 1 == table_->lane_begin[at(played.lane.value) + 1];
+  played.slot = *slot;
   played.begins_chain = begins_chain(lane_begin, slot);
   played.ends_chain = ends_lane || begins_chain(lane_begin, slot + 1);
   played.launch = rule_.launch(played.begins_chain, clock);
   played.compute = rule_.compute(slot->task, played.launch.end, clock);
-  const Ticks start = simulation_->reduce_start[at(index)];
+  const Ticks start = simulation_->reduce_start[at(played.index)];
   played.wait = {.start = clock.handed, .end = start};
-  if (start < 0) return played;
+  if (start < 0) {
+    played.reduce = played.epilogue = {};
+    return;
+  }
   played.reduce = {.start = start, .end = start + timing_->reduce};
   played.epilogue = rule_.reduce(start, played.ends_chain, clock);
-  return played;
 }
 
 }  // namespace stagger::sim

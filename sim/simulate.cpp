@@ -14,6 +14,7 @@
 #include "sim/lane_clock.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <queue>
 #include <utility>
@@ -21,16 +22,55 @@
 namespace stagger::sim {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
-
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
 /// The semaphore of one dQ tile.
 struct Lock {
-  std::int32_t value = 0;  ///< the rank whose turn it is
-  Ticks released = 0;      ///< when it became `value`
+  std::int32_t value = 0;    ///< the rank whose turn it is
+  std::int32_t waiting = 0;  ///< lanes that wait for a higher one
+  Ticks turn = 0;            ///< when that rank may start: its release plus the latency
+};
+
+/// Lanes that wait, by the place (RankPlaces) of the turn they wait for. A hash table as large as
+/// there are lanes at once, where an array by place would be as large as there are tasks: nearly
+/// every access to that misses the cache.
+class WaitingLanes {
+ public:
+  WaitingLanes(std::int32_t lanes, std::int32_t resident)
+      : shift_(64 - std::bit_width(static_cast<std::uint32_t>(resident))),
+        first_(std::size_t{1} << (64 - shift_), kNobody),
+        waits_(at(lanes)) {}
+
+  void add(Lane lane, std::size_t place) {
+    Lane& first = first_[bucket(place)];
+    waits_[at(lane.value)] = {.place = place, .next = first};
+    first = lane;
+  }
+  /// Whoever waits for a turn; below 0 if nobody does.
+  Lane take(std::size_t place) {
+    Lane* lane = &first_[bucket(place)];
+    while (*lane != kNobody && waits_[at(lane->value)].place != place)
+      lane = &waits_[at(lane->value)].next;
+    return *lane == kNobody ? kNobody : std::exchange(*lane, waits_[at(lane->value)].next);
+  }
+
+ private:
+  struct Wait {
+    std::size_t place = 0;
+    Lane next = kNobody;  ///< in the same bucket
+  };
+  static constexpr Lane kNobody{-1};
+
+  /// Fibonacci hashing (Knuth, TAOCP 6.4): regular distances between places do not collide.
+  [[nodiscard]] std::size_t bucket(std::size_t place) const {
+    return (place * 0x9e3779b97f4a7c15) >> shift_;
+  }
+
+  int shift_;
+  std::vector<Lane> first_;  ///< by bucket
+  std::vector<Wait> waits_;  ///< by lane
 };
 
 /// How far a lane has come.
@@ -49,7 +89,8 @@ class Simulator {
         q_tiles_(table.problem.grid.q_tiles()),
         locks_(at(std::int64_t{table.problem.heads} * q_tiles_)),
         places_(table.problem),
-        waiting_(places_.size(), kNobody),
+        waiting_(table.lanes(),
+                 std::min(table.lanes(), resident_lanes(table.problem, timing.residency))),
         cursors_(at(table.lanes())) {
     result_.reduce_start.assign(table.slots.size(), -1);
     result_.lanes.resize(at(table.lanes()));
@@ -72,7 +113,7 @@ class Simulator {
       result_.makespan = std::max(result_.makespan, cursor.clock.end());
       result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
     }
-    result_.complete = done_ == std::ssize(table_.slots);
+    result_.complete = ended_ == table_.lanes();
     return std::move(result_);
   }
 
@@ -84,13 +125,13 @@ class Simulator {
     Cursor& cursor = cursors_[at(next_.value)];
     cursor.slot = table_.lane_begin[at(next_.value)];
     cursor.clock.free = time;
-    playable_.push_back(next_.value);
+    playable_.push_back(next_);
     ++next_;
   }
 
   void play_all() {
     while (!playable_.empty()) {
-      const Lane lane{playable_.back()};
+      const Lane lane = playable_.back();
       playable_.pop_back();
       play(lane);
     }
@@ -98,72 +139,80 @@ class Simulator {
 
   /// Plays a lane until it ends or waits for a turn.
   void play(Lane lane) {
-    Cursor& cursor = cursors_[at(lane.value)];
-    const std::int64_t begin = table_.lane_begin[at(lane.value)];
+    Cursor cursor = cursors_[at(lane.value)];
+    const Slot* const slots = table_.slots.data();
     const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
+    bool first = begins_chain(slots + table_.lane_begin[at(lane.value)], slots + cursor.slot);
     for (; cursor.slot < end; ++cursor.slot) {
-      const Slot& slot = table_.slots[at(cursor.slot)];
-      const bool first = begins_chain(&table_.slots[at(begin)], &slot);
-      const bool last = cursor.slot + 1 == end || begins_chain(&table_.slots[at(begin)], &slot + 1);
+      const Slot& slot = slots[cursor.slot];
       if (!cursor.computed) {
         rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
-        cursor.computed = true;
       }
       Lock& lock = lock_of(slot.task);
-      if (lock.value != slot.rank) {
-        waiting_[places_.of(slot.task, slot.rank)] = lane.value;
-        return;
+      cursor.computed = lock.value != slot.rank;
+      if (cursor.computed) {
+        ++lock.waiting;
+        waiting_.add(lane, places_.of(slot.task, slot.rank));
+        break;
       }
-      reduce(slot, lock, first, last, cursor);
+      const bool last = cursor.slot + 1 == end || begins_chain(&slot, &slot + 1);
+      const Ticks start = std::max(cursor.clock.handed, lock.turn);
+      result_.reduce_start[at(cursor.slot)] = start;
+      rule_.reduce(start, last, cursor.clock);
+      release(slot, lock, first, last, start);
+      first = last;
     }
-    result_.lanes[at(lane.value)].end = cursor.clock.end();
-    ends_.emplace(cursor.clock.end(), result_.lanes[at(lane.value)].sm.value);
+    cursors_[at(lane.value)] = cursor;
+    if (cursor.slot == end) end_lane(lane, cursor.clock.end());
   }
 
-  void reduce(const Slot& slot, Lock& lock, bool first, bool last, Cursor& cursor) {
-    const Ticks turn = slot.rank == 0 ? 0 : lock.released + timing_.latency;
-    const Ticks start = std::max(cursor.clock.handed, turn);
-    rule_.reduce(start, last, cursor.clock);
-    result_.reduce_start[at(cursor.slot)] = start;
-    cursor.computed = false;
-    ++done_;
+  void end_lane(Lane lane, Ticks time) {
+    result_.lanes[at(lane.value)].end = time;
+    ends_.emplace(time, result_.lanes[at(lane.value)].sm.value);
+    ++ended_;
+  }
 
+  /// Releases what a reduction's start at `start` lets go.
+  void release(const Slot& slot, Lock& lock, bool first, bool last, Ticks start) {
     const bool delayed = timing_.release == Release::delayed;
-    if (delayed && !first) release_previous(slot, start);
+    if (delayed && !first) {  // the chain's previous task lets go when this one is under way
+      const Task& previous = (&slot - 1)->task;
+      release(previous, lock_of(previous), start + timing_.reduce / 2);
+    }
     if (!delayed || last) release(slot.task, lock, start + timing_.reduce);
-  }
-
-  /// Delayed release: the chain's previous task lets go when this one's reduction is under way.
-  void release_previous(const Slot& slot, Ticks start) {
-    const Task& previous = (&slot - 1)->task;
-    release(previous, lock_of(previous), start + timing_.reduce / 2);
   }
 
   void release(const Task& task, Lock& lock, Ticks time) {
     ++lock.value;
-    lock.released = time;
-    if (lock.value == table_.problem.grid.contributions(task.q)) return;
-    std::int32_t& waiting = waiting_[places_.of(task, lock.value)];
-    if (waiting != kNobody) playable_.push_back(std::exchange(waiting, kNobody));
+    lock.turn = time + timing_.latency;
+    if (lock.waiting > 0) wake(task, lock);
+  }
+
+  void wake(const Task& task, Lock& lock) {
+    const Lane lane = waiting_.take(places_.of(task, lock.value));
+    if (lane.value < 0) return;
+    --lock.waiting;
+    playable_.push_back(lane);
   }
 
   Lock& lock_of(const Task& task) {
     return locks_[at(std::int64_t{task.head.value} * q_tiles_ + task.q.value)];
   }
+
   const Table& table_;
   const Timing& timing_;
   LaneRule rule_;
   std::int32_t q_tiles_;
   std::vector<Lock> locks_;  ///< by (head, q)
   RankPlaces places_;
-  std::vector<std::int32_t> waiting_;   ///< by (head, q, rank): the lane that waits
-  std::vector<Cursor> cursors_;         ///< by lane
-  std::vector<std::int32_t> playable_;  ///< lanes that can be played on
+  WaitingLanes waiting_;
+  std::vector<Cursor> cursors_;  ///< by lane
+  std::vector<Lane> playable_;   ///< lanes that can be played on
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
       ends_;   ///< (when, which) SMs are free
   Lane next_;  ///< the next to launch
-  std::int64_t done_ = 0;
+  std::int32_t ended_ = 0;
   Simulation result_;
 };
 

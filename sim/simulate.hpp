@@ -29,8 +29,9 @@ struct Simulation {
 /// run at once; the next one in order starts when one has ended.
 ///
 /// Requires live tasks with ranks 0 … k-1 for every (head, q): what dag::verify finds nothing
-/// wrong with but a deadlock. O(tasks + lanes log lanes) time, 4 bytes a task of scratch memory.
-/// Source: DASH section 3.1; the overlap model is FlashAttention-3's dQ-writer warp.
+/// wrong with but a deadlock. O(tasks + lanes log lanes) expected time, scratch memory for locks
+/// and lanes only. Source: DASH section 3.1; the overlap model is FlashAttention-3's dQ-writer
+/// warp.
 [[nodiscard]] Simulation simulate(const Table& table, const Timing& timing);
 
 }  // namespace stagger::sim
