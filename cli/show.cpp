@@ -5,6 +5,7 @@
 #include "cli/report/text.hpp"
 #include "cli/requests.hpp"
 #include "core/files.hpp"
+#include "core/printable.hpp"
 #include "sim/gantt_text.hpp"
 #include "workbench/analysis.hpp"
 
@@ -36,8 +37,8 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
 }
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  std::string text =
-      fmt::format("{}\n{} (a slot is Q tile @ rank)\n", problem_line(table.problem), table.name);
+  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n", problem_line(table.problem),
+                                 printable(table.name));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {
       text += fmt::format("… {} more; `stagger export -o x.table.json` writes them all\n",

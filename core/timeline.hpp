@@ -26,13 +26,16 @@ struct Interval {
   Phase phase = Phase::compute;
   Ticks start = 0;
   Ticks end = 0;
-  std::int32_t rank = 0;  ///< of the task
-  bool critical = false;  ///< on the critical path that is marked
+  std::int32_t rank = 0;   ///< the task's
+  bool critical = false;   ///< on the critical path that is marked
+  std::int32_t layer = 0;  ///< the timeline it is from, in an overlay
 };
 
-/// The order of a timeline: by SM, then by start, a wait before the reduction that ends it.
+/// The order of a timeline: by SM and layer, then by start, a wait before the reduction that ends
+/// it.
 [[nodiscard]] inline bool precedes(const Interval& left, const Interval& right) {
-  return std::tie(left.sm, left.start, left.phase) < std::tie(right.sm, right.start, right.phase);
+  return std::tie(left.sm, left.layer, left.start, left.phase) <
+         std::tie(right.sm, right.layer, right.start, right.phase);
 }
 
 /// One of the timelines that an overlay shows.
@@ -42,8 +45,8 @@ struct TimelineLayer {
   Ticks makespan = 0;
 };
 
-/// What every SM did when: predicted (ticks) or measured (ns). Intervals are by SM, then by start.
-/// In the overlap model the reductions of an SM run beside its next compute phases.
+/// What every SM did when: predicted (ticks) or measured (ns). Intervals are in their order. In the
+/// overlap model the reductions of an SM run beside its next compute phases.
 struct Timeline {
   std::string clock = "ticks";  ///< "ticks" or "ns"
   std::string device = {};      ///< empty if predicted
@@ -53,13 +56,15 @@ struct Timeline {
   Ticks lower_bound = 0;  ///< 0 if unknown
   std::string title = {};
   std::vector<Interval> intervals = {};
-  /// Of an overlay (sim/overlay.hpp), whose `sms` are rows, and an interval's `sm` is the row
-  /// SM * layers + layer; else empty.
-  std::vector<TimelineLayer> layers = {};
+  std::vector<TimelineLayer> layers = {};  ///< what an overlay (sim/overlay.hpp) is made of
 
-  /// Rows of an SM.
+  /// The rows that an SM has in a picture: one for each layer.
   [[nodiscard]] std::int32_t rows_per_sm() const {
     return layers.empty() ? 1 : static_cast<std::int32_t>(layers.size());
+  }
+  [[nodiscard]] std::int64_t rows() const { return std::int64_t{sms} * rows_per_sm(); }
+  [[nodiscard]] std::int32_t row_of(const Interval& interval) const {
+    return interval.sm.value * rows_per_sm() + interval.layer;
   }
 };
 

@@ -21,10 +21,10 @@ class Layout {
     chart_.axis = axis_of(timeline_.makespan, 10);
     chart_.split_rows = reductions_overlap();
     chart_.heads_shown = std::min(timeline_.heads, static_cast<std::int32_t>(kHeadColors.size()));
-    std::int32_t sm = -1;
+    std::int32_t row = -1;
     for (const Interval& interval : timeline_.intervals) {
-      if (interval.sm.value != sm) open_.fill(-1);
-      sm = interval.sm.value;
+      if (timeline_.row_of(interval) != row) open_.fill(-1);
+      row = timeline_.row_of(interval);
       if (interval.phase != Phase::wait) add(interval);
     }
     add_hops();
@@ -36,12 +36,12 @@ class Layout {
 
   /// Whether some SM computes and reduces at once.
   [[nodiscard]] bool reductions_overlap() const {
-    std::int32_t sm = -1;
+    std::int32_t row = -1;
     Ticks computed = 0;
     Ticks reduced = 0;
     for (const Interval& interval : timeline_.intervals) {
-      if (interval.sm.value != sm) computed = reduced = 0;
-      sm = interval.sm.value;
+      if (timeline_.row_of(interval) != row) computed = reduced = 0;
+      row = timeline_.row_of(interval);
       if (interval.phase == Phase::compute) {
         if (interval.start < reduced) return true;
         computed = interval.end;
@@ -54,7 +54,7 @@ class Layout {
   }
 
   void add(const Interval& interval) {
-    Box box{.row = interval.sm.value,
+    Box box{.row = timeline_.row_of(interval),
             .style = style_of(interval.phase),
             .head = interval.task.head.value,
             .begin = part(interval.start),
@@ -102,9 +102,9 @@ class Layout {
     for (std::size_t place = 1; place < path.size(); ++place) {
       const Interval& from = *path[place - 1];
       const Interval& to = *path[place];
-      if (from.sm != to.sm) {
-        add_hop({from.sm.value, to.sm.value, part(from.end), part(to.start)});
-      }
+      const std::int32_t from_row = timeline_.row_of(from);
+      const std::int32_t to_row = timeline_.row_of(to);
+      if (from_row != to_row) add_hop({from_row, to_row, part(from.end), part(to.start)});
     }
   }
 
@@ -130,19 +130,13 @@ class Layout {
 }  // namespace
 
 std::vector<Ticks> axis_of(Ticks makespan, int count) {
+  std::vector<Ticks> axis = {0};
+  if (count < 1) return axis;
   Ticks step = 1;
-  while (makespan / step > count) {
-    if (makespan / (2 * step) <= count) {
-      step *= 2;
-    } else if (makespan / (5 * step) <= count) {
-      step *= 5;
-    } else {
-      step *= 10;
-    }
-  }
-  std::vector<Ticks> axis;
-  for (Ticks time = 0; time <= makespan && axis.size() < 1000; time += step)
-    axis.push_back(time);
+  for (Ticks marks = makespan; marks > count; marks = makespan / step)
+    step *= marks / 2 <= count ? 2 : marks / 5 <= count ? 5 : 10;
+  while (makespan - axis.back() >= step)
+    axis.push_back(axis.back() + step);
   return axis;
 }
 
@@ -150,16 +144,23 @@ bool drawable(const Timeline& timeline) {
   const Interval* last = nullptr;
   for (const Interval& interval : timeline.intervals) {
     const bool inside = interval.sm.value >= 0 && interval.sm.value < timeline.sms &&
+                        interval.layer >= 0 && interval.layer < timeline.rows_per_sm() &&
                         interval.task.head.value >= 0 && interval.start >= 0 &&
                         interval.start <= interval.end && interval.end <= timeline.makespan;
     if (!inside) return false;
-    if (last != nullptr &&
-        std::tie(last->sm, last->start) > std::tie(interval.sm, interval.start)) {
+    if (last != nullptr && std::tie(last->sm, last->layer, last->start) >
+                               std::tie(interval.sm, interval.layer, interval.start)) {
       return false;
     }
     last = &interval;
   }
   return true;
+}
+
+void expect_few(std::int64_t rows) {
+  if (rows <= kMostRows) return;
+  throw Error(ErrorKind::limit,
+              fmt::format("{} rows, of SMs; a picture has at most {}", rows, kMostRows));
 }
 
 Chart chart_of(const Timeline& timeline, double resolution) {
@@ -168,6 +169,7 @@ Chart chart_of(const Timeline& timeline, double resolution) {
 }
 
 Chart chart_within(const Timeline& timeline, double resolution, std::size_t most_shapes) {
+  expect_few(timeline.rows());
   Chart chart = chart_of(timeline, resolution);
   while (chart.boxes.size() + chart.critical.size() + chart.hops.size() > most_shapes &&
          resolution < 1) {

@@ -19,7 +19,7 @@ enum class BoxStyle {
 
 /// A box of a Gantt chart. Along the time axis in parts of the makespan, 0 … 1.
 struct Box {
-  std::int32_t row = 0;  ///< SM
+  std::int32_t row = 0;  ///< the SM's, or one of them
   BoxStyle style = BoxStyle::compute;
   std::int32_t head = 0;
   double begin = 0;
@@ -48,27 +48,32 @@ struct Chart {
 };
 
 /// Lays a timeline out; `resolution` is the narrowest box worth drawing, in parts of the makespan.
-/// Waits are left as gaps. Intervals are by SM and start, and lie in 0 … makespan, as a file's do.
-/// O(intervals log intervals).
+/// Waits are left as gaps. Requires a drawable timeline. O(intervals log intervals).
 [[nodiscard]] Chart chart_of(const Timeline& timeline, double resolution);
 
-/// The same at a resolution coarse enough for at most `most_shapes` boxes, outlines and hops (one
-/// box and one outline a row at worst).
+/// Lays a timeline out at a resolution coarse enough for at most `most_shapes` boxes, outlines and
+/// hops (one box and one outline a row at worst). Throws Error{limit} if it has too many rows.
 [[nodiscard]] Chart chart_within(const Timeline& timeline, double resolution,
                                  std::size_t most_shapes);
 
-/// Whether the timeline can be drawn: its intervals are by SM and start, and lie in 0 … makespan.
+/// Whether the timeline can be drawn: its intervals are by SM, layer and start, and lie in
+/// 0 … makespan.
 [[nodiscard]] bool drawable(const Timeline& timeline);
 
-/// Round times 0, step, 2 step … up to the makespan, about `count` of them; the step is 1, 2 or 5
-/// times a power of ten.
+/// The rows that a picture has at most. More are slow to draw, and to look at.
+inline constexpr std::int64_t kMostRows = 1 << 14;
+/// Throws Error{limit} if a picture of so many rows is too large.
+void expect_few(std::int64_t rows);
+
+/// Round times 0, step, 2 step … up to the makespan, about `count` of them, 0 alone if there is
+/// room for none; the step is 1, 2 or 5 times a power of ten.
 [[nodiscard]] std::vector<Ticks> axis_of(Ticks makespan, int count);
 
 /// A head's colour, as rrggbb; colours repeat after kHeadColors.size() heads.
 /// Source: the palette of Okabe and Ito, for colour-blind readers.
 inline constexpr std::array<const char*, 7> kHeadColors = {"56b4e9", "e69f00", "009e73", "f0e442",
                                                            "cc79a7", "0072b2", "d55e00"};
-/// The same, darker: for reductions.
+/// A head's colour for its reductions: darker.
 inline constexpr std::array<const char*, 7> kReduceColors = {"2a7fb0", "a06e00", "00664a", "a89c1c",
                                                              "94496f", "004c78", "963f00"};
 

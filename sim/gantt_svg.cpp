@@ -1,9 +1,9 @@
 #include "sim/gantt_svg.hpp"
 
+#include "core/printable.hpp"
 #include "sim/chart.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -12,16 +12,9 @@ namespace {
 
 constexpr std::size_t kMostShapes = 20'000;  ///< about 2 MB; viewers stay quick
 
-/// The text with U+FFFD for what is not UTF-8, which would make the picture malformed XML.
-std::string valid_utf8(const std::string& text) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
 std::string escape(const std::string& text) {
   std::string escaped;
-  for (const char letter : valid_utf8(text)) {
-    const auto code = static_cast<unsigned char>(letter);
+  for (const char letter : printable(text)) {
     if (letter == '&') {
       escaped += "&amp;";
     } else if (letter == '<') {
@@ -30,8 +23,8 @@ std::string escape(const std::string& text) {
       escaped += "&gt;";
     } else if (letter == '"') {
       escaped += "&quot;";
-    } else if (code >= 0x20) {
-      escaped += letter;  // control characters are not allowed in XML
+    } else {
+      escaped += letter;
     }
   }
   return escaped;
@@ -41,11 +34,11 @@ class Svg {
  public:
   Svg(const Timeline& timeline, const SvgOptions& options)
       : timeline_(timeline),
-        rows_(std::max(timeline.sms, 1)),
+        rows_(static_cast<std::int32_t>(std::clamp<std::int64_t>(timeline.rows(), 1, kMostRows))),
         layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(760.0 / rows_, 5.0, 30.0)),
         gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
-        left_(timeline.sms > 100 ? 58 : 50),
+        left_(rows_ > 100 ? 58 : 50),
         right_(options.width - 24),
         top_(46),
         bottom_(y(rows_ - 1) + pitch_),
@@ -109,7 +102,7 @@ class Svg {
   /// A dotted line per SM, so that gaps are seen as waiting; labels thin out with many SMs.
   void rows() {
     const int every = pitch_ >= 11 ? 1 : pitch_ >= 7 ? 4 : 8;
-    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
+    for (std::int32_t row = 0; row < timeline_.rows(); ++row) {
       line(left_, y(row) + pitch_ / 2, right_, y(row) + pitch_ / 2,
            "stroke=\"#bbbbbb\" stroke-width=\"0.6\" stroke-dasharray=\"1 3\"");
       name_row(row, every);
@@ -123,7 +116,7 @@ class Svg {
       label(left_ - 4, y(row) + pitch_ / 2 + 2.5, "end", "font-size=\"8\" fill=\"#666666\"",
             timeline_.layers[static_cast<std::size_t>(layer)].tag);
     }
-    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.sms)) return;
+    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.rows())) return;
     label(left_ - (layers_ > 1 ? 12 : 6), y(row) + layers_ * pitch_ / 2 + 3.5, "end",
           "font-size=\"10\"", fmt::format("SM {}", sm));
   }

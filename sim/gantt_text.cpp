@@ -1,5 +1,6 @@
 #include "sim/gantt_text.hpp"
 
+#include "core/printable.hpp"
 #include "sim/chart.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ class Text {
         options_(options),
         split_(chart_of(timeline, 0).split_rows),
         layers_(timeline.rows_per_sm()),
-        label_(static_cast<int>(std::to_string(std::max(timeline.sms / layers_ - 1, 0)).size()) +
+        label_(static_cast<int>(std::to_string(std::max(timeline.sms - 1, 0)).size()) +
                (layers_ > 1 ? 6 : 5)),
         columns_(std::max(options.width, 20) - label_ - 1) {
     // Several columns a tick if there is room, else several ticks a column.
@@ -46,20 +47,15 @@ class Text {
   }
 
   std::string draw() {
-    const std::int32_t sms = timeline_.sms / layers_;
+    const std::int32_t sms = timeline_.sms;
     const std::int32_t shown = options_.max_rows > 0 ? std::min(options_.max_rows, sms) : sms;
     const std::int32_t head = shown < sms ? (shown + 1) / 2 : sms;
-    auto interval = timeline_.intervals.begin();
-    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
-      const auto begin = interval;
-      while (interval != timeline_.intervals.end() && interval->sm.value == row)
-        ++interval;
-      const std::int32_t sm = row / layers_;
-      if (row == head * layers_) {
-        text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), sms - shown);
-      }
-      if (sm < head || sm >= sms - (shown - head)) draw_row(row, {begin, interval});
-    }
+    expect_few(std::int64_t{shown} * layers_);
+    for (std::int32_t row = 0; row < head * layers_; ++row)
+      draw_row(row);
+    if (shown < sms) text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), sms - shown);
+    for (std::int32_t row = (sms - (shown - head)) * layers_; row < sms * layers_; ++row)
+      draw_row(row);
     return text_ + axis() + footer();
   }
 
@@ -82,8 +78,15 @@ class Text {
                        label_ - 2, timeline_.layers[layer].tag);
   }
 
-  void draw_row(std::int32_t row_of, std::span<const Interval> intervals) {
+  [[nodiscard]] std::span<const Interval> intervals_of(std::int32_t row) const {
+    const auto by_row = [&](const Interval& interval) { return timeline_.row_of(interval); };
+    const auto found = std::ranges::equal_range(timeline_.intervals, row, {}, by_row);
+    return {found.begin(), found.end()};
+  }
+
+  void draw_row(std::int32_t row_of) {
     const std::string label = label_of(row_of);
+    const std::span<const Interval> intervals = intervals_of(row_of);
     if (!split_) {
       row(label, intervals, [](Phase) { return true; });
       return;
@@ -121,8 +124,9 @@ class Text {
     const std::int64_t end = std::min<std::int64_t>(column(interval.end - 1) + per_tick_, columns_);
     for (std::int64_t at = column(interval.start); at < end; ++at) {
       Column& touched = columns[static_cast<std::size_t>(at)];
-      const Ticks from = std::max(interval.start, at * per_column_ / per_tick_);
-      const Ticks to = std::min(interval.end, at * per_column_ / per_tick_ + per_column_);
+      const Ticks begin = at * per_column_ / per_tick_;
+      const Ticks from = std::max(interval.start, begin);
+      const Ticks to = begin + std::min(interval.end - begin, per_column_);
       touched.ticks[phase] += static_cast<double>(to - from);
       touched.last[phase] = &interval;
     }
@@ -213,6 +217,8 @@ class Text {
   /// Words, broken into lines of the width.
   [[nodiscard]] std::string footer() const {
     std::vector<std::string> parts = layer_lines(timeline_);
+    for (std::string& part : parts)  // it names devices
+      part = options_.unicode ? printable(part) : printable_ascii(part);
     if (parts.empty()) {
       parts = {fmt::format("makespan {} {}", timeline_.makespan, timeline_.clock)};
     }

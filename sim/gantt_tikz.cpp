@@ -34,7 +34,7 @@ class Tikz {
  public:
   Tikz(const Timeline& timeline, const TikzOptions& options)
       : timeline_(timeline),
-        rows_(std::max(timeline.sms, 1)),
+        rows_(static_cast<std::int32_t>(std::clamp<std::int64_t>(timeline.rows(), 1, kMostRows))),
         layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
         gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
@@ -92,7 +92,7 @@ class Tikz {
 
   void rows() {
     const int every = pitch_ >= 0.3 ? 1 : pitch_ >= 0.18 ? 4 : 8;
-    for (std::int32_t row = 0; row < timeline_.sms; ++row) {
+    for (std::int32_t row = 0; row < timeline_.rows(); ++row) {
       line(fmt::format("\\draw[gray!60,dotted] (0,{0:.3f}) -- ({1:.3f},{0:.3f});", y(row), width_));
       name_row(row, every);
     }
@@ -105,7 +105,7 @@ class Tikz {
       line(fmt::format("\\node[anchor=east,font=\\tiny,gray] at (-0.04,{:.3f}) {{{}}};", y(row),
                        timeline_.layers[static_cast<std::size_t>(layer)].tag));
     }
-    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.sms)) return;
+    if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.rows())) return;
     line(fmt::format("\\node[anchor=east] at ({},{:.3f}) {{SM {}}};", layers_ > 1 ? -0.24 : -0.08,
                      (y(row) + y(row + layers_ - 1)) / 2, sm));
   }

@@ -7,7 +7,7 @@
 namespace stagger::sim {
 
 struct TikzOptions {
-  double width_cm = 16;  ///< of the time axis
+  double width_cm = 16;  ///< the time axis
 };
 
 /// The chart of gantt_svg as a LaTeX document of its own (pdflatex, TikZ; \input works too: only

@@ -1,6 +1,7 @@
 #include "sim/overlay.hpp"
 
 #include "core/error.hpp"
+#include "sim/chart.hpp"
 
 #include <algorithm>
 #include <string>
@@ -44,6 +45,10 @@ void tag(std::vector<TimelineLayer>& layers) {
 
 Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> tick_ns) {
   STAGGER_EXPECTS(!timelines.empty());
+  const auto widest = std::max_element(
+      timelines.begin(), timelines.end(),
+      [](const Timeline& left, const Timeline& right) { return left.sms < right.sms; });
+  expect_few(widest->sms * std::ssize(timelines));
   const auto in_ns = [](const Timeline& timeline) { return timeline.clock == "ns"; };
   if (std::any_of(timelines.begin(), timelines.end(), in_ns)) {
     for (Timeline& timeline : timelines) {
@@ -55,23 +60,20 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
                      return left.device.empty() && !right.device.empty();
                    });
   Timeline all{.clock = timelines.front().clock, .title = timelines.front().title};
-  const auto layers = static_cast<std::int32_t>(timelines.size());
   for (const Timeline& timeline : timelines) {
     STAGGER_EXPECTS(timeline.layers.empty());
-    all.sms = std::max(all.sms, timeline.sms * layers);
+    all.sms = std::max(all.sms, timeline.sms);
     all.heads = std::max(all.heads, timeline.heads);
     all.makespan = std::max(all.makespan, timeline.makespan);
     if (all.lower_bound == 0) all.lower_bound = timeline.lower_bound;
     for (Interval interval : timeline.intervals) {
-      interval.sm.value = interval.sm.value * layers + static_cast<std::int32_t>(all.layers.size());
+      interval.layer = static_cast<std::int32_t>(all.layers.size());
       all.intervals.push_back(interval);
     }
     all.layers.push_back({.name = name_of(timeline), .makespan = timeline.makespan});
   }
   tag(all.layers);
-  std::stable_sort(
-      all.intervals.begin(), all.intervals.end(),
-      [](const Interval& left, const Interval& right) { return precedes(left, right); });
+  std::stable_sort(all.intervals.begin(), all.intervals.end(), precedes);
   return all;
 }
 

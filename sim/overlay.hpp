@@ -13,8 +13,8 @@ namespace stagger::sim {
 /// lower bound the first there is, makespan and SMs the largest.
 ///
 /// If some are in ns and some in ticks, a tick lasts `tick_ns`. Throws Error{usage} if that is
-/// missing then, Error{limit} if a scaled time is above 2^62 ns. Requires at least one, drawable,
-/// none an overlay. O(intervals log intervals).
+/// missing then, Error{limit} if a scaled time is above 2^62 ns or a picture would have too many
+/// rows. Requires at least one, drawable, none an overlay. O(intervals log intervals).
 [[nodiscard]] Timeline overlay(std::vector<Timeline> timelines,
                                std::optional<std::int64_t> tick_ns);
 

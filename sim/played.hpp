@@ -51,8 +51,8 @@ class Played {
   /// What a lane has played, slot by slot: for (const PlayedSlot& slot : played.lane(lane)).
   [[nodiscard]] PlayedLane lane(Lane lane) const;
 
-  /// By lane: the last lane with slots that ran on the same SM before; -1 if there is none, or if
-  /// the lane was never launched. O(lanes).
+  /// Returns, by lane, the last lane with slots that ran on the same SM before; -1 if there is
+  /// none, or if the lane was never launched. O(lanes).
   [[nodiscard]] std::vector<Lane> lanes_before() const;
 
   /// Plays the slot of a lane at `index`, given how far the lane had come; takes the clock past it.

@@ -1,5 +1,7 @@
 #include "sim/trace_json.hpp"
 
+#include "sim/chart.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +26,8 @@ class Trace {
       : timeline_(timeline), nanoseconds_(timeline.clock == "ns") {}
 
   std::string write() {
-    for (std::int32_t row = 0; row < timeline_.sms; ++row)
+    expect_few(timeline_.rows());
+    for (std::int32_t row = 0; row < timeline_.rows(); ++row)
       name_row(row);
     for (const Interval& interval : timeline_.intervals)
       add_phase(interval);
@@ -51,24 +54,24 @@ class Trace {
   }
 
   /// A process per SM; in an overlay, per SM and timeline.
-  void name_row(std::int32_t sm) {
-    std::string process = fmt::format("SM {:03}", sm / timeline_.rows_per_sm());
+  void name_row(std::int32_t row) {
+    std::string process = fmt::format("SM {:03}", row / timeline_.rows_per_sm());
     if (!timeline_.layers.empty()) {
       process +=
-          " " + timeline_.layers[static_cast<std::size_t>(sm % timeline_.rows_per_sm())].name;
+          " " + timeline_.layers[static_cast<std::size_t>(row % timeline_.rows_per_sm())].name;
     }
     add(fmt::format(
-        "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", sm,
+        "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", row,
         quote(process)));
     add(
         fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
                     "{{\"sort_index\":{0}}}}}",
-                    sm));
+                    row));
     for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "dQ writer"}}) {
       add(
           fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
                       "{{\"name\":\"{}\"}}}}",
-                      sm, thread, name));
+                      row, thread, name));
     }
   }
 
@@ -78,7 +81,7 @@ class Trace {
         "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{} h{} kv{} q{}\","
         "\"cat\":\"{}\",\"args\":{{\"head\":{},\"kv\":{},\"q\":{},\"rank\":{},\"phase\":\"{}\"{}}}}"
         "}",
-        interval.sm.value, thread_of(interval.phase), time(interval.start),
+        timeline_.row_of(interval), thread_of(interval.phase), time(interval.start),
         time(interval.end - interval.start), phase_name(interval.phase), head.value, kv.value,
         q.value, phase_name(interval.phase), head.value, kv.value, q.value, interval.rank,
         phase_name(interval.phase), interval.critical ? ",\"critical\":true" : ""));
@@ -94,7 +97,7 @@ class Trace {
       return std::tie(left->start, left->end) < std::tie(right->start, right->end);
     });
     for (std::size_t place = 1; place < path.size(); ++place) {
-      if (path[place - 1]->sm == path[place]->sm) continue;
+      if (timeline_.row_of(*path[place - 1]) == timeline_.row_of(*path[place])) continue;
       add_flow("s", place, *path[place - 1], path[place - 1]->start);
       add_flow("f\",\"bp\":\"e", place, *path[place], path[place]->start);
     }
@@ -104,7 +107,7 @@ class Trace {
     add(
         fmt::format("{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"name\":\"critical "
                     "path\",\"cat\":\"critical\"}}",
-                    phase, id, interval.sm.value, thread_of(interval.phase), time(at)));
+                    phase, id, timeline_.row_of(interval), thread_of(interval.phase), time(at)));
   }
 
   const Timeline& timeline_;

@@ -1,6 +1,7 @@
 #include "cli/report/text.hpp"
 
 #include "cli/report/duration.hpp"
+#include "core/printable.hpp"
 #include "dag/liveness.hpp"
 
 #include <fmt/format.h>
@@ -232,7 +233,7 @@ std::string problem_line(const Problem& problem) {
 }
 
 std::string schedule_line(const Analysis& analysis) {
-  return fmt::format("{} ({} dispatch; {})", analysis.table.name,
+  return fmt::format("{} ({} dispatch; {})", printable(analysis.table.name),
                      analysis.table.dispatch == Dispatch::in_order ? "in-order" : "static",
                      analysis.selection ? analysis.selection->schedule->source : "from a file");
 }
@@ -269,7 +270,7 @@ std::string model_line(const TimeModel& model) {
 }
 
 std::string machine_line(const TimeModel& model) {
-  return model.machine + " (" + model.device + "): " + describe(model.kernel);
+  return printable(model.machine + " (" + model.device + "): " + describe(model.kernel));
 }
 
 std::string report_text(const Analysis& analysis, const Terminal& terminal) {

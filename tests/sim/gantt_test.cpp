@@ -11,7 +11,9 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
+#include <tuple>
 
 namespace stagger::sim {
 namespace {
@@ -48,6 +50,22 @@ std::int64_t columns_of(const std::string& line) {
     }
   }
   return columns;
+}
+
+int count_of(const std::string& part, const std::string& text) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+/// What stands between `before` and `after` the last time before `place`.
+std::string last_before(const std::string& text, const std::string& place,
+                        const std::string& before, const std::string& after) {
+  const std::size_t begin = text.rfind(before, text.find(place));
+  if (begin == std::string::npos) return "";
+  const std::size_t from = begin + before.size();
+  return text.substr(from, text.find(after, from) - from);
 }
 
 TEST_CASE("the paper's Figure 3 in ASCII") {
@@ -160,12 +178,21 @@ TEST_CASE("empty and huge timelines can be drawn") {
   CHECK_FALSE(trace_json(timeline).empty());
   timeline.sms = 2;
   timeline.heads = 1;
-  timeline.makespan = Ticks{1} << 62;
-  timeline.intervals = {
-      {.sm = Sm{1}, .task = {}, .phase = Phase::compute, .start = 5, .end = timeline.makespan}};
-  CHECK_FALSE(gantt_text(timeline).empty());
-  CHECK_FALSE(gantt_svg(timeline).empty());
-  CHECK_FALSE(gantt_tikz(timeline).empty());
+  for (const Ticks makespan : {Ticks{1} << 62, std::numeric_limits<Ticks>::max()}) {
+    timeline.makespan = makespan;
+    const Interval interval = interval_of(1, Phase::compute, 5, makespan);
+    for (const auto& intervals : {std::vector<Interval>{}, {interval}}) {
+      timeline.intervals = intervals;
+      for (int width = 20; width < 140; ++width) {
+        const std::string text = gantt_text(timeline, {.width = width, .unicode = false});
+        CHECK(count_of("|", text) <= 11);
+        CHECK(text.find(intervals.empty() ? "SM 1  \n" : "SM 1  0---") != std::string::npos);
+      }
+      CHECK(count_of("<line", gantt_svg(timeline)) <= 15);
+      CHECK(count_of("\\draw", gantt_tikz(timeline)) <= 16);
+      CHECK_FALSE(trace_json(timeline).empty());
+    }
+  }
 }
 
 TEST_CASE("titles from outside cannot break a picture") {
@@ -179,6 +206,43 @@ TEST_CASE("titles from outside cannot break a picture") {
   const std::string tex = gantt_tikz(timeline);
   CHECK(tex.find("\\input{x}") == std::string::npos);
   CHECK(tex.find("\\textbackslash{}input\\{x\\}\\$\\%\\#\\_") != std::string::npos);
+}
+
+TEST_CASE("words from outside cannot steer a terminal") {
+  Timeline timeline = timeline_on(1, 10);
+  timeline.layers = {{.name = "predicted", .tag = "p", .makespan = 10},
+                     {.name = "measured on \033[2J\a\xc2\x9b", .tag = "m", .makespan = 10}};
+  for (const bool unicode : {false, true}) {
+    const std::string text = gantt_text(timeline, {.unicode = unicode});
+    CHECK(text.find('\033') == std::string::npos);
+    CHECK(text.find('\a') == std::string::npos);
+    CHECK(text.find("\xc2\x9b") == std::string::npos);
+  }
+  CHECK(gantt_svg(timeline).find('\033') == std::string::npos);
+  CHECK(gantt_tikz(timeline).find('\033') == std::string::npos);
+  CHECK(trace_json(timeline).find('\033') == std::string::npos);
+}
+
+TEST_CASE("the lower bound has a line where its time is, unless the makespan reaches it") {
+  Timeline timeline = timeline_on(1, 10);
+  timeline.lower_bound = 6;
+  const std::string svg = gantt_svg(timeline);
+  CHECK(svg.find(">lower bound 6</text>") != std::string::npos);
+  // Its x is that of the axis' mark above the 6.
+  const std::string six = last_before(svg, ">6</text>", "<text x=\"", "\"");
+  CHECK(last_before(svg, "stroke=\"#b00000\"", "<line x1=\"", "\"") == six);
+  CHECK(last_before(svg, "stroke=\"#b00000\"", " x2=\"", "\"") == six);
+  const std::string tikz = gantt_tikz(timeline);
+  CHECK(tikz.find("{lower bound 6}") != std::string::npos);
+  const double tikz_six = std::stod(last_before(tikz, "{6};", "\\draw (", ","));
+  const std::string tikz_line = last_before(tikz, "{lower bound", "dashed,red!70!black] (", ",");
+  CHECK(std::stod(tikz_line) == Approx(tikz_six));
+
+  timeline.lower_bound = 10;
+  CHECK(gantt_svg(timeline).find("#b00000") == std::string::npos);
+  CHECK(gantt_svg(timeline).find("makespan 10 = lower bound") != std::string::npos);
+  timeline.lower_bound = 0;
+  CHECK(gantt_svg(timeline).find("lower bound") == std::string::npos);
 }
 
 TEST_CASE("a chart has a box per phase, until boxes are too narrow") {
@@ -199,6 +263,22 @@ TEST_CASE("the axis has round times") {
   CHECK(axis_of(0, 10) == std::vector<Ticks>{0});
   CHECK(axis_of(118, 10) == std::vector<Ticks>{0, 20, 40, 60, 80, 100});
   CHECK(axis_of(Ticks{1} << 62, 10).size() <= 11);
+  CHECK(axis_of(1000, 0) == std::vector<Ticks>{0});
+  constexpr Ticks kMost = std::numeric_limits<Ticks>::max();
+  constexpr Ticks kStep = 1'000'000'000'000'000'000;
+  CHECK(axis_of(kMost, 9).size() == 10);
+  CHECK(axis_of(kMost, 9).back() == 9 * kStep);
+  CHECK(axis_of(kMost, 5) == std::vector<Ticks>{0, 2 * kStep, 4 * kStep, 6 * kStep, 8 * kStep});
+  CHECK(axis_of(kMost, 1) == std::vector<Ticks>{0, 5 * kStep});
+  for (Ticks makespan = 1; makespan < kMost / 3; makespan = 3 * makespan + 1) {
+    for (int count = 1; count < 30; ++count) {
+      const std::vector<Ticks> axis = axis_of(makespan, count);
+      CAPTURE(makespan, count);
+      REQUIRE(axis.size() <= static_cast<std::size_t>(count) + 1);
+      REQUIRE(3 * std::ssize(axis) > std::min<Ticks>(count, makespan));
+      REQUIRE(std::is_sorted(axis.begin(), axis.end()));
+    }
+  }
   CHECK(grouped(1234567) == "1,234,567");
   CHECK(grouped(100) == "100");
 }
@@ -218,6 +298,13 @@ TEST_CASE("trace events of a thread never overlap, and times in ns are exact") {
   const std::string measured = trace_json(timeline);
   CHECK(measured.find("\"ts\":1234.567,\"dur\":765.433") != std::string::npos);
   CHECK(measured.find("\"critical\":true") != std::string::npos);
+  for (const auto& [start, end, digits] :
+       {std::tuple{7, 1'000, "\"ts\":0.007,\"dur\":0.993,"},
+        std::tuple{12'000'050, 12'000'051, "\"ts\":12000.050,\"dur\":0.001,"},
+        std::tuple{999, 3'001'000, "\"ts\":0.999,\"dur\":3000.001,"}}) {
+    timeline.intervals = {interval_of(0, Phase::compute, start, end)};
+    CHECK(trace_json(timeline).find(digits) != std::string::npos);
+  }
 }
 
 }  // namespace

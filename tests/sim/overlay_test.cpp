@@ -44,7 +44,8 @@ TEST_CASE("an SM has a row for each timeline, the predicted one above, on one ax
   predicted.lower_bound = 6;
   const Timeline both = overlay({timeline_of("Toy 1", 100, 300), predicted}, 100);
   CHECK(both.clock == "ns");
-  CHECK(both.sms == 4);
+  CHECK(both.sms == 2);
+  CHECK(both.rows() == 4);
   CHECK(both.makespan == 900);
   CHECK(both.lower_bound == 600);
   REQUIRE(both.layers.size() == 2);
@@ -77,7 +78,7 @@ TEST_CASE("ticks beside ns need a tick's length; ticks beside ticks do not") {
       Catch::Contains("the predicted timeline 'two' is in ticks") && Catch::Contains("--tick-ns"));
   const Timeline ticks = overlay({predicted, predicted, predicted}, std::nullopt);
   CHECK(ticks.clock == "ticks");
-  CHECK(ticks.sms == 6);
+  CHECK(ticks.rows() == 6);
   CHECK(ticks.layers[0].tag == "1");
   CHECK(ticks.layers[2].tag == "3");
   Timeline endless = predicted;
@@ -102,9 +103,9 @@ TEST_CASE("every timeline's intervals are drawn in its own rows, whatever is ove
     REQUIRE(drawable(all));
     REQUIRE(all.intervals.size() == intervals);
     for (const Interval& interval : all.intervals) {
-      const auto layer = static_cast<std::size_t>(interval.sm.value % layers);
-      REQUIRE(interval.end <= all.layers[layer].makespan);
-      REQUIRE(interval.sm.value / layers == interval.task.kv.value);
+      REQUIRE(interval.layer < layers);
+      REQUIRE(interval.end <= all.layers[static_cast<std::size_t>(interval.layer)].makespan);
+      REQUIRE(interval.sm.value == interval.task.kv.value);
     }
     const int width = static_cast<int>(random.between(20, 120));
     std::istringstream lines(gantt_text(
@@ -136,6 +137,18 @@ TEST_CASE("pictures name the timelines and the SMs of an overlay") {
   CHECK(trace.find("\"SM 001 predicted\"") != std::string::npos);
   CHECK(trace.find("\"SM 001 measured on Toy <1>\"") != std::string::npos);
   CHECK(trace.find("SM 002") == std::string::npos);
+}
+
+TEST_CASE("more rows than a picture has are refused, before they are drawn") {
+  Timeline wide = timeline_of("", 1, 2);
+  wide.sms = 1 << 20;
+  CHECK_THROWS_WITH(overlay({wide, wide}, std::nullopt), Catch::Contains("2097152 rows"));
+  CHECK_THROWS_WITH(gantt_text(wide), Catch::Contains("1048576 rows"));
+  CHECK_THROWS_WITH(gantt_svg(wide), Catch::Contains("1048576 rows"));
+  CHECK_THROWS_WITH(gantt_tikz(wide), Catch::Contains("1048576 rows"));
+  CHECK_THROWS_WITH(trace_json(wide), Catch::Contains("1048576 rows"));
+  const std::string middle_left_out = gantt_text(wide, {.unicode = false, .max_rows = 3});
+  CHECK(middle_left_out.find("\n~ 1048573 more SMs\nSM 1048575") != std::string::npos);
 }
 
 }  // namespace
