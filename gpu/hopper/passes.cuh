@@ -6,6 +6,7 @@
 #include "gpu/cuda/table.cuh"
 #include "gpu/hopper/shape.hpp"
 #include "gpu/hopper/wgmma.cuh"
+#include "gpu/numerics/lse.hpp"
 
 #include <cstdint>
 
@@ -51,7 +52,8 @@ __device__ inline float product_sum(uint4 left, uint4 right, __half) {
 }
 
 /// Writes QueryStats by (head, Q tile, step) from dO, O and lse, with D = rowsum(dO * O); a query
-/// beyond the sequence gets lse = infinity, so that its P is 0. Clears the semaphores and flags of
+/// beyond the sequence gets lse = infinity, so that its P is 0, as base_2_lse() has it for one that
+/// sees nothing. Clears the semaphores and flags of
 /// a run. Eight elements a thread, a thread for every eighth element of the padded queries.
 template <class T, int kHeadDim, int kStepQ>
 __global__ void __launch_bounds__(kPassThreads)
@@ -78,9 +80,8 @@ __global__ void __launch_bounds__(kPassThreads)
   for (int lanes = kLanes / 2; lanes > 0; lanes /= 2)
     sum += __shfl_xor_sync(0xffffffff, sum, lanes);
   if (thread % kLanes != 0) return;
-  constexpr float kLog2e = 1.44269504F;
   float* const of_step = stats + step * 2 * kStepQ;
-  of_step[place] = exists ? lse[row] * kLog2e : INFINITY;
+  of_step[place] = exists ? base_2_lse(lse[row]) : INFINITY;
   of_step[kStepQ + place] = sum;
 }
 

@@ -10,6 +10,7 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace stagger::gpu {
 namespace {
@@ -86,6 +87,32 @@ TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole ba
   CHECK(run.passes_ns < run.elapsed_ns);
   CHECK(run.bare_ns > run.passes_ns);
   CHECK(run.bare_ns < 2 * run.elapsed_ns);
+}
+
+TEST_CASE("hopper: a query that sees nothing has no gradient, whichever infinity its lse is") {
+  if (!has_hopper()) return;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    CAPTURE(shape.head_dim, shape.tile_q);
+    // 300 queries and 130 keys, aligned at their ends: the first 170 queries see nothing.
+    const Problem problem = problem_of("causal", {300, 130}, shape, 2);
+    const Table table = schedules::build(schedules::select("spt"), problem);
+    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
+    Attention attention = attention_of(problem, shape.head_dim);
+    const Backward plus = backward_on_hopper(table, attention, options);
+    std::int64_t unseeing = 0;
+    for (double& lse : attention.forward.lse) {
+      if (!std::isinf(lse)) continue;
+      lse = -lse;
+      ++unseeing;
+    }
+    REQUIRE(unseeing == 2 * 170);
+    const Backward minus = backward_on_hopper(table, attention, options);
+    CHECK(digests(minus.gradients) == digests(plus.gradients));
+    for (const auto* gradient : {&minus.gradients.dq, &minus.gradients.dk, &minus.gradients.dv}) {
+      CHECK(std::all_of(gradient->begin(), gradient->end(),
+                        [](float element) { return std::isfinite(element); }));
+    }
+  }
 }
 
 TEST_CASE("hopper: lengths that differ, ragged and short") {
