@@ -4,9 +4,9 @@
     scripts/gpu_table.py           # puts them between their markers
     scripts/gpu_table.py --check   # exit 1 if what is there is another
 
-    README.md      the speed grid           speed.json, by scripts/bench_gpu.py
-    gpu/README.md  what scripts/test-gpu    checks.json, by scripts/test-gpu
-                   ran
+    README.md              the speed grid in a sentence   speed.json, by scripts/bench_gpu.py
+    gpu/results/README.md  the speed grid                 speed.json
+                           what scripts/test-gpu ran      checks.json, by scripts/test-gpu
 """
 
 import json
@@ -21,7 +21,7 @@ def speed_table(data):
     lines = [f"{data['device']['name']}, driver {data['device']['driver']}, {data['date']}, "
              f"{data['dtype']}; TFLOP/s of the whole backward pass, medians of 20; *predicted* is "
              "the best schedule's, by the profile.", "",
-             "| head_dim | mask | seqlen | best schedule | ms | predicted | TFLOP/s | PyTorch, "
+             "| head_dim | mask | seqlen | best schedule | ms | predicted | TFLOP/s | PyTorch (FA2), "
              "deterministic | ratio | × lpt-ascending |", "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|"]
     for row in data["rows"]:
         by_name = {each["name"]: each for each in row["schedules"]}
@@ -35,6 +35,17 @@ def speed_table(data):
                      f"{best['tile_q']} | {row['ms']:.3f} | {predicted} | {row['tflops']:.0f} | "
                      f"{torch} | {over} |")
     return "\n".join(lines) + "\n"
+
+
+def speed_summary(data):
+    rows = data["rows"]
+    speeds = [row["tflops"] for row in rows]
+    ratios = [row["ratio"] for row in rows if row["torch_ms"]]
+    beside = (f", {min(ratios):.1f} to {max(ratios):.1f} times as fast as PyTorch's flash backward "
+              "in deterministic mode, which is FlashAttention-2's" if ratios else "")
+    return (f"{data['device']['name']}, {data['dtype']}, the {len(rows)} points of the paper's grid: "
+            f"{min(speeds):.0f} to {max(speeds):.0f} TFLOP/s for the whole backward pass with the "
+            f"best schedule of each{beside} ([table](gpu/results/README.md#speed)).\n")
 
 
 def is_as_wanted(command):
@@ -73,8 +84,9 @@ def checks_table(data):
 
 
 # (file, marker's name, data, its table)
-TABLES = [("README.md", "gpu_table.py", "speed.json", speed_table),
-          ("gpu/README.md", "gpu_table.py checks", "checks.json", checks_table)]
+TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
+          ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
+          ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table)]
 
 
 def written(text, marker, data, table):

@@ -1,18 +1,52 @@
-# The README's transcripts are what the command says today.
+# The transcripts in the README and in the folders' pages are what the command says today.
 source "$(dirname "$0")/check.sh"
 cd "$source_dir" || exit 1
 
-awk '/^```/ { inside = !inside; if (inside) n++; next } inside { print > (work "/block" n) }' \
-  work="$work" README.md
-for block in "$work"/block*; do
-  read -r first <"$block"
-  case "$first" in
-    '$ stagger '*)
-      "$stagger" ${first#'$ stagger '} >"$work/said" 2>&1
-      tail -n +2 "$block" | diff - "$work/said" >"$work/difference" ||
-        { fail "README: $first"; head -20 "$work/difference"; }
-      checks=$((checks + 1)) ;;
-  esac
+# says_as EXPECTED SAID: the same lines, where a line `...` stands for any number of any lines.
+says_as() {
+  awk '
+    NR == FNR { said[++lines] = $0; next }
+    $0 == "..." { skips = 1; next }
+    {
+      at++
+      while (skips && at <= lines && said[at] != $0) at++
+      skips = 0
+      if (at > lines || said[at] != $0) { print "says nothing like: " $0; wrong = 1; exit }
+    }
+    END { if (!wrong && !skips && at < lines) { print "says more: " said[at + 1]; wrong = 1 }
+          exit wrong }' "$2" "$1"
+}
+
+# check_page FILE: runs every block of it that begins with `$ stagger`.
+check_page() {
+  local page=$1 block first
+  rm -f "$work"/block*
+  awk '/^```/ { inside = !inside; if (inside) n++; next } inside { print > (work "/block" n) }' \
+    work="$work" "$page"
+  for block in "$work"/block*; do
+    [ -f "$block" ] || continue
+    read -r first <"$block"
+    case "$first" in
+      '$ stagger '*)
+        "$stagger" ${first#'$ stagger '} >"$work/said" 2>&1
+        tail -n +2 "$block" >"$work/expected"
+        says_as "$work/expected" "$work/said" || fail "$page: $first"
+        checks=$((checks + 1)) ;;
+    esac
+  done
+}
+
+# What compares is itself compared: a changed, a missing and a further line are seen.
+printf 'a\nb\nc\n' >"$work/said"
+for lines in 'a\nb\nc' 'a\n...' '...\nc' '...' 'a\n...\nb\nc' 'a\n...\nc'; do
+  says_as <(printf "$lines\n") "$work/said" >/dev/null || fail "not seen to be the same: $lines"
+done
+for lines in 'a\nb' 'a\nc' 'b\nc' 'a\n...\nx' '...\nb' 'a\nb\nc\nd' 'c\n...\na' '...\nc\n...\nb'; do
+  says_as <(printf "$lines\n") "$work/said" >/dev/null && fail "not seen to differ: $lines"
 done
 
-finish 2
+for page in README.md */README.md */*/README.md; do
+  check_page "$page"
+done
+
+finish 5

@@ -512,6 +512,14 @@ TEST_CASE("bare runs with other bits, in any gradient or dQ's sums, are a fault 
   }
 }
 
+TEST_CASE("bare runs of atomic mode may have any bits, and have a time") {
+  Bare bare = bare_case(Mode::atomic);
+  bare.runs.last.dq_sums.at(7) += 1;
+  check_bare_runs(bare.runs, Mode::atomic, bare.checked);
+  CHECK(bare.checked.verdict == RunVerdict::ok);
+  CHECK(bare.checked.bare_median_ns.has_value());
+}
+
 TEST_CASE("a bare run that is stopped is a fault, and no time is kept of those before it") {
   const Case causal = causal_case();
   const auto stops = [](const Table& table, const Attention& attention,

@@ -313,6 +313,46 @@ TEST_CASE("a wait longer than the timeout stops the run") {
         Outcome::finished);
 }
 
+/// A run of square(2) that was stopped: both lanes have computed their first task and wait.
+Backward stopped_at_once() {
+  Backward run;
+  run.lane_sms = {Sm{0}, Sm{1}};
+  run.next_slots = {0, 2};
+  run.lock_values = {0, 0};
+  run.times.resize(4);
+  run.times[0] = {0, 5, -1, -1};
+  run.times[2] = {0, 7, -1, -1};
+  return run;
+}
+
+TEST_CASE("a task whose turn has come waits for nobody but itself, and that is no deadlock") {
+  const Table table = square(2);
+  const Backward run = stopped_at_once();
+  CHECK(outcome_when_stopped(table, run, 2) == Outcome::timeout);
+  const std::vector<Wait> waiting = waits(table, run);
+  REQUIRE(waiting.size() == 2);
+  CHECK(waiting[0].promised);
+  CHECK(waiting[0].for_lane == Lane{0});
+  CHECK(waiting[1].promised);
+  CHECK(waiting[1].for_lane == Lane{0});
+  CHECK(waiting[1].for_rank == 0);
+}
+
+TEST_CASE("a hand-over counts where it was waited for, from the reduction's end to the turn") {
+  const Table table = square(2);
+  Backward run;
+  run.witness = {0, 2, 1, 3};
+  // q 0: rank 0 ends at 10; rank 1 had computed at 9 and has its turn at 13.
+  run.times = {{0, 5, 6, 10}, {10, 15, 16, 20}, {0, 9, 13, 14}, {14, 20, 29, 30}};
+  // q 1: rank 0 ends at 20, as rank 1 has computed: nothing was waited for.
+  CHECK(median_hand_over_ns(table, run) == 3);
+  run.times[3].compute_end = 19;
+  CHECK(median_hand_over_ns(table, run) == 9);  // the upper of 3 and 9
+  run.times[2].compute_end = 10;
+  run.times[3].compute_end = 20;
+  CHECK(median_hand_over_ns(table, run) == 0);
+}
+
 TEST_CASE("atomic mode adds every partial once, in no promised order") {
   const Problem problem = make_problem(make_mask("causal"), {16, 16}, {2, 2}, 2, 0);
   const Table table = schedules::build(schedules::select("ascending"), problem);

@@ -139,6 +139,18 @@ TEST_CASE("a compute phase beside a dQ slot that was not free is left out of the
   CHECK(sorted(hand.samples(Model::overlap).compute) == std::vector<std::int64_t>{103, 110});
 }
 
+TEST_CASE("a hand-over at the moment at which the dQ slot is free did not wait for it") {
+  const Table table = schedules::build(schedules::select("ascending"),
+                                       make_problem(make_mask("full"), {3, 1}, {}, 1, 1));
+  Backward run;
+  run.lane_sms = {Sm{0}};
+  run.times = {{0, 10, 11, 20}, {10, 20, 21, 30}, {22, 40, 41, 50}};
+  const TimedRun timed{&table, &run};
+  CHECK(phase_samples({&timed, 1}, Model::overlap).between == std::vector<std::int64_t>{0, 2});
+  run.times[0].reduce_end = 21;
+  CHECK(phase_samples({&timed, 1}, Model::overlap).between == std::vector<std::int64_t>{0});
+}
+
 TEST_CASE("every task is sampled where nothing hides it") {
   const test::ToyDevice device{
       .timing = {.compute = 900, .reduce = 400, .latency = 70, .launch = 150, .epilogue = 60}};
