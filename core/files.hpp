@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/json.hpp"
 #include "core/json_value.hpp"
 #include "core/machine.hpp"
 #include "core/table.hpp"
@@ -15,8 +16,9 @@ namespace stagger {
 // value of another type or out of range, and above core/limits.hpp. `source` names the text in
 // messages.
 
-/// Reads the `problem` of a table, a report or a run.
+/// Reads and writes the `problem` of a table, a report or a run.
 [[nodiscard]] Problem read_problem(const JsonValue& problem);
+[[nodiscard]] Json problem_json(const Problem& problem);
 
 /// Reads schema `stagger.table/1`. The table may be wrong in every way that dag::verify finds;
 /// only what cannot be represented is refused.

@@ -136,8 +136,7 @@ std::string write_table_csv(const Table& table) {
                      ",kv_tiles=" + std::to_string(grid.kv_tiles()) +
                      ",q_tiles=" + std::to_string(grid.q_tiles()) +
                      ",sms=" + std::to_string(table.problem.sms) +
-                     ",dispatch=" + (table.dispatch == Dispatch::static_ ? "static" : "in-order") +
-                     ",mask=tiles:rows=";
+                     ",dispatch=" + dispatch_name(table.dispatch) + ",mask=tiles:rows=";
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     if (kv.value > 0) text += '+';
     for (QTile q{0}; q.value < grid.q_tiles(); ++q)

@@ -47,23 +47,6 @@ Mask read_mask(const JsonValue& description) {
   }
 }
 
-std::string write_value(const MaskValue& value) {
-  std::string text;
-  const auto list = [&](const auto& items, auto write) {
-    for (const auto& item : items)
-      text += (text.empty() ? "" : ",") + write(item);
-    text = "[" + text + "]";
-  };
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
-  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
-  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
-    list(*integers, [](std::int64_t item) { return std::to_string(item); });
-  } else {
-    list(std::get<std::vector<std::string>>(value), json_quote);
-  }
-  return text;
-}
-
 // ---- tables -----------------------------------------------------------------------------------
 
 Slot read_slot(const JsonValue& slot) {
@@ -72,24 +55,6 @@ Slot read_slot(const JsonValue& slot) {
     return static_cast<std::int32_t>(slot.item(index).integer(-kAnyIndex, kAnyIndex));
   };
   return {{Head{number(0)}, KvTile{number(1)}, QTile{number(2)}}, number(3)};
-}
-
-std::string write_problem(const Problem& problem) {
-  const auto number = [](const char* key, std::int64_t value) {
-    return "\"" + std::string(key) + "\": " + std::to_string(value) + ", ";
-  };
-  std::string text = "{" + number("heads", problem.heads) +
-                     number("kv_tiles", problem.grid.kv_tiles()) +
-                     number("q_tiles", problem.grid.q_tiles()) + number("sms", problem.sms);
-  if (problem.shape != TileShape{}) {
-    text += number("seq_q", problem.lengths.q) + number("seq_kv", problem.lengths.kv) +
-            number("tile_q", problem.shape.q) + number("tile_kv", problem.shape.kv);
-  }
-  text += "\"mask\": {\"kind\": " + json_quote(problem.mask.family->name);
-  for (const auto& [key, value] : problem.mask.values) {
-    text += ", " + json_quote(key) + ": " + write_value(value);
-  }
-  return text + "}}";
 }
 
 // ---- timelines --------------------------------------------------------------------------------
@@ -154,6 +119,23 @@ Problem read_problem(const JsonValue& problem) {
   }
 }
 
+Json problem_json(const Problem& problem) {
+  Json json = {{"heads", problem.heads},
+               {"kv_tiles", problem.grid.kv_tiles()},
+               {"q_tiles", problem.grid.q_tiles()},
+               {"sms", problem.sms}};
+  if (problem.shape != TileShape{}) {
+    json.append({{"seq_q", problem.lengths.q},
+                 {"seq_kv", problem.lengths.kv},
+                 {"tile_q", problem.shape.q},
+                 {"tile_kv", problem.shape.kv}});
+  }
+  json["mask"] = {{"kind", problem.mask.family->name}};
+  for (const auto& [key, value] : problem.mask.values)
+    json["mask"][key] = std::visit([](const auto& held) { return Json(held); }, value);
+  return json;
+}
+
 Table read_table_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
@@ -181,9 +163,8 @@ Table read_table_json(std::string_view text, const std::string& source) {
 
 std::string write_table_json(const Table& table) {
   std::string text = "{\"schema\": \"stagger.table/1\", \"name\": " + json_quote(table.name) +
-                     ",\n \"problem\": " + write_problem(table.problem) + ",\n \"dispatch\": \"" +
-                     (table.dispatch == Dispatch::static_ ? "static" : "in-order") +
-                     "\",\n \"lanes\": [";
+                     ",\n \"problem\": " + problem_json(table.problem).line() +
+                     ",\n \"dispatch\": \"" + dispatch_name(table.dispatch) + "\",\n \"lanes\": [";
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     text += lane.value == 0 ? "\n  [" : ",\n  [";
     const char* separator = "[";

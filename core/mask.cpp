@@ -337,6 +337,20 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
   return integers;
 }
 
+std::string value_words(const MaskValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
+  std::string words;
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
+    for (const std::int64_t item : *integers)
+      words += (words.empty() ? "" : "+") + std::to_string(item);
+  } else {
+    for (const std::string& item : std::get<std::vector<std::string>>(value))
+      words += (words.empty() ? "" : "+") + item;
+  }
+  return words;
+}
+
 }  // namespace
 
 std::int64_t Mask::integer(std::string_view key) const {
@@ -399,6 +413,17 @@ Mask parse_mask(std::string_view text) {
     }
   }
   return make_mask(kind, std::move(values));
+}
+
+std::string mask_words(const Mask& mask) {
+  std::string words = mask.family->name;
+  char separator = ':';
+  for (const MaskKey& key : mask.family->keys) {
+    const MaskValue& value = mask.values.find(key.name)->second;
+    if (value == key.fallback) continue;
+    words += std::exchange(separator, ',') + std::string(key.name) + "=" + value_words(value);
+  }
+  return words;
 }
 
 }  // namespace stagger

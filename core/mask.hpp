@@ -85,5 +85,7 @@ struct MaskFamily {
 
 /// Reads `kind:key=value,key=value`; lists are joined by '+'. Throws like make_mask.
 [[nodiscard]] Mask parse_mask(std::string_view text);
+/// The mask as parse_mask reads it, without what is as if absent: `sliding:left=4,right=0`.
+[[nodiscard]] std::string mask_words(const Mask& mask);
 
 }  // namespace stagger

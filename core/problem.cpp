@@ -43,6 +43,26 @@ void check_size(const TileGrid& grid, std::int64_t heads) {
   }
 }
 
+/// `sliding left=4 right=0`, `document lengths(3) causal`.
+std::string describe(const Mask& mask) {
+  std::string line = mask.family->name;
+  for (const auto& [key, value] : mask.values) {
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+      line += " " + key + "=" + std::to_string(*integer);
+    } else if (const auto* boolean = std::get_if<bool>(&value)) {
+      if (*boolean) line += " " + key;
+    } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+      line += " " + key + "(" + std::to_string(list->size()) + ")";
+    }
+  }
+  return line;
+}
+
+/// `4 heads`, `1 head`.
+std::string counted(std::int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 Problem make_problem(Mask mask, const Lengths& lengths, const TileShape& shape, std::int64_t heads,
@@ -58,6 +78,22 @@ Problem make_problem(Mask mask, const Lengths& lengths, const TileShape& shape, 
           .lengths = lengths,
           .shape = shape,
           .grid = std::move(grid)};
+}
+
+std::string describe(const Task& task) {
+  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
+         ", q " + std::to_string(task.q.value) + ")";
+}
+
+std::string describe(const Problem& problem) {
+  std::string line = describe(problem.mask) + ", " + std::to_string(problem.grid.kv_tiles()) +
+                     " KV x " + std::to_string(problem.grid.q_tiles()) + " Q tiles";
+  if (problem.shape != TileShape{}) {
+    line += " of " + std::to_string(problem.shape.kv) + " x " + std::to_string(problem.shape.q) +
+            " tokens";
+  }
+  return line + ", " + counted(problem.heads, "head") + " on " + counted(problem.sms, "SM") + ": " +
+         counted(problem.tasks(), "task");
 }
 
 }  // namespace stagger

@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 
 namespace stagger {
 
@@ -17,6 +18,9 @@ struct Task {
 
   friend constexpr auto operator<=>(const Task&, const Task&) = default;
 };
+
+/// `(head 0, kv 3, q 5)`.
+[[nodiscard]] std::string describe(const Task& task);
 
 /// What is to be scheduled: `heads` copies of one tile grid on `sms` SMs.
 struct Problem {
@@ -38,5 +42,8 @@ struct Problem {
 /// core/limits.hpp, and what tile() throws.
 [[nodiscard]] Problem make_problem(Mask mask, const Lengths& lengths, const TileShape& shape,
                                    std::int64_t heads, std::int64_t sms);
+
+/// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`.
+[[nodiscard]] std::string describe(const Problem& problem);
 
 }  // namespace stagger

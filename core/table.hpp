@@ -15,6 +15,11 @@ enum class Dispatch {
   in_order,  ///< lanes are CTA programs in launch order; a free SM takes the next one
 };
 
+/// "static" or "in-order".
+[[nodiscard]] constexpr const char* dispatch_name(Dispatch dispatch) {
+  return dispatch == Dispatch::static_ ? "static" : "in-order";
+}
+
 /// A task at a place in a lane.
 struct Slot {
   Task task;

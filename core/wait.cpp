@@ -3,11 +3,6 @@
 namespace stagger {
 namespace {
 
-std::string name(const Task& task) {
-  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
-         ", q " + std::to_string(task.q.value) + ")";
-}
-
 std::string describe(const Wait& wait, const std::string& unit) {
   const std::string lane = unit + std::to_string(wait.lane.value);
   if (!wait.launched) {
@@ -15,11 +10,11 @@ std::string describe(const Wait& wait, const std::string& unit) {
            std::to_string(wait.for_lane.value) + " holds one";
   }
   std::string text =
-      lane + " is at " + name(wait.task) + " and waits for lock value " +
+      lane + " is at " + describe(wait.task) + " and waits for lock value " +
       std::to_string(wait.rank) + " of dQ(head " + std::to_string(wait.task.head.value) + ", q " +
       std::to_string(wait.task.q.value) + "), which shows " + std::to_string(wait.value);
   if (!wait.promised) return text + "; no task ever brings that value";
-  text += ": " + name(wait.for_task) + ", rank " + std::to_string(wait.for_rank) +
+  text += ": " + describe(wait.for_task) + ", rank " + std::to_string(wait.for_rank) +
           ", must reduce first, and that is ";
   if (wait.for_lane != wait.lane) return text + "on " + unit + std::to_string(wait.for_lane.value);
   return text + "behind it on the same " + unit.substr(0, unit.size() - 1);

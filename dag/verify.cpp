@@ -14,11 +14,6 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-std::string name(const Task& task) {
-  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
-         ", q " + std::to_string(task.q.value) + ")";
-}
-
 Finding finding_at(Lane lane, const Slot& slot, std::span<const Slot> slots) {
   Finding finding;
   finding.lane = lane.value;
@@ -122,7 +117,7 @@ class Verifier {
     coverage_broken_ = true;
     Finding finding = finding_at(lane, slot, slots);
     finding.kind = kind;
-    finding.message = place_name(finding) + ": task " + name(slot.task) + what;
+    finding.message = place_name(finding) + ": task " + describe(slot.task) + what;
     add(std::move(finding));
   }
 
@@ -135,7 +130,7 @@ class Verifier {
           const Task task{head, kv, q};
           if (!grid_.live(kv, q) || seen_[task_place(task)]) continue;
           add({.kind = FindingKind::missing_task,
-               .message = "task " + name(task) + " is live and in no lane",
+               .message = "task " + describe(task) + " is live and in no lane",
                .task = task});
         }
       }
@@ -167,7 +162,7 @@ class Verifier {
   void report_rank(FindingKind kind, Lane lane, const Slot& slot, std::span<const Slot> slots) {
     Finding finding = finding_at(lane, slot, slots);
     finding.kind = kind;
-    finding.message = place_name(finding) + ": task " + name(slot.task) + " has rank " +
+    finding.message = place_name(finding) + ": task " + describe(slot.task) + " has rank " +
                       std::to_string(slot.rank);
     if (kind == FindingKind::rank_duplicate) {
       finding.message += ", as another task of its dQ tile";

@@ -1,6 +1,7 @@
 #include "workbench/accuracy.hpp"
 
 #include "core/error.hpp"
+#include "core/median.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,14 +31,6 @@ std::int64_t apart_ppm(const Prediction& left, const Prediction& right) {
   return std::llround(1e6 * (static_cast<double>(slower) / static_cast<double>(faster) - 1));
 }
 
-/// 0 of none.
-std::int64_t median_of(std::vector<std::int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
@@ -49,7 +42,7 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
     if (errors.back() > errors[accuracy.worst]) accuracy.worst = index;
   }
   accuracy.worst_ppm = errors[accuracy.worst];
-  accuracy.median_ppm = median_of(std::move(errors));
+  accuracy.median_ppm = median(std::move(errors));
   std::vector<std::int64_t> apart;
   for (std::size_t faster = 0; faster < predictions.size(); ++faster) {
     for (std::size_t slower = 0; slower < predictions.size(); ++slower) {
@@ -67,7 +60,7 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
   }
   accuracy.alike = std::ssize(apart);
   if (!apart.empty()) accuracy.noise_ppm = *std::ranges::max_element(apart);
-  accuracy.noise_median_ppm = median_of(std::move(apart));
+  accuracy.noise_median_ppm = median(std::move(apart));
   return accuracy;
 }
 

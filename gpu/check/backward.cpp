@@ -1,6 +1,6 @@
 #include "gpu/check/backward.hpp"
 
-#include "gpu/check/median.hpp"
+#include "core/median.hpp"
 #include "gpu/numerics/rounding.hpp"
 
 #include <algorithm>

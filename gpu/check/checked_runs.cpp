@@ -1,7 +1,7 @@
 #include "gpu/check/checked_runs.hpp"
 
 #include "core/error.hpp"
-#include "gpu/check/median.hpp"
+#include "core/median.hpp"
 
 #include <algorithm>
 #include <bit>

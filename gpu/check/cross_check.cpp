@@ -15,11 +15,6 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-std::string name(const Task& task) {
-  return "(head " + std::to_string(task.head.value) + ", kv " + std::to_string(task.kv.value) +
-         ", q " + std::to_string(task.q.value) + ")";
-}
-
 /// Returns the slot of each rank, by (head, q, rank); nothing if the ranks of one (head, q) are not
 /// 0 … k-1.
 std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
@@ -40,13 +35,13 @@ std::string order_fault(const Table& table, const Backward& backward, std::int32
                         std::int64_t slot, std::int64_t before) {
   const auto& [task, rank] = table.slots[at(slot)];
   if (rank != n) {
-    return name(task) + " reduced after " + std::to_string(n) + " others, but has rank " +
+    return describe(task) + " reduced after " + std::to_string(n) + " others, but has rank " +
            std::to_string(rank);
   }
   if (before < 0) return "";
   const std::int64_t turn = backward.times[at(slot)].turn;
   if (turn + backward.times_error_ns < backward.times[at(before)].reduce_end) {
-    return name(task) + " had its turn before " + name(table.slots[at(before)].task) +
+    return describe(task) + " had its turn before " + describe(table.slots[at(before)].task) +
            " had reduced";
   }
   return "";

@@ -5,8 +5,8 @@
 
 #include "gpu/check/phase_samples.hpp"
 
+#include "core/median.hpp"
 #include "core/rank_places.hpp"
-#include "gpu/check/median.hpp"
 
 #include <algorithm>
 #include <map>

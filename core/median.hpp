@@ -5,7 +5,7 @@
 #include <iterator>
 #include <vector>
 
-namespace stagger::gpu {
+namespace stagger {
 
 /// Returns the middle one of some values, the upper of two; 0 of none. O(values).
 [[nodiscard]] inline std::int64_t median(std::vector<std::int64_t> values) {
@@ -15,4 +15,4 @@ namespace stagger::gpu {
   return *middle;
 }
 
-}  // namespace stagger::gpu
+}  // namespace stagger
