@@ -6,60 +6,87 @@
 #include "cli/requests.hpp"
 #include "workbench/analysis.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
 
 using workbench::Analysis;
-using workbench::Source;
 
-Variables variables_of(const Analysis& analysis) {
-  const Problem& problem = analysis.table.problem;
-  const Timing& timing = analysis.model.timing;
-  return {{"makespan", analysis.simulation->makespan},
-          {"lower_bound", analysis.bounds.best.ticks},
-          {"bubble", analysis.bubbles.total()},
-          {"violations", analysis.lemma1.violation_count},
-          {"optimal", analysis.optimal.value_or(false) ? 1 : 0},
-          {"co_residency", analysis.verification.liveness->residency_needed},
-          {"tasks", problem.tasks()},
-          {"m", problem.heads},
-          {"n", problem.grid.kv_tiles()},
-          {"n_kv", problem.grid.kv_tiles()},
-          {"n_q", problem.grid.q_tiles()},
-          {"s", problem.sms},
-          {"c", timing.compute},
-          {"r", timing.reduce}};
+/// A number of the report.
+struct Number {
+  ExpectName name;
+  Exact (*of)(const Analysis&);
+};
+
+Exact gap(const Analysis& analysis) {
+  const Ticks bound = analysis.bounds.best.ticks;
+  return exact(analysis.simulation->makespan - bound, std::max<Ticks>(bound, 1));
 }
 
-/// Says on standard error which expectations do not hold.
-bool expectations_hold(const Options& options, const Analysis& analysis) {
-  bool all = true;
-  for (const std::string& expression : options.expect) {
-    if (analysis.ok() && holds(expression, variables_of(analysis))) continue;
-    complain("expectation does not hold: " + expression);
-    all = false;
-  }
-  return all;
+constexpr std::array kNumbers = {
+    Number{{"makespan", "from the first task's start to the last one's end"},
+           [](const Analysis& given) { return exact(given.simulation->makespan); }},
+    Number{{"lower_bound", "that no table of the problem is below"},
+           [](const Analysis& given) { return exact(given.bounds.best.ticks); }},
+    Number{{"gap", "makespan / lower_bound - 1"}, gap},
+    Number{{"optimal", "1 if the makespan is proved to be the least, else 0"},
+           [](const Analysis& given) { return exact(given.optimal.value_or(false) ? 1 : 0); }},
+    Number{{"bubble", "ticks of SMs that neither compute nor reduce"},
+           [](const Analysis& given) { return exact(given.bubbles.total()); }},
+    Number{{"violations", "dependency edges that decrease the depth"},
+           [](const Analysis& given) { return exact(given.lemma1.violation_count); }},
+    Number{
+        {"co_residency", "CTAs that must be resident at once"},
+        [](const Analysis& given) { return exact(given.verification.liveness->residency_needed); }},
+    Number{{"tasks", "live tiles of all heads"},
+           [](const Analysis& given) { return exact(given.table.problem.tasks()); }},
+    Number{{"m", "heads"}, [](const Analysis& given) { return exact(given.table.problem.heads); }},
+    Number{{"n", "KV tiles"},
+           [](const Analysis& given) { return exact(given.table.problem.grid.kv_tiles()); }},
+    Number{{"n_kv", "KV tiles"},
+           [](const Analysis& given) { return exact(given.table.problem.grid.kv_tiles()); }},
+    Number{{"n_q", "Q tiles"},
+           [](const Analysis& given) { return exact(given.table.problem.grid.q_tiles()); }},
+    Number{{"s", "SMs"}, [](const Analysis& given) { return exact(given.table.problem.sms); }},
+    Number{{"c", "compute"},
+           [](const Analysis& given) { return exact(given.model.timing.compute); }},
+    Number{{"r", "reduce"}, [](const Analysis& given) { return exact(given.model.timing.reduce); }},
+};
+
+constexpr auto kNames = [] {
+  std::array<ExpectName, kNumbers.size()> names{};
+  for (std::size_t index = 0; index < kNumbers.size(); ++index)
+    names[index] = kNumbers[index].name;
+  return names;
+}();
+
+Values values_of(const Analysis& analysis) {
+  Values values;
+  for (const Number& number : kNumbers)
+    values.emplace(number.name.name, number.of(analysis));
+  return values;
 }
 
-int report(const Options& options, Source source) {
-  const Analysis analysis = workbench::analyze(std::move(source), analysis_options(options));
+int report(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+  const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
+  const std::optional<Values> values =
+      analysis.ok() ? std::optional(values_of(analysis)) : std::nullopt;
+  const std::vector<Judgement> judgements = judge(expectations, values ? &*values : nullptr);
   if (options.json) {
-    write_stdout(report_json(analysis, true) + "\n");
+    write_stdout(report_json(analysis, true, judgements) + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
     write_text(report_text(analysis, terminal), terminal);
   }
-  const bool expected = expectations_hold(options, analysis);
+  const bool expected = all_hold(judgements);
   if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
   const bool formula = !analysis.formula || analysis.formula->holds;
   return analysis.ok() && formula && expected ? kHolds : kViolated;
-}
-
-int run_analyze(const Options& options) {
-  return report(options, source_of(options));
 }
 
 }  // namespace
@@ -76,7 +103,8 @@ const Command kAnalyze{
         "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift \\\n"
         "      --expect 'makespan == m*(n+1)*(c+r)/2'\n"
         "  stagger analyze --config configs/varlen_full_1k.json --ranks kv-index\n",
-    .run = run_analyze,
+    .run = report,
+    .names = kNames,
 };
 
 extern const Command kVerify;
@@ -87,7 +115,8 @@ const Command kVerify{
         "  stagger verify mine.table.json\n"
         "  stagger verify - --residency 100 < mine.table.json\n"
         "  stagger verify lanes.csv --mask causal --n 8 --heads 2\n",
-    .run = run_analyze,
+    .run = report,
+    .names = kNames,
 };
 
 }  // namespace stagger::cli

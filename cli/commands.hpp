@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cli/expect.hpp"
 #include "cli/options.hpp"
 
 #include <span>
@@ -26,6 +27,7 @@ struct Command {
   const char* summary;
   const char* examples;
   int (*run)(const Options&);
+  std::span<const ExpectName> names = {};  ///< that its --expect knows
 };
 
 /// In the order `stagger --help` prints.

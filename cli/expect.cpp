@@ -1,50 +1,110 @@
 // Recursive descent:  comparison = sum relation sum;  sum = product {(+|-) product};
 // product = factor {(*|/) factor};  factor = number | name | - factor | ( sum ).
+// What is parsed is kept as steps of a stack machine, so that a mistake is said before the work
+// whose result is expected.
 
 #include "cli/expect.hpp"
 
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 
 #include <cctype>
 #include <charconv>
+#include <cstdio>
+#include <limits>
+#include <optional>
 
 namespace stagger::cli {
 namespace {
 
 constexpr int kDeepest = 64;
+__extension__ using Wide = __int128;
 
-// Each says whether it overflowed.
-bool add(std::int64_t left, std::int64_t right, std::int64_t* value) {
-  return __builtin_add_overflow(left, right, value);
-}
-bool subtract(std::int64_t left, std::int64_t right, std::int64_t* value) {
-  return __builtin_sub_overflow(left, right, value);
-}
-bool multiply(std::int64_t left, std::int64_t right, std::int64_t* value) {
-  return __builtin_mul_overflow(left, right, value);
+Wide greatest_divisor(Wide left, Wide right) {
+  while (right != 0) {
+    left %= right;
+    std::swap(left, right);
+  }
+  return left < 0 ? -left : left;
 }
 
-class Evaluation {
+/// In lowest terms, nullopt if they do not fit 64 bits. Requires a denominator that is not 0.
+std::optional<Exact> reduced(Wide numerator, Wide denominator) {
+  constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
+  const Wide divisor = greatest_divisor(numerator, denominator) * (denominator < 0 ? -1 : 1);
+  numerator /= divisor;
+  denominator /= divisor;
+  if (numerator > kMost || numerator < -kMost - 1 || denominator > kMost) return std::nullopt;
+  return Exact{static_cast<std::int64_t>(numerator), static_cast<std::int64_t>(denominator)};
+}
+
+/// left + sign * right. Each product of two 64-bit numbers fits 127 bits.
+std::optional<Exact> sum_of(const Exact& left, const Exact& right, int sign) {
+  const Wide first = Wide{left.numerator} * right.denominator;
+  const Wide second = Wide{right.numerator} * left.denominator * sign;
+  Wide sum = 0;
+  if (__builtin_add_overflow(first, second, &sum)) return std::nullopt;
+  return reduced(sum, Wide{left.denominator} * right.denominator);
+}
+
+/// Of two fractions; division is by the other way round. Requires a divisor that is not 0.
+std::optional<Exact> result_of(char operation, const Exact& left, const Exact& right) {
+  if (operation == '+') return sum_of(left, right, 1);
+  if (operation == '-') return sum_of(left, right, -1);
+  if (operation == '*') {
+    return reduced(Wide{left.numerator} * right.numerator,
+                   Wide{left.denominator} * right.denominator);
+  }
+  return reduced(Wide{left.numerator} * right.denominator,
+                 Wide{left.denominator} * right.numerator);
+}
+
+/// Below 0, 0 or above 0.
+int compared(const Exact& left, const Exact& right) {
+  const Wide first = Wide{left.numerator} * right.denominator;
+  const Wide second = Wide{right.numerator} * left.denominator;
+  return first < second ? -1 : first > second ? 1 : 0;
+}
+
+bool is_digit(char letter) {
+  return letter >= '0' && letter <= '9';
+}
+
+}  // namespace
+
+Exact exact(std::int64_t numerator, std::int64_t denominator) {
+  STAGGER_EXPECTS(denominator >= 1);
+  return *reduced(numerator, denominator);
+}
+
+double decimal(const Exact& value) {
+  return static_cast<double>(value.numerator) / static_cast<double>(value.denominator);
+}
+
+std::string text_of(const Exact& value) {
+  if (value.denominator == 1) return std::to_string(value.numerator);
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", decimal(value));
+  return text;
+}
+
+class Expectation::Parser {
  public:
-  Evaluation(std::string_view text, const Variables& variables)
-      : text_(text), variables_(variables) {}
+  Parser(Expectation& expectation, std::span<const ExpectName> names)
+      : expectation_(expectation), text_(expectation.text_), known_(names) {}
 
-  bool comparison() {
-    const std::int64_t left = sum();
-    const std::string relation = take_relation();
-    const std::int64_t right = sum();
+  void comparison() {
+    steps_ = &expectation_.left_;
+    sum();
+    expectation_.relation_ = take_relation();
+    steps_ = &expectation_.right_;
+    sum();
     if (!peek().empty()) reject("nothing more");
-    if (relation == "==") return left == right;
-    if (relation == "!=") return left != right;
-    if (relation == "<=") return left <= right;
-    if (relation == ">=") return left >= right;
-    return relation == "<" ? left < right : left > right;
   }
 
  private:
   [[noreturn]] void reject(const std::string& expected) const {
-    throw Error(ErrorKind::usage, "--expect '" + std::string(text_) + "': expected " + expected +
-                                      " at character " + std::to_string(place_ + 1));
+    expectation_.reject(expected, place_);
   }
 
   std::string_view peek() {
@@ -68,93 +128,172 @@ class Evaluation {
     reject("one of == != <= >= < >");
   }
 
-  std::int64_t sum() {
-    std::int64_t value = product();
+  void add(char does, std::size_t place) { steps_->push_back({.does = does, .place = place}); }
+
+  /// Operands of one of two operations, from the left.
+  void chain(char first, char second, void (Parser::*operand)()) {
+    (this->*operand)();
     while (true) {
-      if (take('+')) {
-        value = checked(add, value, product());
-      } else if (take('-')) {
-        value = checked(subtract, value, product());
-      } else {
-        return value;
-      }
+      const std::size_t place = place_;
+      const char does = take(first) ? first : take(second) ? second : '\0';
+      if (does == '\0') return;
+      (this->*operand)();
+      add(does, place);
     }
   }
 
-  std::int64_t product() {
-    std::int64_t value = factor();
-    while (true) {
-      if (take('*')) {
-        value = checked(multiply, value, factor());
-      } else if (take('/')) {
-        const std::int64_t divisor = factor();
-        if (divisor == 0) reject("a divisor other than 0 before");
-        value = divisor == -1 ? checked(subtract, std::int64_t{0}, value) : value / divisor;
-      } else {
-        return value;
-      }
-    }
-  }
+  void sum() { chain('+', '-', &Parser::product); }
+  void product() { chain('*', '/', &Parser::factor); }
 
-  std::int64_t factor() {
+  void factor() {
     if (++depth_ > kDeepest) reject("less nesting");
-    std::int64_t value = 0;
+    const std::size_t place = place_;
     if (take('-')) {
-      value = checked(subtract, std::int64_t{0}, factor());
+      factor();
+      add('~', place);
     } else if (take('(')) {
-      value = sum();
+      sum();
       if (!take(')')) reject("')'");
+    } else if (const std::string_view rest = peek(); !rest.empty() && is_digit(rest.front())) {
+      number();
     } else {
-      value = atom();
+      name();
     }
     --depth_;
-    return value;
   }
 
-  std::int64_t atom() {
-    const std::string_view rest = peek();
+  /// Digits, and perhaps a point and more of them.
+  void number() {
+    const std::size_t place = place_;
     std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (error == std::errc::result_out_of_range) reject("a 64-bit number");
-    if (error == std::errc{}) {
-      place_ += static_cast<std::size_t>(end - rest.data());
-      return value;
+    std::int64_t scale = 1;
+    bool fits = true;
+    const auto take_digits = [&](std::int64_t by) {
+      while (place_ < text_.size() && is_digit(text_[place_])) {
+        fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
+               !__builtin_add_overflow(value, text_[place_] - '0', &value) &&
+               !__builtin_mul_overflow(scale, by, &scale);
+        ++place_;
+      }
+    };
+    take_digits(1);
+    if (text_.substr(place_).starts_with('.')) {
+      ++place_;
+      if (place_ == text_.size() || !is_digit(text_[place_])) reject("a digit");
+      take_digits(10);
     }
+    if (!fits) expectation_.reject("a 64-bit number", place);
+    steps_->push_back({.does = '#', .place = place, .number = exact(value, scale)});
+  }
+
+  void name() {
+    const std::string_view rest = peek();
     std::size_t length = 0;
     while (length < rest.size() &&
            (std::isalnum(static_cast<unsigned char>(rest[length])) != 0 || rest[length] == '_')) {
       ++length;
     }
-    const auto found = variables_.find(rest.substr(0, length));
-    if (found == variables_.end()) reject("a number or one of " + names());
-    place_ += length;
-    return found->second;
+    const std::string name(rest.substr(0, length));
+    std::string known;
+    for (const ExpectName& row : known_) {
+      known += (known.empty() ? "" : ", ") + std::string(row.name);
+      if (name != row.name) continue;
+      steps_->push_back({.does = '$', .place = place_, .name = name});
+      expectation_.names_.insert(name);
+      place_ += length;
+      return;
+    }
+    reject("a number or one of " + known);
   }
 
-  [[nodiscard]] std::string names() const {
-    std::string names;
-    for (const auto& [name, value] : variables_)
-      names += (names.empty() ? "" : ", ") + name;
-    return names;
-  }
-
-  using Operation = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
-  std::int64_t checked(Operation operation, std::int64_t left, std::int64_t right) const {
-    std::int64_t value = 0;
-    if (operation(left, right, &value)) reject("a value that fits 64 bits before");
-    return value;
-  }
-
+  Expectation& expectation_;
   std::string_view text_;
-  const Variables& variables_;
+  std::span<const ExpectName> known_;
+  std::vector<Step>* steps_ = nullptr;
   std::size_t place_ = 0;
   int depth_ = 0;
 };
 
-}  // namespace
+Expectation::Expectation(std::string text, std::span<const ExpectName> names)
+    : text_(std::move(text)) {
+  Parser(*this, names).comparison();
+}
 
-bool holds(std::string_view expression, const Variables& variables) {
-  return Evaluation(expression, variables).comparison();
+void Expectation::reject(const std::string& expected, std::size_t place) const {
+  throw Error(ErrorKind::usage, "--expect '" + text_ + "': expected " + expected +
+                                    " at character " + std::to_string(place + 1));
+}
+
+Exact Expectation::value_of(const std::vector<Step>& steps, const Values& values) const {
+  std::vector<Exact> stack;
+  const auto pop = [&] {
+    const Exact value = stack.back();
+    stack.pop_back();
+    return value;
+  };
+  for (const Step& step : steps) {
+    if (step.does == '#') {
+      stack.push_back(step.number);
+      continue;
+    }
+    if (step.does == '$') {
+      const auto found = values.find(step.name);
+      if (found == values.end())
+        reject("a name that has a value here, not " + step.name, step.place);
+      stack.push_back(found->second);
+      continue;
+    }
+    const Exact right = pop();
+    const Exact left = step.does == '~' ? Exact{} : pop();
+    if (step.does == '/' && right.numerator == 0) reject("a divisor other than 0", step.place);
+    const auto result = result_of(step.does == '~' ? '-' : step.does, left, right);
+    if (!result) reject("a value that fits 64 bits", step.place);
+    stack.push_back(*result);
+  }
+  return stack.back();
+}
+
+bool Expectation::holds(const Values& values) const {
+  const int order = compared(value_of(left_, values), value_of(right_, values));
+  if (relation_ == "==") return order == 0;
+  if (relation_ == "!=") return order != 0;
+  if (relation_ == "<=") return order <= 0;
+  if (relation_ == ">=") return order >= 0;
+  return relation_ == "<" ? order < 0 : order > 0;
+}
+
+std::vector<Expectation> expectations_of(const std::vector<std::string>& texts,
+                                         std::span<const ExpectName> names) {
+  std::vector<Expectation> expectations;
+  for (const std::string& text : texts)
+    expectations.emplace_back(text, names);
+  return expectations;
+}
+
+std::vector<Judgement> judge(std::span<const Expectation> expectations, const Values* values) {
+  std::vector<Judgement> judgements;
+  for (const Expectation& expectation : expectations) {
+    Judgement& judgement = judgements.emplace_back();
+    judgement.text = expectation.text();
+    if (values == nullptr) continue;
+    judgement.holds = expectation.holds(*values);
+    for (const std::string& name : expectation.names())
+      judgement.values.emplace(name, values->at(name));
+  }
+  return judgements;
+}
+
+bool all_hold(std::span<const Judgement> judgements) {
+  bool all = true;
+  for (const Judgement& judgement : judgements) {
+    if (judgement.holds) continue;
+    all = false;
+    std::string values;
+    for (const auto& [name, value] : judgement.values)
+      values += (values.empty() ? "; " : ", ") + name + " = " + text_of(value);
+    complain("expectation does not hold: " + judgement.text + values);
+  }
+  return all;
 }
 
 }  // namespace stagger::cli

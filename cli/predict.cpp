@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -148,14 +149,29 @@ struct Judged {
 };
 
 /// `--expect` can ask for these.
-void add_variables(Variables& variables, const std::string& prefix, const Judged& judged) {
+constexpr std::array kNames = {
+    ExpectName{"runs", "runs that something is predicted of"},
+    ExpectName{"median_ppm", "median error of a makespan, in millionths"},
+    ExpectName{"worst_ppm", "the largest"},
+    ExpectName{"pairs", "pairs of runs that differ by more than noise"},
+    ExpectName{"misranked", "of them, those whose order is not the predicted one"},
+    ExpectName{"noise_ppm", "what equal runs differ by"},
+    ExpectName{"whole_runs", "the same six of whole runs, where their time is known"},
+    ExpectName{"whole_median_ppm", ""},
+    ExpectName{"whole_worst_ppm", ""},
+    ExpectName{"whole_pairs", ""},
+    ExpectName{"whole_misranked", ""},
+    ExpectName{"whole_noise_ppm", ""},
+};
+
+void add_values(Values& values, const std::string& prefix, const Judged& judged) {
   const Accuracy& accuracy = judged.accuracy;
   for (const auto& [name, value] :
        {std::pair{"runs", std::ssize(judged.runs)}, std::pair{"median_ppm", accuracy.median_ppm},
         std::pair{"worst_ppm", accuracy.worst_ppm}, std::pair{"pairs", accuracy.pairs},
         std::pair{"misranked", std::ssize(accuracy.misranked)},
         std::pair{"noise_ppm", accuracy.noise_ppm}})
-    variables[prefix + name] = value;
+    values[prefix + name] = exact(value);
 }
 
 std::string noise(const Accuracy& accuracy) {
@@ -236,11 +252,11 @@ class Comparison {
     wholes_.end();
   }
 
-  [[nodiscard]] Variables variables() const {
-    Variables variables;
-    add_variables(variables, "", spans_);
-    if (!wholes_.empty()) add_variables(variables, "whole_", wholes_);
-    return variables;
+  [[nodiscard]] Values values() const {
+    Values values;
+    add_values(values, "", spans_);
+    if (!wholes_.empty()) add_values(values, "whole_", wholes_);
+    return values;
   }
 
   /// `each`: with a line for every run.
@@ -267,7 +283,7 @@ class Comparison {
     return text;
   }
 
-  [[nodiscard]] std::string json() const {
+  [[nodiscard]] std::string json(const std::vector<Judgement>& judgements) const {
     Json json = {{"schema", "stagger.prediction/1"}, {"version", version()}};
     json["machine"] = machine_ ? Json(machine_->name) : Json(nullptr);
     json["runs"] = Json::array();
@@ -296,6 +312,7 @@ class Comparison {
       json[key] = spans[key];
     json["whole"] = wholes_.empty() ? Json(nullptr) : accuracy_json(wholes_);
     json["skipped"] = measured_.skipped;
+    if (!judgements.empty()) json["expectations"] = Json::parse(judgements_json(judgements));
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
@@ -372,20 +389,17 @@ class Comparison {
 };
 
 int run(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
   const Comparison comparison(options);
+  const Values values = comparison.values();
+  const std::vector<Judgement> judgements = judge(expectations, &values);
   if (options.json) {
-    write_stdout(comparison.json());
+    write_stdout(comparison.json(judgements));
   } else {
     const Terminal terminal = terminal_of(options);
     write_text(comparison.text(terminal.width, !options.summary), terminal);
   }
-  bool all = true;
-  for (const std::string& expression : options.expect) {
-    if (holds(expression, comparison.variables())) continue;
-    complain("expectation does not hold: " + expression);
-    all = false;
-  }
-  return all ? kHolds : kViolated;
+  return all_hold(judgements) ? kHolds : kViolated;
 }
 
 }  // namespace
@@ -406,6 +420,7 @@ const Command kPredict{
         "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
         "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n",
     .run = run,
+    .names = kNames,
 };
 
 }  // namespace stagger::cli

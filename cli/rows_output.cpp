@@ -115,13 +115,14 @@ std::vector<OptionRow> report_rows() {
   return {
       {.name = "expect",
        .metavar = "EXPR",
-       .meaning = "exit 1 unless this holds, e.g. 'makespan == m*n*(c+r)'; may be repeated",
+       .meaning = "exit 1 unless this holds, e.g. 'gap <= 0.05'; may be repeated; names below",
        .target = &Options::expect,
        .commands = "analyze verify",
        .group = kGroup},
       {.name = "expect",
        .metavar = "EXPR",
-       .meaning = "exit 1 unless this holds, e.g. 'worst_ppm <= 150000'; may be repeated",
+       .meaning =
+           "exit 1 unless this holds, e.g. 'worst_ppm <= 150000'; may be repeated; names below",
        .target = &Options::expect,
        .commands = "predict",
        .group = kGroup},

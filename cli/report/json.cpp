@@ -232,6 +232,18 @@ Json co_residency_json(const dag::Verification& verification) {
           {"available", verification.liveness->residency_available}};
 }
 
+Json to_json(std::span<const Judgement> judgements) {
+  Json rows = Json::array();
+  for (const Judgement& judgement : judgements) {
+    Json values = Json::object();
+    for (const auto& [name, value] : judgement.values)
+      values[name] = value.denominator == 1 ? Json(value.numerator) : Json(decimal(value));
+    rows.push_back(
+        {{"text", judgement.text}, {"holds", judgement.holds}, {"values", std::move(values)}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string problem_json(const Problem& problem) {
@@ -266,7 +278,12 @@ std::string unsupported_json(const std::string& schedule, const std::string& rea
                {"reason", reason}});
 }
 
-std::string report_json(const Analysis& analysis, bool steps) {
+std::string judgements_json(std::span<const Judgement> judgements) {
+  return dump(to_json(judgements));
+}
+
+std::string report_json(const Analysis& analysis, bool steps,
+                        std::span<const Judgement> judgements) {
   Json json = {{"schema", "stagger.report/1"},
                {"version", version()},
                {"problem", to_json(analysis.table.problem)},
@@ -289,6 +306,7 @@ std::string report_json(const Analysis& analysis, bool steps) {
   json["critical_path"] = ok ? critical_path_json(analysis, steps) : Json(nullptr);
   json["lemma1"] = ok ? lemma1_json(analysis.lemma1) : Json(nullptr);
   json["formula"] = formula_json(analysis.formula);
+  if (!judgements.empty()) json["expectations"] = to_json(judgements);
   return dump(json);
 }
 

@@ -58,6 +58,13 @@ expect 0 "T_causal_opt" analyze $partial --compute-partial 5
 "$stagger" analyze $partial --compute-partial 8 | grep -q formula &&
   fail "a formula of equal tiles is claimed for unequal ones"
 expect 1 "expectation does not hold" analyze $causal --schedule spt --expect 'makespan == 108'
+expect 1 "expectation does not hold: makespan == 108; makespan = " analyze $causal --schedule spt --expect 'makespan == 108'
+expect 0 "" analyze $causal --schedule descending --expect 'gap > 0.06' --expect 'gap < 0.07'
+expect 0 "" analyze $causal --schedule descending --expect 'gap == makespan / lower_bound - 1'
+expect 2 "expected a number or one of makespan," analyze --n 4 --schedule nothing --expect 'span == 1'
+expect 1 '"holds": false' analyze $causal --schedule spt --expect 'makespan == 108' --json
+expect 4 "expectation does not hold: n == 4" analyze --mask full --n 4 --schedule shift --release delayed --expect 'n == 4'
+expect 0 "gap                     makespan / lower_bound - 1" help analyze
 expect 0 "spt" analyze $causal --schedule spt --expect 'makespan <= m*n*(c+r)' --expect 'n == 8'
 expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" analyze --mask full --n 8 --schedule shift --residency 7
 expect 4 "shortest cycle of waits" analyze --mask full --n 4 --schedule shift --release delayed
