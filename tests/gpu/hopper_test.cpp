@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 
 namespace stagger::gpu {
 namespace {
@@ -32,11 +33,12 @@ Problem problem_of(const char* mask, Lengths lengths, const hopper::Shape& shape
                       0);
 }
 
-/// Whether the device of these tests has the kernel.
+/// Whether the device of these tests has the kernel; says that the case is skipped if not, as CTest
+/// looks for.
 bool has_hopper() {
   const Problem problem = problem_of("full", {128, 128}, hopper::kShapes[0], 1);
   const std::string refusal = hopper_refusal(problem, attention_shape(problem, 64), Dtype::bf16);
-  if (!refusal.empty()) WARN("not run: " + refusal);
+  if (!refusal.empty()) std::cout << "SKIPPED: " << refusal << '\n';
   return refusal.empty();
 }
 
