@@ -23,14 +23,14 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
   const char* unit = table.dispatch == Dispatch::static_ ? "SM" : "CTA";
   std::string text = fmt::format("{:<9}", fmt::format("{} {}", unit, lane.value));
   const std::size_t label = text.size();
-  const auto slots = table.lane(lane);
   const auto width = static_cast<std::size_t>(terminal.width);
-  for (const Slot& slot : slots) {
-    if (begins_chain(slots.data(), &slot)) {
-      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ", slot.task.head.value,
-                          slot.task.kv.value);
+  for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+    const auto& [task, rank] = table.slots[slot];
+    if (table.begins_chain(lane, slot)) {
+      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ", task.head.value,
+                          task.kv.value);
     }
-    text += fmt::format(" {}@{}", slot.task.q.value, slot.rank);
+    text += fmt::format(" {}@{}", task.q.value, rank);
     if (text.size() > width) return text.substr(0, width - 3) + "...";
   }
   return text;

@@ -21,10 +21,6 @@ namespace {
   throw Error(ErrorKind::invalid_input, what);
 }
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 // ---- token-level families ---------------------------------------------------------------------
 
 /// Fills one range a query; `range(position)` gets the query's position among the keys.

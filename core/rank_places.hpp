@@ -13,7 +13,7 @@ namespace stagger {
 class RankPlaces {
  public:
   explicit RankPlaces(const Problem& problem) : tasks_(problem.tasks()) {
-    first_.reserve(static_cast<std::size_t>(problem.grid.q_tiles()));
+    first_.reserve(problem.grid.q_tiles());
     for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
       first_.push_back(head_tasks_);
       head_tasks_ += problem.grid.contributions(q);
@@ -22,15 +22,14 @@ class RankPlaces {
 
   /// Requires 0 <= rank < contributions of the task's Q tile.
   [[nodiscard]] std::size_t of(const Task& task, std::int32_t rank) const {
-    return static_cast<std::size_t>(task.head.value * head_tasks_ +
-                                    first_[static_cast<std::size_t>(task.q.value)] + rank);
+    return at(task.head.value * head_tasks_ + first_[task.q] + rank);
   }
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(tasks_); }
+  [[nodiscard]] std::size_t size() const { return at(tasks_); }
 
  private:
   std::int64_t tasks_;
   std::int64_t head_tasks_ = 0;
-  std::vector<std::int64_t> first_;  ///< by q: contributions to the Q tiles before
+  IndexVector<QTile, std::int64_t> first_;  ///< contributions to the Q tiles before
 };
 
 }  // namespace stagger

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "core/index.hpp"
 #include "core/problem.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,19 +40,35 @@ struct Table {
   std::string name;
   Problem problem;
   Dispatch dispatch = Dispatch::static_;
-  std::vector<Slot> slots;
-  std::vector<std::int64_t> lane_begin = {0};  ///< ascending; lanes + 1 entries
+  IndexVector<std::int64_t, Slot> slots;
+  IndexVector<std::int64_t, std::int64_t> lane_begin = {0};  ///< ascending; lanes + 1 entries
 
   [[nodiscard]] std::int32_t lanes() const {
     return static_cast<std::int32_t>(lane_begin.size()) - 1;
   }
+  /// The lane's first slot, and the one behind its last.
+  [[nodiscard]] std::int64_t begin_of(Lane lane) const { return lane_begin[lane.value]; }
+  [[nodiscard]] std::int64_t end_of(Lane lane) const { return lane_begin[lane.value + 1]; }
   [[nodiscard]] std::span<const Slot> lane(Lane lane) const {
-    const auto begin = static_cast<std::size_t>(lane_begin[static_cast<std::size_t>(lane.value)]);
-    const auto end = static_cast<std::size_t>(lane_begin[static_cast<std::size_t>(lane.value) + 1]);
-    return std::span(slots).subspan(begin, end - begin);
+    return std::span(slots).subspan(at(begin_of(lane)), at(end_of(lane) - begin_of(lane)));
+  }
+  /// Whether a chain begins at a slot of the lane: its first slot, or another KV tile than before.
+  [[nodiscard]] bool begins_chain(Lane lane, std::int64_t slot) const {
+    return slot == begin_of(lane) || !same_chain(slot - 1, slot);
+  }
+  /// Whether a chain ends at a slot of the lane: its last slot, or another KV tile than behind it.
+  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
+    return slot + 1 == end_of(lane) || !same_chain(slot, slot + 1);
   }
   /// Ends the lane under construction: every slot added since the last call belongs to it.
-  void end_lane() { lane_begin.push_back(static_cast<std::int64_t>(slots.size())); }
+  void end_lane() { lane_begin.push_back(std::ssize(slots)); }
+
+ private:
+  [[nodiscard]] bool same_chain(std::int64_t slot, std::int64_t other) const {
+    const Task& task = slots[slot].task;
+    const Task& other_task = slots[other].task;
+    return task.head == other_task.head && task.kv == other_task.kv;
+  }
 };
 
 /// Whether `slot` begins a chain: the lane's first slot, or another KV tile than the one before.

@@ -1,7 +1,5 @@
 #include "core/table_digest.hpp"
 
-#include <cstddef>
-
 namespace stagger {
 namespace {
 
@@ -9,21 +7,18 @@ namespace {
 class Names {
  public:
   Names(std::int32_t heads, std::int32_t tiles)
-      : tiles_(static_cast<std::size_t>(tiles)),
-        names_(static_cast<std::size_t>(heads) * tiles_, -1),
-        next_(static_cast<std::size_t>(heads)) {}
+      : tiles_(tiles), names_(std::int64_t{heads} * tiles, -1), next_(heads) {}
 
   std::int32_t of(Head head, std::int32_t tile) {
-    const auto of_head = static_cast<std::size_t>(head.value);
-    std::int32_t& name = names_[of_head * tiles_ + static_cast<std::size_t>(tile)];
-    if (name < 0) name = next_[of_head]++;
+    std::int32_t& name = names_[std::int64_t{head.value} * tiles_ + tile];
+    if (name < 0) name = next_[head]++;
     return name;
   }
 
  private:
-  std::size_t tiles_;
-  std::vector<std::int32_t> names_;
-  std::vector<std::int32_t> next_;
+  std::int32_t tiles_;
+  IndexVector<std::int64_t, std::int32_t> names_;  ///< by (head, tile)
+  IndexVector<Head, std::int32_t> next_;
 };
 
 /// FNV-1a, by words.

@@ -10,10 +10,10 @@ TileGrid::TileGrid(std::int32_t kv_tiles, std::int32_t q_tiles, std::vector<Tile
     : kv_tiles_(kv_tiles),
       q_tiles_(q_tiles),
       kinds_(std::move(kinds)),
-      by_kv_(index(kv_tiles), 0),
-      by_q_(index(q_tiles), 0) {
+      by_kv_(at(kv_tiles), 0),
+      by_q_(at(q_tiles), 0) {
   STAGGER_EXPECTS(kv_tiles >= 0 && q_tiles >= 0);
-  STAGGER_EXPECTS(kinds_.size() == index(kv_tiles) * index(q_tiles));
+  STAGGER_EXPECTS(kinds_.size() == at(kv_tiles) * at(q_tiles));
   const TileKind* tile = kinds_.data();
   for (std::int32_t& in_kv : by_kv_) {
     for (std::int32_t& in_q : by_q_) {
@@ -27,7 +27,7 @@ TileGrid::TileGrid(std::int32_t kv_tiles, std::int32_t q_tiles, std::vector<Tile
 
 std::vector<QTile> TileGrid::live_q(KvTile kv) const {
   std::vector<QTile> tiles;
-  tiles.reserve(index(chain_length(kv)));
+  tiles.reserve(at(chain_length(kv)));
   for (QTile q{0}; q.value < q_tiles_; ++q) {
     if (live(kv, q)) tiles.push_back(q);
   }

@@ -26,8 +26,7 @@ class TileGrid {
   [[nodiscard]] std::int32_t q_tiles() const { return q_tiles_; }
 
   [[nodiscard]] TileKind kind(KvTile kv, QTile q) const {
-    return kinds_[static_cast<std::size_t>(kv.value) * static_cast<std::size_t>(q_tiles_) +
-                  static_cast<std::size_t>(q.value)];
+    return kinds_[std::int64_t{kv.value} * q_tiles_ + q.value];
   }
   [[nodiscard]] bool live(KvTile kv, QTile q) const { return kind(kv, q) != TileKind::empty; }
   [[nodiscard]] bool contains(KvTile kv, QTile q) const {
@@ -37,9 +36,9 @@ class TileGrid {
   /// Live tiles of the whole grid: the tasks of one head.
   [[nodiscard]] std::int64_t live_tiles() const { return live_tiles_; }
   /// Live Q tiles of a KV tile: the length d of its chain.
-  [[nodiscard]] std::int32_t chain_length(KvTile kv) const { return by_kv_[index(kv.value)]; }
+  [[nodiscard]] std::int32_t chain_length(KvTile kv) const { return by_kv_[kv]; }
   /// Live KV tiles of a Q tile: the contributions k to one dQ tile.
-  [[nodiscard]] std::int32_t contributions(QTile q) const { return by_q_[index(q.value)]; }
+  [[nodiscard]] std::int32_t contributions(QTile q) const { return by_q_[q]; }
 
   /// Live Q tiles of a KV tile, ascending. O(q_tiles).
   [[nodiscard]] std::vector<QTile> live_q(KvTile kv) const;
@@ -47,14 +46,12 @@ class TileGrid {
   friend bool operator==(const TileGrid&, const TileGrid&) = default;
 
  private:
-  static std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
   std::int32_t kv_tiles_ = 0;
   std::int32_t q_tiles_ = 0;
   std::int64_t live_tiles_ = 0;
-  std::vector<TileKind> kinds_;
-  std::vector<std::int32_t> by_kv_;
-  std::vector<std::int32_t> by_q_;
+  IndexVector<std::int64_t, TileKind> kinds_;
+  IndexVector<KvTile, std::int32_t> by_kv_;
+  IndexVector<QTile, std::int32_t> by_q_;
 };
 
 }  // namespace stagger

@@ -13,10 +13,6 @@
 namespace stagger {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 std::int32_t tile_count(const char* what, std::int64_t tokens, std::int64_t tile) {
   if (tile < 1) throw Error(ErrorKind::usage, std::string(what) + " tile size must be 1 or more");
   if (tokens < 0 || tokens > kMaxTokens) {

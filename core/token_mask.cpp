@@ -14,7 +14,7 @@ KeyRange TokenMask::keys(std::int64_t query, KvTile kv) const {
   const std::int64_t begin = kv.value * shape_.kv;
   const std::int64_t end = std::min(begin + shape_.kv, lengths_.kv);
   if (!rows_.empty()) {
-    const KeyRange& row = rows_[static_cast<std::size_t>(query)];
+    const KeyRange& row = rows_[at(query)];
     const std::int64_t first = std::clamp(row.begin, begin, end);
     return {first, std::clamp(row.end, first, end)};
   }
@@ -40,7 +40,7 @@ std::vector<KeyRange> TokenMask::keys(std::int64_t query) const {
     }
   };
   if (!rows_.empty()) {
-    const KeyRange& row = rows_[static_cast<std::size_t>(query)];
+    const KeyRange& row = rows_[at(query)];
     add({std::max(row.begin, std::int64_t{0}), std::min(row.end, lengths_.kv)});
     return ranges;
   }

@@ -8,10 +8,6 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 constexpr Ticks kFar = std::numeric_limits<Ticks>::max();
 
 Ticks divide_up(Ticks dividend, Ticks divisor) {

@@ -11,10 +11,6 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The nodes of one task. In the chain model its reduction starts at `computed`.
 struct TaskNodes {
   std::int64_t computed = 0;
@@ -31,11 +27,11 @@ class Builder {
         overlap_(timing.model == Model::overlap),
         drains_(overlap_ && table.dispatch == Dispatch::static_),
         tasks_(table.slots.size()),
-        lane_ends_(at(table.lanes())),
-        waits_for_sm_(at(table.lanes()), -1) {
+        lane_ends_(table.lanes()),
+        waits_for_sm_(table.lanes(), -1) {
     dag_.nodes = {{.kind = NodeKind::source}, {.kind = NodeKind::sink}};
     dag_.edges = {{kSource, kSink, 0, EdgeKind::order}};  // a table may have no task
-    dag_.sm_of_lane.resize(at(table.lanes()));
+    dag_.sm_of_lane.resize(table.lanes());
   }
 
   std::optional<Dag> run() {
@@ -49,8 +45,8 @@ class Builder {
 
  private:
   std::int64_t add_node(NodeKind kind, std::int64_t slot, Lane lane, std::int64_t before) {
-    const std::int32_t depth = dag_.nodes[at(before)].depth + 1;
-    dag_.nodes.push_back({kind, slot, lane.value, depth});
+    const std::int32_t depth = dag_.nodes[before].depth + 1;
+    dag_.nodes.push_back({kind, slot, lane, depth});
     return std::ssize(dag_.nodes) - 1;
   }
 
@@ -65,84 +61,75 @@ class Builder {
     return node;
   }
 
-  [[nodiscard]] bool begins_chain(Lane lane, std::int64_t slot) const {
-    return stagger::begins_chain(&table_.slots[at(table_.lane_begin[at(lane.value)])],
-                                 &table_.slots[at(slot)]);
-  }
-  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
-    return slot + 1 == table_.lane_begin[at(lane.value) + 1] || begins_chain(lane, slot + 1);
-  }
-
   void add_lane(Lane lane) {
-    const std::int64_t begin = table_.lane_begin[at(lane.value)];
-    const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
+    const std::int64_t begin = table_.begin_of(lane);
+    const std::int64_t end = table_.end_of(lane);
     if (begin == end) return;
     std::int64_t free = kSource;  // the node at which the SM can go on
     if (lane.value >= resident_) {
-      waits_for_sm_[at(lane.value)] = std::ssize(dag_.edges);
+      waits_for_sm_[lane] = std::ssize(dag_.edges);
       free = step(NodeKind::dispatched, EdgeKind::dispatch, 0, begin, lane, kSource);
     }
     for (std::int64_t slot = begin; slot < end; ++slot)
       free = add_task(lane, slot, free);
-    for (const std::int64_t node : lane_ends_[at(lane.value)]) {
+    for (const std::int64_t node : lane_ends_[lane]) {
       add_edge(node, kSink, 0, EdgeKind::order);
     }
   }
 
   /// Adds a task and, at a chain's ends, the launch and the epilogue; returns where the SM is free.
   std::int64_t add_task(Lane lane, std::int64_t slot, std::int64_t free) {
-    TaskNodes& task = tasks_[at(slot)];
-    if (timing_.launch > 0 && begins_chain(lane, slot)) {
+    TaskNodes& task = tasks_[slot];
+    if (timing_.launch > 0 && table_.begins_chain(lane, slot)) {
       free = step(NodeKind::launched, EdgeKind::launch, timing_.launch, slot, lane, free);
     }
-    const Ticks compute = timing_.compute_of(table_.problem, table_.slots[at(slot)].task);
+    const Ticks compute = timing_.compute_of(table_.problem, table_.slots[slot].task);
     task.computed = step(NodeKind::computed, EdgeKind::compute, compute, slot, lane, free);
     task.turn = task.computed;
     if (overlap_) {
-      const bool first = slot == table_.lane_begin[at(lane.value)];
-      if (!first) add_edge(tasks_[at(slot) - 1].reduced, task.computed, 0, EdgeKind::order);
+      const bool first = slot == table_.begin_of(lane);
+      if (!first) add_edge(tasks_[slot - 1].reduced, task.computed, 0, EdgeKind::order);
       task.turn = step(NodeKind::turn, EdgeKind::order, 0, slot, lane, task.computed);
     }
     task.reduced = step(NodeKind::reduced, EdgeKind::reduce, timing_.reduce, slot, lane, task.turn);
-    if (!ends_chain(lane, slot)) return overlap_ ? task.computed : task.reduced;
+    if (!table_.ends_chain(lane, slot)) return overlap_ ? task.computed : task.reduced;
 
     free = drains_ ? task.computed : task.reduced;
     if (timing_.epilogue > 0) {
       free = step(NodeKind::written, EdgeKind::epilogue, timing_.epilogue, slot, lane, free);
     }
-    lane_ends_[at(lane.value)] = {free};
-    if (drains_) lane_ends_[at(lane.value)].push_back(task.reduced);
+    lane_ends_[lane] = {free};
+    if (drains_) lane_ends_[lane].push_back(task.reduced);
     return free;
   }
 
   void add_dependencies() {
     const RankPlaces places(table_.problem);
     std::vector<std::int64_t> order(table_.slots.size());  // slots by (head, q, rank)
-    std::vector<Lane> lane_of(table_.slots.size());
+    IndexVector<std::int64_t, Lane> lane_of(table_.slots.size());
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      for (std::int64_t slot = table_.lane_begin[at(lane.value)];
-           slot < table_.lane_begin[at(lane.value) + 1]; ++slot) {
-        const auto& [task, rank] = table_.slots[at(slot)];
+      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+        const auto& [task, rank] = table_.slots[slot];
         order[places.of(task, rank)] = slot;
-        lane_of[at(slot)] = lane;
+        lane_of[slot] = lane;
       }
     }
     for (std::size_t place = 1; place < order.size(); ++place) {
       const std::int64_t before = order[place - 1];
-      if (table_.slots[at(order[place])].rank > 0) {
-        add_dependency(lane_of[at(before)], before, order[place]);
+      if (table_.slots[order[place]].rank > 0) {
+        add_dependency(lane_of[before], before, order[place]);
       }
     }
   }
 
   void add_dependency(Lane lane, std::int64_t before, std::int64_t after) {
-    std::int64_t released = tasks_[at(before)].reduced;
+    std::int64_t released = tasks_[before].reduced;
     Ticks weight = timing_.latency;
-    if (timing_.release == Release::delayed && !ends_chain(lane, before)) {
-      released = tasks_[at(before) + 1].turn;
+    if (timing_.release == Release::delayed && !table_.ends_chain(lane, before)) {
+      released = tasks_[before + 1].turn;
       weight += timing_.reduce / 2;
     }
-    add_edge(released, tasks_[at(after)].turn, weight, EdgeKind::dependency);
+    add_edge(released, tasks_[after].turn, weight, EdgeKind::dependency);
   }
 
   /// Iterates lane starts up from 0: each round relaxes the graph and lets every waiting lane start
@@ -152,7 +139,7 @@ class Builder {
                                           [](std::int64_t edge) { return edge < 0; });
     if (all_resident) {
       for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-        dag_.sm_of_lane[at(lane.value)] = Sm{std::min(lane.value, resident_ - 1)};
+        dag_.sm_of_lane[lane] = Sm{std::min(lane.value, resident_ - 1)};
       }
       return true;
     }
@@ -161,13 +148,13 @@ class Builder {
     Ticks horizon = 0;
     for (const Edge& edge : dag_.edges)
       horizon += edge.weight;
-    std::vector<Lane> predecessor;
+    IndexVector<Lane, Lane> predecessor;
     while (true) {
       const auto starts = lane_starts(relaxation->earliest(dag_), predecessor);
       bool settled = true;
-      for (std::size_t lane = 0; lane < starts.size(); ++lane) {
+      for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
         if (waits_for_sm_[lane] < 0) continue;
-        Ticks& start = dag_.edges[at(waits_for_sm_[lane])].weight;
+        Ticks& start = dag_.edges[waits_for_sm_[lane]].weight;
         settled = settled && start == starts[lane];
         start = starts[lane];
         if (start > horizon) return false;
@@ -180,37 +167,37 @@ class Builder {
 
   /// Deals the lanes to the SMs, each to the one that frees first; `predecessor` gets the last lane
   /// with tasks before it on its SM, or -1.
-  std::vector<Ticks> lane_starts(const std::vector<Ticks>& earliest,
-                                 std::vector<Lane>& predecessor) {
-    using Free = std::pair<Ticks, std::int32_t>;
+  IndexVector<Lane, Ticks> lane_starts(const IndexVector<std::int64_t, Ticks>& earliest,
+                                       IndexVector<Lane, Lane>& predecessor) {
+    using Free = std::pair<Ticks, Sm>;
     std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
-    for (std::int32_t sm = 0; sm < resident_; ++sm)
+    for (Sm sm{0}; sm.value < resident_; ++sm)
       free.emplace(0, sm);
-    std::vector<Lane> last(at(resident_), Lane{-1});
-    std::vector<Ticks> starts;
+    IndexVector<Sm, Lane> last(resident_, Lane{-1});
+    IndexVector<Lane, Ticks> starts;
     predecessor.clear();
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       const auto [start, sm] = free.top();
       free.pop();
       Ticks end = start;
-      for (const std::int64_t node : lane_ends_[at(lane.value)]) {
-        end = std::max(end, earliest[at(node)]);
+      for (const std::int64_t node : lane_ends_[lane]) {
+        end = std::max(end, earliest[node]);
       }
       free.emplace(end, sm);
       starts.push_back(start);
-      dag_.sm_of_lane[at(lane.value)] = Sm{sm};
-      predecessor.push_back(last[at(sm)]);
-      if (!lane_ends_[at(lane.value)].empty()) last[at(sm)] = lane;
+      dag_.sm_of_lane[lane] = sm;
+      predecessor.push_back(last[sm]);
+      if (!lane_ends_[lane].empty()) last[sm] = lane;
     }
     return starts;
   }
 
   /// Replaces the constant starts by edges from the ends of the lanes before.
-  void connect_dispatch(const std::vector<Lane>& predecessor) {
-    for (std::size_t lane = 0; lane < waits_for_sm_.size(); ++lane) {
+  void connect_dispatch(const IndexVector<Lane, Lane>& predecessor) {
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       if (waits_for_sm_[lane] < 0 || predecessor[lane].value < 0) continue;
-      const auto& ends = lane_ends_[at(predecessor[lane].value)];
-      Edge& edge = dag_.edges[at(waits_for_sm_[lane])];
+      const auto& ends = lane_ends_[predecessor[lane]];
+      Edge& edge = dag_.edges[waits_for_sm_[lane]];
       edge.weight = 0;
       edge.from = ends.front();
       if (ends.size() > 1) {
@@ -226,9 +213,9 @@ class Builder {
   bool overlap_;
   bool drains_;
   Dag dag_;
-  std::vector<TaskNodes> tasks_;                      ///< by slot
-  std::vector<std::vector<std::int64_t>> lane_ends_;  ///< by lane: the nodes that end it
-  std::vector<std::int64_t> waits_for_sm_;            ///< by lane: its dispatch edge, or -1
+  IndexVector<std::int64_t, TaskNodes> tasks_;              ///< by slot
+  IndexVector<Lane, std::vector<std::int64_t>> lane_ends_;  ///< the nodes that end a lane
+  IndexVector<Lane, std::int64_t> waits_for_sm_;            ///< a lane's dispatch edge, or -1
 };
 
 }  // namespace
@@ -247,7 +234,7 @@ std::optional<Dag> build(const Table& table, const Timing& timing) {
 
 Dag without_dependencies(const Dag& dag) {
   Dag rest = dag;
-  rest.edges.resize(at(dag.first_dependency));
+  rest.edges.resize(dag.first_dependency);
   return rest;
 }
 

@@ -39,7 +39,7 @@ enum class EdgeKind {
 struct Node {
   NodeKind kind = NodeKind::source;
   std::int64_t slot = -1;  ///< index into Table::slots; -1 for source and sink
-  std::int32_t lane = -1;
+  Lane lane{-1};
   std::int32_t depth = 0;  ///< edges from the source along the node's own lane
 };
 
@@ -54,10 +54,10 @@ struct Edge {
 /// lane has the nodes `computed` and `reduced` at depths 2p+1 and 2p+2 (if nothing is launched or
 /// written).
 struct Dag {
-  std::vector<Node> nodes;
-  std::vector<Edge> edges;  ///< dependency edges last, from `first_dependency` on
+  IndexVector<std::int64_t, Node> nodes;
+  IndexVector<std::int64_t, Edge> edges;  ///< dependency edges last, from `first_dependency` on
   std::int64_t first_dependency = 0;
-  std::vector<Sm> sm_of_lane;  ///< where each lane runs
+  IndexVector<Lane, Sm> sm_of_lane;  ///< where each lane runs
 };
 
 inline constexpr std::int64_t kSource = 0;

@@ -7,10 +7,6 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 const char* name(NodeKind kind) {
   constexpr const char* kNames[] = {"source",   "sink", "dispatched", "launched",
                                     "computed", "turn", "reduced",    "written"};
@@ -26,32 +22,32 @@ const char* name(EdgeKind kind) {
 /// A graph with its times and one critical path, if it has no cycle.
 struct Timed {
   std::optional<PathTimes> times;
-  std::vector<std::int64_t> next_critical;  ///< by node: the node after it on the path, or -1
+  IndexVector<std::int64_t, std::int64_t> next_critical;  ///< by node: the one after it, or -1
 
   explicit Timed(const Dag& dag) : times(path_times(dag)), next_critical(dag.nodes.size(), -1) {
     if (!times) return;
     const std::vector<std::int64_t> path = critical_nodes(dag, *times);
     for (std::size_t place = 1; place < path.size(); ++place) {
-      next_critical[at(path[place - 1])] = path[place];
+      next_critical[path[place - 1]] = path[place];
     }
   }
   [[nodiscard]] bool critical(std::int64_t node) const {
-    return times && (node == kSink || next_critical[at(node)] >= 0);
+    return times && (node == kSink || next_critical[node] >= 0);
   }
   [[nodiscard]] bool critical(const Edge& edge) const {
-    return times && next_critical[at(edge.from)] == edge.to &&
-           times->earliest[at(edge.from)] + edge.weight == times->earliest[at(edge.to)];
+    return times && next_critical[edge.from] == edge.to &&
+           times->earliest[edge.from] + edge.weight == times->earliest[edge.to];
   }
 };
 
 std::string label(const Table& table, const Dag& dag, std::int64_t node) {
   if (node == kSource) return "s";
   if (node == kSink) return "t";
-  const Node& of = dag.nodes[at(node)];
-  const Task& task = table.slots[at(of.slot)].task;
-  const char* letter = of.kind == NodeKind::computed  ? "C"
-                       : of.kind == NodeKind::reduced ? "R"
-                                                      : name(of.kind);
+  const auto& [kind, slot, lane, depth] = dag.nodes[node];
+  const Task& task = table.slots[slot].task;
+  const char* letter = kind == NodeKind::computed  ? "C"
+                       : kind == NodeKind::reduced ? "R"
+                                                   : name(kind);
   return fmt::format("{}({},{},{})", letter, task.head.value, task.kv.value, task.q.value);
 }
 
@@ -71,23 +67,22 @@ std::string write_dot(const Table& table, const Dag& dag) {
   std::string text =
       "digraph stagger {\n  rankdir=LR;\n  node [shape=circle, fontsize=10, margin=0.02];\n"
       "  edge [fontsize=9, arrowsize=0.6];\n";
-  std::int32_t lane = -1;
+  Lane lane{-1};
   for (std::int64_t node = 0; node < std::ssize(dag.nodes); ++node) {
-    if (dag.nodes[at(node)].lane != lane) {
-      if (lane >= 0) text += "  }\n";
-      lane = dag.nodes[at(node)].lane;
-      text += fmt::format("  subgraph cluster_{} {{\n  label=\"SM {}\"; color=gray80;\n", lane,
-                          dag.sm_of_lane[at(lane)].value);
+    if (dag.nodes[node].lane != lane) {
+      if (lane.value >= 0) text += "  }\n";
+      lane = dag.nodes[node].lane;
+      text += fmt::format("  subgraph cluster_{} {{\n  label=\"SM {}\"; color=gray80;\n",
+                          lane.value, dag.sm_of_lane[lane].value);
     }
     std::string times;
     if (timed.times) {
-      times =
-          fmt::format("\\n{}..{}", timed.times->earliest[at(node)], timed.times->latest[at(node)]);
+      times = fmt::format("\\n{}..{}", timed.times->earliest[node], timed.times->latest[node]);
     }
     text += fmt::format("  n{} [label=\"{}{}\"{}];\n", node, label(table, dag, node), times,
                         timed.critical(node) ? ", color=red" : "");
   }
-  if (lane >= 0) text += "  }\n";
+  if (lane.value >= 0) text += "  }\n";
   for (const Edge& edge : dag.edges)
     text += dot_edge(edge, timed.critical(edge));
   return text + "}\n";
@@ -98,9 +93,9 @@ std::string write_graphml(const Table& table, const Dag& dag) {
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n";
-  const auto declare = [&](const char* of, const char* key, const char* type) {
+  const auto declare = [&](const char* element, const char* key, const char* type) {
     text += fmt::format("  <key id=\"{0}_{1}\" for=\"{0}\" attr.name=\"{1}\" attr.type=\"{2}\"/>\n",
-                        of, key, type);
+                        element, key, type);
   };
   declare("node", "kind", "string");
   for (const char* key : {"sm", "head", "kv", "q", "depth"})
@@ -116,20 +111,20 @@ std::string write_graphml(const Table& table, const Dag& dag) {
     text += fmt::format("<data key=\"{}\">{}</data>", key, value);
   };
   for (std::int64_t node = 0; node < std::ssize(dag.nodes); ++node) {
-    const Node& of = dag.nodes[at(node)];
+    const auto& [kind, slot, lane, depth] = dag.nodes[node];
     text += fmt::format("    <node id=\"n{}\">", node);
-    data("node_kind", name(of.kind));
-    if (of.slot >= 0) {
-      const Task& task = table.slots[at(of.slot)].task;
-      data("node_sm", dag.sm_of_lane[at(of.lane)].value);
+    data("node_kind", name(kind));
+    if (slot >= 0) {
+      const Task& task = table.slots[slot].task;
+      data("node_sm", dag.sm_of_lane[lane].value);
       data("node_head", task.head.value);
       data("node_kv", task.kv.value);
       data("node_q", task.q.value);
     }
-    data("node_depth", of.depth);
+    data("node_depth", depth);
     if (timed.times) {
-      data("node_earliest", timed.times->earliest[at(node)]);
-      data("node_latest", timed.times->latest[at(node)]);
+      data("node_earliest", timed.times->earliest[node]);
+      data("node_latest", timed.times->latest[node]);
       data("node_slack", timed.times->slack(node));
     }
     data("node_critical", timed.critical(node));

@@ -10,16 +10,12 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The places in a lane at which chains begin: two lanes with launches are isomorphic if these
 /// are the same.
-std::vector<std::int64_t> chain_starts(std::span<const Slot> lane) {
+std::vector<std::int64_t> chain_starts(const Table& table, Lane lane) {
   std::vector<std::int64_t> starts;
-  for (const Slot& slot : lane) {
-    if (begins_chain(lane.data(), &slot)) starts.push_back(&slot - lane.data());
+  for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+    if (table.begins_chain(lane, slot)) starts.push_back(slot - table.begin_of(lane));
   }
   return starts;
 }
@@ -50,14 +46,14 @@ std::string premise_fails(const Table& table, const Timing& timing) {
     if (slots.empty()) continue;
     if (first.empty()) {
       first = slots;
-      first_starts = chain_starts(slots);
+      first_starts = chain_starts(table, lane);
       if (!timing.uniform()) first_phases = compute_phases(table.problem, timing, slots);
     }
     if (slots.size() != first.size()) {
       return "lanes are not isomorphic: one has " + std::to_string(first.size()) +
              " tasks, another " + std::to_string(slots.size());
     }
-    if (timing.launch + timing.epilogue > 0 && chain_starts(slots) != first_starts) {
+    if (timing.launch + timing.epilogue > 0 && chain_starts(table, lane) != first_starts) {
       return "lanes are not isomorphic: launches and epilogues are at different places";
     }
     if (!timing.uniform() && compute_phases(table.problem, timing, slots) != first_phases) {
@@ -110,15 +106,15 @@ void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, L
   const std::optional<PathTimes> times = path_times(chains);
   STAGGER_EXPECTS(times.has_value());
   lemma.harmful.emplace();
-  for (std::size_t index = at(dag->first_dependency); index < dag->edges.size(); ++index) {
+  for (std::int64_t index = dag->first_dependency; index < std::ssize(dag->edges); ++index) {
     const Edge& edge = dag->edges[index];
-    const Ticks earliest = times->earliest[at(edge.from)] + edge.weight;
-    const Ticks latest = times->latest[at(edge.to)];
+    const Ticks earliest = times->earliest[edge.from] + edge.weight;
+    const Ticks latest = times->latest[edge.to];
     if (earliest <= latest || lemma.harmful_count++ >= limit) continue;
-    const Node& from = dag->nodes[at(edge.from)];
-    const Node& to = dag->nodes[at(edge.to)];
-    lemma.harmful->push_back({.from = table.slots[at(from.slot)].task,
-                              .to = table.slots[at(to.slot)].task,
+    const Node& from = dag->nodes[edge.from];
+    const Node& to = dag->nodes[edge.to];
+    lemma.harmful->push_back({.from = table.slots[from.slot].task,
+                              .to = table.slots[to.slot].task,
                               .depth_from = from.depth,
                               .depth_to = to.depth,
                               .earliest_from = earliest,

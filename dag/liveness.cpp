@@ -19,10 +19,6 @@ constexpr std::int32_t kNone = -1;
 constexpr std::size_t kStarvedListed = 100;
 constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< edges looked at, at most
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 class Play {
  public:
   Play(const Table& table, const Timing& timing)
@@ -62,9 +58,6 @@ class Play {
   }
 
  private:
-  [[nodiscard]] std::int64_t end_of(Lane lane) const {
-    return table_.lane_begin[at(lane.value) + 1];
-  }
   [[nodiscard]] std::size_t lock_of(const Task& task) const {
     return at(std::int64_t{task.head.value} * q_tiles_ + task.q.value);
   }
@@ -72,24 +65,17 @@ class Play {
     return table_.problem.grid.contributions(task.q);
   }
   void play(Lane lane) {
-    const std::int64_t begin = table_.lane_begin[at(lane.value)];
-    std::int64_t& slot = next_[at(lane.value)];
-    for (; slot < end_of(lane); ++slot) {
-      const auto& [task, rank] = table_.slots[at(slot)];
+    std::int64_t& slot = next_[lane];
+    for (; slot < table_.end_of(lane); ++slot) {
+      const auto& [task, rank] = table_.slots[slot];
       if (values_[lock_of(task)] != rank) {
         if (rank >= 0 && rank < ranks_of(task)) waiting_[places_.of(task, rank)] = lane.value;
         return;
       }
-      const bool first = begins_chain(&table_.slots[at(begin)], &table_.slots[at(slot)]);
-      if (delayed_ && !first) release(table_.slots[at(slot) - 1].task);
-      if (!delayed_ || ends_chain(lane, slot)) release(task);
+      if (delayed_ && !table_.begins_chain(lane, slot)) release(table_.slots[slot - 1].task);
+      if (!delayed_ || table_.ends_chain(lane, slot)) release(task);
     }
     ++ended_;
-  }
-
-  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
-    return slot + 1 == end_of(lane) ||
-           begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot) + 1]);
   }
 
   void release(const Task& task) {
@@ -104,7 +90,7 @@ class Play {
   void report() {
     index_stuck();
     for (Lane lane{0}; lane.value < launched_; ++lane) {
-      if (next_[at(lane.value)] == end_of(lane)) continue;
+      if (next_[lane] == table_.end_of(lane)) continue;
       if (const Wait wait = wait_of(lane); !wait.promised) {
         if (result_.starved.size() < kStarvedListed) result_.starved.push_back(wait);
       }
@@ -117,13 +103,13 @@ class Play {
     slot_of_rank_.assign(waiting_.size(), kNone);
     lane_of_rank_.assign(waiting_.size(), kNone);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      std::int64_t slot = next_[at(lane.value)];
-      result_.stuck_tasks += end_of(lane) - slot;
-      const bool holds = delayed_ && slot < end_of(lane) &&
-                         slot > table_.lane_begin[at(lane.value)] && !ends_chain(lane, slot - 1);
+      std::int64_t slot = next_[lane];
+      result_.stuck_tasks += table_.end_of(lane) - slot;
+      const bool holds = delayed_ && slot < table_.end_of(lane) && slot > table_.begin_of(lane) &&
+                         !table_.ends_chain(lane, slot - 1);
       if (holds) --slot;  // reduced, but released only by the next one
-      for (; slot < end_of(lane); ++slot) {
-        const auto& [task, rank] = table_.slots[at(slot)];
+      for (; slot < table_.end_of(lane); ++slot) {
+        const auto& [task, rank] = table_.slots[slot];
         result_.hanging.push_back({task.head, task.q});
         if (rank < 0 || rank >= ranks_of(task)) continue;
         slot_of_rank_[places_.of(task, rank)] = static_cast<std::int32_t>(slot);
@@ -137,7 +123,7 @@ class Play {
 
   /// What a stuck lane's next task waits for; by default the release of the rank before its own.
   [[nodiscard]] Wait wait_of(Lane lane) const {
-    const auto& [task, rank] = table_.slots[at(next_[at(lane.value)])];
+    const auto& [task, rank] = table_.slots[next_[lane]];
     Wait wait;
     wait.lane = lane;
     wait.launched = lane.value < launched_;
@@ -154,7 +140,7 @@ class Play {
     const std::size_t place = places_.of(wait.task, rank);
     wait.promised = slot_of_rank_[place] != kNone;
     if (!wait.promised) return;
-    wait.for_task = table_.slots[at(slot_of_rank_[place])].task;
+    wait.for_task = table_.slots[slot_of_rank_[place]].task;
     wait.for_rank = rank;
     wait.for_lane = Lane{lane_of_rank_[place]};
   }
@@ -166,7 +152,7 @@ class Play {
     Wait wait = wait_of(lane);
     if (!wait.launched) {
       for (Lane holder{0}; holder.value < launched_; ++holder) {
-        if (next_[at(holder.value)] == end_of(holder)) continue;
+        if (next_[holder] == table_.end_of(holder)) continue;
         wait.for_lane = holder;
         visit(wait);
       }
@@ -184,7 +170,7 @@ class Play {
     std::vector<Wait> best;
     std::int64_t budget = kCycleSearch;
     for (Lane start{0}; start.value < launched_ && budget > 0; ++start) {
-      if (next_[at(start.value)] == end_of(start)) continue;
+      if (next_[start] == table_.end_of(start)) continue;
       std::vector<Wait> cycle = cycle_through(start, best.size(), budget);
       if (!cycle.empty()) best = std::move(cycle);
       if (best.size() == 1) break;
@@ -194,21 +180,21 @@ class Play {
 
   /// A shortest cycle through a lane, if it is shorter than `bound` waits (0 = any).
   std::vector<Wait> cycle_through(Lane start, std::size_t bound, std::int64_t& budget) const {
-    std::vector<std::int32_t> steps(at(table_.lanes()), kNone);
-    std::vector<Wait> reached_by(at(table_.lanes()));
+    IndexVector<Lane, std::int32_t> steps(table_.lanes(), kNone);
+    IndexVector<Lane, Wait> reached_by(table_.lanes());
     std::deque<Lane> queue = {start};
-    steps[at(start.value)] = 0;
+    steps[start] = 0;
     std::optional<Wait> closing;
     while (!queue.empty() && !closing) {
       const Lane lane = queue.front();
       queue.pop_front();
-      if (bound != 0 && at(steps[at(lane.value)]) + 1 >= bound) break;
+      if (bound != 0 && at(steps[lane]) + 1 >= bound) break;
       each_wait(lane, [&](const Wait& wait) {
         if (closing || --budget < 0) return;
         if (wait.for_lane == start) closing = wait;
-        if (steps[at(wait.for_lane.value)] != kNone) return;
-        steps[at(wait.for_lane.value)] = steps[at(lane.value)] + 1;
-        reached_by[at(wait.for_lane.value)] = wait;
+        if (steps[wait.for_lane] != kNone) return;
+        steps[wait.for_lane] = steps[lane] + 1;
+        reached_by[wait.for_lane] = wait;
         queue.push_back(wait.for_lane);
       });
     }
@@ -216,7 +202,7 @@ class Play {
     if (!closing) return cycle;
     cycle.push_back(*closing);
     while (cycle.back().lane != start)
-      cycle.push_back(reached_by[at(cycle.back().lane.value)]);
+      cycle.push_back(reached_by[cycle.back().lane]);
     std::reverse(cycle.begin(), cycle.end());
     return cycle;
   }
@@ -224,8 +210,8 @@ class Play {
   const Table& table_;
   bool delayed_;
   std::int32_t q_tiles_;
-  std::vector<std::int32_t> values_;  ///< by (head, q): the lock
-  std::vector<std::int64_t> next_;    ///< by lane: the next slot
+  std::vector<std::int32_t> values_;      ///< by (head, q): the lock
+  IndexVector<Lane, std::int64_t> next_;  ///< the slot that a lane is at
   RankPlaces places_;
   std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
   std::vector<std::int32_t> playable_;

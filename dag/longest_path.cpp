@@ -12,10 +12,6 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 using Graph =
     boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
                                        boost::no_property, std::size_t, std::size_t>;
@@ -40,7 +36,7 @@ std::optional<std::vector<std::size_t>> reverse_topological_order(const Dag& dag
 
 /// Edge indices grouped by one of their ends.
 struct Incidence {
-  std::vector<std::size_t> begin;
+  IndexVector<std::int64_t, std::size_t> begin;
   std::vector<std::size_t> edges;
 };
 
@@ -48,14 +44,14 @@ Incidence group_by(const Dag& dag, std::int64_t Edge::*end) {
   Incidence groups;
   groups.begin.assign(dag.nodes.size() + 1, 0);
   for (const Edge& edge : dag.edges)
-    ++groups.begin[at(edge.*end) + 1];
+    ++groups.begin[edge.*end + 1];
   for (std::size_t node = 0; node < dag.nodes.size(); ++node) {
     groups.begin[node + 1] += groups.begin[node];
   }
   groups.edges.resize(dag.edges.size());
-  std::vector<std::size_t> next(groups.begin.begin(), groups.begin.end() - 1);
+  IndexVector<std::int64_t, std::size_t> next(groups.begin.begin(), groups.begin.end() - 1);
   for (std::size_t edge = 0; edge < dag.edges.size(); ++edge) {
-    groups.edges[next[at(dag.edges[edge].*end)]++] = edge;
+    groups.edges[next[dag.edges[edge].*end]++] = edge;
   }
   return groups;
 }
@@ -84,9 +80,9 @@ std::vector<std::size_t> critical_edges(const Dag& dag, const PathTimes& times) 
   std::vector<std::size_t> path;
   for (std::int64_t node = kSink; node != kSource; node = dag.edges[path.back()].from) {
     std::size_t best = dag.edges.size();
-    for (std::size_t place = in.begin[at(node)]; place < in.begin[at(node) + 1]; ++place) {
+    for (std::size_t place = in.begin[node]; place < in.begin[node + 1]; ++place) {
       const Edge& edge = dag.edges[in.edges[place]];
-      if (times.earliest[at(edge.from)] + edge.weight != times.earliest[at(node)]) continue;
+      if (times.earliest[edge.from] + edge.weight != times.earliest[node]) continue;
       if (best == dag.edges.size() || dag.edges[best].kind == EdgeKind::dependency) {
         best = in.edges[place];
       }
@@ -114,20 +110,20 @@ std::optional<Relaxation> Relaxation::of(const Dag& dag) {
   return relaxation;
 }
 
-std::vector<Ticks> Relaxation::earliest(const Dag& dag) const {
-  std::vector<Ticks> times(dag.nodes.size(), 0);
+IndexVector<std::int64_t, Ticks> Relaxation::earliest(const Dag& dag) const {
+  IndexVector<std::int64_t, Ticks> times(dag.nodes.size(), 0);
   for (const std::size_t index : edges_) {
     const Edge& edge = dag.edges[index];
-    times[at(edge.to)] = std::max(times[at(edge.to)], times[at(edge.from)] + edge.weight);
+    times[edge.to] = std::max(times[edge.to], times[edge.from] + edge.weight);
   }
   return times;
 }
 
-std::vector<Ticks> Relaxation::latest(const Dag& dag, Ticks length) const {
-  std::vector<Ticks> times(dag.nodes.size(), length);
+IndexVector<std::int64_t, Ticks> Relaxation::latest(const Dag& dag, Ticks length) const {
+  IndexVector<std::int64_t, Ticks> times(dag.nodes.size(), length);
   for (auto index = edges_.rbegin(); index != edges_.rend(); ++index) {
     const Edge& edge = dag.edges[*index];
-    times[at(edge.from)] = std::min(times[at(edge.from)], times[at(edge.to)] - edge.weight);
+    times[edge.from] = std::min(times[edge.from], times[edge.to] - edge.weight);
   }
   return times;
 }
@@ -137,7 +133,7 @@ std::optional<PathTimes> path_times(const Dag& dag) {
   if (!relaxation) return std::nullopt;
   PathTimes times;
   times.earliest = relaxation->earliest(dag);
-  times.length = times.earliest[at(kSink)];
+  times.length = times.earliest[kSink];
   times.latest = relaxation->latest(dag, times.length);
   return times;
 }
@@ -156,10 +152,10 @@ CriticalPath critical_path(const Table& table, const Dag& dag, const PathTimes& 
     if (edge.weight == 0) continue;
     const Phase phase = phase_of(edge.kind);
     // A dependency's weight belongs to the one who waits; a phase to the slot that ends it.
-    const Node& node = dag.nodes[at(edge.to)];
-    const Ticks start = times.earliest[at(edge.from)];
-    path.steps.push_back({.sm = dag.sm_of_lane[at(node.lane)],
-                          .task = table.slots[at(node.slot)].task,
+    const Node& node = dag.nodes[edge.to];
+    const Ticks start = times.earliest[edge.from];
+    path.steps.push_back({.sm = dag.sm_of_lane[node.lane],
+                          .task = table.slots[node.slot].task,
                           .phase = phase,
                           .start = start,
                           .end = start + edge.weight});

@@ -15,9 +15,9 @@ class Relaxation {
   [[nodiscard]] static std::optional<Relaxation> of(const Dag& dag);
 
   /// By node: the longest path from the source. O(nodes + edges).
-  [[nodiscard]] std::vector<Ticks> earliest(const Dag& dag) const;
+  [[nodiscard]] IndexVector<std::int64_t, Ticks> earliest(const Dag& dag) const;
   /// By node: `length` minus the longest path to the sink. O(nodes + edges).
-  [[nodiscard]] std::vector<Ticks> latest(const Dag& dag, Ticks length) const;
+  [[nodiscard]] IndexVector<std::int64_t, Ticks> latest(const Dag& dag, Ticks length) const;
 
  private:
   std::vector<std::size_t> edges_;  ///< by topological place of the node they leave
@@ -25,13 +25,11 @@ class Relaxation {
 
 /// Longest-path times of every node.
 struct PathTimes {
-  Ticks length = 0;             ///< of the longest path from source to sink
-  std::vector<Ticks> earliest;  ///< by node: longest path from the source
-  std::vector<Ticks> latest;    ///< by node: length minus the longest path to the sink
+  Ticks length = 0;                           ///< of the longest path from source to sink
+  IndexVector<std::int64_t, Ticks> earliest;  ///< by node: longest path from the source
+  IndexVector<std::int64_t, Ticks> latest;  ///< by node: length minus the longest path to the sink
   /// How long a node can be late without making the critical path longer.
-  [[nodiscard]] Ticks slack(std::int64_t node) const {
-    return latest[static_cast<std::size_t>(node)] - earliest[static_cast<std::size_t>(node)];
-  }
+  [[nodiscard]] Ticks slack(std::int64_t node) const { return latest[node] - earliest[node]; }
 };
 
 /// nullopt if the graph has a cycle. O(nodes + edges).

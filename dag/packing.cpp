@@ -12,10 +12,6 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// `jobs` is sorted, longest first.
 Ticks lower_bound(const std::vector<Ticks>& jobs, std::int32_t machines) {
   const Ticks sum = std::accumulate(jobs.begin(), jobs.end(), Ticks{0});

@@ -9,67 +9,63 @@
 namespace stagger::dag {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
 
 /// A maximum matching of KV tiles with Q tiles, grown by one KV tile at a time.
 class Matching {
  public:
-  explicit Matching(const TileGrid& grid) : kv_of_(at(grid.q_tiles()), kNone) {
-    live_.reserve(at(grid.kv_tiles()));
+  explicit Matching(const TileGrid& grid) : kv_of_(grid.q_tiles(), KvTile{kNone}) {
+    live_.reserve(grid.kv_tiles());
     for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
       live_.push_back(grid.live_q(kv));
   }
 
   void add(KvTile kv) {
     seen_.assign(kv_of_.size(), false);
-    if (augment(kv.value)) ++edges_;
+    if (augment(kv)) ++edges_;
   }
   [[nodiscard]] std::int32_t edges() const { return edges_; }
 
  private:
   static constexpr std::int32_t kNone = -1;
 
-  bool augment(std::int32_t kv) {
-    for (const QTile q : live_[at(kv)]) {
-      if (seen_[at(q.value)]) continue;
-      seen_[at(q.value)] = true;
-      std::int32_t& other = kv_of_[at(q.value)];
-      if (other != kNone && !augment(other)) continue;
+  bool augment(KvTile kv) {
+    for (const QTile q : live_[kv]) {
+      if (seen_[q]) continue;
+      seen_[q] = true;
+      KvTile& other = kv_of_[q];
+      if (other.value != kNone && !augment(other)) continue;
       other = kv;
       return true;
     }
     return false;
   }
 
-  std::vector<std::vector<QTile>> live_;
-  std::vector<std::int32_t> kv_of_;  ///< by Q tile
-  std::vector<bool> seen_;
+  IndexVector<KvTile, std::vector<QTile>> live_;
+  IndexVector<QTile, KvTile> kv_of_;
+  IndexVector<QTile, bool> seen_;
   std::int32_t edges_ = 0;
 };
 
 /// KV tiles by component: those that share Q tiles, over others or not.
 std::vector<std::vector<KvTile>> components(const TileGrid& grid) {
-  std::vector<std::int32_t> parent(at(grid.kv_tiles()));
-  std::iota(parent.begin(), parent.end(), 0);
-  const auto root = [&](std::int32_t kv) {
-    while (parent[at(kv)] != kv)
-      kv = parent[at(kv)] = parent[at(parent[at(kv)])];
+  IndexVector<KvTile, KvTile> parent(grid.kv_tiles());
+  std::iota(parent.begin(), parent.end(), KvTile{0});
+  const auto root = [&](KvTile kv) {
+    while (parent[kv] != kv)
+      kv = parent[kv] = parent[parent[kv]];
     return kv;
   };
-  std::vector<std::int32_t> first(at(grid.q_tiles()), -1);
+  IndexVector<QTile, KvTile> first(grid.q_tiles(), KvTile{-1});
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     for (const QTile q : grid.live_q(kv)) {
-      if (first[at(q.value)] < 0) first[at(q.value)] = kv.value;
-      parent[at(root(kv.value))] = root(first[at(q.value)]);
+      if (first[q].value < 0) first[q] = kv;
+      parent[root(kv)] = root(first[q]);
     }
   }
-  std::map<std::int32_t, std::vector<KvTile>> by_root;
+  std::map<KvTile, std::vector<KvTile>> by_root;
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    if (grid.chain_length(kv) > 0) by_root[root(kv.value)].push_back(kv);
+    if (grid.chain_length(kv) > 0) by_root[root(kv)].push_back(kv);
   }
   std::vector<std::vector<KvTile>> groups;
   groups.reserve(by_root.size());

@@ -29,16 +29,16 @@ StartGraph start_graph(const Table& table) {
   graph.tasks.push_back(0);
   std::map<std::tuple<Head, QTile, std::int32_t>, std::pair<int, std::int64_t>> place_of_rank;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      if (begins_chain(slots.data(), &slot)) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      if (table.begins_chain(lane, slot)) {
         const auto chain = static_cast<int>(graph.tasks.size());
         graph.add(0, chain, 0);
-        if (&slot != slots.data()) graph.add(chain - 1, chain, graph.tasks.back());
+        if (slot > table.begin_of(lane)) graph.add(chain - 1, chain, graph.tasks.back());
         graph.tasks.push_back(0);
       }
       const auto chain = static_cast<int>(graph.tasks.size()) - 1;
-      place_of_rank[{slot.task.head, slot.task.q, slot.rank}] = {chain, graph.tasks.back()++};
+      const auto& [task, rank] = table.slots[slot];
+      place_of_rank[{task.head, task.q, rank}] = {chain, graph.tasks.back()++};
     }
   }
   for (const auto& [rank, place] : place_of_rank) {

@@ -10,16 +10,12 @@ namespace {
 
 constexpr std::size_t kKinds = 11;
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-Finding finding_at(Lane lane, const Slot& slot, std::span<const Slot> slots) {
+Finding finding_at(const Table& table, Lane lane, std::int64_t slot) {
   Finding finding;
   finding.lane = lane.value;
-  finding.place = &slot - slots.data();
-  finding.task = slot.task;
-  finding.rank = slot.rank;
+  finding.place = slot - table.begin_of(lane);
+  finding.task = table.slots[slot].task;
+  finding.rank = table.slots[slot].rank;
   return finding;
 }
 
@@ -70,54 +66,50 @@ class Verifier {
 
   /// Range, liveness, duplicates and contiguity, in one pass over the slots.
   void check_tasks() {
-    seen_.assign(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles()),
-                 false);
-    std::vector<bool> chain_begun(at(std::int64_t{table_.problem.heads} * grid_.kv_tiles()), false);
+    const std::int64_t chains = std::int64_t{table_.problem.heads} * grid_.kv_tiles();
+    seen_.assign(chains * grid_.q_tiles(), false);
+    IndexVector<std::int64_t, bool> chain_begun(chains, false);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      const auto slots = table_.lane(lane);
-      for (const Slot& slot : slots) {
-        if (!table_.problem.contains(slot.task)) {
+      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+        if (!table_.problem.contains(table_.slots[slot].task)) {
           in_range_ = false;
-          report_task(FindingKind::task_out_of_range, " does not exist", lane, slot, slots);
+          report_task(FindingKind::task_out_of_range, " does not exist", lane, slot);
           continue;
         }
-        if (begins_chain(slots.data(), &slot)) check_chain(lane, slot, slots, chain_begun);
-        check_tile(lane, slot, slots);
+        if (table_.begins_chain(lane, slot)) check_chain(lane, slot, chain_begun);
+        check_tile(lane, slot);
       }
     }
   }
 
-  void check_chain(Lane lane, const Slot& slot, std::span<const Slot> slots,
-                   std::vector<bool>& begun) {
-    auto chain =
-        begun[at(std::int64_t{slot.task.head.value} * grid_.kv_tiles() + slot.task.kv.value)];
+  void check_chain(Lane lane, std::int64_t slot, IndexVector<std::int64_t, bool>& begun) {
+    const Task& task = table_.slots[slot].task;
+    auto chain = begun[std::int64_t{task.head.value} * grid_.kv_tiles() + task.kv.value];
     if (chain) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
-                  lane, slot, slots);
+                  lane, slot);
     }
     chain = true;
   }
 
-  void check_tile(Lane lane, const Slot& slot, std::span<const Slot> slots) {
-    if (!grid_.live(slot.task.kv, slot.task.q)) {
-      report_task(FindingKind::dead_task, " is an empty tile of the mask", lane, slot, slots);
+  void check_tile(Lane lane, std::int64_t slot) {
+    const Task& task = table_.slots[slot].task;
+    if (!grid_.live(task.kv, task.q)) {
+      report_task(FindingKind::dead_task, " is an empty tile of the mask", lane, slot);
       return;
     }
-    auto seen = seen_[task_place(slot.task)];
-    if (seen) {
-      report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot, slots);
-    }
+    auto seen = seen_[task_place(task)];
+    if (seen) report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot);
     live_slots_ += seen ? 0 : 1;
     seen = true;
   }
 
-  void report_task(FindingKind kind, const char* what, Lane lane, const Slot& slot,
-                   std::span<const Slot> slots) {
+  void report_task(FindingKind kind, const char* what, Lane lane, std::int64_t slot) {
     coverage_broken_ = true;
-    Finding finding = finding_at(lane, slot, slots);
+    Finding finding = finding_at(table_, lane, slot);
     finding.kind = kind;
-    finding.message = place_name(finding) + ": task " + describe(slot.task) + what;
+    finding.message = place_name(finding) + ": task " + describe(finding.task) + what;
     add(std::move(finding));
   }
 
@@ -143,31 +135,30 @@ class Verifier {
     std::vector<bool> taken(places.size(), false);
     std::int64_t distinct = 0;
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      const auto slots = table_.lane(lane);
-      for (const Slot& slot : slots) {
-        const std::int32_t ranks = grid_.contributions(slot.task.q);
-        if (slot.rank < 0 || slot.rank >= ranks) {
-          report_rank(FindingKind::rank_out_of_range, lane, slot, slots);
+      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+        const auto& [task, rank] = table_.slots[slot];
+        if (rank < 0 || rank >= grid_.contributions(task.q)) {
+          report_rank(FindingKind::rank_out_of_range, lane, slot);
           continue;
         }
-        auto rank = taken[places.of(slot.task, slot.rank)];
-        if (rank) report_rank(FindingKind::rank_duplicate, lane, slot, slots);
-        distinct += rank ? 0 : 1;
-        rank = true;
+        auto is_taken = taken[places.of(task, rank)];
+        if (is_taken) report_rank(FindingKind::rank_duplicate, lane, slot);
+        distinct += is_taken ? 0 : 1;
+        is_taken = true;
       }
     }
     if (distinct < table_.problem.tasks()) report_gaps(taken);
   }
 
-  void report_rank(FindingKind kind, Lane lane, const Slot& slot, std::span<const Slot> slots) {
-    Finding finding = finding_at(lane, slot, slots);
+  void report_rank(FindingKind kind, Lane lane, std::int64_t slot) {
+    Finding finding = finding_at(table_, lane, slot);
     finding.kind = kind;
-    finding.message = place_name(finding) + ": task " + describe(slot.task) + " has rank " +
-                      std::to_string(slot.rank);
+    finding.message = place_name(finding) + ": task " + describe(finding.task) + " has rank " +
+                      std::to_string(finding.rank);
     if (kind == FindingKind::rank_duplicate) {
       finding.message += ", as another task of its dQ tile";
     } else {
-      const std::int32_t ranks = grid_.contributions(slot.task.q);
+      const std::int32_t ranks = grid_.contributions(finding.task.q);
       finding.message += ", but its dQ tile has " + std::to_string(ranks) +
                          " contributions: ranks 0 to " + std::to_string(ranks - 1);
     }
@@ -228,15 +219,15 @@ class Verifier {
                     std::to_string(liveness.residency_available)});
   }
 
-  [[nodiscard]] std::size_t task_place(const Task& task) const {
-    return (at(task.head.value) * at(grid_.kv_tiles()) + at(task.kv.value)) * at(grid_.q_tiles()) +
-           at(task.q.value);
+  [[nodiscard]] std::int64_t task_place(const Task& task) const {
+    const std::int64_t chain = std::int64_t{task.head.value} * grid_.kv_tiles() + task.kv.value;
+    return chain * grid_.q_tiles() + task.q.value;
   }
 
   const Table& table_;
   const TileGrid& grid_;
   std::int64_t limit_;
-  std::vector<bool> seen_;  ///< by (head, kv, q)
+  IndexVector<std::int64_t, bool> seen_;  ///< by (head, kv, q)
   std::int64_t live_slots_ = 0;
   bool in_range_ = true;
   bool coverage_broken_ = false;  ///< wrong whatever the lock values mean

@@ -38,10 +38,9 @@ Ticks longest_lane(const Table& table, const Timing& timing) {
   Ticks longest = 0;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     Ticks length = 0;
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      length += timing.compute_of(table.problem, slot.task) + timing.reduce;
-      if (begins_chain(slots.data(), &slot)) length += timing.launch + timing.epilogue;
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      length += timing.compute_of(table.problem, table.slots[slot].task) + timing.reduce;
+      if (table.begins_chain(lane, slot)) length += timing.launch + timing.epilogue;
     }
     longest = std::max(longest, length);
   }
@@ -69,10 +68,9 @@ void check_finished(const Table& table, const Timing& timing, const sim::Simulat
     std::int64_t chains = 0;
     Ticks computing = 0;
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-      const auto slots = table.lane(lane);
-      for (const Slot& slot : slots) {
-        chains += begins_chain(slots.data(), &slot) ? 1 : 0;
-        computing += timing.compute_of(table.problem, slot.task);
+      for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+        chains += table.begins_chain(lane, slot) ? 1 : 0;
+        computing += timing.compute_of(table.problem, table.slots[slot].task);
       }
     }
     REQUIRE(bubbles.busy == computing + table.problem.tasks() * timing.reduce +

@@ -12,14 +12,14 @@ namespace {
 std::string lanes_of(const Table& table) {
   std::ostringstream text;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      if (begins_chain(slots.data(), &slot)) {
-        text << (&slot == slots.data() ? "" : " | ");
-        if (table.problem.heads > 1) text << "h" << slot.task.head.value << " ";
-        text << slot.task.kv.value << ":";
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      const auto& [task, rank] = table.slots[slot];
+      if (table.begins_chain(lane, slot)) {
+        text << (slot == table.begin_of(lane) ? "" : " | ");
+        if (table.problem.heads > 1) text << "h" << task.head.value << " ";
+        text << task.kv.value << ":";
       }
-      text << " " << slot.task.q.value << "@" << slot.rank;
+      text << " " << task.q.value << "@" << rank;
     }
     text << "\n";
   }

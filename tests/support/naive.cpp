@@ -390,11 +390,9 @@ class AllSlots {
 std::optional<std::int64_t> naive_slots(const Table& table) {
   std::vector<SlotChain> chains;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      if (begins_chain(slots.data(), &slot))
-        chains.push_back({static_cast<std::size_t>(lane.value), {}, 0});
-      chains.back().slots.push_back(slot);
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      if (table.begins_chain(lane, slot)) chains.push_back({at(lane), {}, 0});
+      chains.back().slots.push_back(table.slots[slot]);
     }
   }
   std::int64_t makespan = 0;

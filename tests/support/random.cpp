@@ -7,10 +7,6 @@
 namespace stagger::test {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 std::vector<std::string> random_rows(Random& random, std::int64_t most) {
   const std::int64_t q_tiles = random.between(1, most);
   std::vector<std::string> rows(at(random.between(1, most)));

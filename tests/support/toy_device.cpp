@@ -71,14 +71,13 @@ class Toy {
   }
 
   void add_lane(Lane lane) {
-    const auto slots = table_.lane(lane);
     const Timing& timing = device_.timing;
-    for (const Slot& slot : slots) {
-      const Slot* next = &slot + 1;
+    for (std::int64_t index = table_.begin_of(lane); index < table_.end_of(lane); ++index) {
+      const Slot& slot = table_.slots[index];
       const bool partial = table_.problem.grid.kind(slot.task.kv, slot.task.q) == TileKind::partial;
-      ToyTask task{.slot = slot, .lane = static_cast<std::size_t>(lane.value)};
-      task.first = begins_chain(slots.data(), &slot);
-      task.last = next == slots.data() + slots.size() || begins_chain(slots.data(), next);
+      ToyTask task{.slot = slot, .lane = at(lane)};
+      task.first = table_.begins_chain(lane, index);
+      task.last = table_.ends_chain(lane, index);
       task.launch = task.first ? varied(timing.launch) : 0;
       task.compute =
           varied(partial && timing.compute_partial ? *timing.compute_partial : timing.compute);
