@@ -4,6 +4,7 @@
 
 #include "core/tiling.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 
@@ -15,11 +16,15 @@ namespace {
 
 std::int32_t tile_count(const char* what, std::int64_t tokens, std::int64_t tile) {
   if (tile < 1) throw Error(ErrorKind::usage, std::string(what) + " tile size must be 1 or more");
+  if (tile > kMaxTokens) {
+    throw Error(ErrorKind::limit, std::string(what) + " tile size " + std::to_string(tile) +
+                                      " is above " + std::to_string(kMaxTokens) + " tokens");
+  }
   if (tokens < 0 || tokens > kMaxTokens) {
     throw Error(ErrorKind::limit, std::string(what) + " length " + std::to_string(tokens) +
                                       " is not within 0 to " + std::to_string(kMaxTokens));
   }
-  const std::int64_t tiles = tokens / tile + (tokens % tile != 0 ? 1 : 0);
+  const std::int64_t tiles = divide_up(tokens, tile);
   if (tiles > kMaxTiles) {
     throw Error(ErrorKind::limit, std::to_string(tiles) + " " + what + " tiles; at most " +
                                       std::to_string(kMaxTiles) + " are supported");
@@ -31,17 +36,17 @@ std::int32_t tile_count(const char* what, std::int64_t tokens, std::int64_t tile
 class TileCoverage {
  public:
   TileCoverage(const Lengths& lengths, std::int64_t tile, std::int32_t kv_tiles)
-      : keys_(lengths.kv), tile_(tile), touch_(at(kv_tiles) + 1), cover_(at(kv_tiles) + 1) {}
+      : keys_(lengths.kv), tile_(tile), touch_(kv_tiles + 1), cover_(kv_tiles + 1) {}
 
   void add(const KeyRange& row) {
     if (row.begin >= row.end) return;
-    ++touch_[at(row.begin / tile_)];
-    --touch_[at((row.end - 1) / tile_ + 1)];
-    const std::int64_t first = (row.begin + tile_ - 1) / tile_;
+    ++touch_[row.begin / tile_];
+    --touch_[(row.end - 1) / tile_ + 1];
+    const std::int64_t first = divide_up(row.begin, tile_);
     const std::int64_t last = row.end == keys_ ? std::ssize(cover_) - 1 : row.end / tile_;
     if (first < last) {
-      ++cover_[at(first)];
-      --cover_[at(last)];
+      ++cover_[first];
+      --cover_[last];
     }
   }
 
@@ -50,9 +55,9 @@ class TileCoverage {
   void drain(std::int64_t queries, Tile tile) {
     std::int64_t touched = 0;
     std::int64_t covered = 0;
-    for (std::size_t kv = 0; kv + 1 < touch_.size(); ++kv) {
-      touched += std::exchange(touch_[kv], 0);
-      covered += std::exchange(cover_[kv], 0);
+    for (KvTile kv{0}; kv.value + 1 < std::ssize(touch_); ++kv) {
+      touched += std::exchange(touch_[kv.value], 0);
+      covered += std::exchange(cover_[kv.value], 0);
       tile(kv, covered == queries ? TileKind::full
                : touched > 0      ? TileKind::partial
                                   : TileKind::empty);
@@ -64,8 +69,9 @@ class TileCoverage {
  private:
   std::int64_t keys_;
   std::int64_t tile_;
-  std::vector<std::int32_t> touch_;
-  std::vector<std::int32_t> cover_;
+  // By KV tile, and one more: how many more queries touch or cover a tile than the one before.
+  IndexVector<std::int64_t, std::int32_t> touch_;
+  IndexVector<std::int64_t, std::int32_t> cover_;
 };
 
 }  // namespace
@@ -82,15 +88,16 @@ TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) 
   if (mask.family->tiles != nullptr) return mask.family->tiles(mask, kv_tiles, q_tiles);
 
   const std::vector<KeyRange> rows = mask.family->rows(mask, lengths);
-  std::vector<TileKind> kinds(at(kv_tiles) * at(q_tiles));
+  IndexVector<std::int64_t, TileKind> kinds(std::int64_t{kv_tiles} * q_tiles);
   TileCoverage coverage(lengths, shape.kv, kv_tiles);
-  for (std::int32_t q = 0; q < q_tiles; ++q) {
-    const std::int64_t begin = q * shape.q;
+  for (QTile q{0}; q.value < q_tiles; ++q) {
+    const std::int64_t begin = q.value * shape.q;
     const std::int64_t end = std::min(begin + shape.q, lengths.q);
     for (std::int64_t query = begin; query < end; ++query)
       coverage.add(rows[at(query)]);
-    coverage.drain(end - begin,
-                   [&](std::size_t kv, TileKind kind) { kinds[kv * at(q_tiles) + at(q)] = kind; });
+    coverage.drain(end - begin, [&](KvTile kv, TileKind kind) {
+      kinds[std::int64_t{kv.value} * q_tiles + q.value] = kind;
+    });
   }
   return {kv_tiles, q_tiles, std::move(kinds)};
 }

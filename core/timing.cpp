@@ -1,5 +1,6 @@
 #include "core/timing.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 
 #include <string>
@@ -8,20 +9,26 @@
 namespace stagger {
 namespace {
 
-constexpr Ticks kLongest = Ticks{1} << 62;
+constexpr Ticks kLongest = Ticks{1} << 60;
 
-void expect_fits(const char* what, Ticks each, std::int64_t count, Ticks& room) {
-  if (each != 0 && count > room / each) {
-    throw Error(ErrorKind::limit, std::string("model time could exceed 2^62 ticks: ") +
-                                      std::to_string(count) + " times " + what + " " +
-                                      std::to_string(each));
-  }
-  room -= each * count;
+void check_sum(const Timing& timing, const Problem& problem) {
+  const std::int64_t chains = std::int64_t{problem.heads} * problem.grid.kv_tiles();
+  const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
+  const Checked ends = Checked(timing.launch) + timing.epilogue;
+  if ((problem.sms * (task * problem.tasks() + ends * chains)).within(kLongest)) return;
+  throw Error(ErrorKind::limit,
+              "model time could exceed 2^60 ticks: " + std::to_string(problem.tasks()) +
+                  " tasks of compute " + std::to_string(timing.longest_compute()) + ", reduce " +
+                  std::to_string(timing.reduce) + " and latency " + std::to_string(timing.latency) +
+                  " and " + std::to_string(chains) + " chains of launch " +
+                  std::to_string(timing.launch) + " and epilogue " +
+                  std::to_string(timing.epilogue) + ", counted for each of " +
+                  std::to_string(problem.sms) + " SMs");
 }
 
 }  // namespace
 
-void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains) {
+void check_timing(const Timing& timing, const Problem& problem) {
   for (const auto& [name, ticks] :
        {std::pair{"compute", timing.compute},
         std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
@@ -33,16 +40,7 @@ void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains)
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
-  Ticks room = kLongest;
-  expect_fits("compute", timing.longest_compute(), tasks, room);
-  expect_fits("reduce", timing.reduce, tasks, room);
-  expect_fits("latency", timing.latency, tasks, room);
-  expect_fits("launch", timing.launch, chains, room);
-  expect_fits("epilogue", timing.epilogue, chains, room);
-}
-
-void check_timing(const Timing& timing, const Problem& problem) {
-  check_timing(timing, problem.tasks(), std::int64_t{problem.heads} * problem.grid.kv_tiles());
+  check_sum(timing, problem);
 }
 
 }  // namespace stagger

@@ -28,7 +28,7 @@ enum class Release {
 struct Timing {
   Model model = Model::chain;
   Ticks compute = 5;  ///< c: one tile's compute phase
-  /// The same for a partial tile, whose pairs a kernel masks one by one; absent: `compute`.
+  /// A partial tile's compute phase, whose pairs a kernel masks one by one; absent: `compute`.
   std::optional<Ticks> compute_partial = std::nullopt;
   Ticks reduce = 1;    ///< r: one tile's reduction into dQ
   Ticks latency = 0;   ///< from a lock's release until the next rank may start (ranks above 0)
@@ -39,7 +39,7 @@ struct Timing {
 
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }
-  /// Of a live tile.
+  /// A live tile's compute phase.
   [[nodiscard]] Ticks compute_of(TileKind kind) const {
     return kind == TileKind::partial && compute_partial ? *compute_partial : compute;
   }
@@ -55,9 +55,8 @@ struct Timing {
 };
 
 /// Throws Error{usage} if a duration is negative or some compute + reduce is 0, and Error{limit} if
-/// `tasks` tasks in `chains` chains, one after the other, could exceed 2^62 ticks.
-void check_timing(const Timing& timing, std::int64_t tasks, std::int64_t chains);
-/// Does so with the tasks and chains of a problem.
+/// all of the problem's tasks one after the other, on every SM at once, could exceed 2^60 ticks:
+/// whatever adds up makespans, idle SMs or a formula's halves after that fits Ticks.
 void check_timing(const Timing& timing, const Problem& problem);
 
 }  // namespace stagger

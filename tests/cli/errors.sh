@@ -51,7 +51,7 @@ expect 2 "unknown option '--table'" bench --table x.table.json
 expect 2 "above the limit of" compare --n 1024 --heads 100000
 expect 2 "not within" compare --n 99999999999
 expect 2 "is not within" compare --seq 99999999999
-expect 2 "could exceed 2^62 ticks" analyze --n 4 --schedule spt --compute 4611686018427387904
+expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 4611686018427387904
 expect 2 "expected" analyze --n 4 --schedule spt --expect 'makespan = 3'
 expect 2 "one of makespan, lower_bound," analyze --n 4 --schedule spt --expect 'span == 3'
 expect 2 "is no known format" export --n 4 --schedule spt -o "$work/x.gif"

@@ -29,17 +29,28 @@ TEST_CASE("sizes that cannot be are refused before memory is asked for") {
 }
 
 TEST_CASE("ticks that could overflow are refused") {
-  Timing timing;
-  timing.compute = std::int64_t{1} << 61;
-  CHECK_NOTHROW(check_timing(timing, 1, 1));
-  CHECK_THROWS_AS(check_timing(timing, 3, 1), Error);
-  CHECK_THROWS_AS(check_timing({.compute = 0, .reduce = 0}, 1, 1), Error);
-  CHECK_THROWS_AS(check_timing({.latency = -1}, 1, 1), Error);
-  CHECK_NOTHROW(check_timing({.compute = 0, .reduce = 1}, 1, 1));
-  CHECK_THROWS_AS(check_timing({.compute_partial = 0, .reduce = 0}, 1, 1), Error);
-  CHECK_THROWS_AS(check_timing({.compute_partial = -1}, 1, 1), Error);
-  CHECK_THROWS_AS(check_timing({.compute_partial = std::int64_t{1} << 61}, 2, 1), Error);
-  CHECK_NOTHROW(check_timing({.compute_partial = 0}, 1, 1));
+  const auto problem = [](std::int64_t tasks, std::int64_t sms) {
+    return make_problem(make_mask("full"), {tasks, 1}, {}, 1, sms);
+  };
+  const Problem one = problem(1, 1);
+  constexpr Ticks kMost = Ticks{1} << 60;
+  CHECK_NOTHROW(check_timing({.compute = kMost, .reduce = 0}, one));
+  CHECK_THROWS_AS(check_timing({.compute = kMost, .reduce = 1}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute = INT64_MAX, .reduce = INT64_MAX}, one), Error);
+  CHECK_NOTHROW(check_timing({.compute = kMost / 2, .reduce = 0}, problem(2, 1)));
+  CHECK_THROWS_AS(check_timing({.compute = kMost / 2, .reduce = 0}, problem(3, 1)), Error);
+  CHECK_NOTHROW(check_timing({.compute = kMost / 1000, .reduce = 0}, problem(1, 1000)));
+  CHECK_THROWS_AS(check_timing({.compute = kMost / 1000, .reduce = 1}, problem(1, 1000)), Error);
+  CHECK_THROWS_AS(check_timing({.compute = 1, .latency = kMost}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute = 1, .launch = kMost}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute = 1, .epilogue = kMost}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute = 0, .reduce = 0}, one), Error);
+  CHECK_THROWS_AS(check_timing({.latency = -1}, one), Error);
+  CHECK_NOTHROW(check_timing({.compute = 0, .reduce = 1}, one));
+  CHECK_THROWS_AS(check_timing({.compute_partial = 0, .reduce = 0}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute_partial = -1}, one), Error);
+  CHECK_THROWS_AS(check_timing({.compute_partial = kMost}, one), Error);
+  CHECK_NOTHROW(check_timing({.compute_partial = 0}, one));
 }
 
 }  // namespace
