@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 #include "workbench/kernels.hpp"
 
 namespace stagger::cli {
@@ -86,7 +87,8 @@ Problem problem_of(const Options& options) {
 }
 
 Table read_table(const std::string& path, const Options& options) {
-  const std::string text = read_file(path);
+  const std::string file = read_file(path);
+  const std::string_view text = without_bom(file);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = path.ends_with(".json") ||
                     (!path.ends_with(".csv") && begin != std::string::npos && text[begin] == '{');

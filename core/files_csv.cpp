@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -51,12 +52,13 @@ std::int64_t number(const std::string& place, std::string_view text, std::int64_
 
 Slot read_cell(const std::string& place, std::string_view cell) {
   std::int32_t parts[4] = {};
+  if (std::count(cell.begin(), cell.end(), ':') != std::ssize(parts) - 1) {
+    reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
+  }
   std::string_view rest = cell;
   for (std::int32_t& part : parts) {
-    if (rest.empty()) reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
     part = static_cast<std::int32_t>(number(place, take(rest, ':'), -INT32_MAX, INT32_MAX));
   }
-  if (!rest.empty()) reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
   return {{Head{parts[0]}, KvTile{parts[1]}, QTile{parts[2]}}, parts[3]};
 }
 
@@ -72,7 +74,7 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
       reject(place, "unknown key '" + key +
                         "'; known: name, heads, kv_tiles, q_tiles, sms, dispatch, mask");
     }
-    values[key] = std::string(cell);
+    if (!values.emplace(key, cell).second) reject(place, "key '" + key + "' is given twice");
   }
   const auto get = [&](const char* key) -> const std::string& {
     const auto found = values.find(key);
@@ -105,6 +107,7 @@ std::string plain(std::string name) {
 Table read_table_csv(std::string_view text, const std::string& source, const Problem* problem) {
   Table table;
   table.name = "table";
+  text = without_bom(text);
   if (text.substr(0, kHeader.size()) == kHeader) {
     std::string_view row = take(text, '\n');
     take(row, ',');

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-const json& of(const void* value) {
+const json& parsed(const void* value) {
   return *static_cast<const json*>(value);
 }
 
@@ -72,7 +73,7 @@ struct JsonDocument::Parsed {
 JsonDocument::JsonDocument(std::string_view text, std::string source)
     : parsed_(std::make_unique<Parsed>()) {
   parsed_->source = std::move(source);
-  parsed_->value = StrictParser(parsed_->source).parse(text);
+  parsed_->value = StrictParser(parsed_->source).parse(without_bom(text));
   root_.reset(new JsonValue(&parsed_->value, nullptr, parsed_->source, 0));
 }
 
@@ -90,27 +91,27 @@ void JsonValue::reject(const std::string& what) const {
 }
 
 std::string JsonValue::dump() const {
-  return of(value_).dump(-1, ' ', false, json::error_handler_t::replace);
+  return parsed(value_).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 bool JsonValue::is_object() const {
-  return of(value_).is_object();
+  return parsed(value_).is_object();
 }
 bool JsonValue::is_array() const {
-  return of(value_).is_array();
+  return parsed(value_).is_array();
 }
 bool JsonValue::is_string() const {
-  return of(value_).is_string();
+  return parsed(value_).is_string();
 }
 bool JsonValue::is_integer() const {
-  return of(value_).is_number_integer();
+  return parsed(value_).is_number_integer();
 }
 bool JsonValue::is_boolean() const {
-  return of(value_).is_boolean();
+  return parsed(value_).is_boolean();
 }
 
 std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
-  const json& value = of(value_);
+  const json& value = parsed(value_);
   const std::string expected =
       "must be an integer from " + std::to_string(least) + " to " + std::to_string(most);
   if (!value.is_number_integer()) reject(expected + ", not " + value.type_name());
@@ -122,7 +123,7 @@ std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
 }
 
 double JsonValue::number(double least, double most) const {
-  const json& value = of(value_);
+  const json& value = parsed(value_);
   const std::string expected =
       "must be a number from " + json(least).dump() + " to " + json(most).dump();
   if (!value.is_number()) reject(expected + ", not " + value.type_name());
@@ -132,41 +133,42 @@ double JsonValue::number(double least, double most) const {
 }
 
 bool JsonValue::boolean() const {
-  if (!is_boolean()) reject(std::string("must be true or false, not ") + of(value_).type_name());
-  return of(value_).get<bool>();
+  if (!is_boolean())
+    reject(std::string("must be true or false, not ") + parsed(value_).type_name());
+  return parsed(value_).get<bool>();
 }
 
 std::string JsonValue::string() const {
-  if (!is_string()) reject(std::string("must be a string, not ") + of(value_).type_name());
-  return of(value_).get<std::string>();
+  if (!is_string()) reject(std::string("must be a string, not ") + parsed(value_).type_name());
+  return parsed(value_).get<std::string>();
 }
 
 std::size_t JsonValue::size() const {
-  if (!is_array()) reject(std::string("must be an array, not ") + of(value_).type_name());
-  return of(value_).size();
+  if (!is_array()) reject(std::string("must be an array, not ") + parsed(value_).type_name());
+  return parsed(value_).size();
 }
 
 JsonValue JsonValue::item(std::size_t index) const {
   STAGGER_EXPECTS(index < size());
-  return {&of(value_)[index], this, {}, index};
+  return {&parsed(value_)[index], this, {}, index};
 }
 
 std::vector<std::string> JsonValue::keys() const {
-  if (!is_object()) reject(std::string("must be an object, not ") + of(value_).type_name());
+  if (!is_object()) reject(std::string("must be an object, not ") + parsed(value_).type_name());
   std::vector<std::string> names;
-  for (const auto& item : of(value_).items())
+  for (const auto& item : parsed(value_).items())
     names.push_back(item.key());
   return names;
 }
 
 bool JsonValue::has(const std::string& key) const {
-  if (!is_object()) reject(std::string("must be an object, not ") + of(value_).type_name());
-  return of(value_).contains(key);
+  if (!is_object()) reject(std::string("must be an object, not ") + parsed(value_).type_name());
+  return parsed(value_).contains(key);
 }
 
 JsonValue JsonValue::at(const std::string& key) const {
   if (!has(key)) reject("key '" + key + "' is missing");
-  return {&of(value_)[key], this, key, 0};
+  return {&parsed(value_)[key], this, key, 0};
 }
 
 void JsonValue::expect_keys(std::initializer_list<const char*> known) const {

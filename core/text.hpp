@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string_view>
+
+namespace stagger {
+
+/// Returns the text behind the byte order mark that spreadsheets and editors put before UTF-8.
+[[nodiscard]] constexpr std::string_view without_bom(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+}  // namespace stagger
