@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int32_t kNone = -1;
 constexpr std::size_t kStarvedListed = 100;
-constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< edges looked at, at most
+constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< steps of the search, at most
 
 class Play {
  public:
@@ -145,66 +145,113 @@ class Play {
     wait.for_lane = Lane{lane_of_rank_[place]};
   }
 
-  /// Calls `visit(wait)` for every way in which a lane waits for another: for each unreleased rank
-  /// below its own, or, not launched, for each lane that holds an SM.
+  /// Calls `visit(wait)` for every way in which a lane waits for another, until it says no or the
+  /// budget is spent: for each unreleased rank below its own, or, not launched, for each lane that
+  /// holds an SM.
   template <class Visit>
-  void each_wait(Lane lane, Visit visit) const {
+  void each_wait(Lane lane, std::int64_t& budget, Visit visit) const {
     Wait wait = wait_of(lane);
     if (!wait.launched) {
-      for (Lane holder{0}; holder.value < launched_; ++holder) {
+      for (Lane holder{0}; holder.value < launched_ && --budget > 0; ++holder) {
         if (next_[holder] == table_.end_of(holder)) continue;
         wait.for_lane = holder;
-        visit(wait);
+        if (!visit(wait)) return;
       }
       return;
     }
     const std::int32_t last = std::min(wait.rank, ranks_of(wait.task)) - 1;
-    for (std::int32_t rank = last; rank >= wait.value; --rank) {
+    for (std::int32_t rank = last; rank >= wait.value && --budget > 0; --rank) {
       point_at(rank, wait);
-      if (wait.promised) visit(wait);
+      if (wait.promised && !visit(wait)) return;
     }
   }
 
-  /// Breadth-first from every stuck lane, within a budget.
+  /// Breadth-first from every stuck lane; where the budget ends first, the best so far, or the
+  /// cycle that a walk finds.
   [[nodiscard]] std::vector<Wait> shortest_cycle() const {
     std::vector<Wait> best;
+    Reached reached{.from = IndexVector<Lane, Lane>(table_.lanes(), Lane{kNone}),
+                    .steps = IndexVector<Lane, std::int32_t>(table_.lanes(), 0),
+                    .by = IndexVector<Lane, Wait>(table_.lanes())};
     std::int64_t budget = kCycleSearch;
     for (Lane start{0}; start.value < launched_ && budget > 0; ++start) {
       if (next_[start] == table_.end_of(start)) continue;
-      std::vector<Wait> cycle = cycle_through(start, best.size(), budget);
+      std::vector<Wait> cycle = cycle_through(start, best.size(), reached, budget);
       if (!cycle.empty()) best = std::move(cycle);
       if (best.size() == 1) break;
     }
-    return best;
+    if (budget > 0) return best;
+    std::vector<Wait> walked = walked_cycle();
+    return best.empty() || (!walked.empty() && walked.size() < best.size()) ? walked : best;
   }
 
+  /// What a search has reached, kept from one start to the next: an entry counts for the start it
+  /// was reached from.
+  struct Reached {
+    IndexVector<Lane, Lane> from;
+    IndexVector<Lane, std::int32_t> steps;
+    IndexVector<Lane, Wait> by;
+  };
+
   /// A shortest cycle through a lane, if it is shorter than `bound` waits (0 = any).
-  std::vector<Wait> cycle_through(Lane start, std::size_t bound, std::int64_t& budget) const {
-    IndexVector<Lane, std::int32_t> steps(table_.lanes(), kNone);
-    IndexVector<Lane, Wait> reached_by(table_.lanes());
+  std::vector<Wait> cycle_through(Lane start, std::size_t bound, Reached& reached,
+                                  std::int64_t& budget) const {
     std::deque<Lane> queue = {start};
-    steps[start] = 0;
+    reached.from[start] = start;
+    reached.steps[start] = 0;
     std::optional<Wait> closing;
-    while (!queue.empty() && !closing) {
+    while (!queue.empty() && !closing && --budget > 0) {
       const Lane lane = queue.front();
       queue.pop_front();
-      if (bound != 0 && at(steps[lane]) + 1 >= bound) break;
-      each_wait(lane, [&](const Wait& wait) {
-        if (closing || --budget < 0) return;
-        if (wait.for_lane == start) closing = wait;
-        if (steps[wait.for_lane] != kNone) return;
-        steps[wait.for_lane] = steps[lane] + 1;
-        reached_by[wait.for_lane] = wait;
-        queue.push_back(wait.for_lane);
+      if (bound != 0 && at(reached.steps[lane]) + 1 >= bound) break;
+      each_wait(lane, budget, [&](const Wait& wait) {
+        const Lane next = wait.for_lane;
+        if (next == start) closing = wait;
+        if (reached.from[next] == start) return !closing;
+        reached.from[next] = start;
+        reached.steps[next] = reached.steps[lane] + 1;
+        reached.by[next] = wait;
+        queue.push_back(next);
+        return true;
       });
     }
     std::vector<Wait> cycle;
     if (!closing) return cycle;
     cycle.push_back(*closing);
     while (cycle.back().lane != start)
-      cycle.push_back(reached_by[cycle.back().lane]);
+      cycle.push_back(reached.by[cycle.back().lane]);
     std::reverse(cycle.begin(), cycle.end());
     return cycle;
+  }
+
+  /// A lane's wait for the rank before its own, or, not launched, for `holder`, which has an SM.
+  [[nodiscard]] Wait first_wait(Lane lane, Lane holder) const {
+    Wait wait = wait_of(lane);
+    if (!wait.launched) wait.for_lane = holder;
+    return wait;
+  }
+
+  /// The first cycle that walks from stuck lanes along their first waits come to. With ranks
+  /// 0 … k-1 there is one wherever a lane is stuck. O(lanes).
+  [[nodiscard]] std::vector<Wait> walked_cycle() const {
+    IndexVector<Lane, Lane> walked_from(table_.lanes(), Lane{kNone});
+    for (Lane start{0}; start.value < launched_; ++start) {
+      if (next_[start] == table_.end_of(start)) continue;
+      Lane lane = start;
+      bool goes_on = true;
+      while (goes_on && walked_from[lane].value == kNone) {
+        walked_from[lane] = start;
+        const Wait wait = first_wait(lane, start);
+        goes_on = wait.promised;
+        if (goes_on) lane = wait.for_lane;
+      }
+      if (!goes_on || walked_from[lane] != start) continue;
+      std::vector<Wait> cycle = {first_wait(lane, start)};
+      while (cycle.back().for_lane != lane)
+        cycle.push_back(first_wait(cycle.back().for_lane, start));
+      return cycle;
+    }
+    return {};
   }
 
   const Table& table_;
