@@ -53,7 +53,7 @@ class Comparison {
     for (const schedules::Schedule* schedule : schedules::all()) {
       progress.show(done++ / static_cast<double>(schedules::all().size()));
       schedules::Selection selection = schedules::select(schedule->name);
-      if (const auto reason = schedule->unsupported(problem_, selection.parameters)) {
+      if (const auto reason = schedules::why_unsupported(selection, problem_)) {
         rows_.emplace_back(Unsupported{schedule->name, *reason});
         continue;
       }

@@ -139,7 +139,7 @@ class Sweep {
           for (const char* mask : {"full", "causal"}) {
             const Problem problem = make_problem(make_mask(mask), {n_q, n_kv}, {}, heads, 0);
             if (!result.formula->shape(problem.grid)) continue;
-            if (selection.schedule->unsupported(problem, selection.parameters)) continue;
+            if (schedules::why_unsupported(selection, problem)) continue;
             sweep_costs(selection, problem, {n_kv, n_q, heads, 0, 0}, result);
             break;  // 1 x 1 is both
           }

@@ -133,7 +133,7 @@ void Optimization::find_best_named() {
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
     if (schedule->searches) continue;
-    if (schedule->unsupported(problem_, selection.parameters)) continue;
+    if (schedules::why_unsupported(selection, problem_)) continue;
     if (known_ && seconds() >= options_.time_limit) return;
     Table table = schedules::build(selection, problem_, objective_.timing);
     const std::optional<Ticks> makespan = makespan_of(table);

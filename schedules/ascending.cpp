@@ -21,17 +21,14 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   const LiveRanks ranks(problem.grid);
   const auto chains = ascending_q(problem.grid);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
-    for (Head head{0}; head.value < problem.heads; ++head) {
+    const bool has_chains = sm < problem.grid.kv_tiles();
+    for (Head head{0}; has_chains && head.value < problem.heads; ++head) {
       for (KvTile kv{sm}; kv.value < problem.grid.kv_tiles(); kv.value += problem.sms) {
-        for (const QTile q : chains[static_cast<std::size_t>(kv.value)]) {
+        for (const QTile q : chains[kv]) {
           table.slots.push_back({{head, kv, q}, ranks.of(kv, q)});
         }
       }
@@ -76,7 +73,6 @@ constinit const Schedule kAscending{
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
     .formulas = kFormulas,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -13,10 +13,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing& timing, const Parameters&, Table& table) {
   const std::int32_t sms = resident_lanes(problem, timing.residency);
   const Ticks least = (problem.tasks() + sms - 1) / sms;
@@ -36,7 +32,6 @@ constinit const Schedule kBalanced{
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
     .searches = true,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -5,16 +5,16 @@
 namespace stagger::schedules {
 
 void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const KvTile> kv_order,
-                 std::span<const std::vector<QTile>> q_order, Table& table) {
-  const auto q_tiles = static_cast<std::size_t>(problem.grid.q_tiles());
-  std::vector<std::int32_t> launched(static_cast<std::size_t>(problem.heads) * q_tiles, 0);
+                 const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table) {
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  IndexVector<std::int64_t, std::int32_t> launched(problem.heads * q_tiles, 0);  // by (head, q)
   for (std::int64_t first = 0; first < problem.heads; first += swizzle) {
     const std::int64_t last = std::min<std::int64_t>(first + swizzle, problem.heads);
     for (const KvTile kv : kv_order) {
-      const std::vector<QTile>& chain = q_order[static_cast<std::size_t>(kv.value)];
+      const std::vector<QTile>& chain = q_order[kv];
       if (chain.empty()) continue;  // the kernel's CTA returns at once
       for (Head head{static_cast<std::int32_t>(first)}; head.value < last; ++head) {
-        std::int32_t* ranks = &launched[static_cast<std::size_t>(head.value) * q_tiles];
+        std::int32_t* ranks = &launched[head.value * q_tiles];
         for (const QTile q : chain)
           table.slots.push_back({{head, kv, q}, ranks[q.value]++});
         table.end_lane();
@@ -23,15 +23,15 @@ void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const K
   }
 }
 
-std::vector<std::vector<QTile>> ascending_q(const TileGrid& grid) {
-  std::vector<std::vector<QTile>> chains;
+IndexVector<KvTile, std::vector<QTile>> ascending_q(const TileGrid& grid) {
+  IndexVector<KvTile, std::vector<QTile>> chains;
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
     chains.push_back(grid.live_q(kv));
   return chains;
 }
 
-std::vector<std::vector<QTile>> descending_q(const TileGrid& grid) {
-  std::vector<std::vector<QTile>> chains = ascending_q(grid);
+IndexVector<KvTile, std::vector<QTile>> descending_q(const TileGrid& grid) {
+  IndexVector<KvTile, std::vector<QTile>> chains = ascending_q(grid);
   for (auto& chain : chains)
     std::reverse(chain.begin(), chain.end());
   return chains;

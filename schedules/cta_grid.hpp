@@ -15,17 +15,17 @@ inline constexpr Parameter kSwizzle = {
 
 /// Launches one CTA per (head, KV tile) with live tiles, sections of `swizzle` heads at a time:
 /// for each section, for each KV tile of `kv_order`, for each head of the section.
-/// `q_order` holds each KV tile's live Q tiles in visiting order, by KV tile.
+/// `q_order` holds each KV tile's live Q tiles in visiting order.
 /// Ranks follow the launch order, so that no residency or release can deadlock (theorem A of
 /// schedules/README.md).
 /// Source: FlashAttention-3, hopper/tile_scheduler.hpp:385-409.
 void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const KvTile> kv_order,
-                 std::span<const std::vector<QTile>> q_order, Table& table);
+                 const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table);
 
-/// Each KV tile's live Q tiles, ascending, by KV tile.
-[[nodiscard]] std::vector<std::vector<QTile>> ascending_q(const TileGrid& grid);
-/// The same, descending.
-[[nodiscard]] std::vector<std::vector<QTile>> descending_q(const TileGrid& grid);
+/// Each KV tile's live Q tiles, ascending.
+[[nodiscard]] IndexVector<KvTile, std::vector<QTile>> ascending_q(const TileGrid& grid);
+/// Each KV tile's live Q tiles, descending.
+[[nodiscard]] IndexVector<KvTile, std::vector<QTile>> descending_q(const TileGrid& grid);
 
 /// KV tiles 0 … n−1.
 [[nodiscard]] std::vector<KvTile> ascending_kv(const TileGrid& grid);

@@ -22,10 +22,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 /// The lowest KV tile of an SM in a head; the others follow at a stride of S. On odd heads KV tile
 /// i is on SM (n-1-i) mod S instead of i mod S.
 std::int32_t first_kv(const Problem& problem, Head head, std::int32_t sm) {
@@ -38,10 +34,11 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
   const LiveRanks ranks(problem.grid);
   const auto chains = descending_q(problem.grid);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
-    for (Head head{0}; head.value < problem.heads; ++head) {
+    const bool has_chains = sm < problem.grid.kv_tiles();
+    for (Head head{0}; has_chains && head.value < problem.heads; ++head) {
       for (KvTile kv{first_kv(problem, head, sm)}; kv.value < problem.grid.kv_tiles();
            kv.value += problem.sms) {
-        for (const QTile q : chains[static_cast<std::size_t>(kv.value)]) {
+        for (const QTile q : chains[kv]) {
           table.slots.push_back({{head, kv, q}, ranks.of(kv, q)});
         }
       }
@@ -62,7 +59,6 @@ constinit const Schedule kDescending{
     .preconditions = "any mask; made for causal ones",
     .dispatch = Dispatch::static_,
     .formulas = kFormulas,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -14,14 +14,10 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
-std::vector<std::vector<QTile>> partial_first(const TileGrid& grid) {
+IndexVector<KvTile, std::vector<QTile>> partial_first(const TileGrid& grid) {
   auto chains = ascending_q(grid);
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    auto& chain = chains[static_cast<std::size_t>(kv.value)];
+    auto& chain = chains[kv];
     std::stable_partition(chain.begin(), chain.end(),
                           [&](QTile q) { return grid.kind(kv, q) == TileKind::partial; });
   }
@@ -48,7 +44,6 @@ constinit const Schedule kFa4Sparse{
     .preconditions = "any mask; made for block-sparse ones",
     .dispatch = Dispatch::in_order,
     .parameters = kParameters,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -11,10 +11,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
   launch_ctas(problem, 1, ascending_kv(problem.grid), ascending_q(problem.grid), table);
 }
@@ -28,7 +24,6 @@ constinit const Schedule kGridAscending{
     .source = "FA3 SingleTileScheduler",
     .preconditions = "any mask",
     .dispatch = Dispatch::in_order,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -12,14 +12,12 @@ namespace stagger::schedules {
 class LiveRanks {
  public:
   explicit LiveRanks(const TileGrid& grid)
-      : q_tiles_(static_cast<std::size_t>(grid.q_tiles())),
-        ranks_(static_cast<std::size_t>(grid.kv_tiles()) * q_tiles_) {
-    std::vector<std::int32_t> seen(q_tiles_, 0);
+      : q_tiles_(grid.q_tiles()), ranks_(grid.kv_tiles() * q_tiles_) {
+    IndexVector<QTile, std::int32_t> seen(q_tiles_, 0);
     for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
       for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-        const auto column = static_cast<std::size_t>(q.value);
-        ranks_[place(kv, q)] = seen[column];
-        if (grid.live(kv, q)) ++seen[column];
+        ranks_[place(kv, q)] = seen[q];
+        if (grid.live(kv, q)) ++seen[q];
       }
     }
   }
@@ -27,12 +25,12 @@ class LiveRanks {
   [[nodiscard]] std::int32_t of(KvTile kv, QTile q) const { return ranks_[place(kv, q)]; }
 
  private:
-  [[nodiscard]] std::size_t place(KvTile kv, QTile q) const {
-    return static_cast<std::size_t>(kv.value) * q_tiles_ + static_cast<std::size_t>(q.value);
+  [[nodiscard]] std::int64_t place(KvTile kv, QTile q) const {
+    return kv.value * q_tiles_ + q.value;
   }
 
-  std::size_t q_tiles_;
-  std::vector<std::int32_t> ranks_;
+  std::int64_t q_tiles_;
+  IndexVector<std::int64_t, std::int32_t> ranks_;
 };
 
 }  // namespace stagger::schedules

@@ -12,10 +12,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
               ascending_q(problem.grid), table);
@@ -33,7 +29,6 @@ constinit const Schedule kLptAscending{
     .preconditions = "any mask",
     .dispatch = Dispatch::in_order,
     .parameters = kParameters,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -13,10 +13,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
               descending_q(problem.grid), table);
@@ -37,7 +33,6 @@ constinit const Schedule kLptDescending{
     .dispatch = Dispatch::in_order,
     .parameters = kParameters,
     .formulas = kFormulas,
-    .unsupported = unsupported,
     .build = build,
 };
 

@@ -20,17 +20,13 @@ constexpr Parameter kParameters[] = {
      .most = 100'000},
 };
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 /// The best of the other static schedules.
 std::optional<search::Incumbent> best_named(const Problem& problem, const Timing& timing) {
   std::optional<search::Incumbent> best;
   for (const Schedule* schedule : all()) {
     Selection selection = select(schedule->name);
     if (schedule->searches || schedule->dispatch != Dispatch::static_) continue;
-    if (schedule->unsupported(problem, selection.parameters)) continue;
+    if (why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
     const std::optional<Ticks> makespan = search::makespan_of(table, timing);
     if (!makespan || (best && best->makespan <= *makespan)) continue;
@@ -62,7 +58,6 @@ constinit const Schedule kOptimal{
     .dispatch = Dispatch::static_,
     .searches = true,
     .parameters = kParameters,
-    .unsupported = unsupported,
     .build = build,
 };
 

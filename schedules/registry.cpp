@@ -90,9 +90,14 @@ Selection select(std::string_view text) {
   return {&schedule, std::move(parameters), std::string(text)};
 }
 
+std::optional<std::string> why_unsupported(const Selection& selection, const Problem& problem) {
+  const auto unsupported = selection.schedule->unsupported;
+  return unsupported == nullptr ? std::nullopt : unsupported(problem, selection.parameters);
+}
+
 Table build(const Selection& selection, const Problem& problem, const Timing& timing) {
   const Schedule& schedule = *selection.schedule;
-  if (const auto reason = schedule.unsupported(problem, selection.parameters)) {
+  if (const auto reason = why_unsupported(selection, problem)) {
     throw Error(ErrorKind::unsupported, std::string(schedule.name) + ": " + *reason);
   }
   check_timing(timing, problem);
@@ -100,7 +105,7 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
   table.name = selection.text;
   table.problem = problem;
   table.dispatch = schedule.dispatch;
-  table.slots.reserve(static_cast<std::size_t>(problem.tasks()));
+  table.slots.reserve(problem.tasks());
   schedule.build(problem, timing, selection.parameters, table);
   return table;
 }

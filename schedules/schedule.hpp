@@ -49,12 +49,12 @@ struct Schedule {
   bool searches = false;  ///< its table depends on the timing model
   std::span<const Parameter> parameters = {};
   std::span<const Formula> formulas = {};
-  /// Why the schedule does not apply to this problem, nullopt if it does. By shape, not by the
-  /// mask's name.
-  std::optional<std::string> (*unsupported)(const Problem&, const Parameters&);
-  /// Appends the lanes; only one that `searches` asks for the timing. Requires unsupported() ==
-  /// nullopt.
-  void (*build)(const Problem&, const Timing&, const Parameters&, Table&);
+  /// Why the schedule does not apply to this problem, nullopt if it does: judged by shape, not by
+  /// the mask's name. nullptr: it applies to every problem.
+  std::optional<std::string> (*unsupported)(const Problem&, const Parameters&) = nullptr;
+  /// Appends the lanes; only one that `searches` asks for the timing. Requires a problem that the
+  /// schedule applies to.
+  void (*build)(const Problem&, const Timing&, const Parameters&, Table&) = nullptr;
 };
 
 /// Every schedule, in the order `stagger list schedules` prints.
@@ -69,6 +69,10 @@ struct Selection {
 
 /// Reads `name` or `name:key=value,key=value`. Throws Error{usage}, naming what is known.
 [[nodiscard]] Selection select(std::string_view text);
+
+/// Why the schedule does not apply to a problem; nullopt if it does.
+[[nodiscard]] std::optional<std::string> why_unsupported(const Selection& selection,
+                                                         const Problem& problem);
 
 /// The schedule's table for a problem. Throws Error{unsupported} with the reason if it does not
 /// apply, and what check_timing() throws. O(tasks) unless the schedule searches.

@@ -16,10 +16,6 @@
 namespace stagger::schedules {
 namespace {
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   launch_ctas(problem, parameters.at("swizzle"), descending_kv(problem.grid),
               ascending_q(problem.grid), table);
@@ -37,7 +33,6 @@ constinit const Schedule kSpt{
     .preconditions = "any mask; made for causal ones",
     .dispatch = Dispatch::in_order,
     .parameters = kParameters,
-    .unsupported = unsupported,
     .build = build,
 };
 

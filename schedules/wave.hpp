@@ -13,7 +13,7 @@ namespace stagger::schedules {
 struct Wave {
   std::int32_t width = 0;   ///< units of this head in this wave, 1 … SMs
   std::int32_t before = 0;  ///< units of this head in earlier waves
-  std::int32_t place = 0;   ///< of this unit among the head's units in the wave, 0 … width−1
+  std::int32_t place = 0;   ///< this unit's among the head's in the wave, 0 … width−1
 };
 
 /// The wave of unit `unit` of a head that has `units` of them.

@@ -23,10 +23,6 @@ constexpr Parameter kParameters[] = {
      .most = 100'000},
 };
 
-std::optional<std::string> unsupported(const Problem&, const Parameters&) {
-  return std::nullopt;
-}
-
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
   Table built = search::windowed(problem, timing,
@@ -48,7 +44,6 @@ constinit const Schedule kWindowed{
     .dispatch = Dispatch::static_,
     .searches = true,
     .parameters = kParameters,
-    .unsupported = unsupported,
     .build = build,
 };
 

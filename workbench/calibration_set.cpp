@@ -37,7 +37,7 @@ Problem problem_of(const char* mask, std::int64_t kv_tiles, std::int64_t heads,
 /// Adds the schedule's table if it applies and would run.
 void add_table(std::vector<Table>& tables, const Problem& problem, const char* name) {
   const schedules::Selection selection = schedules::select(name);
-  if (selection.schedule->unsupported(problem, selection.parameters)) return;
+  if (schedules::why_unsupported(selection, problem)) return;
   Table table = schedules::build(selection, problem);
   if (dag::verify(table, {}).verdict == dag::Verdict::ok) tables.push_back(std::move(table));
 }

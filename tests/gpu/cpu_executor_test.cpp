@@ -84,7 +84,7 @@ TEST_CASE("every schedule on every mask gives right gradients, the same bits and
     const ReferenceGradients exact = reference_gradients(attention);
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->unsupported(problem, selection.parameters)) continue;
+      if (schedules::why_unsupported(selection, problem)) continue;
       const Table table = schedules::build(selection, problem);
       for (const Dtype dtype : kDtypes)
         check_table(table, attention, exact, dtype, ++seed, runs);

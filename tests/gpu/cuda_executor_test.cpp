@@ -46,7 +46,7 @@ TEST_CASE("every schedule on every mask leaves the CPU's bits and order") {
     const Attention attention = attention_of(problem, 4);
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->unsupported(problem, selection.parameters)) continue;
+      if (schedules::why_unsupported(selection, problem)) continue;
       CAPTURE(schedule->name, problem.mask.family->name, problem.heads);
       const Table table = schedules::build(selection, problem);
       for (const Dtype dtype : kDtypes) {

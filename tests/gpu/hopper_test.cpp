@@ -141,7 +141,7 @@ std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
   std::int64_t runs = 0;
   for (const schedules::Schedule* schedule : schedules::all()) {
     const schedules::Selection selection = schedules::select(schedule->name);
-    if (schedule->unsupported(problem, selection.parameters)) continue;
+    if (schedules::why_unsupported(selection, problem)) continue;
     CAPTURE(schedule->name);
     const Table table = schedules::build(selection, problem);
     const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 9};

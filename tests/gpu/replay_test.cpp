@@ -16,7 +16,7 @@ TEST_CASE("a replay takes as long as the simulator says") {
     for (const char* mask : {"full", "causal"}) {
       const Problem problem = make_problem(make_mask(mask), {16, 16}, {}, 2, 16);
       const schedules::Selection selection = schedules::select(schedule);
-      if (selection.schedule->unsupported(problem, selection.parameters)) continue;
+      if (schedules::why_unsupported(selection, problem)) continue;
       const Table table = schedules::build(selection, problem);
       const ReplayTimes times{.timing = {.compute = 5, .reduce = 2, .launch = 1, .epilogue = 3},
                               .tick_ns = 10'000};

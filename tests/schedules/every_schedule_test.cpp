@@ -113,7 +113,7 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t gr
             problem.grid.q_tiles(), problem.heads, problem.sms, group,
             timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
             timing.launch, timing.epilogue, timing.residency, timing.release == Release::delayed);
-    if (schedule->unsupported(problem, selection.parameters)) {
+    if (schedules::why_unsupported(selection, problem)) {
       REQUIRE_THROWS_AS(schedules::build(selection, problem), Error);
       continue;
     }
@@ -172,7 +172,7 @@ TEST_CASE("a tick-by-tick play of the rules agrees too") {
     const Timing timing = test::random_timing(random, problem);
     for (const schedules::Schedule* schedule : schedules::all()) {
       schedules::Selection selection = schedules::select(schedule->name);
-      if (schedule->unsupported(problem, selection.parameters)) continue;
+      if (schedules::why_unsupported(selection, problem)) continue;
       if (selection.parameters.contains("effort")) selection.parameters["effort"] = 0;
       CAPTURE(round, schedule->name);
       const Table table = schedules::build(selection, problem, timing);

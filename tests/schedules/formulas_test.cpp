@@ -18,7 +18,7 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
             for (std::int64_t heads = 1; heads <= 6; ++heads) {
               const Problem problem = make_problem(make_mask(mask), {n_q, n_kv}, {}, heads, 0);
               if (!formula.shape(problem.grid)) continue;
-              if (schedule->unsupported(problem, selection.parameters)) continue;
+              if (why_unsupported(selection, problem)) continue;
               const Table table = build(selection, problem);
               for (const auto& [compute, reduce] :
                    {std::pair{5, 1}, std::pair{3, 2}, std::pair{2, 2}, std::pair{2, 3},

@@ -20,7 +20,7 @@ std::string message_of(const char* text) {
 
 std::optional<std::string> why_not(const char* schedule, const Problem& problem) {
   const Selection selection = select(schedule);
-  return selection.schedule->unsupported(problem, selection.parameters);
+  return why_unsupported(selection, problem);
 }
 
 TEST_CASE("every schedule has a file of its name and every such file is registered") {

@@ -20,7 +20,7 @@ std::vector<CalibrationRun> toy_runs(const test::ToyDevice& device, test::Random
           make_problem(make_mask(mask), {n * 128, n * 128}, {.q = 64, .kv = 128}, 48 / n, 8);
       for (const char* name : {"ascending", "descending", "shift", "symmetric-shift", "spt"}) {
         const schedules::Selection selection = schedules::select(name);
-        if (selection.schedule->unsupported(problem, selection.parameters)) continue;
+        if (schedules::why_unsupported(selection, problem)) continue;
         const Table table = schedules::build(selection, problem);
         if (!sim::simulate(table, device.timing).complete) continue;
         for (const gpu::Mode mode : {gpu::Mode::deterministic, gpu::Mode::no_reduce})
