@@ -25,10 +25,10 @@ class JsonValue {
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string string() const;
 
-  [[nodiscard]] std::size_t size() const;  ///< of an array
+  [[nodiscard]] std::size_t size() const;  ///< an array's items
   [[nodiscard]] JsonValue item(std::size_t index) const;
 
-  [[nodiscard]] std::vector<std::string> keys() const;  ///< of an object, ascending
+  [[nodiscard]] std::vector<std::string> keys() const;  ///< an object's, ascending
   [[nodiscard]] bool has(const std::string& key) const;
   [[nodiscard]] JsonValue at(const std::string& key) const;
   /// Throws if the object has a key that is none of these.

@@ -55,12 +55,12 @@ struct KernelTimes {
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
   MeasuredNs start = {};  ///< what a whole run takes beyond its makespan and the passes
-  /// Of passes over whole tensors before and after the kernel, in ns per 2^20 elements of Q (heads
-  /// * seq_q * head_dim); absent: there are none, or they are in `start`.
+  /// Passes over whole tensors before and after the kernel, in ns per 2^20 elements of Q (heads *
+  /// seq_q * head_dim); absent: there are none, or they are in `start`.
   std::optional<MeasuredNs> passes_per_mi = std::nullopt;
   FitErrors fit = {};
-  std::string date = {};     ///< of the measurement
-  std::string command = {};  ///< that made it
+  std::string date = {};     ///< when it was measured
+  std::string command = {};  ///< what measured it
 
   /// The timing model, 1 tick = 1 ns, all SMs resident.
   [[nodiscard]] Timing timing() const;

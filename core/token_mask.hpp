@@ -32,7 +32,7 @@ class TokenMask {
   Lengths lengths_;
   TileShape shape_;
   TileGrid grid_;
-  std::vector<KeyRange> rows_;  ///< by query; empty if the mask is block-sparse
+  std::vector<KeyRange> rows_;  ///< one a query; empty if the mask is block-sparse
 };
 
 }  // namespace stagger

@@ -1,5 +1,7 @@
 #include "dag/bounds.hpp"
 
+#include "core/checked.hpp"
+#include "core/error.hpp"
 #include "dag/packing.hpp"
 
 #include <algorithm>
@@ -9,10 +11,6 @@ namespace stagger::dag {
 namespace {
 
 constexpr Ticks kFar = std::numeric_limits<Ticks>::max();
-
-Ticks divide_up(Ticks dividend, Ticks divisor) {
-  return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
-}
 
 /// The live tiles of a chain, or of all of them, by how long they compute.
 struct Load {
@@ -139,6 +137,13 @@ Ticks accumulation(std::int64_t contributions, std::int64_t sms, const Timing& t
 
 }  // namespace
 
+Bound largest_of(const std::vector<Bound>& bounds) {
+  STAGGER_EXPECTS(!bounds.empty());
+  return *std::max_element(bounds.begin(), bounds.end(), [](const Bound& left, const Bound& right) {
+    return left.ticks < right.ticks;
+  });
+}
+
 Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch) {
   const TileGrid& grid = problem.grid;
   Bounds bounds;
@@ -185,10 +190,8 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
       {"accumulation", accumulated, "the reductions of one dQ tile one after the other"},
   };
   bounds.packing_exact = packing.exact();
-  bounds.degree_slots = std::max<std::int64_t>(longest, most);
-  bounds.best = *std::max_element(
-      bounds.all.begin(), bounds.all.end(),
-      [](const Bound& left, const Bound& right) { return left.ticks < right.ticks; });
+  bounds.degree_rounds = std::max<std::int64_t>(longest, most);
+  bounds.best = largest_of(bounds.all);
   return bounds;
 }
 

@@ -17,12 +17,15 @@ struct Bound {
 
 struct Bounds {
   std::vector<Bound> all;     ///< valid in the timing model given, in the order above
-  Bound best;                 ///< the first of the largest
+  Bound best;                 ///< largest_of(all)
   bool packing_exact = true;  ///< the packing bound is the optimum of its relaxation
-  /// Slot model only (a task takes one slot, no two of a dQ tile at once): the degree bound, in
-  /// slots. Not a bound in the other models.
-  std::int64_t degree_slots = 0;
+  /// The degree bound of the slot model (a task takes one round, no two of a dQ tile the same), in
+  /// rounds. It is no bound in the other models.
+  std::int64_t degree_rounds = 0;
 };
+
+/// The first of the largest. Requires one.
+[[nodiscard]] Bound largest_of(const std::vector<Bound>& bounds);
 
 /// Lower bounds over all tables of a problem under a kind of dispatch (in the overlap model static
 /// dispatch hides the writer's drain between chains).

@@ -75,7 +75,7 @@ inline constexpr std::int64_t kSink = 1;
 /// fixed point (about lanes / SMs; up to the makespan in ticks for a deadlock).
 [[nodiscard]] std::optional<Dag> build(const Table& table, const Timing& timing);
 
-/// The same graph without its dependency edges (the paper's G0).
+/// Returns the graph without its dependency edges (the paper's G0).
 [[nodiscard]] Dag without_dependencies(const Dag& dag);
 
 }  // namespace stagger::dag

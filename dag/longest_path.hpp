@@ -14,20 +14,20 @@ class Relaxation {
   /// nullopt if the graph has a cycle. O(nodes + edges).
   [[nodiscard]] static std::optional<Relaxation> of(const Dag& dag);
 
-  /// By node: the longest path from the source. O(nodes + edges).
+  /// Returns each node's longest path from the source. O(nodes + edges).
   [[nodiscard]] IndexVector<std::int64_t, Ticks> earliest(const Dag& dag) const;
-  /// By node: `length` minus the longest path to the sink. O(nodes + edges).
+  /// Returns, for each node, `length` minus its longest path to the sink. O(nodes + edges).
   [[nodiscard]] IndexVector<std::int64_t, Ticks> latest(const Dag& dag, Ticks length) const;
 
  private:
-  std::vector<std::size_t> edges_;  ///< by topological place of the node they leave
+  std::vector<std::size_t> edges_;  ///< in topological order of the nodes they leave
 };
 
 /// Longest-path times of every node.
 struct PathTimes {
-  Ticks length = 0;                           ///< of the longest path from source to sink
-  IndexVector<std::int64_t, Ticks> earliest;  ///< by node: longest path from the source
-  IndexVector<std::int64_t, Ticks> latest;  ///< by node: length minus the longest path to the sink
+  Ticks length = 0;                           ///< the longest path from source to sink
+  IndexVector<std::int64_t, Ticks> earliest;  ///< each node's longest path from the source
+  IndexVector<std::int64_t, Ticks> latest;    ///< `length` minus its longest path to the sink
   /// How long a node can be late without making the critical path longer.
   [[nodiscard]] Ticks slack(std::int64_t node) const { return latest[node] - earliest[node]; }
 };

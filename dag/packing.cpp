@@ -1,5 +1,6 @@
 #include "dag/packing.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 /// `jobs` is sorted, longest first.
 Ticks lower_bound(const std::vector<Ticks>& jobs, std::int32_t machines) {
   const Ticks sum = std::accumulate(jobs.begin(), jobs.end(), Ticks{0});
-  Ticks bound = std::max(jobs.front(), sum / machines + (sum % machines != 0 ? 1 : 0));
+  Ticks bound = std::max(jobs.front(), divide_up(sum, machines));
   // Of the k*machines + 1 longest jobs, some machine takes k + 1; at best the shortest of them.
   std::vector<Ticks> before(jobs.size() + 1, 0);
   std::partial_sum(jobs.begin(), jobs.end(), before.begin() + 1);

@@ -10,7 +10,7 @@ namespace stagger::dag {
 /// What is known of the smallest makespan of jobs on identical machines (P || Cmax).
 struct Packing {
   Ticks lower = 0;  ///< proven
-  Ticks upper = 0;  ///< of a packing that was found
+  Ticks upper = 0;  ///< a packing that was found
   [[nodiscard]] bool exact() const { return lower == upper; }
 };
 

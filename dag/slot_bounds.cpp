@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 namespace stagger::dag {
 namespace {
 
 constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
+constexpr std::string_view kAccumulation = "accumulation";
 
 /// A maximum matching of KV tiles with Q tiles, grown by one KV tile at a time.
 class Matching {
@@ -110,7 +112,7 @@ class MatchingBound {
     }
   }
 
-  /// Of `heads` heads each, no more than `edges` of these chains run at once.
+  /// Packs these chains of `heads` heads each, of which no more than `edges` a head run at once.
   void add_set(const std::vector<Ticks>& lengths, std::int64_t edges, std::int32_t heads) {
     const std::int64_t machines = std::min<std::int64_t>(edges * heads, problem_.sms);
     std::vector<Ticks> jobs;
@@ -126,18 +128,19 @@ class MatchingBound {
 }  // namespace
 
 Bounds slot_bounds(const Problem& problem) {
-  constexpr Timing kOneSlot{.model = Model::chain, .compute = 1, .reduce = 0};
-  Bounds bounds = lower_bounds(problem, kOneSlot, Dispatch::static_);
-  if (bounds.degree_slots == 0) return bounds;
-  bounds.all.back() = {"degree", bounds.degree_slots, "a chain or a dQ tile one slot at a time"};
+  constexpr Timing kOneRound{.model = Model::chain, .compute = 1, .reduce = 0};
+  Bounds bounds = lower_bounds(problem, kOneRound, Dispatch::static_);
+  if (bounds.degree_rounds == 0) return bounds;
+  // Reductions take no time of their own here: what a dQ tile is bound by are its rounds.
+  std::erase_if(bounds.all, [](const Bound& bound) { return bound.by == kAccumulation; });
+  bounds.all.push_back(
+      {"degree", bounds.degree_rounds, "a chain or a dQ tile one round at a time"});
   const TileGrid& grid = problem.grid;
   if (std::int64_t{grid.kv_tiles()} * grid.q_tiles() <= kMatchedTiles) {
     bounds.all.push_back({"matching", MatchingBound(problem).run(),
                           "chains that can't all run at once, packed on as many SMs as can"});
   }
-  bounds.best = *std::max_element(
-      bounds.all.begin(), bounds.all.end(),
-      [](const Bound& left, const Bound& right) { return left.ticks < right.ticks; });
+  bounds.best = largest_of(bounds.all);
   return bounds;
 }
 

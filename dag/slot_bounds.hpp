@@ -5,8 +5,8 @@
 
 namespace stagger::dag {
 
-/// Lower bounds in the slot model, in slots: a task takes one, the slots of a chain follow one
-/// another, and no two tasks of a dQ tile share one.
+/// Lower bounds in the slot model, in rounds: a task takes one, the tasks of a chain take one round
+/// after the other, and no two tasks of a dQ tile the same.
 ///
 /// work, chain and packing as in the chain model; degree the contributions to one dQ tile;
 /// matching: of a set of chains no more can run at once than a matching of their live tiles has

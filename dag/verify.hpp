@@ -32,7 +32,7 @@ struct Finding {
   FindingKind kind = FindingKind::missing_task;
   std::string message;  ///< one sentence, with the place
   std::int32_t lane = -1;
-  std::int64_t place = -1;  ///< of the slot in its lane
+  std::int64_t place = -1;  ///< the slot's, in its lane
   Task task{Head{-1}, KvTile{-1}, QTile{-1}};
   std::int32_t rank = -1;
 };

@@ -298,7 +298,7 @@ std::string report_json(const Analysis& analysis, bool steps,
   json["makespan"] = ok ? Json(analysis.simulation->makespan) : Json(nullptr);
   json["lower_bound"] = {{"ticks", bounds.best.ticks}, {"by", bounds.best.by}};
   json["bounds"] = bounds_json(bounds);
-  json["slot_model"] = {{"degree_slots", bounds.degree_slots}};
+  json["slot_model"] = {{"degree_rounds", bounds.degree_rounds}};
   json["optimal"] = analysis.optimal ? Json(*analysis.optimal) : Json(nullptr);
   json["gap"] = ok ? gap_json(analysis) : Json(nullptr);
   json["bubble"] = ok ? bubble_json(analysis) : Json(nullptr);

@@ -64,7 +64,7 @@ TEST_CASE("sliding window of 8, n = 32, 8 SMs: work 29 slots, packing 32") {
   CHECK(bounds.all[0].ticks == 29);
   CHECK(bounds.best.ticks == 32);
   CHECK(std::string(bounds.best.by) == "packing");
-  CHECK(bounds.degree_slots == 8);
+  CHECK(bounds.degree_rounds == 8);
 }
 
 TEST_CASE("prefix-LM of 6, n = 16, 8 SMs: work 19 slots, packing 21") {

@@ -23,7 +23,7 @@ const SatLimits kNoLimits = {-1, [] { return false; }};
 /// The fewest slots by SAT, from one slot up.
 std::int32_t fewest_slots(const Problem& problem) {
   for (std::int32_t slots = 1;; ++slots) {
-    if (slots < problem.grid.q_tiles() && slots < dag::slot_bounds(problem).degree_slots) continue;
+    if (slots < problem.grid.q_tiles() && slots < dag::slot_bounds(problem).degree_rounds) continue;
     const SlotCnf cnf(problem, slots);
     const SatAnswer answer = solve(cnf.cnf(), kNoLimits);
     if (answer.verdict != Satisfiable::yes) continue;
