@@ -18,7 +18,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/shape.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
@@ -65,8 +65,8 @@ constexpr Formula kFormulas[] = {
 
 }  // namespace
 
-extern const Schedule kAscending;
-constinit const Schedule kAscending{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "ascending",
     .summary = "KV tile i of every head on SM i mod S, Q ascending: the paper's FA3 baseline",
     .source = "DASH §3.2",
@@ -76,4 +76,4 @@ constinit const Schedule kAscending{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::ascending

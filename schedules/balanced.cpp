@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::balanced {
 namespace {
 
 void build(const Problem& problem, const Timing& timing, const Parameters&, Table& table) {
@@ -24,8 +24,8 @@ void build(const Problem& problem, const Timing& timing, const Parameters&, Tabl
 
 }  // namespace
 
-extern const Schedule kBalanced;
-constinit const Schedule kBalanced{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "balanced",
     .summary = "chains packed evenly, then the Q tile that can reduce soonest",
     .source = "Stagger",
@@ -35,4 +35,4 @@ constinit const Schedule kBalanced{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::balanced

@@ -19,7 +19,7 @@
 #include "schedules/reversed_makespan.hpp"
 #include "schedules/schedule.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::descending {
 namespace {
 
 /// The lowest KV tile of an SM in a head; the others follow at a stride of S. On odd heads KV tile
@@ -51,8 +51,8 @@ constexpr Formula kFormulas[] = {kReversedMakespan};
 
 }  // namespace
 
-extern const Schedule kDescending;
-constinit const Schedule kDescending{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "descending",
     .summary = "Q descending, KV tiles mirrored on every other head",
     .source = "DASH §3.3",
@@ -62,4 +62,4 @@ constinit const Schedule kDescending{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::descending

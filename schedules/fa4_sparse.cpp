@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::fa4_sparse {
 namespace {
 
 IndexVector<KvTile, std::vector<QTile>> partial_first(const TileGrid& grid) {
@@ -36,8 +36,8 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-extern const Schedule kFa4Sparse;
-constinit const Schedule kFa4Sparse{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "fa4-sparse",
     .summary = "in-order dispatch, partial tiles before full ones, ranks over live tiles",
     .source = "FA4 dq_write_order",
@@ -47,4 +47,4 @@ constinit const Schedule kFa4Sparse{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::fa4_sparse

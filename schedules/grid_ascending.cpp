@@ -8,7 +8,7 @@
 #include "schedules/cta_grid.hpp"
 #include "schedules/schedule.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::grid_ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
@@ -17,8 +17,8 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
 
 }  // namespace
 
-extern const Schedule kGridAscending;
-constinit const Schedule kGridAscending{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "grid-ascending",
     .summary = "an ordinary grid, KV tile fastest, Q ascending (FA3 full and local)",
     .source = "FA3 SingleTileScheduler",
@@ -27,4 +27,4 @@ constinit const Schedule kGridAscending{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::grid_ascending

@@ -2,14 +2,14 @@
 // without a collision and without a gap, for any number of KV tiles and heads.
 //
 //   causal, n = 5, three heads on 5 SMs. A box is a Q tile; the head changes at the bar.
-//          slot  0 1 2 3 4 5 6 7 8
+//         round  0 1 2 3 4 5 6 7 8
 //   SM 0         4|4 3 2 1|0 1 2 3 4 …    lengths a = 1, b = 3, c = 5
 //
 // The columns of such a picture must not show a Q tile twice for one head. Count Q tiles from the
 // last, p = n-1-q, so that a chain of b tasks has p = 0 … b-1, whichever its KV tile. Then
-//   - if the chains of a head end in different slots, p descending never collides:
-//     slot = end-1-p, and equal slots for one p would mean equal ends;
-//   - if they start in different slots, p ascending never collides: slot = start+p.
+//   - if the chains of a head end in different rounds, p descending never collides:
+//     round = end-1-p, and equal slots for one p would mean equal ends;
+//   - if they start in different rounds, p ascending never collides: round = start+p.
 // So only the lengths on each SM have to add up.
 //   one head   length b on SM n-b, all start at 0 (ends differ)
 //   pairs      lengths b and n+1-b: the first head starts at 0 (ends differ), the second ends at
@@ -20,18 +20,18 @@
 //              a is 1 … n, b is n-h+1 … n and 1 … n-h, c is every number of n's parity and every
 //              other one. The first head starts at 0 (ends a differ), the second starts at a
 //              (starts differ), the third ends at T (starts differ).
-// With m heads: floor(m/2) pairs of n+1 slots, one of them exchanged for a triple if m is odd, is
-// ceil(m(n+1)/2) slots; m n(n+1)/2 tasks on n SMs need as many. One head alone needs its longest
-// chain, n slots.
-// No slot is shared and a reduction ends with its slot, so no one waits in the chain model either.
-// Source: none known; the paper's symmetric shift needs even n and even m.
+// With m heads: floor(m/2) pairs of n+1 rounds, one of them exchanged for a triple if m is odd, is
+// ceil(m(n+1)/2) rounds; m n(n+1)/2 tasks on n SMs need as many. One head alone needs its longest
+// chain, n rounds.
+// No round is shared and a reduction ends with its round, so no one waits in the chain model
+// either. Source: none known; the paper's symmetric shift needs even n and even m.
 
 #include "schedules/schedule.hpp"
 #include "schedules/shape.hpp"
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::head_blocks {
 namespace {
 
 std::optional<std::string> unsupported(const Problem& problem, const Parameters&) {
@@ -45,7 +45,7 @@ std::optional<std::string> unsupported(const Problem& problem, const Parameters&
   return std::nullopt;
 }
 
-/// Adds the chains of one SM. Ranks are the order of the slots that the essay derives.
+/// Adds the chains of one SM. Ranks are the order of the rounds that the essay derives.
 class Block {
  public:
   Block(std::int32_t n, Table& table) : n_(n), table_(table) {}
@@ -109,8 +109,8 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
 
 Ticks twice_makespan(const Problem& problem, const Timing& timing) {
   const Ticks n = problem.grid.kv_tiles();
-  const Ticks slots = std::max(n, (problem.heads * (n + 1) + 1) / 2);
-  return 2 * slots * (timing.compute + timing.reduce);
+  const Ticks rounds = std::max(n, (problem.heads * (n + 1) + 1) / 2);
+  return 2 * rounds * (timing.compute + timing.reduce);
 }
 
 constexpr Formula kFormulas[] = {
@@ -126,8 +126,8 @@ constexpr Formula kFormulas[] = {
 
 }  // namespace
 
-extern const Schedule kHeadBlocks;
-constinit const Schedule kHeadBlocks{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "head-blocks",
     .summary = "heads in pairs and one triple fill the SMs: optimal for any n and m",
     .source = "Stagger",
@@ -138,4 +138,4 @@ constinit const Schedule kHeadBlocks{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::head_blocks

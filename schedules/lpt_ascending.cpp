@@ -9,7 +9,7 @@
 #include "schedules/cta_grid.hpp"
 #include "schedules/schedule.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::lpt_ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
@@ -21,8 +21,8 @@ constexpr Parameter kParameters[] = {kSwizzle};
 
 }  // namespace
 
-extern const Schedule kLptAscending;
-constinit const Schedule kLptAscending{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "lpt-ascending",
     .summary = "in-order dispatch, longest chain first, Q ascending: the paper's baseline in code",
     .source = "FA3 SingleTileBwdLPTScheduler",
@@ -32,4 +32,4 @@ constinit const Schedule kLptAscending{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::lpt_ascending

@@ -10,7 +10,7 @@
 #include "schedules/reversed_makespan.hpp"
 #include "schedules/schedule.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::lpt_descending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
@@ -23,8 +23,8 @@ constexpr Formula kFormulas[] = {kReversedMakespan};
 
 }  // namespace
 
-extern const Schedule kLptDescending;
-constinit const Schedule kLptDescending{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "lpt-descending",
     .summary =
         "in-order dispatch, longest chain first, Q descending: the paper's Descending in code",
@@ -36,4 +36,4 @@ constinit const Schedule kLptDescending{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::lpt_descending

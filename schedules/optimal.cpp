@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::optimal {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -49,8 +49,8 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
 
 }  // namespace
 
-extern const Schedule kOptimal;
-constinit const Schedule kOptimal{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "optimal",
     .summary = "the best table a short search finds in the timing model asked for",
     .source = "Stagger",
@@ -61,4 +61,4 @@ constinit const Schedule kOptimal{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::optimal

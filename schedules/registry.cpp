@@ -4,43 +4,21 @@
 #include "schedules/schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 namespace stagger::schedules {
 
-extern const Schedule kAscending;
-extern const Schedule kDescending;
-extern const Schedule kShift;
-extern const Schedule kSymmetricShift;
-extern const Schedule kHeadBlocks;
-extern const Schedule kGridAscending;
-extern const Schedule kLptAscending;
-extern const Schedule kLptDescending;
-extern const Schedule kSpt;
-extern const Schedule kFa4Sparse;
-extern const Schedule kBalanced;
-extern const Schedule kOptimal;
-extern const Schedule kWindowed;
-
 namespace {
-
-// An explicit list: self-registering objects would be dropped by the linker from a static library.
-constexpr std::array<const Schedule*, 13> kAll = {
-    &kAscending,    &kDescending,    &kShift, &kSymmetricShift, &kHeadBlocks, &kGridAscending,
-    &kLptAscending, &kLptDescending, &kSpt,   &kFa4Sparse,      &kBalanced,   &kOptimal,
-    &kWindowed,
-};
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorKind::usage, what);
 }
 
 const Schedule& find(std::string_view name) {
-  for (const Schedule* schedule : kAll) {
+  for (const Schedule* schedule : all()) {
     if (schedule->name == name) return *schedule;
   }
-  reject(unknown_name("schedule", name, names_of(kAll)));
+  reject(unknown_name("schedule", name, names_of(all())));
 }
 
 const Parameter& find_parameter(const Schedule& schedule, std::string_view name) {
@@ -69,10 +47,6 @@ void read_parameter(const Schedule& schedule, std::string_view item, Parameters&
 }
 
 }  // namespace
-
-std::span<const Schedule* const> all() {
-  return kAll;
-}
 
 Selection select(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());

@@ -24,7 +24,7 @@
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::shift {
 namespace {
 
 std::int32_t widest_wave(const Problem& problem) {
@@ -84,8 +84,8 @@ constexpr Formula kFormulas[] = {
 
 }  // namespace
 
-extern const Schedule kShift;
-constinit const Schedule kShift{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "shift",
     .summary = "cyclic Q order: SM i starts with Q tile i; optimal for full masks",
     .source = "DASH §3.4",
@@ -96,4 +96,4 @@ constinit const Schedule kShift{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::shift

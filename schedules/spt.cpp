@@ -13,7 +13,7 @@
 #include "schedules/cta_grid.hpp"
 #include "schedules/schedule.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::spt {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
@@ -25,8 +25,8 @@ constexpr Parameter kParameters[] = {kSwizzle};
 
 }  // namespace
 
-extern const Schedule kSpt;
-constinit const Schedule kSpt{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "spt",
     .summary = "in-order dispatch, KV descending (shortest first), Q ascending: FA3 since 2025-09",
     .source = "FA3 PR 1893",
@@ -36,4 +36,4 @@ constinit const Schedule kSpt{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::spt

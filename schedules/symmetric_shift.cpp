@@ -26,7 +26,7 @@
 
 #include <algorithm>
 
-namespace stagger::schedules {
+namespace stagger::schedules::symmetric_shift {
 namespace {
 
 std::optional<std::string> unsupported(const Problem& problem, const Parameters&) {
@@ -132,8 +132,8 @@ constexpr Formula kFormulas[] = {
 
 }  // namespace
 
-extern const Schedule kSymmetricShift;
-constinit const Schedule kSymmetricShift{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "symmetric-shift",
     .summary = "KV tiles i and n-1-i share an SM; the folded triangles are shifted cyclically",
     .source = "DASH §3.4",
@@ -144,4 +144,4 @@ constinit const Schedule kSymmetricShift{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::symmetric_shift

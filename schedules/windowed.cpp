@@ -7,7 +7,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/windows.hpp"
 
-namespace stagger::schedules {
+namespace stagger::schedules::windowed {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -35,8 +35,8 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
 
 }  // namespace
 
-extern const Schedule kWindowed;
-constinit const Schedule kWindowed{
+extern const Schedule kSchedule;
+constinit const Schedule kSchedule{
     .name = "windowed",
     .summary = "the best table a short search finds for a window of heads, repeated",
     .source = "Stagger",
@@ -47,4 +47,4 @@ constinit const Schedule kWindowed{
     .build = build,
 };
 
-}  // namespace stagger::schedules
+}  // namespace stagger::schedules::windowed

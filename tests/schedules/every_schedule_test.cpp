@@ -204,7 +204,11 @@ TEST_CASE("schedules whose ranks follow the launch order run at any residency an
       ++tables;
     }
   }
-  CHECK(tables == 2'500);
+  const auto in_order =
+      std::count_if(schedules::all().begin(), schedules::all().end(),
+                    [](const auto* schedule) { return schedule->dispatch == Dispatch::in_order; });
+  CHECK(in_order >= 5);
+  CHECK(tables == 500 * in_order);
 }
 
 }  // namespace

@@ -48,6 +48,66 @@ TEST_CASE("names and parameters are read, and wrong ones list the known") {
   CHECK(message_of("spt:swizzle=2,swizzle=3").find("given twice") != std::string::npos);
 }
 
+TEST_CASE("formulas are claimed with every parameter at its default, and only so") {
+  // Heads and reduce at which T_reversed is exact for both schedules that state it.
+  const Problem problem = make_problem(make_mask("causal"), {8, 8}, {}, 4, 0);
+  const auto claimed = [&](const char* text, const Timing& timing) {
+    const Formula* formula = claim(select(text), problem, timing);
+    return formula == nullptr ? std::string() : std::string(formula->name);
+  };
+  CHECK(claimed("descending", {}) == "T_reversed");
+  CHECK(claimed("lpt-descending", {}) == "T_reversed");
+  CHECK(claimed("lpt-descending:swizzle=1", {}) == "T_reversed");
+  CHECK(claimed("lpt-descending:swizzle=2", {}).empty());
+  CHECK(claimed("lpt-descending:swizzle=4", {}).empty());
+  CHECK(claimed("lpt-descending", {.latency = 1}).empty());
+  CHECK(claimed("lpt-descending", {.launch = 1}).empty());
+  CHECK(claimed("lpt-descending", {.epilogue = 1}).empty());
+  CHECK(claimed("lpt-descending", {.residency = 7}).empty());
+  CHECK(claimed("lpt-descending", {.residency = 8}) == "T_reversed");
+  CHECK(claimed("lpt-descending", {.compute_partial = 4}).empty());
+  CHECK(claimed("lpt-descending", {.compute_partial = 5}) == "T_reversed");
+  CHECK(claimed("lpt-descending", {.model = Model::overlap}).empty());
+  CHECK(claimed("lpt-descending", {.release = Release::delayed}).empty());
+  CHECK(claimed("lpt-descending", {.compute = 1, .reduce = 2}).empty());
+}
+
+/// The KV tiles of a table's lanes, one a lane.
+std::vector<std::int32_t> launched(const char* text, const Problem& problem) {
+  const Table table = build(select(text), problem);
+  std::vector<std::int32_t> kv;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane)
+    kv.push_back(table.lane(lane).front().task.kv.value);
+  return kv;
+}
+
+TEST_CASE("fa4-sparse launches KV tiles descending with spt, and ranks follow") {
+  const Problem problem = test::tiles_problem({"fpf", "pf.", ".fp"}, 2, 3);
+  using Tiles = std::vector<std::int32_t>;
+  CHECK(launched("fa4-sparse", problem) == Tiles{0, 1, 2, 0, 1, 2});
+  CHECK(launched("fa4-sparse:spt=0", problem) == Tiles{0, 1, 2, 0, 1, 2});
+  CHECK(launched("fa4-sparse:spt=1", problem) == Tiles{2, 1, 0, 2, 1, 0});
+  CHECK(launched("fa4-sparse:spt=1,swizzle=2", problem) == Tiles{2, 2, 1, 1, 0, 0});
+  // KV 2 first: its partial tile 2, then 1; at Q tile 1 KV 1 and KV 0 follow it.
+  const Table table = build(select("fa4-sparse:spt=1"), problem);
+  const auto slot = [](std::int32_t kv, std::int32_t q, std::int32_t rank) {
+    return Slot{{Head{0}, KvTile{kv}, QTile{q}}, rank};
+  };
+  const std::vector<Slot> first(table.slots.begin(), table.slots.begin() + 7);
+  CHECK(first == std::vector<Slot>{slot(2, 2, 0), slot(2, 1, 0), slot(1, 0, 0), slot(1, 1, 1),
+                                   slot(0, 1, 2), slot(0, 0, 1), slot(0, 2, 1)});
+}
+
+TEST_CASE("SMs without a KV tile cost nothing a head") {
+  // 2^20 SMs times 2^20 heads would take minutes.
+  const Problem problem = make_problem(make_mask("full"), {1, 2}, {}, 1 << 20, 1 << 20);
+  for (const char* schedule : {"ascending", "descending"}) {
+    const Table table = build(select(schedule), problem);
+    CHECK(table.lanes() == 1 << 20);
+    CHECK(std::ssize(table.slots) == 1 << 21);
+  }
+}
+
 TEST_CASE("a schedule says by shape what it does not support") {
   const auto square = [](const char* mask, std::int64_t n) {
     return make_problem(parse_mask(mask), {n, n}, {}, 2, 0);
