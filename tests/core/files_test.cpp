@@ -41,8 +41,12 @@ TEST_CASE("tables survive JSON and CSV, in every mask, dispatch and shape") {
     const Table table = test::random_table(
         random, problem, random.chance(2) ? Dispatch::static_ : Dispatch::in_order);
     CAPTURE(round);
-    expect_same(read_table_json(write_table_json(table), "json"), table);
-    expect_same(read_table_csv(write_table_csv(table), "csv", nullptr), table);
+    const Table json = read_table_json(write_table_json(table), "json");
+    const Table csv = read_table_csv(write_table_csv(table), "csv", nullptr);
+    expect_same(json, table);
+    expect_same(csv, table);
+    CHECK(json.name == "random");
+    CHECK(csv.name == "random");
   }
 }
 
@@ -64,6 +68,28 @@ TEST_CASE("token-level problems keep their lengths and tiles") {
   CHECK(read.problem.lengths == table.problem.lengths);
   CHECK(read.problem.shape == table.problem.shape);
   expect_same(read, table);
+}
+
+TEST_CASE("a CSV's name keeps what a row can hold") {
+  Table table = read_table_json(kTable, "mine");
+  const auto name_of = [&](const char* name) {
+    table.name = name;
+    return read_table_csv(write_table_csv(table), "csv", nullptr).name;
+  };
+  CHECK(name_of("mine") == "mine");
+  CHECK(name_of("spt:swizzle=8,x") == "spt:swizzle8x");
+  CHECK(name_of("two\nlines \"quoted\"") == "twolines quoted");
+  CHECK(name_of("für n→∞") == "für n→∞");
+}
+
+TEST_CASE("a byte order mark before a file, as Excel writes it, is not read") {
+  const std::string mark = "\xEF\xBB\xBF";
+  const Table table = read_table_json(kTable, "mine");
+  expect_same(read_table_json(mark + kTable, "json"), table);
+  expect_same(read_table_csv(mark + write_table_csv(table), "csv", nullptr), table);
+  expect_same(read_table_csv(mark + "0:0:0:0,0:0:1:1\r\n0:1:1:0\r\n", "cells", &table.problem),
+              table);
+  CHECK_THROWS_AS(read_table_csv(mark + mark + write_table_csv(table), "csv", nullptr), Error);
 }
 
 std::string message_of(const std::function<void()>& work) {
@@ -115,7 +141,16 @@ TEST_CASE("a broken CSV is refused with its lane and cell") {
   CHECK(message("0:0:0:0,0:0:x:0\n") ==
         "file: lane 0, cell 2: 'x' is not an integer from -2147483647 to 2147483647");
   CHECK(message("0:0:0\n") == "file: lane 0, cell 1: '0:0:0' is not head:kv:q:rank");
-  CHECK(message("0:0:0:0:0\n").find("is not head:kv:q:rank") != std::string::npos);
+  for (const char* cell : {"0:0:0:0:0", "0:0:0:0:", ":0:0:0:0", "0:0:", "0", "0:0:0:0:0:0"}) {
+    CHECK(message(cell) ==
+          "file: lane 0, cell 1: '" + std::string(cell) + "' is not head:kv:q:rank");
+  }
+  for (const char* cell : {"0::0:0", "0:0:0:", ":0:0:0"})
+    CHECK(message(cell).find("'' is not an integer") != std::string::npos);
+  const std::string header = "stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full";
+  CHECK(message(header + "\n") == "no error");
+  CHECK(message(header + ",heads=1\n") == "file: row 1: key 'heads' is given twice");
+  CHECK(message(header + ",mask=causal\n") == "file: row 1: key 'mask' is given twice");
   CHECK(message("stagger.table/1,heads=1\n").find("key 'q_tiles' is missing") != std::string::npos);
 }
 

@@ -2,11 +2,14 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/limits.hpp"
 #include "core/tiling.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/masks.hpp"
 #include "tests/support/random.hpp"
 
 #include <functional>
+#include <map>
 
 namespace stagger {
 namespace {
@@ -147,10 +150,9 @@ TEST_CASE("any grid written as tiles reads back as itself") {
 
 TEST_CASE("131,072 tokens at 128 x 128 tile for every kind") {
   const Lengths lengths{.q = 131'072, .kv = 131'072};
-  for (const char* mask : {"full", "causal", "sliding:left=4096,right=0", "prefix:length=1000",
-                           "document:lengths=100000+31000+72,causal=true"}) {
-    CAPTURE(mask);
-    CHECK(tile(parse_mask(mask), lengths, {128, 128}).live_tiles() > 0);
+  for (const Problem& problem : test::every_mask(lengths, {128, 128}, 1, 3)) {
+    CAPTURE(problem.mask.family->name);
+    CHECK(problem.grid.live_tiles() > 0);
   }
   CHECK(tile(parse_mask("causal"), lengths, {128, 128}).live_tiles() == 1024 * 1025 / 2);
 }
@@ -188,6 +190,76 @@ TEST_CASE("a wrong mask says what is wrong and what is known") {
                      "full_block_offset=0,full_block_idx=",
                      {4, 1}),
                "is no Q tile");
+  expect_error(tiled("full", {-1, 4}), "is not within");
+}
+
+TEST_CASE("a CSR mask with a tile in both lists, or entries out of bounds, is refused") {
+  // KV tile 0 has the partial tile 0 and the full tile 1, KV tile 1 the full tiles 0 and 1.
+  const std::map<std::string, std::string> sound = {
+      {"mask_block_cnt", "1+0"}, {"mask_block_offset", "0+1"}, {"mask_block_idx", "0"},
+      {"full_block_cnt", "1+2"}, {"full_block_offset", "0+1"}, {"full_block_idx", "1+0+1"}};
+  const auto grid = [&](const char* key = "", const char* list = "") {
+    auto lists = sound;
+    if (*key != 0) lists.at(key) = list;
+    std::string text = "csr:";
+    for (const auto& [name, values] : lists)
+      text += name + "=" + values + ",";
+    text.pop_back();
+    return tile(parse_mask(text), {2, 2}, {});
+  };
+  CHECK(grid() == test::tiles_problem({"pf", "ff"}, 1, 1).grid);
+  const auto refused = [&](const char* key, const char* list, const char* words) {
+    CAPTURE(key, list);
+    expect_error([&] { (void)grid(key, list); }, words);
+  };
+  refused("mask_block_idx", "1", "tile (kv 0, q 1) is listed twice");
+  refused("full_block_idx", "0+0+1", "tile (kv 0, q 0) is listed twice");
+  refused("full_block_idx", "1+1+1", "tile (kv 1, q 1) is listed twice");
+  refused("full_block_idx", "2+0+1", "full_block_idx[0] = 2 is no Q tile; there are 2");
+  refused("full_block_idx", "1+0+-1", "full_block_idx[2] = -1 is no Q tile");
+  refused("mask_block_idx", "2", "mask_block_idx[0] = 2 is no Q tile");
+  refused("full_block_cnt", "1+3", "KV tile 1: full_block_offset 1 and _cnt 3 leave the 3 entries");
+  refused("full_block_cnt", "-1+2", "KV tile 0: full_block_offset 0 and _cnt -1 leave");
+  refused("full_block_offset", "-1+1", "KV tile 0: full_block_offset -1 and _cnt 1 leave");
+  refused("full_block_offset", "0+4", "KV tile 1: full_block_offset 4 and _cnt 2 leave");
+  refused("full_block_offset", "0+9223372036854775807", "leave the 3 entries");
+  refused("full_block_cnt", "1+9223372036854775807", "leave the 3 entries");
+  refused("full_block_cnt", "1", "full_block_cnt has 1 and full_block_offset 2 entries");
+  refused("mask_block_offset", "0+1+1+1", "mask_block_offset 4 entries for 2 KV tiles");
+  CHECK(grid("mask_block_offset", "0+1+1") == grid());
+}
+
+TEST_CASE("a tile may be longer than its sequence, up to the longest sequence") {
+  for (const char* mask : {"full", "causal", "sliding:left=2,right=0", "prefix:length=3",
+                           "document:lengths=1+2+4", "document:lengths=1+2+4,causal=true",
+                           "block-causal:q_blocks=0+0+1+1+2+2+2,kv_blocks=0+1+1+1+2+2+2"}) {
+    CAPTURE(mask);
+    for (const std::int64_t size : {std::int64_t{7}, std::int64_t{8}, kMaxTokens}) {
+      const TileGrid grid = tile(parse_mask(mask), {7, 7}, {.q = size, .kv = size});
+      const TileGrid rows = tile(parse_mask(mask), {7, 7}, {.q = 1, .kv = size});
+      CHECK(grid.live_tiles() == 1);
+      CHECK(rows.live_tiles() == 7);
+    }
+    for (const std::int64_t size : {kMaxTokens + 1, std::int64_t{1} << 62, INT64_MAX}) {
+      expect_error(
+          [&] {
+            (void)tile(parse_mask(mask), {7, 7}, {.q = 1, .kv = size});
+          },
+          "key tile size " + std::to_string(size) + " is above 67108864 tokens");
+      expect_error(
+          [&] {
+            (void)tile(parse_mask(mask), {7, 7}, {.q = size, .kv = 1});
+          },
+          "query tile size");
+    }
+    for (const std::int64_t size : {std::int64_t{0}, std::int64_t{-1}, INT64_MIN}) {
+      expect_error(
+          [&] {
+            (void)tile(parse_mask(mask), {7, 7}, {.q = 1, .kv = size});
+          },
+          "must be 1 or more");
+    }
+  }
 }
 
 }  // namespace

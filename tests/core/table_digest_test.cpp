@@ -4,6 +4,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
+#include <set>
+#include <string>
 #include <vector>
 
 namespace stagger {
@@ -59,6 +61,21 @@ TEST_CASE("other names of heads and tiles are the same table, anything else is a
     other.end_lane();
     CHECK(table_digest(other) != digest);
   }
+}
+
+TEST_CASE("a full tile and a partial one make two tables, wherever the tile is") {
+  const auto digest = [](const std::vector<std::string>& rows) {
+    const Problem problem = test::tiles_problem(rows, 2, 2);
+    return table_digest(schedules::build(schedules::select("ascending"), problem));
+  };
+  const std::uint64_t full = digest({"fff", "fff"});
+  CHECK(digest({"fff", "fff"}) == full);
+  std::set<std::uint64_t> digests = {full};
+  for (const char* row : {"pff", "fpf", "ffp", "ppf", "ppp"}) {
+    digests.insert(digest({row, "fff"}));
+    digests.insert(digest({"fff", row}));
+  }
+  CHECK(digests.size() == 11);
 }
 
 TEST_CASE("named schedules that build one table have one digest") {

@@ -1,7 +1,7 @@
 #include "core/token_mask.hpp"
 
-#include "tests/support/attention.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/masks.hpp"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 
 TEST_CASE("a mask at token level fills its tiles as their kinds say") {
   std::int64_t tiles = 0;
-  for (const Problem& problem : test::every_mask()) {
+  for (const Problem& problem : test::every_small_mask()) {
     const TokenMask mask(problem);
     CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
     std::int64_t pairs = 0;
@@ -40,7 +40,7 @@ TEST_CASE("a mask at token level fills its tiles as their kinds say") {
 
 TEST_CASE("the ranges of keys that a query sees are apart, and are what it sees") {
   std::int64_t several = 0;
-  for (const Problem& problem : test::every_mask()) {
+  for (const Problem& problem : test::every_small_mask()) {
     const TokenMask mask(problem);
     CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
     for (std::int64_t query = 0; query < problem.lengths.q; ++query) {

@@ -1,6 +1,7 @@
 #include "dag/lemma1.hpp"
 
 #include "dag/longest_path.hpp"
+#include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -115,6 +116,7 @@ TEST_CASE("the premise says why it fails") {
   CHECK(why({.launch = 2, .epilogue = 1}).empty());
   CHECK(why({.model = Model::overlap}).find("overlap") != std::string::npos);
   CHECK(why({.reduce = 0}).find("weighs 0") != std::string::npos);
+  CHECK(why({.compute_partial = 0}).find("weighs 0") != std::string::npos);
   CHECK(why({.latency = 1}).find("latency") != std::string::npos);
   CHECK(why({.release = Release::delayed}).find("late") != std::string::npos);
   CHECK(why({.residency = 2}).find("wait for an SM") != std::string::npos);
@@ -128,6 +130,20 @@ TEST_CASE("the premise says why it fails") {
   table.lane_begin[1] = 6;  // SM 0 takes two KV tiles, SM 1 none, SM 2 one
   table.lane_begin[2] = 6;
   CHECK(why({}).find("not isomorphic") != std::string::npos);
+}
+
+TEST_CASE("a launch or an epilogue at different places of the lanes breaks the premise") {
+  // SM 0: chains of 3 and 1 tasks; SM 1: of 2 and 2.
+  const Table table = schedules::build(schedules::select("ascending"),
+                                       test::tiles_problem({"fff", "ff.", "f..", "ff."}, 1, 2));
+  const auto why = [&](const Timing& timing) {
+    return check_lemma1(table, timing, 10, true).premise_fails;
+  };
+  CHECK(why({}).empty());
+  CHECK(why({.launch = 1}) ==
+        "lanes are not isomorphic: launches and epilogues are at different places");
+  CHECK(why({.epilogue = 1}) == why({.launch = 1}));
+  CHECK(why({.launch = 1, .epilogue = 1}) == why({.launch = 1}));
 }
 
 }  // namespace

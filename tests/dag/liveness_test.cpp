@@ -6,6 +6,9 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
+#include <chrono>
+#include <map>
+
 namespace stagger::dag {
 namespace {
 
@@ -119,6 +122,111 @@ TEST_CASE("the residency needed is the smallest at which the simulator finishes"
   }
   CHECK(above_one > 100);
   CHECK(never > 100);
+}
+
+/// The (head, q) whose locks do not reach their last value, by playing whatever moves until nothing
+/// does, all lanes resident.
+std::vector<Liveness::Hanging> naive_hanging(const Table& table, Release release) {
+  std::map<Liveness::Hanging, std::int32_t> locks;
+  for (const Slot& slot : table.slots)
+    locks.emplace(Liveness::Hanging{slot.task.head, slot.task.q}, 0);
+  const auto lock = [&](std::int64_t slot) -> std::int32_t& {
+    const Task& task = table.slots[slot].task;
+    return locks.at({task.head, task.q});
+  };
+  std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+      std::int64_t& slot = next[at(lane)];
+      if (slot == table.end_of(lane) || lock(slot) != table.slots[slot].rank) continue;
+      const bool delayed = release == Release::delayed;
+      if (delayed && !table.begins_chain(lane, slot)) ++lock(slot - 1);
+      if (!delayed || table.ends_chain(lane, slot)) ++lock(slot);
+      ++slot;
+      moved = true;
+    }
+  }
+  std::vector<Liveness::Hanging> hanging;
+  for (const auto& [tile, value] : locks) {
+    if (value < table.problem.grid.contributions(tile.q)) hanging.push_back(tile);
+  }
+  return hanging;
+}
+
+TEST_CASE("the tiles that hang are those whose locks stop short, under either release") {
+  test::Random random(16);
+  std::int64_t delayed = 0;
+  std::int64_t others_end = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    Problem problem = test::random_problem(random, 5);
+    problem.sms = 8;
+    const Table table = random.chance(2)
+                            ? test::random_table(random, problem, Dispatch::static_)
+                            : schedules::build(schedules::select("ascending"), problem);
+    Timing timing;
+    timing.release = random.chance(2) ? Release::delayed : Release::immediate;
+    const Liveness liveness = check_liveness(table, timing);
+    CAPTURE(round, timing.release == Release::delayed);
+    REQUIRE(liveness.hanging == naive_hanging(table, timing.release));
+    REQUIRE(liveness.live == liveness.hanging.empty());
+    if (liveness.live) continue;
+    delayed += timing.release == Release::delayed ? 1 : 0;
+    const std::int64_t locks = std::int64_t{problem.heads} * problem.grid.q_tiles();
+    others_end += std::ssize(liveness.hanging) < locks ? 1 : 0;
+  }
+  CHECK(delayed > 300);
+  CHECK(others_end > 200);
+}
+
+/// Lanes that all wait for one another and for SMs: a search from each for the shortest cycle would
+/// take the square of their number.
+Table many_stuck(std::int32_t lanes) {
+  Table table;
+  table.problem = make_problem(make_mask("full"), {1, lanes}, {}, 1, lanes);
+  table.dispatch = Dispatch::in_order;
+  for (std::int32_t lane = 0; lane < lanes; ++lane) {
+    table.slots.push_back(slot(lane, 0, (lane + 1) % lanes));
+    table.end_lane();
+  }
+  return table;
+}
+
+TEST_CASE("a cycle of waits is found among a hundred thousand stuck lanes, in bounded time") {
+  const Table table = many_stuck(100'000);
+  const auto start = std::chrono::steady_clock::now();
+  const Liveness liveness = check_liveness(table, {.residency = 50'000});
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+  CHECK_FALSE(liveness.live);
+  CHECK(liveness.residency_needed == 100'000);
+  REQUIRE_FALSE(liveness.cycle.empty());
+  for (std::size_t index = 0; index < liveness.cycle.size(); ++index) {
+    const Wait& next = liveness.cycle[(index + 1) % liveness.cycle.size()];
+    REQUIRE(liveness.cycle[index].for_lane == next.lane);
+  }
+}
+
+TEST_CASE("where the search for a shortest cycle ends first, a walk finds one") {
+  // Lanes 0 … 1,999 wait for all that are before them at Q tile 0, which the last two, which wait
+  // for each other, keep back.
+  constexpr std::int32_t kWaiting = 2'000;
+  std::vector<std::string> rows(kWaiting, "f.");
+  rows.insert(rows.end(), {"ff", "ff"});
+  Table table;
+  table.problem = test::tiles_problem(rows, 1, kWaiting + 2);
+  for (std::int32_t lane = 0; lane < kWaiting; ++lane) {
+    table.slots.push_back(slot(lane, 0, lane + 2));
+    table.end_lane();
+  }
+  table.slots.insert(table.slots.end(), {slot(kWaiting, 0, 1), slot(kWaiting, 1, 0)});
+  table.end_lane();
+  table.slots.insert(table.slots.end(), {slot(kWaiting + 1, 1, 1), slot(kWaiting + 1, 0, 0)});
+  table.end_lane();
+  const Liveness liveness = check_liveness(table, {});
+  REQUIRE(liveness.cycle.size() == 2);
+  CHECK(liveness.cycle[0].for_lane == liveness.cycle[1].lane);
+  CHECK(liveness.cycle[1].for_lane == liveness.cycle[0].lane);
+  CHECK(verify(table, {}).verdict == Verdict::deadlock);
 }
 
 TEST_CASE("every cycle found is one: each wait is for the next one's lane") {

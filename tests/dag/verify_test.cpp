@@ -81,6 +81,37 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
   }
 }
 
+TEST_CASE("tasks that are wrong are wrong whatever the lock values mean") {
+  Table table = sound();
+  CHECK(verify(table, {}, LockValues::absolute).verdict == Verdict::ok);
+  SECTION("missing, behind all others") {
+    table.slots.pop_back();
+    table.lane_begin.back() = 3;
+  }
+  SECTION("missing, and no lock value tells") {
+    table.slots.pop_back();
+    table.lane_begin.back() = 3;
+    use_kv_index_ranks(table);
+  }
+  SECTION("twice") {
+    table.slots[1] = table.slots[0];
+  }
+  SECTION("out of range") {
+    table.slots[3].task.kv = KvTile{2};
+  }
+  SECTION("on more lanes than there are SMs") {
+    table.problem.sms = 1;
+  }
+  SECTION("an empty tile") {
+    table.problem = test::tiles_problem({"ff", "f."}, 1, 2);
+  }
+  SECTION("a chain on two lanes") {
+    table.lane_begin = {0, 1, 4};
+  }
+  CHECK(verify(table, {}, LockValues::absolute).verdict == Verdict::invalid);
+  CHECK(verify(table, {}, LockValues::ranks).verdict == Verdict::invalid);
+}
+
 TEST_CASE("a dead tile in a lane is a finding") {
   Table table;
   table.problem = test::tiles_problem({"f.", "ff"}, 1, 2);

@@ -7,6 +7,7 @@
 #include "gpu/hopper/shape.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/masks.hpp"
 #include "tests/support/random.hpp"
 
 #include <algorithm>
@@ -55,15 +56,11 @@ void check(const Table& table, const Attention& attention, const ReferenceGradie
 TEST_CASE("hopper: every mask, shape and format has the reference's gradients and steady bits") {
   if (!has_hopper()) return;
   std::int64_t cases = 0;
-  for (const char* mask :
-       {"full", "causal", "sliding:left=70,right=3", "sliding:left=300,right=-1",
-        "prefix:length=150", "document:lengths=100+31+389", "document:lengths=300+220,causal=true",
-        "tiles:rows=fp.f.+.fpp.+p.f.f+..f.p+fffff"}) {
-    for (const hopper::Shape& shape : hopper::kShapes) {
-      const bool by_tiles = std::string_view(mask).starts_with("tiles");
-      const Lengths lengths =
-          by_tiles ? Lengths{5 * shape.tile_q, 5 * hopper::kTileKv} : Lengths{520, 520};
-      const Problem problem = problem_of(mask, lengths, shape, 2);
+  std::uint32_t seed = 0;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    for (const Problem& problem :
+         test::every_mask({520, 520}, {.q = shape.tile_q, .kv = hopper::kTileKv}, 2, ++seed)) {
+      const char* mask = problem.mask.family->name;
       const Attention attention = attention_of(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
@@ -74,7 +71,7 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
       }
     }
   }
-  CHECK(cases == 96);
+  CHECK(cases == std::ssize(hopper::kShapes) * std::ssize(kDtypes) * std::ssize(mask_families()));
 }
 
 TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {

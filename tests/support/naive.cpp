@@ -193,8 +193,11 @@ class Clock {
 /// (as the order in which tasks are appended to a run).
 class AllTables {
  public:
-  AllTables(const Problem& problem, const Timing& timing) : timing_(timing) {
+  AllTables(const Problem& problem, Dispatch dispatch,
+            const std::function<void(const Table&)>& visit)
+      : visit_(visit) {
     table_.problem = problem;
+    table_.dispatch = dispatch;
     for (Head head{0}; head.value < problem.heads; ++head) {
       for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
         std::vector<Task> chain;
@@ -203,13 +206,10 @@ class AllTables {
         if (!chain.empty()) chains_.push_back(chain);
       }
     }
-    lanes_.resize(static_cast<std::size_t>(problem.sms));
+    lanes_.resize(dispatch == Dispatch::static_ ? at(problem.sms) : chains_.size());
   }
 
-  Ticks best() {
-    place(0);
-    return best_;
-  }
+  void run() { place(0); }
 
  private:
   void place(std::size_t chain) {
@@ -225,7 +225,8 @@ class AllTables {
           place(chain + 1);
           lane.erase(lane.begin() + std::ptrdiff_t(before));
         }
-        if (lane.empty()) break;  // empty lanes are alike
+        // Empty lanes are alike, but for the order of launches.
+        if (lane.empty() && table_.dispatch == Dispatch::static_) break;
       }
     } while (std::next_permutation(tasks.begin(), tasks.end()));
   }
@@ -234,13 +235,13 @@ class AllTables {
   void rank(std::int32_t tile) {
     const std::int32_t q_tiles = table_.problem.grid.q_tiles();
     if (tile == table_.problem.heads * q_tiles) {
-      evaluate();
+      visit();
       return;
     }
     std::vector<std::int32_t> kv;
     const QTile q{tile % q_tiles};
-    for (KvTile of{0}; of.value < table_.problem.grid.kv_tiles(); ++of) {
-      if (table_.problem.grid.live(of, q)) kv.push_back(of.value);
+    for (KvTile live{0}; live.value < table_.problem.grid.kv_tiles(); ++live) {
+      if (table_.problem.grid.live(live, q)) kv.push_back(live.value);
     }
     do {
       for (std::size_t place = 0; place < kv.size(); ++place) {
@@ -250,7 +251,7 @@ class AllTables {
     } while (std::next_permutation(kv.begin(), kv.end()));
   }
 
-  void evaluate() {
+  void visit() {
     table_.slots.clear();
     table_.lane_begin = {0};
     for (const auto& lane : lanes_) {
@@ -261,15 +262,14 @@ class AllTables {
       }
       table_.end_lane();
     }
-    if (const auto makespan = naive_makespan(table_, timing_)) best_ = std::min(best_, *makespan);
+    visit_(table_);
   }
 
-  Timing timing_;
+  const std::function<void(const Table&)>& visit_;
   Table table_;
   std::vector<std::vector<Task>> chains_;
   std::vector<std::vector<std::vector<Task>>> lanes_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> ranks_;
-  Ticks best_ = INT64_MAX;
 };
 
 }  // namespace
@@ -282,8 +282,17 @@ std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing) {
   return naive_play(table, timing).makespan;
 }
 
+void each_table(const Problem& problem, Dispatch dispatch,
+                const std::function<void(const Table&)>& visit) {
+  AllTables(problem, dispatch, visit).run();
+}
+
 Ticks naive_optimum(const Problem& problem, const Timing& timing) {
-  return AllTables(problem, timing).best();
+  Ticks best = INT64_MAX;
+  each_table(problem, Dispatch::static_, [&](const Table& table) {
+    if (const auto makespan = naive_makespan(table, timing)) best = std::min(best, *makespan);
+  });
+  return best;
 }
 
 namespace {

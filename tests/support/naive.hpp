@@ -3,6 +3,7 @@
 #include "core/table.hpp"
 #include "core/timing.hpp"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct NaivePlay {
 
 /// The makespan of naive_play.
 [[nodiscard]] std::optional<Ticks> naive_makespan(const Table& table, const Timing& timing);
+
+/// Calls `visit` for every table of a problem without more lanes than SMs (static) or chains
+/// (in-order), but for lanes that are alike. For problems of a handful of tasks.
+void each_table(const Problem& problem, Dispatch dispatch,
+                const std::function<void(const Table&)>& visit);
 
 /// The shortest makespan over all tables of a problem with static dispatch, by trying them all.
 /// For problems of a handful of tasks.

@@ -1,0 +1,335 @@
+// The bounds in three ways: by hand, as their words say, and against every table of small problems.
+
+#include "dag/bounds.hpp"
+#include "dag/slot_bounds.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/naive.hpp"
+#include "tests/support/random.hpp"
+
+#include <map>
+#include <numeric>
+#include <string>
+
+namespace stagger::dag {
+namespace {
+
+using Values = std::vector<Ticks>;
+
+Values values_of(const Bounds& bounds) {
+  Values values;
+  for (const Bound& bound : bounds.all)
+    values.push_back(bound.ticks);
+  return values;
+}
+
+// Chains of 2 tasks and of 1, which meet at Q tile 0.
+TEST_CASE("every bound of a small problem is what one gets by hand") {
+  const auto bounds = [](std::int32_t sms, const Timing& timing, Dispatch dispatch) {
+    return lower_bounds(test::tiles_problem({"ff", "f."}, 1, sms), timing, dispatch);
+  };
+  const Timing chain{.compute = 5, .reduce = 1, .latency = 2, .launch = 3, .epilogue = 4};
+  Timing overlap = chain;
+  overlap.model = Model::overlap;
+  const auto names = [&] {
+    std::string text;
+    for (const Bound& bound : bounds(2, chain, Dispatch::static_).all)
+      text += std::string(bound.by) + " ";
+    return text;
+  };
+  CHECK(names() == "work chain packing accumulation ");
+  // Chains take 3 + 12 + 4 and 3 + 6 + 4; Q tile 0 takes 3 + 5, two reductions and a latency, 4.
+  CHECK(values_of(bounds(2, chain, Dispatch::static_)) == Values{19, 19, 19, 16});
+  CHECK(values_of(bounds(2, chain, Dispatch::in_order)) == Values{19, 19, 19, 16});
+  // Of Q tile 0's two contributions on one SM, one has a whole chain (13) before it or after it.
+  CHECK(values_of(bounds(1, chain, Dispatch::static_)) == Values{32, 19, 32, 26});
+  // The first reduction is beside the second compute phase: 3 + 5 + 5 + 1 + 4.
+  CHECK(values_of(bounds(2, overlap, Dispatch::in_order)) == Values{18, 18, 18, 16});
+  // The epilogue is beside the last reduction: 3 + 5 + 5 + 4; nothing need follow Q tile 0.
+  CHECK(values_of(bounds(2, overlap, Dispatch::static_)) == Values{17, 17, 17, 12});
+  CHECK(values_of(bounds(1, overlap, Dispatch::static_)) == Values{29, 17, 29, 21});
+  // Reductions longer than what they overlap with: 2, then 7 for each of three tasks.
+  const Timing slow{.model = Model::overlap, .compute = 2, .reduce = 7};
+  CHECK(values_of(bounds(1, slow, Dispatch::static_)) == Values{23, 16, 23, 16});
+  CHECK(bounds(2, chain, Dispatch::static_).degree_rounds == 2);
+}
+
+TEST_CASE("latency is between the reductions of a dQ tile, and nowhere else") {
+  const Problem column = test::tiles_problem({"f", "f", "f", "f"}, 1, 4);
+  const auto accumulation = [&](Ticks latency) {
+    return lower_bounds(column, {.compute = 5, .reduce = 2, .latency = latency}, Dispatch::static_)
+        .all[3]
+        .ticks;
+  };
+  CHECK(accumulation(0) == 5 + 4 * 2);
+  CHECK(accumulation(10) == 5 + 4 * 2 + 3 * 10);
+  const Problem row = test::tiles_problem({"ffff"}, 1, 1);
+  CHECK(values_of(lower_bounds(row, {.compute = 5, .reduce = 2, .latency = 10},
+                               Dispatch::static_)) == Values{28, 28, 28, 7});
+}
+
+TEST_CASE("the bounds of the slot model are what one gets by hand, by components too") {
+  const auto values = [](const std::vector<std::string>& rows, std::int32_t heads,
+                         std::int32_t sms) {
+    return values_of(slot_bounds(test::tiles_problem(rows, heads, sms)));
+  };
+  CHECK(values({"ff", "f."}, 1, 2) == Values{2, 2, 2, 2, 0});
+  CHECK(values({"ff", "ff", "ff"}, 1, 3) == Values{2, 2, 2, 3, 4});  // two run at once: 2 + 2
+  CHECK(values({"ff", "ff", "ff"}, 2, 6) == Values{2, 2, 2, 3, 4});
+  // Five chains over two Q tiles, two at once: 6 rounds. With the four others, which are free, nine
+  // chains of which six run at once would fit into 4.
+  const std::vector<std::string> parts = {"ff........", "ff........", "ff........",
+                                          "ff........", "ff........", "..ff......",
+                                          "....ff....", "......ff..", "........ff"};
+  CHECK(values(parts, 1, 9) == Values{2, 2, 2, 5, 6});
+  CHECK(values(parts, 2, 18) == Values{2, 2, 2, 5, 6});
+  CHECK(slot_bounds(test::tiles_problem(parts, 1, 9)).best.ticks == 6);
+  const Bounds bounds = slot_bounds(test::tiles_problem(parts, 1, 9));
+  std::string names;
+  for (const Bound& bound : bounds.all)
+    names += std::string(bound.by) + " ";
+  CHECK(names == "work chain packing degree matching ");
+}
+
+// ---- as the words say -------------------------------------------------------------------------
+
+/// The words of dag/README.md, task by task.
+class Said {
+ public:
+  Said(const Problem& problem, const Timing& timing, Dispatch dispatch)
+      : problem_(problem),
+        timing_(timing),
+        sms_(resident_lanes(problem, timing.residency)),
+        overlap_(timing.model == Model::overlap),
+        drains_(overlap_ && dispatch == Dispatch::static_) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      Values computes;
+      for (const QTile q : problem.grid.live_q(kv))
+        computes.push_back(timing.compute_of(problem.grid.kind(kv, q)));
+      std::sort(computes.begin(), computes.end());
+      for (std::int32_t head = 0; !computes.empty() && head < problem.heads; ++head) {
+        chains_.push_back(computes);
+        all_.insert(all_.end(), computes.begin(), computes.end());
+      }
+    }
+    std::sort(all_.begin(), all_.end());
+  }
+
+  [[nodiscard]] Values values() const {
+    Values costs;
+    for (const Values& chain : chains_)
+      costs.push_back(added(chain));
+    const Ticks sum = std::accumulate(costs.begin(), costs.end(), Ticks{0});
+    const auto share = static_cast<std::ptrdiff_t>((std::ssize(all_) + sms_ - 1) / sms_);
+    const Ticks busiest = added({all_.begin(), all_.begin() + share});
+    Ticks accumulated = 0;
+    for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q)
+      accumulated = std::max(accumulated, accumulation(problem_.grid.contributions(q)));
+    Values loads(at(sms_), 0);
+    return {once() + std::max((sum + sms_ - 1) / sms_, busiest),
+            once() + *std::max_element(costs.begin(), costs.end()),
+            once() + best_packing(costs, loads, 0), accumulated};
+  }
+
+ private:
+  /// What a lane of chains pays once, beyond what each adds.
+  [[nodiscard]] Ticks once() const {
+    if (!drains_) return 0;
+    const Ticks begin = timing_.launch + all_.front();
+    return begin + std::max(timing_.reduce, timing_.epilogue) -
+           std::max(timing_.epilogue + begin, timing_.reduce);
+  }
+
+  /// What these tasks as a chain add, the shortest first.
+  [[nodiscard]] Ticks added(const Values& computes) const {
+    const Ticks begin = timing_.launch + computes.front();
+    Ticks ticks = drains_   ? std::max(timing_.epilogue + begin, timing_.reduce)
+                            : begin + timing_.reduce + timing_.epilogue;
+    for (std::size_t task = 1; task < computes.size(); ++task) {
+      ticks += overlap_ ? std::max(computes[task], timing_.reduce)
+                        : computes[task] + timing_.reduce;
+    }
+    return ticks;
+  }
+
+  /// All ways to have whole chains before and after all but S of the reductions.
+  [[nodiscard]] Ticks accumulation(std::int64_t contributions) const {
+    Ticks head = INT64_MAX;
+    Ticks before = INT64_MAX;
+    Ticks after = INT64_MAX;
+    for (const Values& chain : chains_) {
+      const Ticks computing = std::accumulate(chain.begin(), chain.end(), Ticks{0});
+      const Ticks reducing = std::ssize(chain) * timing_.reduce;
+      head = std::min(head, timing_.launch + chain.front());
+      before = std::min(before, drains_ ? timing_.launch + computing + timing_.epilogue
+                                        : added(chain));
+      after = std::min(after, drains_ ? reducing : added(chain));
+    }
+    Ticks most = 0;
+    for (std::int64_t first = 0; first * sms_ < contributions; ++first) {
+      for (std::int64_t last = 0; (first + last) * sms_ < contributions; ++last) {
+        const std::int64_t inner = contributions - (first + last) * sms_;
+        most = std::max(most, head + first * before + inner * timing_.reduce +
+                                  (inner - 1) * timing_.latency + last * after +
+                                  (drains_ ? 0 : timing_.epilogue));
+      }
+    }
+    return most;
+  }
+
+  static Ticks best_packing(const Values& jobs, Values& loads, std::size_t next) {
+    if (next == jobs.size()) return *std::max_element(loads.begin(), loads.end());
+    Ticks best = INT64_MAX;
+    for (Ticks& load : loads) {
+      const bool alike = load == 0;  // idle SMs are alike
+      load += jobs[next];
+      best = std::min(best, best_packing(jobs, loads, next + 1));
+      load -= jobs[next];
+      if (alike) break;
+    }
+    return best;
+  }
+
+  const Problem& problem_;
+  const Timing& timing_;
+  std::int64_t sms_;
+  bool overlap_;
+  bool drains_;
+  std::vector<Values> chains_;  ///< the compute phases of every chain, shortest first
+  Values all_;                  ///< all of them, shortest first
+};
+
+TEST_CASE("every bound is what its words say, computed task by task") {
+  test::Random random(17);
+  std::map<std::string, std::int64_t> best;
+  std::int64_t problems = 0;
+  while (problems < 3'000) {
+    const Problem problem = test::random_problem(random, 5);
+    if (problem.tasks() == 0 || problem.heads * problem.grid.kv_tiles() > 6) continue;
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Timing timing = test::random_timing(random, problem);
+    const Bounds bounds = lower_bounds(problem, timing, dispatch);
+    CAPTURE(problems, problem.heads, problem.sms, timing.residency, dispatch == Dispatch::static_,
+            timing.model == Model::overlap, timing.compute, timing.shortest_compute(),
+            timing.longest_compute(), timing.reduce, timing.latency, timing.launch,
+            timing.epilogue);
+    REQUIRE(values_of(bounds) == Said(problem, timing, dispatch).values());
+    ++best[bounds.best.by];
+    ++problems;
+  }
+  CHECK(best.size() == 4);
+  for (const auto& [by, count] : best) {
+    CAPTURE(by);
+    CHECK(count > 50);
+  }
+}
+
+// ---- against every table ----------------------------------------------------------------------
+
+/// Every mask of so many tiles, at most `tasks` of them live.
+std::vector<std::vector<std::string>> every_mask(std::size_t kv_tiles, std::size_t q_tiles,
+                                                 std::size_t tasks) {
+  std::vector<std::vector<std::string>> masks;
+  std::string tiles(kv_tiles * q_tiles, '.');
+  while (true) {
+    const auto empty = static_cast<std::size_t>(std::count(tiles.begin(), tiles.end(), '.'));
+    if (empty < tiles.size() && tiles.size() - empty <= tasks) {
+      masks.emplace_back();
+      for (std::size_t kv = 0; kv < kv_tiles; ++kv)
+        masks.back().push_back(tiles.substr(kv * q_tiles, q_tiles));
+    }
+    std::size_t digit = 0;
+    for (; digit < tiles.size() && tiles[digit] == 'p'; ++digit)
+      tiles[digit] = '.';
+    if (digit == tiles.size()) return masks;
+    tiles[digit] = tiles[digit] == '.' ? 'f' : 'p';
+  }
+}
+
+std::vector<Timing> timings() {
+  std::vector<Timing> all;
+  for (const Model model : {Model::chain, Model::overlap}) {
+    for (const auto& [compute, partial, reduce] :
+         {std::tuple{3, 3, 1}, std::tuple{1, 1, 3}, std::tuple{2, 4, 3}, std::tuple{4, 0, 2}}) {
+      for (const auto& [latency, launch, epilogue] :
+           {std::tuple{0, 0, 0}, std::tuple{2, 0, 0}, std::tuple{0, 2, 1}, std::tuple{1, 1, 5}}) {
+        all.push_back({.model = model,
+                       .compute = compute,
+                       .compute_partial = partial,
+                       .reduce = reduce,
+                       .latency = latency,
+                       .launch = launch,
+                       .epilogue = epilogue});
+      }
+    }
+  }
+  return all;
+}
+
+TEST_CASE("no table of any small problem is below a bound, and many problems meet theirs") {
+  const std::vector<Timing> every_timing = timings();
+  std::int64_t met = 0;
+  std::int64_t compared = 0;
+  const auto check = [&](const Problem& problem, Dispatch dispatch) {
+    std::vector<Ticks> optimum(every_timing.size(), INT64_MAX);
+    test::each_table(problem, dispatch, [&](const Table& table) {
+      for (std::size_t index = 0; index < every_timing.size(); ++index) {
+        const sim::Simulation simulation = sim::simulate(table, every_timing[index]);
+        if (!simulation.complete) break;  // whatever the times
+        optimum[index] = std::min(optimum[index], simulation.makespan);
+      }
+    });
+    for (std::size_t index = 0; index < every_timing.size(); ++index) {
+      for (const Bound& bound : lower_bounds(problem, every_timing[index], dispatch).all) {
+        CAPTURE(index, problem.heads, problem.sms, dispatch == Dispatch::static_, bound.by);
+        REQUIRE(bound.ticks <= optimum[index]);
+      }
+      const Ticks best = lower_bounds(problem, every_timing[index], dispatch).best.ticks;
+      met += best == optimum[index] ? 1 : 0;
+      ++compared;
+    }
+  };
+  for (const auto& [kv_tiles, q_tiles] :
+       {std::pair{1, 1}, std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 3}, std::pair{3, 1},
+        std::pair{2, 2}, std::pair{2, 3}, std::pair{3, 2}}) {
+    for (const auto& rows : every_mask(at(kv_tiles), at(q_tiles), 3)) {
+      for (const std::int32_t sms : {1, 2}) {
+        check(test::tiles_problem(rows, 1, sms), Dispatch::static_);
+        check(test::tiles_problem(rows, 1, sms), Dispatch::in_order);
+      }
+    }
+  }
+  for (const auto& rows : {std::vector<std::string>{"f"}, {"p"}})
+    check(test::tiles_problem(rows, 3, 2), Dispatch::static_);
+  CHECK(compared > 10'000);
+  CHECK(met > compared * 9 / 10);
+}
+
+TEST_CASE("no table of any small problem of the slot model is below a bound") {
+  std::int64_t met = 0;
+  std::int64_t compared = 0;
+  for (const auto& [kv_tiles, q_tiles] : {std::pair{2, 2}, std::pair{2, 3}, std::pair{3, 2}}) {
+    for (const auto& rows : every_mask(at(kv_tiles), at(q_tiles), 6)) {
+      const bool has_partial = std::any_of(rows.begin(), rows.end(), [](const std::string& row) {
+        return row.find('p') != std::string::npos;
+      });
+      if (has_partial) continue;  // as a full one here
+      for (const std::int32_t sms : {1, 2, 3}) {
+        const Problem problem = test::tiles_problem(rows, 1, sms);
+        const std::int64_t optimum = test::naive_slot_optimum(problem);
+        const Bounds bounds = slot_bounds(problem);
+        for (const Bound& bound : bounds.all) {
+          CAPTURE(rows, sms, bound.by);
+          REQUIRE(bound.ticks <= optimum);
+        }
+        met += bounds.best.ticks == optimum ? 1 : 0;
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared == 3 * (15 + 63 + 63));
+  CHECK(met == compared);
+}
+
+}  // namespace
+}  // namespace stagger::dag

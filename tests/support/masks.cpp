@@ -1,0 +1,153 @@
+#include "tests/support/masks.hpp"
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "tests/support/random.hpp"
+
+#include <optional>
+#include <string>
+
+namespace stagger::test {
+namespace {
+
+constexpr int kTries = 50;
+
+/// Parts that add up to `total`, an empty one now and then.
+std::vector<std::int64_t> random_parts(Random& random, std::int64_t total) {
+  std::vector<std::int64_t> parts;
+  while (total > 0) {
+    parts.push_back(std::min(total, random.between(0, total)));
+    total -= parts.back();
+  }
+  return parts;
+}
+
+/// A number for every token, never decreasing.
+std::vector<std::int64_t> random_ids(Random& random, std::int64_t tokens) {
+  std::vector<std::int64_t> ids;
+  std::int64_t id = 0;
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    ids.push_back(id);
+    id += random.chance(3) ? random.between(1, 2) : 0;
+  }
+  return ids;
+}
+
+std::vector<std::string> random_tiles(Random& random, const Lengths& tiles) {
+  std::vector<std::string> rows(at(tiles.kv));
+  for (std::string& row : rows) {
+    for (std::int64_t q = 0; q < tiles.q; ++q)
+      row += ".fp"[random.between(0, 2)];
+  }
+  return rows;
+}
+
+/// A value of a key's type that may make sense: what it has to mean is its kind's business.
+MaskValue random_value(Random& random, const MaskKey& key, const Lengths& lengths,
+                       const TileShape& shape) {
+  switch (key.fallback.index()) {
+    case 0:
+      return random.between(0, lengths.kv);
+    case 1:
+      return random.chance(2);
+    case 2: {
+      const bool of_queries = std::string_view(key.name).starts_with("q_");
+      if (random.chance(2)) return random_parts(random, lengths.kv);
+      return random_ids(random, of_queries ? lengths.q : lengths.kv);
+    }
+    default:
+      return random_tiles(random,
+                          {divide_up(lengths.q, shape.q), divide_up(lengths.kv, shape.kv)});
+  }
+}
+
+/// nullopt if the values do not fit.
+std::optional<Problem> problem_of(const Mask& mask, const Lengths& lengths, const TileShape& shape,
+                                  std::int64_t heads) {
+  try {
+    Problem problem = make_problem(mask, lengths, shape, heads, 0);
+    if (problem.grid.live_tiles() > 0) return problem;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_input) throw;
+  }
+  return std::nullopt;
+}
+
+std::optional<Problem> random_problem_of(const MaskFamily& family, Random& random,
+                                         const Lengths& lengths, const TileShape& shape,
+                                         std::int64_t heads) {
+  for (int round = 0; round < kTries; ++round) {
+    std::map<std::string, MaskValue, std::less<>> values;
+    for (const MaskKey& key : family.keys)
+      values.emplace(key.name, random_value(random, key, lengths, shape));
+    const Mask mask = make_mask(family.name, std::move(values));
+    // A kind with one length for queries and keys has no problem of two.
+    for (const Lengths& fitting : {lengths, Lengths{lengths.kv, lengths.kv}}) {
+      if (auto problem = problem_of(mask, fitting, shape, heads)) return problem;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The example at the size that it says, or else at the lengths.
+std::optional<Problem> example_of(const MaskFamily& family, const Lengths& lengths,
+                                  const TileShape& shape, std::int64_t heads) {
+  const Mask mask = parse_mask(family.example);
+  Lengths size = lengths;
+  if (family.implied != nullptr) size = family.implied(mask);
+  if (family.tiles != nullptr) size = {size.q * shape.q, size.kv * shape.kv};
+  return problem_of(mask, size, shape, heads);
+}
+
+}  // namespace
+
+std::vector<Problem> every_mask(const Lengths& lengths, const TileShape& shape, std::int64_t heads,
+                                std::uint32_t seed) {
+  Random random(seed);
+  std::vector<Problem> problems;
+  for (const MaskFamily& family : mask_families()) {
+    auto problem = random_problem_of(family, random, lengths, shape, heads);
+    if (!problem) problem = example_of(family, lengths, shape, heads);
+    if (!problem) throw std::logic_error(std::string(family.name) + ": no values fit the lengths");
+    problems.push_back(std::move(*problem));
+  }
+  return problems;
+}
+
+std::vector<Problem> every_small_mask() {
+  struct Case {
+    const char* mask;
+    Lengths lengths;
+    TileShape shape;
+  };
+  const Case corners[] = {
+      {"full", {.q = 12, .kv = 16}, {.q = 4, .kv = 4}},
+      {"full", {.q = 13, .kv = 10}, {.q = 5, .kv = 3}},
+      {"causal", {.q = 16, .kv = 16}, {.q = 4, .kv = 4}},
+      {"causal", {.q = 8, .kv = 8}, {}},
+      {"causal", {.q = 15, .kv = 9}, {.q = 4, .kv = 2}},
+      {"causal", {.q = 7, .kv = 18}, {.q = 2, .kv = 8}},
+      {"sliding:left=5,right=2", {.q = 20, .kv = 20}, {.q = 4, .kv = 4}},
+      {"sliding:left=3,right=0", {.q = 17, .kv = 12}, {.q = 3, .kv = 5}},
+      {"prefix:length=5", {.q = 16, .kv = 16}, {.q = 4, .kv = 4}},
+      {"document:lengths=5+1+9+3", {.q = 18, .kv = 18}, {.q = 4, .kv = 4}},
+      {"document:lengths=7+0+6,causal=true", {.q = 13, .kv = 13}, {.q = 2, .kv = 4}},
+      {"block-causal:q_blocks=0+1+1+3+4,kv_blocks=1+1+2+3", {.q = 5, .kv = 4}, {.q = 2, .kv = 2}},
+      {"tiles:rows=f.p+pf.+...+pp.", {.q = 11, .kv = 15}, {.q = 4, .kv = 4}},
+      {"tiles:rows=fpf+.fp", {.q = 3, .kv = 2}, {}},
+      {"csr:mask_block_cnt=1+1,mask_block_offset=0+1,mask_block_idx=0+1,full_block_cnt=1+0,"
+       "full_block_offset=0+1,full_block_idx=1",
+       {.q = 12, .kv = 10},
+       {.q = 6, .kv = 5}},
+  };
+  std::vector<Problem> problems;
+  for (const std::int64_t heads : {1, 2}) {
+    for (const Case& each : corners)
+      problems.push_back(make_problem(parse_mask(each.mask), each.lengths, each.shape, heads, 0));
+    for (Problem& problem : every_mask({.q = 14, .kv = 17}, {.q = 3, .kv = 4}, heads, 1))
+      problems.push_back(std::move(problem));
+  }
+  return problems;
+}
+
+}  // namespace stagger::test
