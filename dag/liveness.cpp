@@ -25,7 +25,7 @@ class Play {
       : table_(table),
         delayed_(timing.release == Release::delayed),
         q_tiles_(table.problem.grid.q_tiles()),
-        values_(at(std::int64_t{table.problem.heads} * q_tiles_), 0),
+        locks_(std::int64_t{table.problem.heads} * q_tiles_, Lock{}),
         next_(table.lane_begin.begin(), table.lane_begin.end() - 1),
         places_(table.problem),
         waiting_(places_.size(), kNone) {
@@ -58,8 +58,15 @@ class Play {
   }
 
  private:
-  [[nodiscard]] std::size_t lock_of(const Task& task) const {
-    return at(std::int64_t{task.head.value} * q_tiles_ + task.q.value);
+  /// What a dQ tile's semaphore shows, and how many lanes wait for a higher value: mostly none, so
+  /// that a release need not look who.
+  struct Lock {
+    std::int32_t value = 0;
+    std::int32_t waiting = 0;
+  };
+
+  [[nodiscard]] std::int64_t place_of(const Task& task) const {
+    return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
   }
   [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
     return table_.problem.grid.contributions(task.q);
@@ -68,8 +75,12 @@ class Play {
     std::int64_t& slot = next_[lane];
     for (; slot < table_.end_of(lane); ++slot) {
       const auto& [task, rank] = table_.slots[slot];
-      if (values_[lock_of(task)] != rank) {
-        if (rank >= 0 && rank < ranks_of(task)) waiting_[places_.of(task, rank)] = lane.value;
+      Lock& lock = locks_[place_of(task)];
+      if (lock.value != rank) {
+        if (rank > lock.value && rank < ranks_of(task)) {
+          waiting_[places_.of(task, rank)] = lane.value;
+          ++lock.waiting;
+        }
         return;
       }
       if (delayed_ && !table_.begins_chain(lane, slot)) release(table_.slots[slot - 1].task);
@@ -79,10 +90,13 @@ class Play {
   }
 
   void release(const Task& task) {
-    const std::int32_t value = ++values_[lock_of(task)];
-    if (value >= ranks_of(task)) return;
-    std::int32_t& waiting = waiting_[places_.of(task, value)];
-    if (waiting != kNone) playable_.push_back(std::exchange(waiting, kNone));
+    Lock& lock = locks_[place_of(task)];
+    ++lock.value;
+    if (lock.waiting == 0 || lock.value >= ranks_of(task)) return;
+    std::int32_t& waiting = waiting_[places_.of(task, lock.value)];
+    if (waiting == kNone) return;
+    --lock.waiting;
+    playable_.push_back(std::exchange(waiting, kNone));
   }
 
   // ---- what hangs -----------------------------------------------------------------------------
@@ -129,7 +143,7 @@ class Play {
     wait.launched = lane.value < launched_;
     wait.task = task;
     wait.rank = rank;
-    wait.value = values_[lock_of(task)];
+    wait.value = locks_[place_of(task)].value;
     if (!wait.launched) return wait;
     wait.promised = false;
     if (rank > wait.value && rank < ranks_of(task)) point_at(rank - 1, wait);
@@ -257,8 +271,8 @@ class Play {
   const Table& table_;
   bool delayed_;
   std::int32_t q_tiles_;
-  std::vector<std::int32_t> values_;      ///< by (head, q): the lock
-  IndexVector<Lane, std::int64_t> next_;  ///< the slot that a lane is at
+  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q)
+  IndexVector<Lane, std::int64_t> next_;   ///< the slot that a lane is at
   RankPlaces places_;
   std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
   std::vector<std::int32_t> playable_;
