@@ -13,10 +13,21 @@ bool fits(Wide value) {
   return value >= INT64_MIN && value <= INT64_MAX;
 }
 
-const std::vector<std::int64_t> kValues = {
-    INT64_MIN, INT64_MIN + 1, -(std::int64_t{1} << 32), -3, -1, 0, 1, 2, 3, 10,
-    std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 62, INT64_MAX - 1,
-    INT64_MAX};
+const std::vector<std::int64_t> kValues = {INT64_MIN,
+                                           INT64_MIN + 1,
+                                           -(std::int64_t{1} << 32),
+                                           -3,
+                                           -1,
+                                           0,
+                                           1,
+                                           2,
+                                           3,
+                                           10,
+                                           std::int64_t{1} << 31,
+                                           (std::int64_t{1} << 32) + 1,
+                                           std::int64_t{1} << 62,
+                                           INT64_MAX - 1,
+                                           INT64_MAX};
 
 void expect_is(Checked checked, Wide exact) {
   REQUIRE(checked.within(INT64_MAX) == fits(exact));

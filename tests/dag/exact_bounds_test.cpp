@@ -143,11 +143,11 @@ class Said {
   /// What these tasks as a chain add, the shortest first.
   [[nodiscard]] Ticks added(const Values& computes) const {
     const Ticks begin = timing_.launch + computes.front();
-    Ticks ticks = drains_   ? std::max(timing_.epilogue + begin, timing_.reduce)
-                            : begin + timing_.reduce + timing_.epilogue;
+    Ticks ticks = drains_ ? std::max(timing_.epilogue + begin, timing_.reduce)
+                          : begin + timing_.reduce + timing_.epilogue;
     for (std::size_t task = 1; task < computes.size(); ++task) {
-      ticks += overlap_ ? std::max(computes[task], timing_.reduce)
-                        : computes[task] + timing_.reduce;
+      ticks +=
+          overlap_ ? std::max(computes[task], timing_.reduce) : computes[task] + timing_.reduce;
     }
     return ticks;
   }
@@ -161,8 +161,8 @@ class Said {
       const Ticks computing = std::accumulate(chain.begin(), chain.end(), Ticks{0});
       const Ticks reducing = std::ssize(chain) * timing_.reduce;
       head = std::min(head, timing_.launch + chain.front());
-      before = std::min(before, drains_ ? timing_.launch + computing + timing_.epilogue
-                                        : added(chain));
+      before =
+          std::min(before, drains_ ? timing_.launch + computing + timing_.epilogue : added(chain));
       after = std::min(after, drains_ ? reducing : added(chain));
     }
     Ticks most = 0;

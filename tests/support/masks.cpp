@@ -56,8 +56,7 @@ MaskValue random_value(Random& random, const MaskKey& key, const Lengths& length
       return random_ids(random, of_queries ? lengths.q : lengths.kv);
     }
     default:
-      return random_tiles(random,
-                          {divide_up(lengths.q, shape.q), divide_up(lengths.kv, shape.kv)});
+      return random_tiles(random, {divide_up(lengths.q, shape.q), divide_up(lengths.kv, shape.kv)});
   }
 }
 
