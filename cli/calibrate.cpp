@@ -210,7 +210,7 @@ std::string calibration_json(const Machine& machine, const std::vector<Calibrati
   auto residual = calibration.residuals.begin();
   for (const CalibrationRun& run : runs) {
     if (run.mode != gpu::Mode::deterministic) continue;
-    json["runs"].push_back({{"problem", Json::parse(problem_json(run.table.problem))},
+    json["runs"].push_back({{"problem", Json::parse(cli::problem_json(run.table.problem))},
                             {"schedule", run.table.name},
                             {"measured_ns", residual->measured},
                             {"predicted_ns", residual->predicted},

@@ -80,7 +80,7 @@ class Costs {
   Ticks once_ = 0;
 };
 
-/// By KV tile; empty chains left out.
+/// The loads of the KV tiles, without those of empty chains.
 std::vector<Load> loads_of(const TileGrid& grid, const Timing& timing) {
   std::vector<Load> loads;
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {

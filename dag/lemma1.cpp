@@ -20,7 +20,7 @@ std::vector<std::int64_t> chain_starts(const Table& table, Lane lane) {
   return starts;
 }
 
-/// By place: the compute phases of a lane.
+/// The compute phases of a lane, one a place.
 std::vector<Ticks> compute_phases(const Problem& problem, const Timing& timing,
                                   std::span<const Slot> lane) {
   std::vector<Ticks> ticks;

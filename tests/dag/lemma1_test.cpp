@@ -19,14 +19,13 @@ Table random_isomorphic(test::Random& random) {
   // Re-deal: head by head, each KV tile to a random SM of its own.
   std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(sms));
   for (std::int32_t head = 0; head < heads; ++head) {
-    std::vector<std::int32_t> of(lanes.size());
-    for (std::size_t kv = 0; kv < of.size(); ++kv)
-      of[kv] = static_cast<std::int32_t>(kv);
-    random.shuffle(of);
+    std::vector<std::int32_t> lane_of(lanes.size());
+    for (std::size_t kv = 0; kv < lane_of.size(); ++kv)
+      lane_of[kv] = static_cast<std::int32_t>(kv);
+    random.shuffle(lane_of);
     for (const Slot& slot : table.slots) {
       if (slot.task.head.value == head) {
-        lanes[static_cast<std::size_t>(of[static_cast<std::size_t>(slot.task.kv.value)])].push_back(
-            slot);
+        lanes[at(lane_of[at(slot.task.kv)])].push_back(slot);
       }
     }
   }

@@ -107,15 +107,15 @@ Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {
   std::vector<std::vector<std::int32_t>> ranks(
       at(std::int64_t{problem.heads} * problem.grid.q_tiles()));
   for (const Slot& slot : table.slots) {
-    auto& of = ranks[lock_of(problem, slot.task)];
-    of.push_back(static_cast<std::int32_t>(of.size()));
+    auto& tile = ranks[lock_of(problem, slot.task)];
+    tile.push_back(static_cast<std::int32_t>(tile.size()));
   }
-  for (auto& of : ranks)
-    random.shuffle(of);
+  for (auto& tile : ranks)
+    random.shuffle(tile);
   for (Slot& slot : table.slots) {
-    auto& of = ranks[lock_of(problem, slot.task)];
-    slot.rank = of.back();
-    of.pop_back();
+    auto& tile = ranks[lock_of(problem, slot.task)];
+    slot.rank = tile.back();
+    tile.pop_back();
   }
   return table;
 }

@@ -41,8 +41,8 @@ class Random {
 /// Whole chains dealt to lanes at random, Q tiles in any order, ranks at random: often a deadlock.
 [[nodiscard]] Table random_table(Random& random, const Problem& problem, Dispatch dispatch);
 
-/// The same with ranks given out in the order of a random run, so that it runs to its end with all
-/// lanes resident and immediate release.
+/// A random table whose ranks are given out in the order of a random run, so that it runs to its
+/// end with all lanes resident and immediate release.
 [[nodiscard]] Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch);
 
 /// A mask from rows of `f`, `p` and `.`, one string per KV tile.
