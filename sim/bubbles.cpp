@@ -26,35 +26,31 @@ struct SmClock {
     cover(span);
     reduced = true;
   }
+  /// Covers a reduction and what the SM does beside or after it: from where it is free to a compute
+  /// phase's end, or to the end of the lane's last epilogue, without a gap.
+  void cover(Span work, Span reduction) {
+    const bool waits = reduction.start > work.start;
+    if (!waits) reduce(reduction);
+    cover(work);
+    if (waits) reduce(reduction);
+  }
 };
 
-/// What an SM does beside or after a reduction: from where it is free to a compute phase's end, or
-/// to the end of the lane's last epilogue, without a gap.
-void cover(Span work, Span reduction, SmClock& clock) {
-  if (reduction.start <= work.start) {
-    clock.reduce(reduction);
-    clock.cover(work);
-  } else {  // it waits while the SM goes on
-    clock.cover(work);
-    clock.reduce(reduction);
-  }
-}
-
-void count_lane(const PlayedLane& lane, SmClock& clock) {
-  bool first = true;
-  Span reduction;
+/// The SM's clock after a lane.
+SmClock after(SmClock clock, const PlayedLane& lane) {
+  Span reduction;  // not covered yet: the SM may go on while it waits
   Span epilogue;
   for (const PlayedSlot& slot : lane) {
-    if (first) {
+    if (epilogue.start < 0) {
       clock.cover({.start = slot.launch.start, .end = slot.compute.end});
     } else {
-      cover({.start = epilogue.start, .end = slot.compute.end}, reduction, clock);
+      clock.cover({.start = epilogue.start, .end = slot.compute.end}, reduction);
     }
-    first = false;
     reduction = slot.reduce;
     epilogue = slot.epilogue;
   }
-  if (!first) cover(epilogue, reduction, clock);
+  if (epilogue.start >= 0) clock.cover(epilogue, reduction);
+  return clock;
 }
 
 void expect_countable(const Played& played) {
@@ -73,8 +69,8 @@ Bubbles bubbles(const Table& table, const Timing& timing, const Simulation& simu
   expect_countable(played);
   std::vector<SmClock> clocks(static_cast<std::size_t>(played.sms()));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const Sm sm = simulation.lanes[static_cast<std::size_t>(lane.value)].sm;
-    count_lane(played.lane(lane), clocks[static_cast<std::size_t>(sm.value)]);
+    SmClock& clock = clocks[static_cast<std::size_t>(played.run(lane).sm.value)];
+    clock = after(clock, played.lane(lane));
   }
   Bubbles sum;
   for (const SmClock& clock : clocks) {

@@ -61,8 +61,8 @@ class Played {
  private:
   friend PlayedLane;
   static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-  /// Fills in what follows from the index.
-  void play(PlayedSlot& played, LaneClock& clock) const;
+  /// Fills in what follows from where a slot is and whether it begins a chain.
+  void play(PlayedSlot& played, std::int64_t lane_end, LaneClock& clock) const;
 
   const Table* table_;
   const Timing* timing_;
@@ -80,7 +80,7 @@ class PlayedLane {
    public:
     Iterator(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
         : played_(played), end_(end), clock_{.free = played.run(lane).start} {
-      slot_ = {.index = begin, .lane = lane, .sm = played.run(lane).sm};
+      slot_ = {.index = begin, .lane = lane, .sm = played.run(lane).sm, .begins_chain = true};
       play();
     }
     const PlayedSlot& operator*() const { return slot_; }
@@ -88,6 +88,7 @@ class PlayedLane {
     Iterator& operator++() {
       if (!slot_.reduced()) end_ = slot_.index + 1;
       ++slot_.index;
+      slot_.begins_chain = slot_.ends_chain;
       play();
       return *this;
     }
@@ -95,7 +96,7 @@ class PlayedLane {
 
    private:
     void play() {
-      if (slot_.index < end_) played_.play(slot_, clock_);
+      if (slot_.index < end_) played_.play(slot_, end_, clock_);
     }
 
     Played played_;
@@ -120,18 +121,17 @@ inline PlayedLane Played::lane(Lane lane) const {
 }
 
 inline PlayedSlot Played::play(Lane lane, std::int64_t index, LaneClock& clock) const {
-  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm};
-  play(played, clock);
+  const Slot* const slots = table_->slots.data();
+  const bool begins = begins_chain(slots + table_->lane_begin[at(lane.value)], slots + index);
+  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm, .begins_chain = begins};
+  play(played, table_->lane_begin[at(lane.value) + 1], clock);
   return played;
 }
 
-inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
-  const Slot* const lane_begin = table_->slots.data() + table_->lane_begin[at(played.lane.value)];
+inline void Played::play(PlayedSlot& played, std::int64_t lane_end, LaneClock& clock) const {
   const Slot* const slot = table_->slots.data() + played.index;
-  const bool ends_lane = played.index + 1 == table_->lane_begin[at(played.lane.value) + 1];
   played.slot = *slot;
-  played.begins_chain = begins_chain(lane_begin, slot);
-  played.ends_chain = ends_lane || begins_chain(lane_begin, slot + 1);
+  played.ends_chain = played.index + 1 == lane_end || begins_chain(slot, slot + 1);
   played.launch = rule_.launch(played.begins_chain, clock);
   played.compute = rule_.compute(slot->task, played.launch.end, clock);
   const Ticks start = simulation_->reduce_start[at(played.index)];
