@@ -67,9 +67,9 @@ Bubbles bubbles(const Table& table, const Timing& timing, const Simulation& simu
   STAGGER_EXPECTS(simulation.complete);
   const Played played(table, timing, simulation);
   expect_countable(played);
-  std::vector<SmClock> clocks(static_cast<std::size_t>(played.sms()));
+  IndexVector<Sm, SmClock> clocks(played.sms());
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    SmClock& clock = clocks[static_cast<std::size_t>(played.run(lane).sm.value)];
+    SmClock& clock = clocks[played.run(lane).sm];
     clock = after(clock, played.lane(lane));
   }
   Bubbles sum;

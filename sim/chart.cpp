@@ -70,7 +70,7 @@ class Layout {
 
   /// Adds a box, or grows the row's last one if it can't be seen beside that; whether it grew.
   bool add_to(std::vector<Box>& boxes, std::ptrdiff_t& open, Box box) const {
-    if (open >= 0 && grow(boxes[static_cast<std::size_t>(open)], box)) return true;
+    if (open >= 0 && grow(boxes[at(open)], box)) return true;
     open = std::ssize(boxes);
     boxes.push_back(std::move(box));
     return false;

@@ -14,10 +14,6 @@
 namespace stagger::sim {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 enum class Event { compute_starts, handed_over, reduce_starts };
 
 struct Moment {
@@ -32,24 +28,23 @@ class Slots {
 
   /// The slot of a lane at `index`. O(1); in the overlap model O(its slots) for a lane's first.
   PlayedSlot slot(Lane lane, std::int64_t index) {
-    const std::int64_t begin = played_.table().lane_begin[at(lane.value)];
+    const Table& table = played_.table();
     LaneClock clock{.free = played_.run(lane).start};
-    if (index > begin) {
-      const bool follows_end =
-          begins_chain(&played_.table().slots[at(begin)], &played_.table().slots[at(index)]);
-      played_.rule().reduce(played_.simulation().reduce_start[at(index - 1)], follows_end, clock);
+    if (index > table.begin_of(lane)) {
+      const Ticks start = played_.simulation().reduce_start[index - 1];
+      played_.rule().reduce(start, table.ends_chain(lane, index - 1), clock);
     }
-    if (!played_.rule().frees_at_reduction()) clock.free = free_by_slot(lane)[at(index - begin)];
+    if (!played_.rule().frees_at_reduction()) {
+      clock.free = free_by_slot(lane)[index - table.begin_of(lane)];
+    }
     return played_.play(lane, index, clock);
   }
   PlayedSlot before(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index - 1); }
   PlayedSlot after(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index + 1); }
-  PlayedSlot last_of(Lane lane) {
-    return slot(lane, played_.table().lane_begin[at(lane.value) + 1] - 1);
-  }
+  PlayedSlot last_of(Lane lane) { return slot(lane, played_.table().end_of(lane) - 1); }
   /// Whether `slot` is its lane's first.
   [[nodiscard]] bool begins_lane(const PlayedSlot& slot) const {
-    return slot.index == played_.table().lane_begin[at(slot.lane.value)];
+    return slot.index == played_.table().begin_of(slot.lane);
   }
 
   /// The slot whose reduction comes before this one's into the same dQ tile. O(log lanes), but the
@@ -57,7 +52,7 @@ class Slots {
   PlayedSlot rank_before(const PlayedSlot& slot) {
     if (index_by_rank_.empty()) index_ranks();
     const std::int64_t index = index_by_rank_[places_.of(slot.slot.task, slot.slot.rank - 1)];
-    const std::vector<std::int64_t>& begin = played_.table().lane_begin;
+    const auto& begin = played_.table().lane_begin;
     const auto next = std::upper_bound(begin.begin(), begin.end(), index);
     return this->slot(Lane{static_cast<std::int32_t>(next - begin.begin()) - 1}, index);
   }
@@ -65,12 +60,12 @@ class Slots {
   /// The last slot of the lane that had the SM before. O(1), but the first time O(lanes).
   PlayedSlot lane_before(const PlayedSlot& slot) {
     if (lanes_before_.empty()) lanes_before_ = played_.lanes_before();
-    return last_of(lanes_before_[at(slot.lane.value)]);
+    return last_of(lanes_before_[slot.lane]);
   }
 
  private:
-  const std::vector<Ticks>& free_by_slot(Lane lane) {
-    std::vector<Ticks>& free = free_[lane.value];
+  const IndexVector<std::int64_t, Ticks>& free_by_slot(Lane lane) {
+    IndexVector<std::int64_t, Ticks>& free = free_[lane.value];
     if (free.empty()) {
       free.reserve(played_.table().lane(lane).size());
       for (const PlayedSlot& slot : played_.lane(lane))
@@ -80,18 +75,19 @@ class Slots {
   }
 
   void index_ranks() {
-    const std::vector<Slot>& slots = played_.table().slots;
+    const auto& slots = played_.table().slots;
     index_by_rank_.resize(slots.size());
-    for (std::size_t index = 0; index < slots.size(); ++index)
+    for (std::int64_t index = 0; index < std::ssize(slots); ++index)
       index_by_rank_[places_.of(slots[index].task, slots[index].rank)] =
           static_cast<std::int32_t>(index);
   }
 
   const Played& played_;
   RankPlaces places_;
-  std::unordered_map<std::int32_t, std::vector<Ticks>> free_;  ///< by lane: when its SM is, by slot
-  std::vector<std::int32_t> index_by_rank_;                    ///< by (head, q, rank)
-  std::vector<Lane> lanes_before_;                             ///< by lane
+  /// When each lane's SM is free, by place in it.
+  std::unordered_map<std::int32_t, IndexVector<std::int64_t, Ticks>> free_;
+  std::vector<std::int32_t> index_by_rank_;  ///< by (head, q, rank)
+  IndexVector<Lane, Lane> lanes_before_;
 };
 
 /// Walks from a moment to the one that explains it, and keeps what lies between as steps.

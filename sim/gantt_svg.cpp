@@ -114,7 +114,7 @@ class Svg {
     const std::int32_t layer = row % layers_;
     if (layers_ > 1 && pitch_ >= 8) {
       label(left_ - 4, y(row) + pitch_ / 2 + 2.5, "end", "font-size=\"8\" fill=\"#666666\"",
-            timeline_.layers[static_cast<std::size_t>(layer)].tag);
+            timeline_.layers[at(layer)].tag);
     }
     if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.rows())) return;
     label(left_ - (layers_ > 1 ? 12 : 6), y(row) + layers_ * pitch_ / 2 + 3.5, "end",

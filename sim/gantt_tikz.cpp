@@ -103,7 +103,7 @@ class Tikz {
     const std::int32_t layer = row % layers_;
     if (layers_ > 1 && pitch_ >= 0.2) {
       line(fmt::format("\\node[anchor=east,font=\\tiny,gray] at (-0.04,{:.3f}) {{{}}};", y(row),
-                       timeline_.layers[static_cast<std::size_t>(layer)].tag));
+                       timeline_.layers[at(layer)].tag));
     }
     if (layer > 0 || (sm % every != 0 && row + layers_ < timeline_.rows())) return;
     line(fmt::format("\\node[anchor=east] at ({},{:.3f}) {{SM {}}};", layers_ > 1 ? -0.24 : -0.08,

@@ -2,14 +2,14 @@
 
 namespace stagger::sim {
 
-std::vector<Lane> Played::lanes_before() const {
+IndexVector<Lane, Lane> Played::lanes_before() const {
   constexpr Lane kNone{-1};
-  std::vector<Lane> before(simulation_->lanes.size(), kNone);
-  std::vector<Lane> last(at(sms()), kNone);
+  IndexVector<Lane, Lane> before(table_->lanes(), kNone);
+  IndexVector<Sm, Lane> last(sms(), kNone);
   for (Lane lane{0}; lane.value < table_->lanes(); ++lane) {
     if (run(lane).start < 0) continue;
-    Lane& on_sm = last[at(run(lane).sm.value)];
-    before[at(lane.value)] = on_sm;
+    Lane& on_sm = last[run(lane).sm];
+    before[lane] = on_sm;
     if (!table_->lane(lane).empty()) on_sm = lane;
   }
   return before;

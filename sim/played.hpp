@@ -4,7 +4,6 @@
 #include "sim/simulate.hpp"
 
 #include <cstdint>
-#include <vector>
 
 namespace stagger::sim {
 
@@ -46,23 +45,22 @@ class Played {
   [[nodiscard]] std::int32_t sms() const {
     return resident_lanes(table_->problem, timing_->residency);
   }
-  [[nodiscard]] const LaneRun& run(Lane lane) const { return simulation_->lanes[at(lane.value)]; }
+  [[nodiscard]] const LaneRun& run(Lane lane) const { return simulation_->lanes[lane]; }
 
   /// What a lane has played, slot by slot: for (const PlayedSlot& slot : played.lane(lane)).
   [[nodiscard]] PlayedLane lane(Lane lane) const;
 
-  /// Returns, by lane, the last lane with slots that ran on the same SM before; -1 if there is
-  /// none, or if the lane was never launched. O(lanes).
-  [[nodiscard]] std::vector<Lane> lanes_before() const;
+  /// Returns the last lane with slots that ran on each lane's SM before it; -1 if there is none, or
+  /// if the lane was never launched. O(lanes).
+  [[nodiscard]] IndexVector<Lane, Lane> lanes_before() const;
 
   /// Plays the slot of a lane at `index`, given how far the lane had come; takes the clock past it.
   [[nodiscard]] PlayedSlot play(Lane lane, std::int64_t index, LaneClock& clock) const;
 
  private:
   friend PlayedLane;
-  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
   /// Fills in what follows from where a slot is and whether it begins a chain.
-  void play(PlayedSlot& played, std::int64_t lane_end, LaneClock& clock) const;
+  void play(PlayedSlot& played, LaneClock& clock) const;
 
   const Table* table_;
   const Timing* timing_;
@@ -96,7 +94,7 @@ class PlayedLane {
 
    private:
     void play() {
-      if (slot_.index < end_) played_.play(slot_, end_, clock_);
+      if (slot_.index < end_) played_.play(slot_, clock_);
     }
 
     Played played_;
@@ -115,26 +113,23 @@ class PlayedLane {
 };
 
 inline PlayedLane Played::lane(Lane lane) const {
-  const std::int64_t begin = table_->lane_begin[at(lane.value)];
-  const std::int64_t end = table_->lane_begin[at(lane.value) + 1];
-  return {*this, lane, begin, run(lane).start < 0 ? begin : end};
+  const std::int64_t begin = table_->begin_of(lane);
+  return {*this, lane, begin, run(lane).start < 0 ? begin : table_->end_of(lane)};
 }
 
 inline PlayedSlot Played::play(Lane lane, std::int64_t index, LaneClock& clock) const {
-  const Slot* const slots = table_->slots.data();
-  const bool begins = begins_chain(slots + table_->lane_begin[at(lane.value)], slots + index);
-  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm, .begins_chain = begins};
-  play(played, table_->lane_begin[at(lane.value) + 1], clock);
+  PlayedSlot played{.index = index, .lane = lane, .sm = run(lane).sm};
+  played.begins_chain = table_->begins_chain(lane, index);
+  play(played, clock);
   return played;
 }
 
-inline void Played::play(PlayedSlot& played, std::int64_t lane_end, LaneClock& clock) const {
-  const Slot* const slot = table_->slots.data() + played.index;
-  played.slot = *slot;
-  played.ends_chain = played.index + 1 == lane_end || begins_chain(slot, slot + 1);
+inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
+  played.slot = table_->slots[played.index];
+  played.ends_chain = table_->ends_chain(played.lane, played.index);
   played.launch = rule_.launch(played.begins_chain, clock);
-  played.compute = rule_.compute(slot->task, played.launch.end, clock);
-  const Ticks start = simulation_->reduce_start[at(played.index)];
+  played.compute = rule_.compute(played.slot.task, played.launch.end, clock);
+  const Ticks start = simulation_->reduce_start[played.index];
   played.wait = {.start = clock.handed, .end = start};
   if (start < 0) {
     played.reduce = played.epilogue = {};

@@ -22,10 +22,6 @@
 namespace stagger::sim {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The semaphore of one dQ tile.
 struct Lock {
   std::int32_t value = 0;    ///< the rank whose turn it is
@@ -41,19 +37,19 @@ class WaitingLanes {
   WaitingLanes(std::int32_t lanes, std::int32_t resident)
       : shift_(64 - std::bit_width(static_cast<std::uint32_t>(resident))),
         first_(std::size_t{1} << (64 - shift_), kNobody),
-        waits_(at(lanes)) {}
+        waits_(lanes) {}
 
   void add(Lane lane, std::size_t place) {
     Lane& first = first_[bucket(place)];
-    waits_[at(lane.value)] = {.place = place, .next = first};
+    waits_[lane] = {.place = place, .next = first};
     first = lane;
   }
   /// Whoever waits for a turn; below 0 if nobody does.
   Lane take(std::size_t place) {
     Lane* lane = &first_[bucket(place)];
-    while (*lane != kNobody && waits_[at(lane->value)].place != place)
-      lane = &waits_[at(lane->value)].next;
-    return *lane == kNobody ? kNobody : std::exchange(*lane, waits_[at(lane->value)].next);
+    while (*lane != kNobody && waits_[*lane].place != place)
+      lane = &waits_[*lane].next;
+    return *lane == kNobody ? kNobody : std::exchange(*lane, waits_[*lane].next);
   }
 
  private:
@@ -70,7 +66,7 @@ class WaitingLanes {
 
   int shift_;
   std::vector<Lane> first_;  ///< by bucket
-  std::vector<Wait> waits_;  ///< by lane
+  IndexVector<Lane, Wait> waits_;
 };
 
 /// How far a lane has come.
@@ -87,13 +83,13 @@ class Simulator {
         timing_(timing),
         rule_(table, timing),
         q_tiles_(table.problem.grid.q_tiles()),
-        locks_(at(std::int64_t{table.problem.heads} * q_tiles_)),
+        locks_(std::int64_t{table.problem.heads} * q_tiles_),
         places_(table.problem),
         waiting_(table.lanes(),
                  std::min(table.lanes(), resident_lanes(table.problem, timing.residency))),
-        cursors_(at(table.lanes())) {
+        cursors_(table.lanes()) {
     result_.reduce_start.assign(table.slots.size(), -1);
-    result_.lanes.resize(at(table.lanes()));
+    result_.lanes.resize(table.lanes());
   }
 
   Simulation run() {
@@ -119,11 +115,11 @@ class Simulator {
 
  private:
   void launch(Sm sm, Ticks time) {
-    LaneRun& lane = result_.lanes[at(next_.value)];
+    LaneRun& lane = result_.lanes[next_];
     lane.sm = sm;
     lane.start = time;
-    Cursor& cursor = cursors_[at(next_.value)];
-    cursor.slot = table_.lane_begin[at(next_.value)];
+    Cursor& cursor = cursors_[next_];
+    cursor.slot = table_.begin_of(next_);
     cursor.clock.free = time;
     playable_.push_back(next_);
     ++next_;
@@ -139,12 +135,11 @@ class Simulator {
 
   /// Plays a lane until it ends or waits for a turn.
   void play(Lane lane) {
-    Cursor cursor = cursors_[at(lane.value)];
-    const Slot* const slots = table_.slots.data();
-    const std::int64_t end = table_.lane_begin[at(lane.value) + 1];
-    bool first = begins_chain(slots + table_.lane_begin[at(lane.value)], slots + cursor.slot);
+    Cursor cursor = cursors_[lane];
+    const std::int64_t end = table_.end_of(lane);
+    bool first = cursor.slot < end && table_.begins_chain(lane, cursor.slot);
     for (; cursor.slot < end; ++cursor.slot) {
-      const Slot& slot = slots[cursor.slot];
+      const Slot& slot = table_.slots[cursor.slot];
       if (!cursor.computed) {
         rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
       }
@@ -155,20 +150,20 @@ class Simulator {
         waiting_.add(lane, places_.of(slot.task, slot.rank));
         break;
       }
-      const bool last = cursor.slot + 1 == end || begins_chain(&slot, &slot + 1);
+      const bool last = table_.ends_chain(lane, cursor.slot);
       const Ticks start = std::max(cursor.clock.handed, lock.turn);
-      result_.reduce_start[at(cursor.slot)] = start;
+      result_.reduce_start[cursor.slot] = start;
       rule_.reduce(start, last, cursor.clock);
       release(slot, lock, first, last, start);
       first = last;
     }
-    cursors_[at(lane.value)] = cursor;
+    cursors_[lane] = cursor;
     if (cursor.slot == end) end_lane(lane, cursor.clock.end());
   }
 
   void end_lane(Lane lane, Ticks time) {
-    result_.lanes[at(lane.value)].end = time;
-    ends_.emplace(time, result_.lanes[at(lane.value)].sm.value);
+    result_.lanes[lane].end = time;
+    ends_.emplace(time, result_.lanes[lane].sm.value);
     ++ended_;
   }
 
@@ -196,18 +191,18 @@ class Simulator {
   }
 
   Lock& lock_of(const Task& task) {
-    return locks_[at(std::int64_t{task.head.value} * q_tiles_ + task.q.value)];
+    return locks_[std::int64_t{task.head.value} * q_tiles_ + task.q.value];
   }
 
   const Table& table_;
   const Timing& timing_;
   LaneRule rule_;
   std::int32_t q_tiles_;
-  std::vector<Lock> locks_;  ///< by (head, q)
+  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q)
   RankPlaces places_;
   WaitingLanes waiting_;
-  std::vector<Cursor> cursors_;  ///< by lane
-  std::vector<Lane> playable_;   ///< lanes that can be played on
+  IndexVector<Lane, Cursor> cursors_;
+  std::vector<Lane> playable_;  ///< lanes that can be played on
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
       ends_;   ///< (when, which) SMs are free

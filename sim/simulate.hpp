@@ -3,7 +3,7 @@
 #include "core/table.hpp"
 #include "core/timing.hpp"
 
-#include <vector>
+#include <cstdint>
 
 namespace stagger::sim {
 
@@ -20,8 +20,8 @@ struct Simulation {
   bool complete = false;     ///< false: the table deadlocks
   Ticks makespan = 0;        ///< end of the last reduction or epilogue; of what ran, if incomplete
   Ticks last_reduction = 0;  ///< end of the last reduction; 0 if there was none
-  std::vector<Ticks> reduce_start;  ///< by slot of the table; -1 for tasks not reached
-  std::vector<LaneRun> lanes;       ///< by lane
+  IndexVector<std::int64_t, Ticks> reduce_start;  ///< by slot of the table; -1: not reached
+  IndexVector<Lane, LaneRun> lanes;
 };
 
 /// Plays a table. Each lane follows the rule of sim/lane_clock.hpp; a slot's turn to reduce is the

@@ -57,8 +57,7 @@ class Trace {
   void name_row(std::int32_t row) {
     std::string process = fmt::format("SM {:03}", row / timeline_.rows_per_sm());
     if (!timeline_.layers.empty()) {
-      process +=
-          " " + timeline_.layers[static_cast<std::size_t>(row % timeline_.rows_per_sm())].name;
+      process += " " + timeline_.layers[at(row % timeline_.rows_per_sm())].name;
     }
     add(fmt::format(
         "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", row,

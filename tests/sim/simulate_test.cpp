@@ -103,8 +103,8 @@ TEST_CASE("in-order dispatch: the SM that frees first takes the next CTA") {
     if (q != 1) table.end_lane();
   }
   const Simulation simulation = simulate(table, {.compute = 5, .reduce = 1});
-  CHECK(simulation.lanes[2].sm == Sm{0});
-  CHECK(simulation.lanes[2].start == 6);
+  CHECK(simulation.lanes[Lane{2}].sm == Sm{0});
+  CHECK(simulation.lanes[Lane{2}].start == 6);
   CHECK(simulation.makespan == 12);
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("a table that hangs has a timeline of what ran and open waits") {
   table.problem.sms = 1;  // two lanes, one SM: lane 0 waits for lane 1
   const Simulation simulation = simulate(table, {});
   CHECK_FALSE(simulation.complete);
-  CHECK(simulation.lanes[1].start == -1);
+  CHECK(simulation.lanes[Lane{1}].start == -1);
   const Timeline timeline = sim::timeline(table, {}, simulation);
   CHECK(timeline.intervals.back().task.q == QTile{1});
 }
