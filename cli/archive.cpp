@@ -151,7 +151,10 @@ class Check {
     options.n = entry.n;
     options.heads = entry.heads;
     options.sms = entry.sms;
-    options.model = entry.model;
+    options.slot_model = entry.model == "slot";
+    if (!options.slot_model) {
+      options.model = entry.model == "overlap" ? Model::overlap : Model::chain;
+    }
     Optimization search(options);
     search.run();
     const search::Optimum& optimum = search.optimum();

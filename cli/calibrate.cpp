@@ -3,6 +3,7 @@
 #include "cli/files.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/text.hpp"
+#include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -44,7 +45,7 @@ class Measurement {
  public:
   Measurement(const Options& options, const Kernel& kernel) : options_(options), kernel_(kernel) {
     run_options_.timeout = std::chrono::milliseconds(options.timeout_ms);
-    run_options_.dtype = workbench::dtype_of(options.dtype);
+    run_options_.dtype = options.dtype;
   }
 
   /// One run of each by the ranks and, `alone`, of each problem without reductions.
@@ -147,8 +148,9 @@ void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
 std::string command_line(const Options& options, const Kernel& kernel) {
   std::string line = fmt::format("stagger calibrate --device cuda --kernel {}", kernel.name);
   if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.replay_tick_ns());
-  return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}", options.dtype,
-                            options.head_dim, options.tile_q, options.tile_kv);
+  return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}",
+                            gpu::dtype_name(options.dtype), options.head_dim, options.tile_q,
+                            options.tile_kv);
 }
 
 /// The profile in the file, or a new one named like it. Throws Error{usage} if it is another
@@ -222,7 +224,7 @@ std::string calibration_json(const Machine& machine, const std::vector<Calibrati
 }
 
 int run(const Options& options) {
-  const Kernel& kernel = workbench::kernel_of(options.kernel);
+  const Kernel& kernel = *options.kernel;
   if (!kernel.spins() && options.tile_q == 1 && options.tile_kv == 1) {
     throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
   }
@@ -234,7 +236,7 @@ int run(const Options& options) {
   Calibration calibration = workbench::calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;
   if (kernel.spins()) subtract_spun(times, options.replay_tick_ns());
-  times.key = workbench::kernel_key(options.kernel, options.dtype, options.head_dim);
+  times.key = kernel_key_of(options);
   if (!kernel.spins()) times.key.tile = tile;
   times.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   times.command = command_line(options, kernel);

@@ -58,7 +58,7 @@ class Comparison {
         continue;
       }
       Table table = schedules::build(selection, problem_, model_.timing);
-      if (options_.ranks == "kv-index") use_kv_index_ranks(table);
+      if (options_.ranks == dag::LockValues::absolute) use_kv_index_ranks(table);
       add({std::move(table), model_, std::move(selection)});
     }
   }
@@ -88,7 +88,7 @@ class Comparison {
     std::string text = fmt::format(
         "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
         "{},\n\"best\": {},\n\"rows\": [",
-        version(), problem_json(problem_), model_json(problem_, model_),
+        version(), cli::problem_json(problem_), model_json(problem_, model_),
         best_ ? fmt::format("\"{}\"", best_->table.name) : "null");
     const char* separator = "\n";
     for (const Row& row : rows_) {

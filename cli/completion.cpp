@@ -184,15 +184,22 @@ std::string fish_script() {
 }
 
 int run(const Options& options) {
-  write_stdout(completion_script(options.topic));
+  write_stdout(completion_script(options.shell));
   return kHolds;
 }
 
 }  // namespace
 
-std::string completion_script(const std::string& shell) {
-  if (shell == "bash") return bash_script();
-  return shell == "zsh" ? zsh_script() : fish_script();
+std::string completion_script(Shell shell) {
+  switch (shell) {
+    case Shell::bash:
+      return bash_script();
+    case Shell::zsh:
+      return zsh_script();
+    case Shell::fish:
+      break;
+  }
+  return fish_script();
 }
 
 extern const Command kCompletion;

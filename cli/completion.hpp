@@ -1,10 +1,12 @@
 #pragma once
 
+#include "cli/options.hpp"
+
 #include <string>
 
 namespace stagger::cli {
 
-/// The script that completes commands, options and values in bash, zsh or fish.
-[[nodiscard]] std::string completion_script(const std::string& shell);
+/// The script that completes commands, options and values.
+[[nodiscard]] std::string completion_script(Shell shell);
 
 }  // namespace stagger::cli

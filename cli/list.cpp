@@ -103,7 +103,7 @@ std::string schedules_text() {
 }
 
 int run(const Options& options) {
-  const bool masks = options.topic == "masks";
+  const bool masks = options.listed == Topic::masks;
   if (options.json) {
     write_stdout((masks ? masks_json() : schedules_json()).dump(1) + "\n");
   } else {

@@ -97,7 +97,7 @@ Problem with_split_tile(Problem problem) {
 
 Optimization::Optimization(const Options& options)
     : options_(options), problem_(problem_of(options)), begin_(std::chrono::steady_clock::now()) {
-  objective_.slots = options.model == "slot";
+  objective_.slots = options.slot_model;
   model_ = time_model_of(options, problem_);
   objective_.timing = model_.timing;
   check_timing(objective_.timing, problem_);
@@ -232,7 +232,7 @@ std::string Optimization::json() const {
   using Json = nlohmann::ordered_json;
   Json json = {{"schema", "stagger.optimum/1"},
                {"version", version()},
-               {"problem", Json::parse(problem_json(problem_))},
+               {"problem", Json::parse(cli::problem_json(problem_))},
                {"model", Json::parse(model_json(problem_, model_))}};
   if (objective_.slots) json["model"] = {{"kind", "slot"}};
   json["makespan"] = optimum_.best ? Json(optimum_.best->makespan) : Json(nullptr);

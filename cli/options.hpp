@@ -1,6 +1,9 @@
 #pragma once
 
 #include "core/timing.hpp"
+#include "dag/verify.hpp"
+#include "gpu/check/backward.hpp"
+#include "workbench/kernels.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -8,6 +11,12 @@
 #include <vector>
 
 namespace stagger::cli {
+
+enum class Device { cpu, cuda };
+enum class Reference { host, device, none };  ///< where gradients to compare with come from
+enum class Color { automatic, always, never };
+enum class Topic { masks, schedules };  ///< of `list`
+enum class Shell { bash, zsh, fish };
 
 /// Every option of every command, as it was given. Names are the long option names.
 struct Options {
@@ -24,25 +33,26 @@ struct Options {
   std::int64_t sms = 0;
 
   // timing model
-  std::string model;  ///< empty: the profile's, else chain
+  std::optional<Model> model;  ///< absent: the profile's, else chain
+  bool slot_model = false;     ///< of `optimize`: no collisions, in slots
   std::optional<Ticks> compute;
   std::optional<Ticks> compute_partial;
   std::optional<Ticks> reduce;
   std::optional<Ticks> latency;
   std::optional<Ticks> launch;
   std::optional<Ticks> epilogue;
-  std::string release;  ///< empty: the profile's, else immediate
+  std::optional<Release> release;  ///< absent: the profile's, else immediate
   std::int64_t residency = 0;
   std::string machine;  ///< a profile's file; empty: none
 
   // schedule
   std::string schedule;
   std::string table;
-  std::string ranks = "position";
+  dag::LockValues ranks = dag::LockValues::ranks;
 
   // output
   bool json = false;
-  std::string color = "auto";
+  Color color = Color::automatic;
   bool ascii = false;
   std::int64_t width = 0;
   std::string output;
@@ -73,23 +83,27 @@ struct Options {
   std::int64_t every = 1;
 
   // run
-  std::string device = "cpu";
-  std::string kernel = "portable";
+  Device device = Device::cpu;
+  const workbench::Kernel* kernel = &workbench::kernels().front();
   std::optional<std::int64_t> tick_ns;  ///< absent: 1000
-  std::string mode = "deterministic";
-  std::string dtype = "fp32";
+  gpu::Mode mode = gpu::Mode::deterministic;
+  gpu::Dtype dtype = gpu::Dtype::fp32;
   bool no_partials = false;
-  bool summary = false;   ///< of `predict`
-  std::string reference;  ///< host or device; empty: by the problem's size
+  bool summary = false;                ///< of `predict`
+  std::optional<Reference> reference;  ///< absent: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;
   std::int64_t timeout_ms = 10'000;
 
   std::int64_t repeat = 5;
-  std::string topic;  ///< positional: what to list, which shell
+  std::string topic;  ///< of `help`: a command; empty: all
+  Topic listed = Topic::masks;
+  Shell shell = Shell::bash;
   std::string config;
   bool help = false;
+
+  friend bool operator==(const Options&, const Options&) = default;
 
   /// What a tick lasts in a replay.
   [[nodiscard]] std::int64_t replay_tick_ns() const { return tick_ns.value_or(1000); }

@@ -291,7 +291,7 @@ class Comparison {
       const MeasuredRun& run = measured_.runs[index];
       const Prediction& span = spans_.predictions[index];
       json["runs"].push_back({{"source", run.source},
-                              {"problem", Json::parse(problem_json(run.problem))},
+                              {"problem", Json::parse(cli::problem_json(run.problem))},
                               {"kernel", run.kernel.kernel},
                               {"dtype", run.kernel.dtype},
                               {"head_dim", run.kernel.head_dim},

@@ -62,19 +62,14 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
 }
 
 workbench::GivenTiming given_timing(const Options& options) {
-  workbench::GivenTiming given{.compute = options.compute,
-                               .compute_partial = options.compute_partial,
-                               .reduce = options.reduce,
-                               .latency = options.latency,
-                               .launch = options.launch,
-                               .epilogue = options.epilogue};
-  if (!options.model.empty()) {
-    given.model = options.model == "overlap" ? Model::overlap : Model::chain;
-  }
-  if (!options.release.empty()) {
-    given.release = options.release == "delayed" ? Release::delayed : Release::immediate;
-  }
-  return given;
+  return {.model = options.model,
+          .compute = options.compute,
+          .compute_partial = options.compute_partial,
+          .reduce = options.reduce,
+          .latency = options.latency,
+          .launch = options.launch,
+          .epilogue = options.epilogue,
+          .release = options.release};
 }
 
 }  // namespace
@@ -105,12 +100,16 @@ workbench::TimeModel time_model_of(const Options& options, const Problem& proble
   workbench::TimeRequest request{.given = given_timing(options),
                                  .residency = static_cast<std::int32_t>(options.residency)};
   if (!options.machine.empty()) {
-    request.entry = {
-        .machine = read_machine_json(read_file(options.machine), options.machine),
-        .kernel = workbench::kernel_key(options.kernel, options.dtype, options.head_dim),
-        .tick_ns = options.replay_tick_ns()};
+    request.entry = {.machine = read_machine_json(read_file(options.machine), options.machine),
+                     .kernel = kernel_key_of(options),
+                     .tick_ns = options.replay_tick_ns()};
   }
   return time_model_of(request, problem);
+}
+
+KernelKey kernel_key_of(const Options& options) {
+  return workbench::kernel_key(options.kernel->name, gpu::dtype_name(options.dtype),
+                               options.head_dim);
 }
 
 Timing spun_timing(const Options& options) {
@@ -130,15 +129,13 @@ workbench::Source source_of(const Options& options) {
   } else {
     reject("give --schedule NAME (see `stagger list schedules`) or --table FILE");
   }
-  if (options.ranks == "kv-index") use_kv_index_ranks(source.table);
+  if (options.ranks == dag::LockValues::absolute) use_kv_index_ranks(source.table);
   return source;
 }
 
 workbench::AnalysisOptions analysis_options(const Options& options) {
-  return {.lock_values =
-              options.ranks == "kv-index" ? dag::LockValues::absolute : dag::LockValues::ranks,
-          .limit = options.limit,
-          .always_build_graph = options.check};
+  return {
+      .lock_values = options.ranks, .limit = options.limit, .always_build_graph = options.check};
 }
 
 }  // namespace stagger::cli

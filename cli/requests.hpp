@@ -20,6 +20,9 @@ struct Options;
 /// The timing model that the options and `--machine` describe, unchecked against a problem.
 [[nodiscard]] workbench::TimeModel time_model_of(const Options& options, const Problem& problem);
 
+/// What a machine profile finds the options' kernel by, without tiles.
+[[nodiscard]] KernelKey kernel_key_of(const Options& options);
+
 /// What a replay's phases spin for, in ticks: the options alone, whatever the profile says.
 [[nodiscard]] Timing spun_timing(const Options& options);
 

@@ -27,16 +27,18 @@ inline constexpr const char* kReporting =
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
 inline constexpr Range kSms = {.least = 1, .most = kMaxSms};
 
-/// A word of an enum, and what it means.
+/// A word, and the value that it stands for.
+template <class Value>
 struct Named {
   const char* name;
+  Value value;
   const char* meaning = "";
 };
 
 template <const auto& names>
 [[nodiscard]] std::vector<Word> words_of() {
   std::vector<Word> words;
-  for (const Named& named : names)
+  for (const auto& named : names)
     words.push_back({named.name, named.meaning});
   return words;
 }
@@ -45,7 +47,7 @@ template <const auto& names>
 template <const auto& names, auto member>
 [[nodiscard]] Choice one_of() {
   return {.words = words_of<names>,
-          .put = [](Options& options, std::size_t index) { options.*member = names[index].name; }};
+          .put = [](Options& options, std::size_t index) { options.*member = names[index].value; }};
 }
 
 }  // namespace stagger::cli

@@ -14,8 +14,9 @@ constexpr const char* kDescribed =
     "reduce latency launch epilogue release residency machine kernel dtype head-dim tick-ns "
     "import-solution proof";
 
-constexpr std::array kColors = {Named{"auto", "on a terminal, without NO_COLOR"},
-                                Named{"always", ""}, Named{"never", ""}};
+constexpr std::array kColors = {
+    Named<Color>{"auto", Color::automatic, "on a terminal, without NO_COLOR"},
+    Named<Color>{"always", Color::always}, Named<Color>{"never", Color::never}};
 
 }  // namespace
 

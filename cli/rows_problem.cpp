@@ -12,13 +12,17 @@ namespace {
 
 constexpr const char* kSizes = "n seq seq-q seq-kv";
 
-constexpr std::array kTopics = {Named{"masks", "and their keys"},
-                                Named{"schedules", "and their preconditions"}};
-constexpr std::array kShells = {Named{"bash", ""}, Named{"zsh", ""}, Named{"fish", ""}};
-constexpr std::array kRanks = {Named{"position", "among the live tiles"},
-                               Named{"kv-index", "absolute lock values"}};
-constexpr std::array kFileRanks = {Named{"position", "the table's own"},
-                                   Named{"kv-index", "absolute lock values instead"}};
+constexpr std::array kTopics = {
+    Named<Topic>{"masks", Topic::masks, "and their keys"},
+    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"}};
+constexpr std::array kShells = {Named<Shell>{"bash", Shell::bash}, Named<Shell>{"zsh", Shell::zsh},
+                                Named<Shell>{"fish", Shell::fish}};
+constexpr std::array kRanks = {
+    Named<dag::LockValues>{"position", dag::LockValues::ranks, "among the live tiles"},
+    Named<dag::LockValues>{"kv-index", dag::LockValues::absolute, "absolute lock values"}};
+constexpr std::array kFileRanks = {
+    Named<dag::LockValues>{"position", dag::LockValues::ranks, "the table's own"},
+    Named<dag::LockValues>{"kv-index", dag::LockValues::absolute, "absolute lock values instead"}};
 
 std::vector<Word> command_words() {
   std::vector<Word> words;
@@ -57,7 +61,7 @@ std::vector<OptionRow> argument_rows() {
       {.name = "what",
        .metavar = "WHAT",
        .meaning = "what to list",
-       .target = one_of<kTopics, &Options::topic>(),
+       .target = one_of<kTopics, &Options::listed>(),
        .commands = "list",
        .group = Group::arguments,
        .required = true,
@@ -81,7 +85,7 @@ std::vector<OptionRow> argument_rows() {
       {.name = "shell",
        .metavar = "SHELL",
        .meaning = "whose script to print",
-       .target = one_of<kShells, &Options::topic>(),
+       .target = one_of<kShells, &Options::shell>(),
        .commands = "completion",
        .group = Group::arguments,
        .required = true,

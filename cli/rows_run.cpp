@@ -18,20 +18,41 @@ constexpr const char* kPredicting = "show analyze compare verify export optimize
 constexpr Range kHeadDims = {.least = 1, .most = gpu::kMaxHeadDim};
 constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 
-constexpr std::array kModels = {Named{"chain", "an SM computes or reduces (the paper)"},
-                                Named{"overlap", "a writer of its own reduces dQ"}};
-constexpr std::array kModelsAndSlots = {kModels[0], kModels[1],
-                                        Named{"slot", "no collisions, in slots"}};
-constexpr std::array kReleases = {Named{"immediate", "at a reduction's end"},
-                                  Named{"delayed", "into the chain's next reduction"}};
-constexpr std::array kDevices = {Named{"cpu", "threads"}, Named{"cuda", "a GPU"}};
-constexpr std::array kGpus = {Named{"cuda", "threads that share cores have no kernel's times"}};
-constexpr std::array kModes = {Named{"deterministic", "by the ranks"},
-                               Named{"atomic", "in any order"},
-                               Named{"no-reduce", "compute alone"}};
-constexpr std::array kDtypes = {Named{"fp32", ""}, Named{"bf16", ""}, Named{"fp16", ""}};
-constexpr std::array kReferences = {Named{"host", ""}, Named{"device", "for large problems"},
-                                    Named{"none", "gradients are not judged"}};
+constexpr std::array kModels = {
+    Named<Model>{"chain", Model::chain, "the paper's: an SM computes or reduces"},
+    Named<Model>{"overlap", Model::overlap, "a writer of its own reduces dQ"}};
+constexpr std::array kReleases = {
+    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
+    Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
+constexpr std::array kDevices = {Named<Device>{"cpu", Device::cpu, "threads"},
+                                 Named<Device>{"cuda", Device::cuda, "a GPU"}};
+constexpr std::array kGpus = {
+    Named<Device>{"cuda", Device::cuda, "threads that share cores have no kernel's times"}};
+constexpr std::array kModes = {
+    Named<gpu::Mode>{"deterministic", gpu::Mode::deterministic, "by the ranks"},
+    Named<gpu::Mode>{"atomic", gpu::Mode::atomic, "in any order"},
+    Named<gpu::Mode>{"no-reduce", gpu::Mode::no_reduce, "compute alone"}};
+constexpr std::array kDtypes = {Named<gpu::Dtype>{"fp32", gpu::Dtype::fp32},
+                                Named<gpu::Dtype>{"bf16", gpu::Dtype::bf16},
+                                Named<gpu::Dtype>{"fp16", gpu::Dtype::fp16}};
+constexpr std::array kReferences = {
+    Named<Reference>{"host", Reference::host},
+    Named<Reference>{"device", Reference::device, "for large problems"},
+    Named<Reference>{"none", Reference::none, "gradients are not judged"}};
+
+std::vector<Word> words_of_models_and_slots() {
+  std::vector<Word> words = words_of<kModels>();
+  words.push_back({"slot", "no collisions, in slots"});
+  return words;
+}
+
+/// What `optimize` can search in: a timing model, or slots.
+Choice one_model_or_slots() {
+  return {.words = words_of_models_and_slots, .put = [](Options& options, std::size_t index) {
+            options.slot_model = index == kModels.size();
+            if (!options.slot_model) options.model = kModels[index].value;
+          }};
+}
 
 std::vector<Word> kernel_words() {
   std::vector<Word> words;
@@ -42,7 +63,7 @@ std::vector<Word> kernel_words() {
 
 Choice one_kernel() {
   return {.words = kernel_words, .put = [](Options& options, std::size_t index) {
-            options.kernel = workbench::kernels()[index].name;
+            options.kernel = &workbench::kernels()[index];
           }};
 }
 
@@ -75,8 +96,7 @@ std::vector<OptionRow> run_rows() {
        .meaning = "where to measure",
        .target = one_of<kGpus, &Options::device>(),
        .commands = "calibrate",
-       .group = kGroup,
-       .fallback = "cuda"},
+       .group = kGroup},
       {.name = "kernel",
        .metavar = "KERNEL",
        .meaning = "what plays the table",
@@ -196,7 +216,7 @@ std::vector<OptionRow> timing_rows() {
       {.name = "model",
        .metavar = "MODEL",
        .meaning = "how an SM's phases overlap",
-       .target = one_of<kModelsAndSlots, &Options::model>(),
+       .target = one_model_or_slots(),
        .commands = "optimize",
        .group = kGroup,
        .fallback = "the profile's with --machine, else chain"},
@@ -220,7 +240,7 @@ std::vector<OptionRow> timing_rows() {
        .target = &Options::residency,
        .commands = kOnProblems,
        .group = kGroup,
-       .fallback = "all",
+       .fallback = "all of them",
        .range = kSms},
   };
 }

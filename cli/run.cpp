@@ -32,15 +32,10 @@ using workbench::Source;
 /// Pairs of tokens times head_dim that the host's reference does in some seconds.
 constexpr double kMaxHostReference = 0x1p28;
 
-gpu::Mode mode_of(const Options& options) {
-  if (options.mode == "atomic") return gpu::Mode::atomic;
-  return options.mode == "no-reduce" ? gpu::Mode::no_reduce : gpu::Mode::deterministic;
-}
-
 gpu::BackwardOptions backward_options(const Options& options, const Table& table,
                                       const Timing& timing) {
-  gpu::BackwardOptions run{.mode = mode_of(options),
-                           .dtype = workbench::dtype_of(options.dtype),
+  gpu::BackwardOptions run{.mode = options.mode,
+                           .dtype = options.dtype,
                            .release = timing.release,
                            .residency = timing.residency,
                            .timeout = std::chrono::milliseconds(options.timeout_ms),
@@ -89,7 +84,7 @@ void expect_fits(Execution& execution) {
 }
 
 bool uses_device_reference(const Execution& execution, const Options& options) {
-  if (!options.reference.empty()) return options.reference == "device";
+  if (options.reference) return options.reference == Reference::device;
   const gpu::AttentionShape& shape = execution.shape;
   const double work = static_cast<double>(shape.heads) * static_cast<double>(shape.seq_q) *
                       static_cast<double>(shape.seq_kv) * shape.head_dim;
@@ -150,7 +145,7 @@ void run_attention(Execution& execution, const Options& options, const Kernel* k
   expect_fits(execution);
   execution.device_reference = uses_device_reference(execution, options);
   const Table& table = execution.analysis.table;
-  const Judged problem = judged(execution, options.reference != "none");
+  const Judged problem = judged(execution, options.reference != Reference::none);
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(
       table, problem.attention, problem.exact ? &*problem.exact : nullptr, execution.options,
@@ -173,7 +168,7 @@ void run_replay(Execution& execution, const Options& options) {
 
 Execution execute(const Options& options) {
   Execution execution;
-  if (options.device == "cuda") execution.cuda = gpu::cuda_device();
+  if (options.device == Device::cuda) execution.cuda = gpu::cuda_device();
   Source source = source_of(options);
   if (execution.cuda)
     workbench::fit(source.model.timing, source.table.problem, execution.cuda->sms);
@@ -183,18 +178,17 @@ Execution execute(const Options& options) {
   execution.options = backward_options(options, analysis.table, analysis.model.timing);
   execution.seed = static_cast<std::uint64_t>(options.seed);
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
-  execution.kernel = options.kernel;
+  execution.kernel = options.kernel->name;
   execution.adds_partials = !options.no_partials;
-  if (options.kernel == "replay") execution.tick_ns = options.replay_tick_ns();
+  if (options.kernel->spins()) execution.tick_ns = options.replay_tick_ns();
   execution.spun = spun_timing(options);
   if (!runnable(analysis.verification)) return execution;
   if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
   if (!execution.refused.empty()) return execution;
-  if (options.kernel == "replay") {
+  if (options.kernel->spins()) {
     run_replay(execution, options);
   } else {
-    run_attention(execution, options,
-                  execution.cuda ? &workbench::kernel_of(options.kernel) : nullptr);
+    run_attention(execution, options, execution.cuda ? options.kernel : nullptr);
   }
   return execution;
 }
@@ -224,20 +218,18 @@ int exit_code(const Execution& execution) {
 }
 
 void check_options(const Options& options) {
-  if (options.kernel == "replay" && options.device != "cuda") {
-    throw Error(ErrorKind::usage,
-                "--kernel replay is for --device cuda: `stagger analyze` "
-                "simulates the same");
+  const std::string kernel = std::string("--kernel ") + options.kernel->name;
+  const bool spins = options.kernel->spins();
+  if (options.device == Device::cpu && !options.kernel->on_cpu) {
+    throw Error(ErrorKind::usage, kernel + " is for --device cuda: " +
+                                      (spins ? "`stagger analyze` simulates the same"
+                                             : "the CPU runs the same table as portable"));
   }
-  if (options.kernel == "hopper" && options.device != "cuda") {
-    throw Error(ErrorKind::usage,
-                "--kernel hopper is for --device cuda: the CPU runs the same table as portable");
-  }
-  if (options.reference == "device" && options.device != "cuda") {
+  if (options.device == Device::cpu && options.reference == Reference::device) {
     throw Error(ErrorKind::usage, "--reference device is for --device cuda");
   }
-  if (options.kernel == "replay" && options.model == "overlap") {
-    throw Error(ErrorKind::usage, "--kernel replay plays the chain model alone");
+  if (spins && options.model.value_or(options.kernel->model) != options.kernel->model) {
+    throw Error(ErrorKind::usage, kernel + " plays the chain model alone");
   }
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {
     throw Error(ErrorKind::usage, options.output +
@@ -248,7 +240,7 @@ void check_options(const Options& options) {
 
 int run(const Options& options) {
   check_options(options);
-  if (options.device == "cuda" && !has_device()) return kSkipped;
+  if (options.device == Device::cuda && !has_device()) return kSkipped;
   const Execution execution = execute(options);
   if (!options.output.empty() && execution.runs) {
     write_file(options.output, timeline_json(execution));

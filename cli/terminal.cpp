@@ -68,7 +68,7 @@ Terminal terminal_of(const Options& options) {
   terminal.unicode = !options.ascii && locale_is_utf8();
   const bool capable = ::isatty(STDOUT_FILENO) != 0 && environment("TERM") != "dumb" &&
                        environment("NO_COLOR").empty();
-  terminal.color = options.color == "always" || (options.color == "auto" && capable);
+  terminal.color = options.color == Color::always || (options.color == Color::automatic && capable);
   return terminal;
 }
 

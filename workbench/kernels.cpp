@@ -1,6 +1,5 @@
 #include "workbench/kernels.hpp"
 
-#include "core/error.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/hopper/hopper.hpp"
 
@@ -18,7 +17,8 @@ constexpr std::array<Kernel, 3> kKernels = {{
      .model = Model::chain,
      .run = gpu::backward_on_cuda,
      .bare = nullptr,
-     .passes = false},
+     .passes = false,
+     .on_cpu = true},
     {.name = "hopper",
      .summary = "as a fast kernel does it: CUDA, sm_90",
      .model = Model::overlap,
@@ -37,24 +37,6 @@ constexpr std::array<Kernel, 3> kKernels = {{
 
 std::span<const Kernel> kernels() {
   return kKernels;
-}
-
-const Kernel& kernel_of(std::string_view name) {
-  std::string known;
-  for (const Kernel& kernel : kKernels) {
-    if (kernel.name == name) return kernel;
-    known += (known.empty() ? "" : ", ") + std::string(kernel.name);
-  }
-  throw Error(ErrorKind::usage, "unknown kernel '" + std::string(name) + "'; known: " + known);
-}
-
-gpu::Dtype dtype_of(std::string_view name) {
-  std::string known;
-  for (const gpu::Dtype dtype : {gpu::Dtype::fp32, gpu::Dtype::bf16, gpu::Dtype::fp16}) {
-    if (name == gpu::dtype_name(dtype)) return dtype;
-    known += (known.empty() ? "" : ", ") + std::string(gpu::dtype_name(dtype));
-  }
-  throw Error(ErrorKind::usage, "unknown dtype '" + std::string(name) + "'; known: " + known);
 }
 
 KernelKey kernel_key(std::string_view kernel, std::string_view dtype, std::int64_t head_dim) {

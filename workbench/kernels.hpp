@@ -19,17 +19,12 @@ struct Kernel {
   gpu::Device run;       ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
   gpu::BareDevice bare;  ///< nullptr: `run` without stamps is all there is
   bool passes;           ///< whether it has passes over whole tensors before and after
+  bool on_cpu = false;   ///< whether threads play the same
   [[nodiscard]] bool spins() const { return run == nullptr; }
 };
 
 /// In the order in which messages list them.
 [[nodiscard]] std::span<const Kernel> kernels();
-
-/// Throws Error{usage}, naming those there are.
-[[nodiscard]] const Kernel& kernel_of(std::string_view name);
-
-/// Throws Error{usage}, naming those there are.
-[[nodiscard]] gpu::Dtype dtype_of(std::string_view name);
 
 /// What a machine profile finds a kernel's entry by, without tiles: of one that only spins the name
 /// alone. The name need not be one of kernels().

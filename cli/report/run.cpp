@@ -460,7 +460,7 @@ std::string run_json(const Execution& execution) {
                {"head_dim", execution.shape.head_dim},
                {"seed", execution.seed},
                {"timeout_ms", execution.options.timeout.count()},
-               {"problem", Json::parse(problem_json(problem))},
+               {"problem", Json::parse(cli::problem_json(problem))},
                {"schedule", Json::parse(schedule_json(analysis))},
                {"model", Json::parse(model_json(problem, analysis.model))},
                {"verdict", execution.verdict()}};
