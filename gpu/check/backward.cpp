@@ -12,10 +12,6 @@
 namespace stagger::gpu {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The task that brings a lock its next value, and its lane.
 struct Due {
   Slot slot;
@@ -38,7 +34,7 @@ std::map<Lock, Due> due_tasks(const Table& table, const std::map<Lock, std::int3
 }
 
 Wait wait_of(const Table& table, const Backward& backward, Lane lane) {
-  const Slot& slot = table.slots[at(backward.next_slots[at(lane.value)])];
+  const Slot& slot = table.slots[at(backward.next_slots[at(lane)])];
   const std::int64_t lock =
       std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() + slot.task.q.value;
   return {.lane = lane,
@@ -50,8 +46,8 @@ Wait wait_of(const Table& table, const Backward& backward, Lane lane) {
 
 /// Whether a lane's next task is computed and its turn has not come.
 bool is_waiting(const Table& table, const Backward& backward, Lane lane) {
-  const std::int64_t slot = backward.next_slots[at(lane.value)];
-  if (slot == table.lane_begin[at(lane.value) + 1]) return false;
+  const std::int64_t slot = backward.next_slots[at(lane)];
+  if (slot == table.end_of(lane)) return false;
   const TaskTimes& times = backward.times[at(slot)];
   return times.compute_end >= 0 && times.turn < 0;
 }
@@ -73,11 +69,10 @@ class Measured {
 
  private:
   void add_lane(Lane lane) {
-    const Sm sm = backward_.lane_sms[at(lane.value)];
+    const Sm sm = backward_.lane_sms[at(lane)];
     if (sm.value < 0) return;
     timeline_.sms = std::max(timeline_.sms, sm.value + 1);
-    for (std::int64_t slot = table_.lane_begin[at(lane.value)];
-         slot < table_.lane_begin[at(lane.value) + 1]; ++slot) {
+    for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
       const TaskTimes& times = backward_.times[at(slot)];
       const std::int64_t turn = times.turn < 0 ? backward_.elapsed_ns : times.turn;
       add(sm, slot, Phase::compute, times.compute_start, times.compute_end);
@@ -88,7 +83,7 @@ class Measured {
 
   void add(Sm sm, std::int64_t slot, Phase phase, std::int64_t start, std::int64_t end) {
     if (start < 0 || start >= end) return;
-    const Slot& source = table_.slots[at(slot)];
+    const Slot& source = table_.slots[slot];
     timeline_.intervals.push_back({.sm = sm,
                                    .task = source.task,
                                    .phase = phase,
@@ -125,13 +120,12 @@ bool is_complete(const Table& table) {
   std::vector<bool> seen(at(problem.heads * kv_tiles * q_tiles));
   std::vector<bool> begun(at(problem.heads * kv_tiles));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    for (const Slot& slot : slots) {
-      const Task& task = slot.task;
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      const Task& task = table.slots[slot].task;
       if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) return false;
       const std::size_t chain = at(task.head.value * kv_tiles + task.kv.value);
       const std::size_t tile = chain * at(q_tiles) + at(task.q.value);
-      const bool begins = begins_chain(slots.data(), &slot);
+      const bool begins = table.begins_chain(lane, slot);
       if (seen[tile] || begins == begun[chain]) return false;
       seen[tile] = true;
       begun[chain] = true;
@@ -144,8 +138,8 @@ Outcome outcome_when_stopped(const Table& table, const Backward& backward, std::
   std::int32_t waiting = 0;
   bool unlaunched = false;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    if (backward.next_slots[at(lane.value)] == table.lane_begin[at(lane.value) + 1]) continue;
-    if (backward.lane_sms[at(lane.value)].value < 0) {
+    if (backward.next_slots[at(lane)] == table.end_of(lane)) continue;
+    if (backward.lane_sms[at(lane)].value < 0) {
       unlaunched = true;
       continue;
     }
@@ -174,7 +168,7 @@ std::vector<Wait> waits(const Table& table, const Backward& backward) {
     wait.for_task = found->second.slot.task;
     wait.for_rank = found->second.slot.rank;
     wait.for_lane = found->second.lane;
-    if (backward.lane_sms[at(wait.for_lane.value)].value < 0) unlaunched.insert(wait.for_lane);
+    if (backward.lane_sms[at(wait.for_lane)].value < 0) unlaunched.insert(wait.for_lane);
   }
   for (const Lane lane : unlaunched)
     waiting.push_back({.lane = lane, .launched = false, .for_lane = waiting.front().lane});
@@ -187,8 +181,8 @@ std::int64_t median_hand_over_ns(const Table& table, const Backward& backward) {
     const std::int64_t before = backward.witness[place - 1];
     const std::int64_t slot = backward.witness[place];
     if (before < 0 || slot < 0) continue;
-    const Task& task = table.slots[at(slot)].task;
-    const Task& task_before = table.slots[at(before)].task;
+    const Task& task = table.slots[slot].task;
+    const Task& task_before = table.slots[before].task;
     if (task.head != task_before.head || task.q != task_before.q) continue;
     const std::int64_t released = backward.times[at(before)].reduce_end;
     const TaskTimes& times = backward.times[at(slot)];

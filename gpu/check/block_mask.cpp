@@ -13,10 +13,6 @@ namespace {
 constexpr std::int64_t kSide = BlockMask::kSide;
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Returns a word with bits [begin, end) set.
 std::uint64_t bits(std::int64_t begin, std::int64_t end) {
   return kAll >> (kSide - end) & kAll << begin;

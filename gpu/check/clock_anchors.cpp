@@ -24,18 +24,13 @@ constexpr Stamp kStamps[] = {{&TaskClocks::compute_start, &TaskTimes::compute_st
                              {&TaskClocks::turn, &TaskTimes::turn},
                              {&TaskClocks::reduce_end, &TaskTimes::reduce_end}};
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Calls visit(sm, slot) for all slots of the lanes that were launched.
 template <class Visit>
 void for_slots(const Table& table, const std::vector<Sm>& lane_sms, Visit visit) {
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const Sm sm = lane_sms[at(lane.value)];
+    const Sm sm = lane_sms[at(lane)];
     if (sm.value < 0) continue;
-    for (std::int64_t slot = table.lane_begin[at(lane.value)];
-         slot < table.lane_begin[at(lane.value) + 1]; ++slot) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
       visit(sm, at(slot));
     }
   }

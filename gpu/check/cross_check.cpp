@@ -11,10 +11,6 @@
 namespace stagger::gpu {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Returns the slot of each rank, by (head, q, rank); nothing if the ranks of one (head, q) are not
 /// 0 … k-1.
 std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
@@ -33,7 +29,7 @@ std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
 /// none.
 std::string order_fault(const Table& table, const Backward& backward, std::int32_t n,
                         std::int64_t slot, std::int64_t before) {
-  const auto& [task, rank] = table.slots[at(slot)];
+  const auto& [task, rank] = table.slots[slot];
   if (rank != n) {
     return describe(task) + " reduced after " + std::to_string(n) + " others, but has rank " +
            std::to_string(rank);
@@ -41,7 +37,7 @@ std::string order_fault(const Table& table, const Backward& backward, std::int32
   if (before < 0) return "";
   const std::int64_t turn = backward.times[at(slot)].turn;
   if (turn + backward.times_error_ns < backward.times[at(before)].reduce_end) {
-    return describe(task) + " had its turn before " + describe(table.slots[at(before)].task) +
+    return describe(task) + " had its turn before " + describe(table.slots[before].task) +
            " had reduced";
   }
   return "";
@@ -156,7 +152,7 @@ std::optional<std::vector<float>> reaccumulate(const Table& table, const Attenti
   if (slots->empty()) return dq;
   const std::size_t elements = partials.size() / slots->size();
   for (const std::int64_t slot : *slots) {
-    const Task& task = table.slots[at(slot)].task;
+    const Task& task = table.slots[slot].task;
     const std::size_t first = shape.q_row(task.head, task.q.value * problem.shape.q) * shape.dim();
     const std::size_t end =
         std::min(first + elements, shape.q_row(Head{task.head.value + 1}, 0) * shape.dim());

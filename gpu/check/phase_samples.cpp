@@ -15,10 +15,6 @@
 namespace stagger::gpu {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 class Sampling {
  public:
   Sampling(const TimedRun& timed, Model model)
@@ -73,15 +69,14 @@ class Sampling {
       if (!table_.lane(lane).empty()) lanes.push_back(lane);
     }
     const auto start = [&](Lane lane) {
-      return run_.times[at(table_.lane_begin[at(lane.value)])].compute_start;
+      return run_.times[at(table_.begin_of(lane))].compute_start;
     };
     std::stable_sort(lanes.begin(), lanes.end(),
                      [&](Lane left, Lane right) { return start(left) < start(right); });
     std::map<Sm, std::int64_t> last;
     for (const Lane lane : lanes) {
-      std::int64_t& previous = last.emplace(run_.lane_sms[at(lane.value)], kNone).first->second;
-      for (std::int64_t slot = table_.lane_begin[at(lane.value)];
-           slot < table_.lane_begin[at(lane.value) + 1]; ++slot)
+      std::int64_t& previous = last.emplace(run_.lane_sms[at(lane)], kNone).first->second;
+      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot)
         previous_[at(slot)] = std::exchange(previous, slot);
     }
   }
@@ -90,17 +85,17 @@ class Sampling {
     const RankPlaces places(table_.problem);
     std::vector<std::int64_t> slot_of(places.size(), kNone);
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot)
-      slot_of[places.of(table_.slots[at(slot)].task, table_.slots[at(slot)].rank)] = slot;
+      slot_of[places.of(table_.slots[slot].task, table_.slots[slot].rank)] = slot;
     for (std::size_t place = 1; place < slot_of.size(); ++place) {
       const std::int64_t slot = slot_of[place];
-      if (table_.slots[at(slot)].rank > 0) before_[at(slot)] = slot_of[place - 1];
+      if (table_.slots[slot].rank > 0) before_[at(slot)] = slot_of[place - 1];
     }
   }
 
   [[nodiscard]] bool begins(std::int64_t slot) const {
     if (previous_[at(slot)] == kNone) return true;
     const Task& previous = table_.slots[at(previous_[at(slot)])].task;
-    const Task& task = table_.slots[at(slot)].task;
+    const Task& task = table_.slots[slot].task;
     return previous.head != task.head || previous.kv != task.kv;
   }
 
@@ -137,7 +132,7 @@ class Sampling {
   }
 
   std::vector<std::int64_t>& durations(std::int64_t slot, PhaseSamples& samples) const {
-    const auto& [head, kv, q] = table_.slots[at(slot)].task;
+    const auto& [head, kv, q] = table_.slots[slot].task;
     const bool partial = table_.problem.grid.kind(kv, q) == TileKind::partial;
     if (begins(slot)) return partial ? samples.first_partial : samples.first;
     return partial ? samples.compute_partial : samples.compute;

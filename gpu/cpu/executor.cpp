@@ -27,10 +27,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 class Executor {
  public:
   Executor(const Table& table, const Attention& attention, const BackwardOptions& options)
@@ -57,7 +53,7 @@ class Executor {
       result_.partials.assign(table.slots.size() * tile_.partial_elements(), 0);
     }
     for (Lane lane{0}; lane.value < table.lanes(); ++lane)
-      states_[at(lane.value)].slot = table.lane_begin[at(lane.value)];
+      states_[at(lane)].slot = table.begin_of(lane);
   }
 
   Backward run(std::int32_t threads) {
@@ -102,29 +98,29 @@ class Executor {
 
   /// Plays a lane's next task, or what is left of it, and gives the lane back.
   void play(Lane lane, Sm sm) {
-    LaneState& state = states_[at(lane.value)];
-    if (state.slot == table_.lane_begin[at(lane.value) + 1]) return lanes_.end(lane);
-    cpu::SmMemory& memory = memories_[at(sm.value)];
+    LaneState& state = states_[at(lane)];
+    if (state.slot == table_.end_of(lane)) return lanes_.end(lane);
+    cpu::SmMemory& memory = memories_[at(sm)];
     if (!state.computed) compute(lane, state, memory);
-    const Slot& slot = table_.slots[at(state.slot)];
+    const Slot& slot = table_.slots[state.slot];
     if (options_.mode != Mode::no_reduce) {
       const std::size_t tile = tile_of(slot.task);
       if (!acquire(tile, slot.rank)) return lanes_.park(lane, tile, slot.rank);
       result_.times[at(state.slot)].turn = now();
       reduce(lane, slot, tile, state, memory);
     }
-    if (ends_chain(lane, state.slot)) tile_.end_chain(slot.task, memory, result_.gradients);
+    if (table_.ends_chain(lane, state.slot)) tile_.end_chain(slot.task, memory, result_.gradients);
     state.computed = false;
-    if (++state.slot == table_.lane_begin[at(lane.value) + 1]) return lanes_.end(lane);
+    if (++state.slot == table_.end_of(lane)) return lanes_.end(lane);
     lanes_.go_on(lane);
   }
 
   void compute(Lane lane, LaneState& state, cpu::SmMemory& memory) {
-    const Slot& slot = table_.slots[at(state.slot)];
+    const Slot& slot = table_.slots[state.slot];
     TaskTimes& times = result_.times[at(state.slot)];
     perturbation_.delay(state.slot, 0);
     times.compute_start = now();
-    if (begins_chain(table_.lane(lane).data(), &slot)) tile_.begin_chain(slot.task, memory);
+    if (table_.begins_chain(lane, state.slot)) tile_.begin_chain(slot.task, memory);
     tile_.compute(slot.task, memory);
     times.compute_end = now();
     if (options_.keep_partials) {
@@ -150,7 +146,8 @@ class Executor {
     result_.times[at(state.slot)].reduce_end = now();
     perturbation_.delay(state.slot, 2);
     const bool delayed = options_.mode == Mode::deterministic &&
-                         options_.release == Release::delayed && !ends_chain(lane, state.slot);
+                         options_.release == Release::delayed &&
+                         !table_.ends_chain(lane, state.slot);
     if (delayed) {
       state.holds = static_cast<std::int64_t>(tile);
     } else {
@@ -162,11 +159,6 @@ class Executor {
     semaphores_.release(tile);
     perturbation_.delay(state.slot, 3);
     if (options_.mode == Mode::deterministic) lanes_.wake(tile);
-  }
-
-  [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
-    return slot + 1 == table_.lane_begin[at(lane.value) + 1] ||
-           begins_chain(table_.lane(lane).data(), &table_.slots[at(slot)] + 1);
   }
 
   [[nodiscard]] std::size_t tile_of(const Task& task) const {

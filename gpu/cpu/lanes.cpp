@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace stagger::gpu::cpu {
-namespace {
-
-std::size_t at(std::int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
-
 Lanes::Lanes(std::int32_t lanes, std::int32_t sms, std::size_t tiles, const Semaphores& semaphores,
              const BackwardOptions& options)
     : semaphores_(semaphores),
@@ -53,7 +45,7 @@ void Lanes::end(Lane lane) {
   const std::lock_guard lock(mutex_);
   --playing_;
   ++ended_;
-  if (launched_ < std::ssize(sms_)) launch_next(sms_[at(lane.value)]);
+  if (launched_ < std::ssize(sms_)) launch_next(sms_[at(lane)]);
 }
 
 void Lanes::park(Lane lane, std::size_t tile, std::int32_t rank) {
@@ -61,7 +53,7 @@ void Lanes::park(Lane lane, std::size_t tile, std::int32_t rank) {
   --playing_;
   // A release since the worker looked has called wake() already, or will when it gets the mutex.
   if (semaphores_.shows(tile, rank)) return make_ready(lane.value);
-  parked_[at(lane.value)] = {.rank = rank, .next = first_parked_[tile], .ticket = ++tickets_};
+  parked_[at(lane)] = {.rank = rank, .next = first_parked_[tile], .ticket = ++tickets_};
   first_parked_[tile] = lane.value;
   if (timeout_.count() > 0) {
     deadlines_.push_back({Clock::now() + timeout_, lane.value, tickets_});
@@ -106,7 +98,7 @@ Lanes::Turn Lanes::pick() {
   const Lane lane{*picked};
   ready_.erase(picked);
   ++playing_;
-  return {lane, sms_[at(lane.value)]};
+  return {lane, sms_[at(lane)]};
 }
 
 bool Lanes::overdue() {

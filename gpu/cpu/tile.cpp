@@ -8,10 +8,6 @@
 namespace stagger::gpu::cpu {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Adds factor * row to sum.
 void add(float factor, const float* row, float* sum, std::size_t count) {
   for (std::size_t index = 0; index < count; ++index)

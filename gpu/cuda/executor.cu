@@ -10,10 +10,6 @@ namespace stagger::gpu {
 namespace cuda {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 template <class Storage>
 __global__ void __launch_bounds__(kThreads)
     portable(DeviceTable table, DeviceRun run, PortableParameters<Storage> parameters) {

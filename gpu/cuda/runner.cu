@@ -14,10 +14,6 @@ constexpr int kMinusOne = 0xff;  ///< in every byte
 /// A kernel without a deadline could hang the GPU for everybody.
 constexpr std::chrono::milliseconds kLongestWait{60'000};
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 int attribute(cudaDeviceAttr which) {
   int device = 0;
   int value = 0;
@@ -42,18 +38,15 @@ std::vector<DeviceSlot> device_slots(const Table& table) {
   std::vector<DeviceSlot> slots;
   slots.reserve(table.slots.size());
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots_of_lane = table.lane(lane);
-    for (const Slot& slot : slots_of_lane) {
-      const Task& task = slot.task;
-      const Slot* next = &slot + 1;
+    for (std::int64_t index = table.begin_of(lane); index < table.end_of(lane); ++index) {
+      const auto& [task, rank] = table.slots[index];
       slots.push_back({.head = task.head.value,
                        .kv = task.kv.value,
                        .q = task.q.value,
-                       .rank = slot.rank,
+                       .rank = rank,
                        .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
-                       .begins_chain = begins_chain(slots_of_lane.data(), &slot),
-                       .ends_chain = next == slots_of_lane.data() + slots_of_lane.size() ||
-                                     begins_chain(slots_of_lane.data(), next)});
+                       .begins_chain = table.begins_chain(lane, index),
+                       .ends_chain = table.ends_chain(lane, index)});
     }
   }
   return slots;
@@ -78,8 +71,8 @@ std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::
   }
   std::vector<std::int64_t> next;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    std::int64_t slot = table.lane_begin[at(lane.value)];
-    while (slot < table.lane_begin[at(lane.value) + 1] && done[at(slot)])
+    std::int64_t slot = table.begin_of(lane);
+    while (slot < table.end_of(lane) && done[at(slot)])
       ++slot;
     next.push_back(slot);
   }

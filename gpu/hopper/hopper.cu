@@ -12,10 +12,6 @@ namespace stagger::gpu {
 namespace hopper {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 unsigned blocks(std::int64_t threads) {
   return static_cast<unsigned>((threads + kPassThreads - 1) / kPassThreads);
 }
