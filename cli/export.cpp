@@ -63,19 +63,13 @@ struct SlotQuestion {
   std::int32_t slots = 0;  ///< as given, else the lower bound
 };
 
-/// Refuses questions too large for a solver.
 SlotQuestion question_of(const Problem& any, const Options& options) {
   Problem problem =
       on_resident_sms(any, static_cast<std::int32_t>(std::min(options.residency, kMaxSms)));
   if (problem.tasks() == 0) throw Error(ErrorKind::usage, "there is no live tile to ask about");
-  constexpr std::int64_t kMostLiterals = 100'000'000;
   const std::int64_t slots =
       options.slots > 0 ? options.slots : dag::slot_bounds(problem).best.ticks;
-  if (slots > kMaxTasks || search::SlotCnf::estimated_literals(
-                               problem, static_cast<std::int32_t>(slots)) > kMostLiterals) {
-    throw Error(ErrorKind::limit,
-                "the question would have more than " + std::to_string(kMostLiterals) + " literals");
-  }
+  if (slots > kMaxTasks) throw Error(ErrorKind::limit, "--slots is too large");
   return {std::move(problem), static_cast<std::int32_t>(slots)};
 }
 

@@ -22,12 +22,12 @@ namespace {
 constexpr std::array kQRules = {QOrder::cyclic, QOrder::ascending, QOrder::descending,
                                 QOrder::most_awaited};
 // Per unit of effort (more in effort.hpp), and at most.
-constexpr std::int64_t kMoves = 100;                ///< of local search
-constexpr std::int64_t kConflicts = 500;            ///< of a SAT problem
-constexpr std::int64_t kLiterals = 1'000'000;       ///< of a SAT problem
-constexpr std::int64_t kMostLiterals = 30'000'000;  ///< about 1 GB in the solver
-constexpr std::int64_t kNodes = 50'000;             ///< of an exhaustive search
-constexpr std::int64_t kMostNodes = 5'000'000;      ///< about 1 GB
+constexpr std::int64_t kMoves = 100;              ///< of local search
+constexpr std::int64_t kConflicts = 500;          ///< of a SAT problem
+constexpr std::int64_t kLiterals = 1'000'000;     ///< of a SAT problem
+constexpr std::int64_t kMostSolved = 30'000'000;  ///< of its literals: about 1 GB in the solver
+constexpr std::int64_t kNodes = 50'000;           ///< of an exhaustive search
+constexpr std::int64_t kMostNodes = 5'000'000;    ///< about 1 GB
 
 class Optimizer {
  public:
@@ -192,9 +192,9 @@ class Optimizer {
   [[nodiscard]] bool sat_fits() const {
     if (!has_sat_solver() || !optimum_.best) return false;
     const Ticks slots = optimum_.best->makespan / slot_ticks();
-    return slots < 100'000 &&
-           SlotCnf::estimated_literals(problem_, static_cast<std::int32_t>(slots)) <=
-               std::min(kMostLiterals, kLiterals * options_.effort);
+    return slots >= 1 && slots < 100'000 &&
+           SlotCnf::literals(problem_, static_cast<std::int32_t>(slots)) <=
+               std::min(kMostSolved, kLiterals * options_.effort);
   }
 
   /// "Do T slots suffice?" from the bound up. In the slot model a No raises the bound; in the

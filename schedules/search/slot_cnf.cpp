@@ -13,13 +13,81 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
+/// Pairwise if few, else with a running "one so far".
+constexpr std::int64_t kPairwise = 6;
+
+/// The chains that have to start in this order, if symmetry is broken: heads by the start of their
+/// first chain; equal rows of a head by their own.
+std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
+    const Problem& problem, const std::vector<Chain>& chains,
+    const std::vector<std::vector<QTile>>& live_q) {
+  std::vector<std::pair<std::size_t, std::size_t>> ordered;
+  const std::size_t a_head = chains.size() / at(problem.heads);
+  for (std::size_t first = 0; first + a_head < chains.size(); first += a_head)
+    ordered.emplace_back(first, first + a_head);
+  std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
+  for (std::size_t chain = 0; chain < chains.size(); ++chain) {
+    // The first chain of a head is already ordered, and may not be twice.
+    if (chain % a_head == 0 && problem.heads > 1) continue;
+    const std::pair key{chains[chain].head, live_q[at(chains[chain].kv.value)]};
+    if (const auto same = last.find(key); same != last.end())
+      ordered.emplace_back(same->second, chain);
+    last[key] = chain;
+  }
+  return ordered;
+}
+
+std::vector<std::vector<QTile>> live_rows(const TileGrid& grid) {
+  std::vector<std::vector<QTile>> rows;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    rows.push_back(grid.live_q(kv));
+  return rows;
+}
+
+/// What at_most() adds for `count` literals, each clause's zero too.
+std::int64_t counter_literals(std::int64_t most, std::int64_t count) {
+  if (count <= most) return 0;
+  const std::int64_t growing = std::min(most, count - 1);  // literals that add a counter
+  return 3 * (count - most) + 3 * growing + 7 * growing * (growing - 1) / 2 +
+         (count - 1 - growing) * (7 * most - 1);
+}
+
+std::int64_t at_most_one_literals(std::int64_t count) {
+  return count > kPairwise ? counter_literals(1, count) : 3 * count * (count - 1) / 2;
+}
+
+/// What placing a chain and its tasks adds.
+std::int64_t chain_literals(std::int64_t length, std::int64_t slots) {
+  const std::int64_t starts = std::max<std::int64_t>(slots - length + 1, 0);
+  const std::int64_t chain = 2 * (slots - starts) + starts + 1 + at_most_one_literals(starts) +
+                             2 * slots + 4 * starts * length;
+  const std::int64_t each_task = 4 * slots + 1 + at_most_one_literals(slots);
+  const std::int64_t each_slot = at_most_one_literals(length) + length + 2;
+  return chain + length * each_task + slots * each_slot;
+}
+
+/// What ordering two chains adds.
+std::int64_t order_literals(const Chain& first, const Chain& second, std::int64_t slots) {
+  const std::int64_t before = std::max<std::int64_t>(slots - first.length + 1, 0);
+  const std::int64_t after = std::max<std::int64_t>(slots - second.length + 1, 0);
+  const std::int64_t rising = std::min(before, after);
+  return 2 * after + rising * (rising + 1) / 2 + (after - rising) * before;
+}
+
 }  // namespace
 
-SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots)
-    : problem_(problem), slots_(slots), chains_(chains_of(problem)) {
+SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots, Symmetry symmetry)
+    : problem_(problem), slots_(slots) {
+  const std::int64_t literals = SlotCnf::literals(problem, slots, symmetry);
+  if (literals > kMostLiterals) {
+    throw Error(ErrorKind::limit, "the formula for " + std::to_string(slots) +
+                                      " slots would have more than " +
+                                      std::to_string(kMostLiterals) + " literals");
+  }
+  chains_ = chains_of(problem);
+  live_q_ = live_rows(problem.grid);
   STAGGER_EXPECTS(slots >= 1 && !chains_.empty());
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-    live_q_.push_back(problem.grid.live_q(kv));
+  cnf_.literals.reserve(at(literals));
   for (const Chain& chain : chains_) {
     first_variable_.push_back(cnf_.variables + 1);
     cnf_.variables += slots_ * (chain.length + 2);
@@ -30,14 +98,24 @@ SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots)
   }
   separate_contributions();
   bound_sms();
-  break_symmetry();
+  if (symmetry == Symmetry::left) return;
+  for (const auto& [first, second] : ordered_chains(problem, chains_, live_q_))
+    order_starts(first, second);
 }
 
-std::int64_t SlotCnf::estimated_literals(const Problem& problem, std::int32_t slots) {
-  std::int64_t literals = 0;
-  for (const Chain& chain : chains_of(problem)) {
-    literals += std::int64_t{chain.length} * slots * 14 + std::int64_t{problem.sms} * slots * 7;
+std::int64_t SlotCnf::literals(const Problem& problem, std::int32_t slots, Symmetry symmetry) {
+  // Every task has a variable for every slot; below the limit no product leaves 64 bits.
+  if (problem.tasks() > kMostLiterals / slots) return problem.tasks() * slots;
+  const std::vector<Chain> chains = chains_of(problem);
+  std::int64_t literals = slots * counter_literals(problem.sms, std::ssize(chains));
+  for (const Chain& chain : chains)
+    literals += chain_literals(chain.length, slots);
+  for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+    literals += problem.heads * slots * at_most_one_literals(problem.grid.contributions(q));
   }
+  if (symmetry == Symmetry::left) return literals;
+  for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem.grid)))
+    literals += order_literals(chains[first], chains[second], slots);
   return literals;
 }
 
@@ -65,10 +143,8 @@ void SlotCnf::add(const std::vector<int>& clause) {
   ++cnf_.clauses;
 }
 
-/// Pairwise if few, else with a running "one so far".
 void SlotCnf::at_most_one(const std::vector<int>& literals) {
-  constexpr std::size_t kPairwise = 6;
-  if (literals.size() > kPairwise) return at_most(1, literals);
+  if (std::ssize(literals) > kPairwise) return at_most(1, literals);
   for (std::size_t first = 0; first < literals.size(); ++first) {
     for (std::size_t second = first + 1; second < literals.size(); ++second)
       add({-literals[first], -literals[second]});
@@ -169,21 +245,6 @@ void SlotCnf::bound_sms() {
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)
       literals.push_back(active(chain, slot));
     at_most(problem_.sms, literals);
-  }
-}
-
-/// Heads by the start of their first chain; equal rows by their own.
-void SlotCnf::break_symmetry() {
-  const std::size_t a_head = chains_.size() / at(problem_.heads);
-  for (std::size_t first = 0; first + a_head < chains_.size(); first += a_head)
-    order_starts(first, first + a_head);
-  std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
-  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
-    // The first chain of a head is already ordered, and may not be twice.
-    if (chain % a_head == 0 && problem_.heads > 1) continue;
-    const std::pair key{chains_[chain].head, live_q_[at(chains_[chain].kv.value)]};
-    if (const auto same = last.find(key); same != last.end()) order_starts(same->second, chain);
-    last[key] = chain;
   }
 }
 

@@ -19,6 +19,15 @@ struct Cnf {
   std::vector<int> literals;
 };
 
+/// Literals of a formula at most, the zeros too: what a solver holds in some gigabytes.
+inline constexpr std::int64_t kMostLiterals = 100'000'000;
+
+/// What is made of heads that are alike, and of equal rows of a head.
+enum class Symmetry {
+  broken,  ///< their starts are ordered: of tables that differ by names alone one is left
+  left,    ///< every table is a model
+};
+
 /// "Do T slots suffice?" in the slot model, as a formula. A model of it is a table whose slot
 /// makespan is at most T; if it has none, no table has.
 ///
@@ -26,17 +35,19 @@ struct Cnf {
 /// active(chain, slot). Each chain starts once and is active in the slots that follow; each task
 /// has one slot, in which its chain is active, and has it for itself; no two tasks of a dQ tile
 /// share one; at most S chains are active at once (intervals of which at most S overlap fit on S
-/// lanes). Heads, and equal rows within a head, are ordered by their starts: they are
-/// interchangeable.
-/// O(tasks * T + chains * T * S) literals.
+/// lanes). Heads, and equal rows within a head, are interchangeable and ordered by their starts.
+/// O(tasks * T + chains * T * (S + T)) literals.
 class SlotCnf {
  public:
-  /// Requires T >= 1 and at least one task.
-  SlotCnf(const Problem& problem, std::int32_t slots);
+  /// Requires T >= 1 and at least one task. Throws Error{limit} above kMostLiterals, before it asks
+  /// for memory.
+  SlotCnf(const Problem& problem, std::int32_t slots, Symmetry symmetry = Symmetry::broken);
 
   [[nodiscard]] const Cnf& cnf() const { return cnf_; }
-  /// Literals that the formula of these sizes has, without building it.
-  [[nodiscard]] static std::int64_t estimated_literals(const Problem& problem, std::int32_t slots);
+  /// Literals of the formula and the zeros after its clauses, counted without building it; if they
+  /// are above kMostLiterals by far, only that. Requires T >= 1. O(tasks log tasks).
+  [[nodiscard]] static std::int64_t literals(const Problem& problem, std::int32_t slots,
+                                             Symmetry symmetry = Symmetry::broken);
 
   /// The schedule of a model: `is_true(variable)`.
   [[nodiscard]] SlotTimes times(const std::function<bool(int)>& is_true) const;
@@ -57,7 +68,6 @@ class SlotCnf {
   void place_tasks(std::size_t chain);
   void separate_contributions();
   void bound_sms();
-  void break_symmetry();
   void order_starts(std::size_t first, std::size_t second);
 
   const Problem& problem_;

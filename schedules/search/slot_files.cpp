@@ -29,6 +29,19 @@ std::string task_name(const Chain& chain, QTile q, std::int32_t slot) {
   return "task" + joined({chain.head.value, chain.kv.value, q.value, slot});
 }
 
+/// A task has about so many terms for every slot, or in MiniZinc's data.
+constexpr std::int64_t kTermsEach = 5;
+
+/// Requires slots >= 1.
+void expect_fits(const Problem& problem, std::int32_t slots) {
+  if (problem.tasks() > kMostTerms / kTermsEach / slots) {
+    throw Error(ErrorKind::limit, std::to_string(problem.tasks()) + " tasks in " +
+                                      std::to_string(slots) +
+                                      " slots: the question would have more than " +
+                                      std::to_string(kMostTerms) + " terms");
+  }
+}
+
 class LinearProgram {
  public:
   LinearProgram(const Problem& problem, std::int32_t slots)
@@ -42,9 +55,10 @@ class LinearProgram {
     separate_contributions();
     bound_sms();
     text_ += "Binary\n";
-    for (const std::string& name : names_)
-      text_ += " " + name + "\n";
-    return text_ + "End\n";
+    for (const Chain& chain : chains_)
+      name_variables(chain);
+    text_ += "End\n";
+    return std::move(text_);
   }
 
  private:
@@ -74,7 +88,6 @@ class LinearProgram {
     starts.reserve(static_cast<std::size_t>(slots_));
     for (std::int32_t slot = 0; slot + chain.length <= slots_; ++slot)
       starts.push_back(start_name(chain, slot));
-    names_.insert(names_.end(), starts.begin(), starts.end());
     row(starts, {}, "= 1");
     const std::vector<QTile> live = problem_.grid.live_q(chain.kv);
     for (const QTile q : live) {
@@ -82,7 +95,6 @@ class LinearProgram {
       tasks.reserve(static_cast<std::size_t>(slots_));
       for (std::int32_t slot = 0; slot < slots_; ++slot)
         tasks.push_back(task_name(chain, q, slot));
-      names_.insert(names_.end(), tasks.begin(), tasks.end());
       row(tasks, {}, "= 1");
     }
     for (std::int32_t slot = 0; slot < slots_; ++slot) {
@@ -91,6 +103,15 @@ class LinearProgram {
       for (const QTile q : live)
         tasks.push_back(task_name(chain, q, slot));
       row(tasks, covering(chain, slot), "= 0");
+    }
+  }
+
+  void name_variables(const Chain& chain) {
+    for (std::int32_t slot = 0; slot + chain.length <= slots_; ++slot)
+      text_ += " " + start_name(chain, slot) + "\n";
+    for (const QTile q : problem_.grid.live_q(chain.kv)) {
+      for (std::int32_t slot = 0; slot < slots_; ++slot)
+        text_ += " " + task_name(chain, q, slot) + "\n";
     }
   }
 
@@ -125,7 +146,6 @@ class LinearProgram {
   const Problem& problem_;
   std::int32_t slots_;
   std::vector<Chain> chains_;
-  std::vector<std::string> names_;
   std::int64_t rows_ = 0;
   std::string text_;
 };
@@ -211,6 +231,7 @@ output ["task \(head[t]) \(kv[t]) \(q[t]) \(slot[t])\n" | t in 1..tasks];
 }
 
 std::string write_minizinc_data(const Problem& problem, std::int32_t slots) {
+  expect_fits(problem, 1);
   std::array<std::string, 5> arrays;  // length, chain, head, kv, q
   const auto add = [&](std::size_t array, std::int64_t value) {
     arrays[array] += (arrays[array].empty() ? "" : ", ") + std::to_string(value);
@@ -233,6 +254,7 @@ std::string write_minizinc_data(const Problem& problem, std::int32_t slots) {
 }
 
 std::string write_linear_program(const Problem& problem, std::int32_t slots) {
+  expect_fits(problem, slots);
   return LinearProgram(problem, slots).write();
 }
 

@@ -10,7 +10,10 @@ namespace stagger::search {
 
 // "Do T slots suffice?" for other people's solvers, and their answers. The slot model: every task
 // takes a slot, the slots of a chain follow one another, no two tasks of a dQ tile share one, and
-// at most S chains run at once. DIMACS is slot_cnf.hpp's.
+// at most S chains run at once. DIMACS is slot_cnf.hpp's. All throw Error{limit} where a text would
+// have more than kMostTerms terms, before they ask for memory, and require a task.
+
+inline constexpr std::int64_t kMostTerms = 20'000'000;  ///< some 25 bytes each
 
 /// The model in MiniZinc; the data is write_minizinc_data's.
 [[nodiscard]] std::string write_minizinc_model();

@@ -5,14 +5,18 @@
 #include "schedules/search/sat.hpp"
 #include "schedules/search/slot_cnf.hpp"
 #include "schedules/search/slot_files.hpp"
+#include "tests/support/binaries.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drat.hpp"
+#include "tests/support/minizinc.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/skip.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 namespace stagger::search {
@@ -39,7 +43,7 @@ std::int32_t fewest_slots(const Problem& problem) {
 
 TEST_CASE("the solver finds the fewest slots that trying everything finds, and no bound is above") {
   if (test::skipped_without_sat_solver()) return;
-  test::Random random(66);
+  test::Random random(test::seed(66));
   std::int64_t searched = 0;
   while (searched < 300) {
     const Problem problem = test::random_problem(random, 4);
@@ -68,6 +72,120 @@ TEST_CASE("known optima of the slot model") {
   const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
   CHECK(dag::slot_bounds(gap).best.ticks == 4);
   CHECK(fewest_slots(gap) == 5);
+}
+
+/// Whether a table fits into that many slots, as far as a few conflicts tell.
+Satisfiable fits(const Problem& problem, std::int32_t slots, Symmetry symmetry) {
+  return solve(SlotCnf(problem, slots, symmetry).cnf(), {3'000, [] { return false; }}).verdict;
+}
+
+TEST_CASE("breaking symmetry loses no table: heads alike, rows alike, up to 24 tasks") {
+  if (test::skipped_without_sat_solver()) return;
+  test::Random random(test::seed(90));
+  std::int64_t searched = 0;
+  std::int64_t refuted = 0;
+  while (searched < 120) {
+    // Few distinct rows, so that a head has equal ones.
+    const std::int64_t q_tiles = random.between(1, 4);
+    std::vector<std::string> kinds;
+    for (int kind = 0; kind < 2; ++kind) {
+      kinds.emplace_back();
+      for (std::int64_t q = 0; q < q_tiles; ++q)
+        kinds.back() += random.chance(4) ? '.' : 'f';
+    }
+    std::vector<std::string> rows;
+    for (std::int64_t row = random.between(2, 4); row > 0; --row)
+      rows.push_back(kinds[static_cast<std::size_t>(random.between(0, 1))]);
+    const Problem problem =
+        test::tiles_problem(rows, static_cast<std::int32_t>(random.between(2, 3)),
+                            static_cast<std::int32_t>(random.between(1, 5)));
+    if (problem.tasks() == 0 || problem.tasks() > 24) continue;
+    ++searched;
+    CAPTURE(searched, problem.heads, problem.sms, rows);
+    const auto bound = static_cast<std::int32_t>(dag::slot_bounds(problem).best.ticks);
+    for (std::int32_t slots = std::max(bound - 1, 1);; ++slots) {
+      const Satisfiable fit = fits(problem, slots, Symmetry::broken);
+      const Satisfiable all = fits(problem, slots, Symmetry::left);
+      if (all == Satisfiable::unknown) break;
+      REQUIRE(fit == all);
+      if (fit == Satisfiable::yes) break;
+      ++refuted;
+    }
+  }
+  CHECK(refuted > 60);
+}
+
+/// The `slots` question in a solver's words and back: whether there is an answer, which is checked.
+bool answered(const Problem& problem, std::int32_t slots, const test::BinaryModel& model,
+              const std::function<std::string(std::size_t, bool)>& word) {
+  const auto values = test::solve_binaries(model);
+  if (!values) return false;
+  std::string text;
+  for (std::size_t variable = 0; variable < values->size(); ++variable)
+    text += word(variable, (*values)[variable]);
+  const Table table = read_slot_solution(text, "solver", problem, slots);
+  REQUIRE(dag::verify(table, {}).verdict == dag::Verdict::ok);
+  REQUIRE(slots_of(table).value_or(slots + 1) <= slots);
+  return true;
+}
+
+TEST_CASE("every exported question has an answer exactly where a table fits") {
+  test::Random random(test::seed(91));
+  std::int64_t asked = 0;
+  std::int64_t enumerated = 0;
+  while (asked < 150) {
+    const Problem problem = test::random_problem(random, 3);
+    if (problem.tasks() == 0 || problem.tasks() > 6) continue;
+    ++asked;
+    const auto fewest = static_cast<std::int32_t>(test::naive_slot_optimum(problem));
+    for (std::int32_t slots = std::max(fewest - 1, 1); slots <= fewest + 1; ++slots) {
+      CAPTURE(asked, slots, fewest, problem.heads, problem.sms);
+      const bool fits = slots >= fewest;
+      const test::BinaryModel program = test::read_lp(write_linear_program(problem, slots));
+      REQUIRE(answered(problem, slots, program, [&](std::size_t variable, bool value) {
+                return program.names[variable] + (value ? " 1\n" : " 0\n");
+              }) == fits);
+      const test::BinaryModel formula = test::read_dimacs(SlotCnf(problem, slots).dimacs());
+      REQUIRE(answered(problem, slots, formula, [](std::size_t variable, bool value) {
+                return "v " + std::string(value ? "" : "-") + std::to_string(variable + 1) + "\n";
+              }) == fits);
+      // MiniZinc's variables take every value there is.
+      const std::int64_t variables = problem.tasks() + std::ssize(chains_of(problem));
+      if (std::pow(slots, variables) > 20'000) continue;
+      ++enumerated;
+      test::MiniZinc model(write_minizinc_model(), write_minizinc_data(problem, slots));
+      REQUIRE(model.satisfiable() == fits);
+    }
+  }
+  CHECK(enumerated > 100);
+}
+
+TEST_CASE("the literals of a formula are counted without it") {
+  test::Random random(test::seed(92));
+  for (int round = 0; round < 500; ++round) {
+    const Problem problem = test::random_problem(random, 9);
+    if (problem.tasks() == 0) continue;
+    const auto slots = static_cast<std::int32_t>(random.between(1, 20));
+    for (const Symmetry symmetry : {Symmetry::broken, Symmetry::left}) {
+      CAPTURE(round, slots, problem.heads, problem.sms);
+      REQUIRE(std::ssize(SlotCnf(problem, slots, symmetry).cnf().literals) ==
+              SlotCnf::literals(problem, slots, symmetry));
+    }
+  }
+}
+
+TEST_CASE("a question too large for memory is refused at once, in every form") {
+  const Problem problem = make_problem(make_mask("full"), {5, 4}, {}, 1, 4);
+  for (const std::int32_t slots : {65'536, 1'000'000, 60'000'000, 2'000'000'000}) {
+    CAPTURE(slots);
+    CHECK_THROWS_AS(SlotCnf(problem, slots), Error);
+    CHECK_THROWS_AS(read_slot_solution("v 1 0\n", "solver", problem, slots), Error);
+    if (slots > 1'000'000) CHECK_THROWS_AS(write_linear_program(problem, slots), Error);
+  }
+  const Problem large = make_problem(make_mask("full"), {4'096, 4'096}, {}, 2, 4);
+  CHECK_THROWS_AS(SlotCnf(large, 1), Error);
+  CHECK_THROWS_AS(write_linear_program(large, 1), Error);
+  CHECK_THROWS_AS(write_minizinc_data(large, 1), Error);
 }
 
 TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
