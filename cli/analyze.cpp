@@ -24,12 +24,12 @@ struct Number {
 
 Exact gap(const Analysis& analysis) {
   const Ticks bound = analysis.bounds.best.ticks;
-  return exact(analysis.simulation->makespan - bound, std::max<Ticks>(bound, 1));
+  return exact(analysis.makespan() - bound, std::max<Ticks>(bound, 1));
 }
 
 constexpr std::array kNumbers = {
     Number{{"makespan", "from the first task's start to the last one's end"},
-           [](const Analysis& given) { return exact(given.simulation->makespan); }},
+           [](const Analysis& given) { return exact(given.makespan()); }},
     Number{{"lower_bound", "that no table of the problem is below"},
            [](const Analysis& given) { return exact(given.bounds.best.ticks); }},
     Number{{"gap", "makespan / lower_bound - 1"}, gap},

@@ -13,6 +13,7 @@
 #include "workbench/calibration.hpp"
 #include "workbench/calibration_set.hpp"
 #include "workbench/kernels.hpp"
+#include "workbench/memory_fit.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -223,6 +224,50 @@ std::string calibration_json(const Machine& machine, const std::vector<Calibrati
   return json.dump(1) + "\n";
 }
 
+std::string memory_text(const Machine& machine) {
+  const DeviceMemory& memory = *machine.memory;
+  return fmt::format(
+      "{} ({}): memory\n"
+      "L2 cache   {:.1f} MB stay in it\n"
+      "rate       {} bytes a ns from and to device memory\n"
+      "fit        {} runs: median error {:.1f} %, worst {:.1f} %\n",
+      machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),
+      memory.bytes_per_ns, memory.fit.runs, 1e-4 * static_cast<double>(memory.fit.median_ppm),
+      1e-4 * static_cast<double>(memory.fit.worst_ppm));
+}
+
+/// The memory by runs of a kernel whose phases the profile has.
+int calibrate_memory(const Options& options, const Kernel& kernel, const TileShape& tile,
+                     Machine& machine) {
+  if (kernel.spins()) {
+    throw Error(ErrorKind::usage, "--memory needs a kernel that moves something: not a replay");
+  }
+  KernelKey key = kernel_key_of(options);
+  key.tile = tile;
+  const Timing timing = times_of(machine, key).timing();
+  Measurement measurement(options, kernel);
+  std::vector<CalibrationRun> measured = measurement.run(
+      workbench::memory_calibration_set(tile, machine.sms, options.head_dim, timing), false);
+  std::vector<workbench::MemoryRun> runs;
+  for (CalibrationRun& run : measured) {
+    runs.push_back({.table = std::move(run.table),
+                    .timing = timing,
+                    .tile = tile_bytes(key),
+                    .measured = workbench::span_of(run.run)});
+  }
+  machine.memory = workbench::fit_memory(runs);
+  machine.memory->date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+  machine.memory->command = command_line(options, kernel) + " --memory";
+  write_file(options.output, write_machine_json(machine));
+  if (options.output == "-") return kHolds;
+  if (options.json) {
+    write_stdout(write_machine_json(machine));
+  } else {
+    write_text(memory_text(machine), terminal_of(options));
+  }
+  return kHolds;
+}
+
 int run(const Options& options) {
   const Kernel& kernel = *options.kernel;
   if (!kernel.spins() && options.tile_q == 1 && options.tile_kv == 1) {
@@ -232,6 +277,7 @@ int run(const Options& options) {
   const gpu::CudaDevice device = *gpu::cuda_device();
   Machine machine = profile_of(options.output, device);
   const TileShape tile{.q = options.tile_q, .kv = options.tile_kv};
+  if (options.memory) return calibrate_memory(options, kernel, tile, machine);
   const std::vector<CalibrationRun> runs = measured(options, kernel, tile, device.sms);
   Calibration calibration = workbench::calibrate(runs, kernel.model);
   KernelTimes& times = calibration.times;

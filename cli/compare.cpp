@@ -68,8 +68,8 @@ class Comparison {
   void add(Source source) {
     Analysis analysis = workbench::analyze(std::move(source), analysis_options(options_));
     if (analysis.ok()) {
-      const Ticks makespan = analysis.simulation->makespan;
-      if (!best_ || makespan < best_->simulation->makespan) best_ = analysis;
+      const Ticks makespan = analysis.makespan();
+      if (!best_ || makespan < best_->makespan()) best_ = analysis;
       slim(analysis);
     }
     rows_.emplace_back(std::move(analysis));
@@ -80,7 +80,7 @@ class Comparison {
     for (Row& row : rows_) {
       auto* analysis = std::get_if<Analysis>(&row);
       if (analysis == nullptr || !analysis->ok() || analysis->optimal) continue;
-      if (best_->simulation->makespan < analysis->simulation->makespan) analysis->optimal = false;
+      if (best_->makespan() < analysis->makespan()) analysis->optimal = false;
     }
   }
 
@@ -123,7 +123,7 @@ class Comparison {
     for (const Row& row : rows_) {
       const auto* analysis = std::get_if<Analysis>(&row);
       if (analysis != nullptr && analysis->ok()) {
-        const bool best = analysis->simulation->makespan == best_->simulation->makespan;
+        const bool best = analysis->makespan() == best_->makespan();
         const std::string line = line_of(lines[next++], widths);
         text += best && terminal.color ? "\033[1m" + line.substr(0, line.size() - 1) + "\033[0m\n"
                                        : line;
@@ -177,7 +177,7 @@ class Comparison {
 
   [[nodiscard]] Cells cells(const Analysis& analysis) const {
     const Ticks bound = analysis.bounds.best.ticks;
-    const Ticks makespan = analysis.simulation->makespan;
+    const Ticks makespan = analysis.makespan();
     const Ticks all = std::max<Ticks>(analysis.bubbles.total() + analysis.bubbles.busy, 1);
     return {analysis.table.name,
             short_duration(makespan, model_.clock),
@@ -206,7 +206,9 @@ class Comparison {
   [[nodiscard]] static const char* why(const Analysis& analysis) {
     const sim::LastSm& last = analysis.bubbles.last;
     const Ticks packing = last.busy - analysis.bounds.best.ticks;
-    if (analysis.simulation->makespan == analysis.bounds.best.ticks) return "";
+    if (analysis.makespan() == analysis.bounds.best.ticks) return "";
+    const Ticks memory = analysis.makespan() - analysis.simulation->makespan;
+    if (memory > std::max({packing, last.order, last.startup})) return "memory";
     if (packing >= std::max(last.order, last.startup)) return "packing";
     return last.order >= last.startup ? "contention" : "startup";
   }
@@ -230,7 +232,8 @@ class Comparison {
     }
     return text +
            "why: most of the gap on the SM that ends last: its load (packing), waits for a\n"
-           "  turn (contention), waits before its first reduction (startup)\n"
+           "  turn (contention), waits before its first reduction (startup), the\n"
+           "  L2 cache and device memory (memory)\n"
            "Lemma 1: depth-monotone dependency edges, or how many violate it (-: chains\n"
            "  are not isomorphic)\n"
            "formula: named where the schedule claims one for this case and it holds\n";

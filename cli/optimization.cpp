@@ -16,6 +16,7 @@
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/sat.hpp"
 #include "schedules/search/slot_files.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 
 #include <fmt/format.h>
@@ -170,7 +171,9 @@ std::optional<Ticks> Optimization::makespan_of(const Table& table) const {
     return table.dispatch == Dispatch::static_ ? search::slots_of(table) : std::nullopt;
   }
   const sim::Simulation simulation = sim::simulate(table, objective_.timing);
-  return simulation.complete ? std::optional(simulation.makespan) : std::nullopt;
+  if (!simulation.complete) return std::nullopt;
+  if (!objective_.timing.memory) return simulation.makespan;
+  return sim::play_memory(table, objective_.timing, simulation).makespan;
 }
 
 /// A table found takes the same road as any other: verified, and played by code that the search

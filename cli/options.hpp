@@ -43,7 +43,9 @@ struct Options {
   std::optional<Ticks> epilogue;
   std::optional<Release> release;  ///< absent: the profile's, else immediate
   std::int64_t residency = 0;
-  std::string machine;  ///< a profile's file; empty: none
+  std::optional<std::int64_t> l2;         ///< bytes
+  std::optional<std::int64_t> bandwidth;  ///< bytes a tick
+  std::string machine;                    ///< a profile's file; empty: none
 
   // schedule
   std::string schedule;
@@ -89,6 +91,7 @@ struct Options {
   gpu::Mode mode = gpu::Mode::deterministic;
   gpu::Dtype dtype = gpu::Dtype::fp32;
   bool no_partials = false;
+  bool memory = false;                 ///< of `calibrate`
   bool summary = false;                ///< of `predict`
   std::optional<Reference> reference;  ///< absent: by the problem's size
   std::int64_t head_dim = 64;

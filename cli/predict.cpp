@@ -11,6 +11,7 @@
 #include "core/version.hpp"
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "workbench/accuracy.hpp"
 #include "workbench/run_file.hpp"
@@ -121,9 +122,15 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
     throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
   }
   const sim::Simulation simulation = sim::simulate(table, timing);
-  return {.last_reduction = simulation.last_reduction,
-          .elapsed = model.elapsed(simulation.makespan),
-          .table = likeness(table, run)};
+  Predicted predicted{.last_reduction = simulation.last_reduction,
+                      .elapsed = model.elapsed(simulation.makespan),
+                      .table = likeness(table, run)};
+  if (timing.memory) {
+    const sim::MemoryPlay memory = sim::play_memory(table, timing, simulation);
+    predicted.last_reduction = memory.last_reduction;
+    predicted.elapsed = model.elapsed(memory.makespan);
+  }
+  return predicted;
 }
 
 /// One duration of several runs, as measured and as predicted.

@@ -69,7 +69,9 @@ workbench::GivenTiming given_timing(const Options& options) {
           .latency = options.latency,
           .launch = options.launch,
           .epilogue = options.epilogue,
-          .release = options.release};
+          .release = options.release,
+          .l2 = options.l2,
+          .bandwidth = options.bandwidth};
 }
 
 }  // namespace
@@ -97,7 +99,10 @@ workbench::TimeModel time_model_of(const Options& options, const Problem& proble
   if (options.residency > kMaxSms) {
     throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
   }
+  KernelKey touching = kernel_key_of(options);
+  touching.tile = problem.shape;
   workbench::TimeRequest request{.given = given_timing(options),
+                                 .tile = tile_bytes(touching),
                                  .residency = static_cast<std::int32_t>(options.residency)};
   if (!options.machine.empty()) {
     request.entry = {.machine = read_machine_json(read_file(options.machine), options.machine),

@@ -15,6 +15,7 @@ using workbench::Kernel;
 /// Where a machine profile is the only reason to name a kernel.
 constexpr const char* kPredicting = "show analyze compare verify export optimize bench";
 
+constexpr Range kBytes = {.least = 1, .most = std::int64_t{1} << 40};
 constexpr Range kHeadDims = {.least = 1, .most = gpu::kMaxHeadDim};
 constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 
@@ -184,6 +185,11 @@ std::vector<OptionRow> run_rows() {
        .target = &Options::no_partials,
        .commands = "run",
        .group = kGroup},
+      {.name = "memory",
+       .meaning = "measure the L2 cache and device memory, by a kernel that the profile has",
+       .target = &Options::memory,
+       .commands = "calibrate",
+       .group = kGroup},
       {.name = "timeout",
        .metavar = "MS",
        .meaning = "the longest a task may wait for its turn",
@@ -242,6 +248,24 @@ std::vector<OptionRow> timing_rows() {
        .group = kGroup,
        .fallback = "all of them",
        .range = kSms},
+      {.name = "l2",
+       .metavar = "BYTES",
+       .meaning = "bytes that stay in the L2 cache before device memory",
+       .target = &Options::l2,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else no memory is modelled",
+       .range = kBytes,
+       .needs = "bandwidth machine"},
+      {.name = "bandwidth",
+       .metavar = "BYTES",
+       .meaning = "bytes that device memory moves in a tick",
+       .target = &Options::bandwidth,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine",
+       .range = kBytes,
+       .needs = "l2 machine"},
   };
 }
 
@@ -276,7 +300,7 @@ std::vector<OptionRow> machine_rows() {
        .commands = kPredicting,
        .group = kGroup,
        .fallback = "fp32",
-       .needs = "machine"},
+       .needs = "machine l2"},
       {.name = "head-dim",
        .metavar = "ELEMENTS",
        .meaning = "its elements of a query, key or value",
@@ -285,7 +309,7 @@ std::vector<OptionRow> machine_rows() {
        .group = kGroup,
        .fallback = "64",
        .range = kHeadDims,
-       .needs = "machine"},
+       .needs = "machine l2"},
       {.name = "tick-ns",
        .metavar = "NS",
        .meaning = "what a tick lasts in a replay",

@@ -38,6 +38,15 @@ Ticks KernelTimes::passes_ns(std::int64_t q_elements) const {
   return q_elements / kMi * rate + q_elements % kMi * rate / kMi;
 }
 
+TileBytes tile_bytes(const KernelKey& key) {
+  const std::int64_t element = key.dtype == "fp32" ? 4 : 2;
+  const std::int64_t row = 2 * key.head_dim * element;  // of Q and dO, of K and V, of dK and dV
+  return {.q = key.tile.q * (row + 8),
+          .dq = key.tile.q * key.head_dim * 4,
+          .kv = key.tile.kv * row,
+          .gradient = key.tile.kv * row};
+}
+
 const KernelTimes& times_of(const Machine& machine, const KernelKey& key) {
   std::string known;
   for (const KernelTimes& times : machine.kernels) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/memory.hpp"
 #include "core/timing.hpp"
 
 #include <compare>
@@ -70,6 +71,17 @@ struct KernelTimes {
   friend bool operator==(const KernelTimes&, const KernelTimes&) = default;
 };
 
+/// The memory of a device as kernels meet it (core/memory.hpp), fitted to measured runs.
+struct DeviceMemory {
+  std::int64_t l2_bytes = 0;      ///< that stay in L2, > 0
+  std::int64_t bytes_per_ns = 0;  ///< of device memory, read and written, > 0
+  FitErrors fit = {};
+  std::string date = {};     ///< of the measurement
+  std::string command = {};  ///< that made it
+
+  friend bool operator==(const DeviceMemory&, const DeviceMemory&) = default;
+};
+
 /// A machine profile: what kernels' phases take on one device.
 struct Machine {
   std::string name;
@@ -77,9 +89,14 @@ struct Machine {
   std::string driver;
   std::int32_t sms = 0;  ///< CTAs that the device holds at once: one an SM
   std::vector<KernelTimes> kernels = {};
+  std::optional<DeviceMemory> memory = std::nullopt;  ///< absent: not measured
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
+
+/// Bytes that a kernel's tasks touch: inputs and gradients of its dtype, dQ's sums, lse and D in
+/// fp32. Requires a key with a dtype.
+[[nodiscard]] TileBytes tile_bytes(const KernelKey& key);
 
 /// The times of a kernel. Throws Error{usage}, which lists what the profile has, if it has none.
 [[nodiscard]] const KernelTimes& times_of(const Machine& machine, const KernelKey& key);

@@ -50,6 +50,17 @@ FitErrors read_fit(const JsonValue& fit) {
           .runs = fit.at("runs").integer(0, kAnyCount)};
 }
 
+DeviceMemory read_memory(const JsonValue& value) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+  value.expect_keys({"l2_bytes", "bytes_per_ns", "fit", "date", "command"});
+  DeviceMemory memory{.l2_bytes = value.at("l2_bytes").integer(1, kMostBytes),
+                      .bytes_per_ns = value.at("bytes_per_ns").integer(1, kMostBytes)};
+  if (value.has("fit")) memory.fit = read_fit(value.at("fit"));
+  if (value.has("date")) memory.date = value.at("date").string();
+  if (value.has("command")) memory.command = value.at("command").string();
+  return memory;
+}
+
 KernelTimes read_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
                      "fit", "date", "command"});
@@ -86,6 +97,12 @@ std::string write_measured(const char* key, const MeasuredNs& measured) {
          ", " + member("samples", std::to_string(measured.samples)) + "}";
 }
 
+std::string write_fit(const FitErrors& fit) {
+  return member("fit", "{") + member("runs", std::to_string(fit.runs)) + ", " +
+         member("median_ppm", std::to_string(fit.median_ppm)) + ", " +
+         member("worst_ppm", std::to_string(fit.worst_ppm)) + "}";
+}
+
 std::string write_times(const KernelTimes& times) {
   std::string text = "  {" + member("kernel", json_quote(times.key.kernel));
   if (!times.key.dtype.empty()) {
@@ -110,11 +127,16 @@ std::string write_times(const KernelTimes& times) {
   if (times.passes_per_mi) {
     text += ",\n" + write_measured("passes_per_mi", *times.passes_per_mi);
   }
-  return text + "},\n   " + member("fit", "{") + member("runs", std::to_string(times.fit.runs)) +
-         ", " + member("median_ppm", std::to_string(times.fit.median_ppm)) + ", " +
-         member("worst_ppm", std::to_string(times.fit.worst_ppm)) + "},\n   " +
+  return text + "},\n   " + write_fit(times.fit) + ",\n   " +
          member("date", json_quote(times.date)) + ",\n   " +
          member("command", json_quote(times.command)) + "}";
+}
+
+std::string write_memory(const DeviceMemory& memory) {
+  return " " + member("memory", "{") + member("l2_bytes", std::to_string(memory.l2_bytes)) + ", " +
+         member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ",\n   " +
+         write_fit(memory.fit) + ",\n   " + member("date", json_quote(memory.date)) + ",\n   " +
+         member("command", json_quote(memory.command)) + "},\n";
 }
 
 }  // namespace
@@ -123,11 +145,12 @@ Machine read_machine_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
   root.expect_schema("stagger.machine/1");
-  root.expect_keys({"schema", "name", "device", "driver", "sms", "kernels"});
+  root.expect_keys({"schema", "name", "device", "driver", "sms", "memory", "kernels"});
   Machine machine{.name = root.at("name").string(),
                   .device = root.at("device").string(),
                   .driver = root.at("driver").string(),
                   .sms = static_cast<std::int32_t>(root.at("sms").integer(1, kMaxSms))};
+  if (root.has("memory")) machine.memory = read_memory(root.at("memory"));
   const JsonValue kernels = root.at("kernels");
   for (std::size_t index = 0; index < kernels.size(); ++index) {
     const JsonValue entry = kernels.item(index);
@@ -146,7 +169,9 @@ std::string write_machine_json(const Machine& machine) {
                      member("name", json_quote(machine.name)) + ",\n " +
                      member("device", json_quote(machine.device)) + ", " +
                      member("driver", json_quote(machine.driver)) + ", " +
-                     member("sms", std::to_string(machine.sms)) + ",\n " + member("kernels", "[");
+                     member("sms", std::to_string(machine.sms)) + ",\n" +
+                     (machine.memory ? write_memory(*machine.memory) : "") + " " +
+                     member("kernels", "[");
   const char* separator = "\n";
   for (const KernelTimes& times : machine.kernels) {
     text += separator + write_times(times);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/memory.hpp"
 #include "core/problem.hpp"
 
 #include <algorithm>
@@ -36,6 +37,9 @@ struct Timing {
   Ticks epilogue = 0;  ///< after each KV tile's chain (dK and dV are written)
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
+  /// The memory that can make a table slower than its phases; absent: none is modelled, as in the
+  /// paper.
+  std::optional<Memory> memory = std::nullopt;
 
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }

@@ -135,6 +135,22 @@ Ticks accumulation(std::int64_t contributions, std::int64_t sms, const Timing& t
   return std::max({bound(0, 0), bound(groups, 0), bound(0, groups)});
 }
 
+/// Ticks that device memory takes for what every table moves: inputs are read once, and what is
+/// written leaves L2 as far as it does not fit.
+Ticks traffic(const Problem& problem, const Memory& memory) {
+  const TileGrid& grid = problem.grid;
+  std::int64_t chains = 0;
+  std::int64_t q_tiles = 0;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    chains += grid.chain_length(kv) > 0 ? 1 : 0;
+  for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+    q_tiles += grid.contributions(q) > 0 ? 1 : 0;
+  const TileBytes& tile = memory.tile;
+  const std::int64_t read = problem.heads * (chains * tile.kv + q_tiles * tile.q);
+  const std::int64_t written = problem.heads * (chains * tile.gradient + q_tiles * tile.dq);
+  return divide_up(read + std::max<std::int64_t>(written - memory.l2, 0), memory.rate);
+}
+
 }  // namespace
 
 Bound largest_of(const std::vector<Bound>& bounds) {
@@ -189,6 +205,10 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
       {"packing", costs.once() + packing.lower, "whole chains packed on the SMs"},
       {"accumulation", accumulated, "the reductions of one dQ tile one after the other"},
   };
+  if (timing.memory) {
+    bounds.all.push_back({"traffic", traffic(problem, *timing.memory),
+                          "what has to come from device memory or go there, at its rate"});
+  }
   bounds.packing_exact = packing.exact();
   bounds.degree_rounds = std::max<std::int64_t>(longest, most);
   bounds.best = largest_of(bounds.all);

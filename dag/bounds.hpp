@@ -10,7 +10,7 @@ namespace stagger::dag {
 
 /// A makespan that no table of the problem can go below, and why.
 struct Bound {
-  const char* by = "";  ///< "work", "chain", "packing" or "accumulation"
+  const char* by = "";  ///< "work", "chain", "packing", "accumulation" or "traffic"
   Ticks ticks = 0;
   const char* why = "";
 };
@@ -36,7 +36,8 @@ struct Bounds {
 /// work is the average over the SMs, chain the longest chain, packing P || Cmax over whole chains;
 /// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
 /// their SM's first (last) chain.
-/// O(chains log chains). Source: theory in dag/README.md.
+/// traffic, with a memory: inputs are read once, and what is written leaves L2 as far as it does
+/// not fit. O(chains log chains). Source: theory in dag/README.md.
 [[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch);
 
 }  // namespace stagger::dag

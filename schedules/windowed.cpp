@@ -1,7 +1,14 @@
-// Windowed: the table of `optimal` for a window of heads, repeated for all of them
-// (search/windows.hpp). Where the fp32 dQ tiles of all heads together do not fit into the L2 cache,
-// a reduction of a table that has them all in flight goes to memory; those of a window stay near.
-// How many heads fit is the device's business: the timing model knows no memory.
+// Windowed: list scheduling that takes the heads window by window. A free SM takes the longest
+// chain left of the window's heads, and of its Q tiles the one that can reduce soonest; chains of
+// the next window follow when none is left. As a window ends with short chains and the next begins
+// with long ones, no SM waits between them, and only the last window decides how even the SMs end:
+// the load is as even as if all heads were one window. But only the dQ tiles of about two windows
+// are in flight at a time. The fewer heads a window has, the more of dQ stays in L2, and the more
+// SMs await the same Q tiles.
+//
+// With a memory in the timing model (core/memory.hpp) the window is the one with the smallest
+// makespan in it; without one it knows no reason for a small window, and tries the same ones.
+// Source: Graham 1969 for the list; a window on heads is what FlashAttention-3's L2 swizzle is.
 
 #include "core/limits.hpp"
 #include "schedules/schedule.hpp"
@@ -12,23 +19,16 @@ namespace {
 
 constexpr Parameter kParameters[] = {
     {.name = "heads",
-     .meaning = "heads of a window",
-     .fallback = 16,
-     .least = 1,
-     .most = kMaxHeads},
-    {.name = "effort",
-     .meaning = "how long it searches for a window's table; `stagger optimize` has 100",
-     .fallback = 3,
+     .meaning = "of a window; 0: what the model says is best",
+     .fallback = 0,
      .least = 0,
-     .most = 100'000},
+     .most = kMaxHeads},
 };
 
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
-  Table built = search::windowed(problem, timing,
-                                 {.heads = static_cast<std::int32_t>(parameters.at("heads")),
-                                  .effort = parameters.at("effort"),
-                                  .stop = [] { return false; }});
+  Table built = search::windowed_table(
+      problem, timing, {.heads = static_cast<std::int32_t>(parameters.at("heads"))});
   table.slots = std::move(built.slots);
   table.lane_begin = std::move(built.lane_begin);
 }
@@ -38,7 +38,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
 extern const Schedule kSchedule;
 constinit const Schedule kSchedule{
     .name = "windowed",
-    .summary = "the best table a short search finds for a window of heads, repeated",
+    .summary = "list scheduling by windows of heads, so that dQ stays in the L2 cache",
     .source = "Stagger",
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,

@@ -39,6 +39,7 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 }  // namespace
 
 Ticks last_reduction(const Analysis& analysis) {
+  if (analysis.memory) return analysis.memory->last_reduction;
   return analysis.simulation ? analysis.simulation->last_reduction : 0;
 }
 
@@ -62,7 +63,8 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   explain_makespan(analysis, build_graph);
   analysis.lemma1 = dag::check_lemma1(table, timing, options.limit, build_graph);
   analysis.formula = check_formula(analysis);
-  if (analysis.simulation->makespan == analysis.bounds.best.ticks) analysis.optimal = true;
+  if (timing.memory) analysis.memory = sim::play_memory(table, timing, *analysis.simulation);
+  if (analysis.makespan() == analysis.bounds.best.ticks) analysis.optimal = true;
   return analysis;
 }
 

@@ -6,6 +6,7 @@
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/bubbles.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "workbench/time_model.hpp"
 
@@ -37,8 +38,9 @@ struct Analysis {
 
   dag::Verification verification;
   dag::Bounds bounds;
-  std::optional<sim::Simulation> simulation;
-  sim::Bubbles bubbles;
+  std::optional<sim::Simulation> simulation;  ///< by the phases alone
+  std::optional<sim::MemoryPlay> memory;      ///< absent if the timing model has no memory
+  sim::Bubbles bubbles;                       ///< by the phases alone
   CriticalPath critical_path;         ///< from the graph if it was built, else from the simulation
   std::optional<Ticks> longest_path;  ///< of the graph; absent if the table is too large for one
   dag::Lemma1 lemma1;
@@ -46,6 +48,8 @@ struct Analysis {
   std::optional<bool> optimal;  ///< proved, refuted, or unknown
 
   [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
+  /// Of the table in its timing model, with the memory if that has one. Requires ok().
+  [[nodiscard]] Ticks makespan() const { return memory ? memory->makespan : simulation->makespan; }
 };
 
 /// When the last reduction ends: the makespan without the last epilogues, which measured timelines

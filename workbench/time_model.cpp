@@ -28,6 +28,9 @@ Timing GivenTiming::over(Timing timing) const {
   set(launch, timing.launch);
   set(epilogue, timing.epilogue);
   set(release, timing.release);
+  if ((l2 || bandwidth) && !timing.memory) timing.memory = Memory{};
+  if (l2) timing.memory->l2 = *l2;
+  if (bandwidth) timing.memory->rate = *bandwidth;
   return timing;
 }
 
@@ -60,6 +63,11 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
                   .start = times.start.value};
   if (!times.key.dtype.empty()) {
     model.passes = passes_on(problem, times);
+    if (machine.memory) {
+      model.timing.memory = Memory{.l2 = machine.memory->l2_bytes,
+                                   .rate = machine.memory->bytes_per_ns,
+                                   .tile = tile_bytes(times.key)};
+    }
   } else {
     Timing& timing = model.timing;
     if (timing.compute_partial || spun.compute_partial) {
@@ -85,6 +93,14 @@ TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
     const Timing spun = spins ? in_ns(model.timing, tick_ns) : Timing{};
     model = time_model_of(machine, times, problem, spun);
     if (!spins) model.timing = request.given.over(model.timing);
+  }
+  if (model.timing.memory) {
+    Memory& memory = *model.timing.memory;
+    if (memory.l2 == 0 || memory.rate == 0) {
+      throw Error(ErrorKind::usage,
+                  "a memory needs both its L2 cache's size and its bandwidth (--l2, --bandwidth)");
+    }
+    if (memory.tile == TileBytes{}) memory.tile = request.tile;
   }
   model.timing.residency = request.residency;
   if (request.entry) fit(model.timing, problem, request.entry->machine.sms);

@@ -39,6 +39,8 @@ struct GivenTiming {
   std::optional<Ticks> launch = std::nullopt;
   std::optional<Ticks> epilogue = std::nullopt;
   std::optional<Release> release = std::nullopt;
+  std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
+  std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
 
   /// `timing` with what was given in the place of its own.
   [[nodiscard]] Timing over(Timing timing) const;
@@ -54,14 +56,16 @@ struct MachineEntry {
 /// What determines a time model.
 struct TimeRequest {
   GivenTiming given = {};
+  TileBytes tile = {};         ///< what tasks touch of a memory that is given
   std::int32_t residency = 0;  ///< SMs that are really there; 0: as many as the problem says
   std::optional<MachineEntry> entry = std::nullopt;  ///< absent: a tick is a unit of its own
 };
 
 /// The timing model asked for, unchecked against a problem. With a machine it is in ns, that of the
 /// profile's entry for the problem's tiles, on no more SMs than the device has; what was given
-/// wins. Throws Error{usage} if the profile has no such entry, Error{limit} if a phase would spin
-/// or its passes would take too long.
+/// wins. A memory is modelled if the profile has one, or if both its size and its rate are given.
+/// Throws Error{usage} if the profile has no such entry, or one of the two is missing, Error{limit}
+/// if a phase would spin or its passes would take too long.
 [[nodiscard]] TimeModel time_model_of(const TimeRequest& request, const Problem& problem);
 
 /// The profile's model of a kernel on a problem; one that only spins spins for `spun`, in ns.

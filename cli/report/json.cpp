@@ -153,14 +153,33 @@ Json bubble_json(const Analysis& analysis) {
 }
 
 /// What of the makespan is above the bound, on the SM that ends last: its load (packing), its waits
-/// for a turn (contention) and before its first reduction (startup). They add up to the gap.
+/// for a turn (contention) and before its first reduction (startup), and how much longer the memory
+/// makes it all. They add up to the gap.
 Json gap_json(const Analysis& analysis) {
   const sim::LastSm& last = analysis.bubbles.last;
   const Ticks bound = analysis.bounds.best.ticks;
-  return {{"ticks", analysis.simulation->makespan - bound},
+  return {{"ticks", analysis.makespan() - bound},
           {"packing", last.busy - bound},
           {"contention", last.order},
-          {"startup", last.startup}};
+          {"startup", last.startup},
+          {"memory", analysis.makespan() - analysis.simulation->makespan}};
+}
+
+/// What the table asks of the memory; null if the timing model has none.
+Json memory_json(const Analysis& analysis) {
+  if (!analysis.memory) return nullptr;
+  const sim::MemoryPlay& memory = *analysis.memory;
+  const Memory& model = *analysis.model.timing.memory;
+  Json json = {{"l2_bytes", model.l2},
+               {"bytes_per_tick", model.rate},
+               {"phases", analysis.simulation->makespan},
+               {"makespan", memory.makespan},
+               {"touched_bytes", memory.touched},
+               {"hit_bytes", memory.hit},
+               {"read_bytes", memory.read},
+               {"written_bytes", memory.written},
+               {"dq_in_flight_bytes", memory.in_flight}};
+  return json;
 }
 
 Json critical_path_json(const Analysis& analysis, bool steps) {
@@ -295,12 +314,13 @@ std::string report_json(const Analysis& analysis, bool steps,
                {"co_residency", co_residency_json(analysis.verification)}};
   const bool ok = analysis.ok();
   const dag::Bounds& bounds = analysis.bounds;
-  json["makespan"] = ok ? Json(analysis.simulation->makespan) : Json(nullptr);
+  json["makespan"] = ok ? Json(analysis.makespan()) : Json(nullptr);
   json["lower_bound"] = {{"ticks", bounds.best.ticks}, {"by", bounds.best.by}};
   json["bounds"] = bounds_json(bounds);
   json["slot_model"] = {{"degree_rounds", bounds.degree_rounds}};
   json["optimal"] = analysis.optimal ? Json(*analysis.optimal) : Json(nullptr);
   json["gap"] = ok ? gap_json(analysis) : Json(nullptr);
+  if (analysis.model.timing.memory) json["memory"] = ok ? memory_json(analysis) : Json(nullptr);
   json["bubble"] = ok ? bubble_json(analysis) : Json(nullptr);
   json["longest_path"] = analysis.longest_path ? Json(*analysis.longest_path) : Json(nullptr);
   json["critical_path"] = ok ? critical_path_json(analysis, steps) : Json(nullptr);

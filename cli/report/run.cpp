@@ -90,7 +90,7 @@ double error_of(Ticks predicted, std::int64_t measured) {
 
 /// Of the whole run.
 Ticks predicted_elapsed(const Analysis& analysis) {
-  return analysis.model.elapsed(analysis.simulation->makespan);
+  return analysis.model.elapsed(analysis.makespan());
 }
 
 /// What stamps cost, as a part of the run: beside the bare run just before it where there was one,
@@ -176,17 +176,17 @@ Json predicted_json(const Execution& execution) {
   if (!analysis.ok()) return nullptr;
   const Ticks all = analysis.bubbles.total() + analysis.bubbles.busy;
   Json json = {
-      {"makespan", analysis.simulation->makespan},
+      {"makespan", analysis.makespan()},
       {"lower_bound", analysis.bounds.best.ticks},
       {"bubble",
        all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
   if (analysis.model.clock == Clock::ns) {
-    json["makespan_ns"] = analysis.simulation->makespan;
+    json["makespan_ns"] = analysis.makespan();
     json["last_reduction_ns"] = workbench::last_reduction(analysis);
     json["elapsed_ns"] = predicted_elapsed(analysis);
     if (analysis.model.passes > 0) json["passes_ns"] = analysis.model.passes;
   } else if (execution.tick_ns > 0) {
-    json["makespan_ns"] = analysis.simulation->makespan * execution.tick_ns;
+    json["makespan_ns"] = analysis.makespan() * execution.tick_ns;
   }
   if (is_predicted(execution)) {
     json["error"] = {{"last_reduction",
@@ -391,10 +391,10 @@ class RunReport {
     if (execution_.cuda) device_times();
     if (!analysis_.ok()) return;
     const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
-    line("predicted", fmt::format("{} ({}), {} bubbles",
-                                  duration(analysis_.simulation->makespan, analysis_.model.clock),
-                                  model_line(analysis_.model),
-                                  percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
+    line("predicted",
+         fmt::format("{} ({}), {} bubbles", duration(analysis_.makespan(), analysis_.model.clock),
+                     model_line(analysis_.model),
+                     percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
     if (is_predicted(execution_)) {
       against_profile();
     } else if (execution_.tick_ns > 0 && analysis_.model.clock == Clock::ticks) {
@@ -434,7 +434,7 @@ class RunReport {
   }
 
   void against_prediction() {
-    const auto predicted = static_cast<double>(analysis_.simulation->makespan * execution_.tick_ns);
+    const auto predicted = static_cast<double>(analysis_.makespan() * execution_.tick_ns);
     line("",
          fmt::format("= {:.3f} ms; measured {:+.1f} %", 1e-6 * predicted,
                      100 * (static_cast<double>(measured_makespan(execution_)) / predicted - 1)));

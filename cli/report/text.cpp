@@ -148,12 +148,15 @@ class Report {
   }
 
   void times() {
-    const Ticks makespan = analysis_.simulation->makespan;
+    const Ticks makespan = analysis_.makespan();
     const dag::Bounds& bounds = analysis_.bounds;
     const Ticks lower = bounds.best.ticks;
-    line("makespan",
-         fmt::format("{}{}", time(makespan),
-                     analysis_.longest_path ? " = longest path of the graph" : " (simulated)"));
+    const char* const by = analysis_.longest_path ? " = longest path of the graph" : " (simulated)";
+    if (analysis_.memory) {
+      memory(*analysis_.memory, by);
+    } else {
+      line("makespan", time(makespan) + by);
+    }
     std::string gap = fmt::format("{} ({}: {})", time(lower), bounds.best.by, bounds.best.why);
     gap += analysis_.optimal.value_or(false)
                ? paint("32", "; reached: optimal")
@@ -171,6 +174,21 @@ class Report {
                                   time(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
                                   check.formula->source));
     }
+  }
+
+  void memory(const sim::MemoryPlay& memory, const char* phases_by) {
+    const Memory& model = *analysis_.model.timing.memory;
+    const auto megabytes = [](std::int64_t bytes) { return 1e-6 * static_cast<double>(bytes); };
+    line("makespan", time(memory.makespan) + " with the memory");
+    line("phases", time(analysis_.simulation->makespan) + phases_by);
+    line("memory",
+         fmt::format("{:.1f} MB read, {:.1f} MB written; {} of {:.1f} MB touched are in L2",
+                     megabytes(memory.read), megabytes(memory.written),
+                     percent(memory.hit, std::max<std::int64_t>(memory.touched, 1)),
+                     megabytes(memory.touched)));
+    more(fmt::format("at most {:.1f} MB of dQ in flight; L2 {:.1f} MB, {} bytes a {}",
+                     megabytes(memory.in_flight), megabytes(model.l2), model.rate,
+                     analysis_.model.clock == Clock::ns ? "ns" : "tick"));
   }
 
   void lemma1() {

@@ -31,6 +31,21 @@ struct Chain {
 /// The chains of every SM, in order.
 using ChainLanes = std::vector<std::vector<Chain>>;
 
+/// The chains of a static table's lanes, in their order.
+[[nodiscard]] inline ChainLanes chain_lanes_of(const Table& table) {
+  ChainLanes lanes(static_cast<std::size_t>(table.lanes()));
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    std::vector<Chain>& chains = lanes[static_cast<std::size_t>(lane.value)];
+    for (const auto& [task, rank] : table.lane(lane)) {
+      if (chains.empty() || chains.back().head != task.head || chains.back().kv != task.kv) {
+        chains.push_back({task.head, task.kv, 0});
+      }
+      ++chains.back().length;
+    }
+  }
+  return lanes;
+}
+
 /// A static table from the slots of every SM.
 [[nodiscard]] inline Table table_of(const Problem& problem,
                                     const std::vector<std::vector<Slot>>& lanes) {

@@ -1,11 +1,13 @@
 #include "schedules/search/evaluate.hpp"
 
 #include "core/rank_places.hpp"
+#include "schedules/search/memory_time.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <functional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 namespace stagger::search {
@@ -28,9 +30,12 @@ class LaneByLane {
         places_(table.problem),
         turn_(places_.size(), kNotYet),
         waiting_(places_.size(), -1),
-        lanes_(at(table.lanes())) {}
+        lanes_(at(table.lanes())) {
+    starts_.compute.resize(table.slots.size());
+    starts_.reduce.resize(table.slots.size());
+  }
 
-  std::optional<Ticks> run() {
+  std::optional<Starts> run() {
     const std::int32_t resident = resident_lanes(table_.problem, timing_.residency);
     std::int32_t next = 0;
     while (next < std::min(resident, table_.lanes()))
@@ -44,7 +49,8 @@ class LaneByLane {
       launch(next++, end);
       play();
     }
-    return done_ == std::ssize(table_.slots) ? std::optional(makespan_) : std::nullopt;
+    if (done_ != std::ssize(table_.slots)) return std::nullopt;
+    return std::move(starts_);
   }
 
  private:
@@ -84,10 +90,12 @@ class LaneByLane {
         return;
       }
       const bool first = begins_chain(&table_.slots[at(begin)], &slot);
-      const Ticks computed =
-          state.free + (first ? timing_.launch : 0) + timing_.compute_of(table_.problem, slot.task);
+      const Ticks begins = state.free + (first ? timing_.launch : 0);
+      const Ticks computed = begins + timing_.compute_of(table_.problem, slot.task);
       const Ticks handed = overlap_ ? std::max(computed, state.writer) : computed;
       const Ticks start = slot.rank > 0 ? std::max(handed, turn_[place]) : handed;
+      starts_.compute[at(state.next)] = begins;
+      starts_.reduce[at(state.next)] = start;
       if (delayed_ && !first) release((&slot)[-1], start + timing_.reduce / 2);
       state.writer = start + timing_.reduce;
       state.free = overlap_ ? handed : state.writer;
@@ -97,7 +105,7 @@ class LaneByLane {
       ++done_;
     }
     const Ticks lane_end = std::max(state.free, state.writer);
-    makespan_ = std::max(makespan_, lane_end);
+    starts_.makespan = std::max(starts_.makespan, lane_end);
     ends_.push(lane_end);
   }
 
@@ -120,7 +128,7 @@ class LaneByLane {
   /// When the lanes played to their end, and not yet followed by another one, ended.
   std::priority_queue<Ticks, std::vector<Ticks>, std::greater<>> ends_;
   std::int64_t done_ = 0;
-  Ticks makespan_ = 0;
+  Starts starts_;
 };
 
 class SlotStarts {
@@ -196,8 +204,14 @@ class SlotStarts {
 
 }  // namespace
 
-std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+std::optional<Starts> starts_of(const Table& table, const Timing& timing) {
   return LaneByLane(table, timing).run();
+}
+
+std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+  const std::optional<Starts> starts = starts_of(table, timing);
+  if (!starts) return std::nullopt;
+  return timing.memory ? memory_time(table, timing, *starts) : starts->makespan;
 }
 
 std::optional<std::int64_t> slots_of(const Table& table) {

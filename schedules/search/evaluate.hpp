@@ -5,12 +5,24 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace stagger::search {
 
-/// The makespan of a static table, nullopt if it deadlocks: what sim::simulate says, computed lane
-/// by lane as far as the locks allow instead of event by event. Requires live tasks with ranks
+/// When the phases of a static table's slots start.
+struct Starts {
+  std::vector<Ticks> compute;  ///< by slot; a chain's launch comes before
+  std::vector<Ticks> reduce;   ///< by slot
+  Ticks makespan = 0;
+};
+
+/// Plays a static table without memory, nullopt if it deadlocks: what sim::simulate says, computed
+/// lane by lane as far as the locks allow instead of event by event. Requires live tasks with ranks
 /// 0 … k-1 for every (head, q). O(tasks + lanes log SMs).
+[[nodiscard]] std::optional<Starts> starts_of(const Table& table, const Timing& timing);
+
+/// The makespan of a static table, with the memory if `timing` has one (memory_time.hpp), nullopt
+/// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log tasks) with a memory.
 [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table in the slot model, in slots: every task takes one slot, the slots

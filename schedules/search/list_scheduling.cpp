@@ -14,13 +14,13 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-std::vector<Chain> ordered_chains(const Problem& problem, ChainOrder order) {
+std::vector<Chain> ordered_chains(const Problem& problem, const ListRule& rule) {
   std::vector<Chain> chains = chains_of(problem);
   const auto sort_by = [&](auto key) {
     std::stable_sort(chains.begin(), chains.end(),
                      [&](const Chain& left, const Chain& right) { return key(left) < key(right); });
   };
-  switch (order) {
+  switch (rule.chains) {
     case ChainOrder::longest_by_head:
       sort_by([](const Chain& chain) { return -chain.length; });
       break;
@@ -33,6 +33,7 @@ std::vector<Chain> ordered_chains(const Problem& problem, ChainOrder order) {
       sort_by([](const Chain& chain) { return std::pair(chain.head, -chain.kv.value); });
       break;
   }
+  if (rule.window > 0) sort_by([&](const Chain& chain) { return chain.head.value / rule.window; });
   return chains;
 }
 
@@ -166,7 +167,7 @@ class ListScheduler {
 }  // namespace
 
 Table list_schedule(const Problem& problem, const Timing& timing, const ListRule& rule) {
-  return ListScheduler(problem, timing, {ordered_chains(problem, rule.chains)}, rule.q).run();
+  return ListScheduler(problem, timing, {ordered_chains(problem, rule)}, rule.q).run();
 }
 
 Table list_schedule(const Problem& problem, const Timing& timing, const ChainLanes& lanes,

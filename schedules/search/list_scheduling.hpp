@@ -29,6 +29,9 @@ inline constexpr std::size_t kQOrders = 4;
 struct ListRule {
   ChainOrder chains = ChainOrder::longest_by_head;
   QOrder q = QOrder::cyclic;
+  /// Heads are taken in windows of so many: no chain of a window before the last of the window
+  /// before has been taken. 0: one window holds them all.
+  std::int32_t window = 0;
 };
 
 /// List scheduling in the timing model itself: whenever an SM can take a task, it takes the one of

@@ -8,7 +8,9 @@
 #include "schedules/search/list_scheduling.hpp"
 #include "schedules/search/local_search.hpp"
 #include "schedules/search/packing.hpp"
+#include "schedules/search/safe_table.hpp"
 #include "schedules/search/sat.hpp"
+#include "schedules/search/windows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -48,11 +50,12 @@ class Optimizer {
   }
 
   Optimum run() {
-    offer(safe_table());
+    offer(safe_table(problem_));
     rules_ = most_rules(problem_, options_.effort);
     // In the slot model lists and packings often wait within a chain, which no slots allow.
     if (objective_.slots) phase("edge colouring", [&] { colorings(); });
     phase("list scheduling", [&] { list_schedules(); });
+    if (problem_.heads > 1 && !objective_.slots) phase("windows", [&] { windows(); });
     rules_ = most_rules(problem_, options_.effort);
     phase("packing", [&] { packings(); });
     if (!objective_.slots) phase("edge colouring", [&] { colorings(); });
@@ -103,24 +106,6 @@ class Optimizer {
     tell();
   }
 
-  /// The chains in one order, dealt to the SMs in turn; each accumulation follows that order, so a
-  /// chain waits for earlier ones only and the table runs under any release.
-  [[nodiscard]] Table safe_table() const {
-    std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(problem_.sms));
-    std::vector<std::int32_t> ranks;
-    Head head{-1};
-    std::size_t next = 0;
-    for (const Chain& chain : chains_of(problem_)) {
-      if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem_.grid.q_tiles()), 0);
-      head = chain.head;
-      std::vector<Slot>& lane = lanes[next++ % lanes.size()];
-      for (const QTile q : problem_.grid.live_q(chain.kv)) {
-        lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
-      }
-    }
-    return table_of(problem_, lanes);
-  }
-
   void list_schedules() {
     for (const ChainOrder chains : {ChainOrder::longest_by_head, ChainOrder::longest_by_kv,
                                     ChainOrder::launch_order, ChainOrder::reverse_order}) {
@@ -130,6 +115,15 @@ class Optimizer {
         offer(list_schedule(problem_, rule_timing_, {chains, q}));
       }
     }
+  }
+
+  void windows() {
+    Table table = windowed_table(problem_, rule_timing_, {.stop = options_.stop});
+    start_ = {chain_lanes_of(table), QOrder::descending};
+    const Ticks found = makespan(table);
+    start_makespan_ = found;
+    if (found < 0) start_ = {};
+    offer(std::move(table), found);
   }
 
   /// Lanes of whole chains: as packed, the other way round, and every other one reversed.
@@ -227,7 +221,8 @@ class Optimizer {
   }
 
   [[nodiscard]] bool exact_fits() const {
-    return !objective_.slots && optimum_.best && objective_.timing.model == Model::chain &&
+    return !objective_.slots && !objective_.timing.memory && optimum_.best &&
+           objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
            problem_.grid.q_tiles() <= kExactTasks;
   }
@@ -274,7 +269,10 @@ class Optimizer {
     LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
     if (objective_.slots || arranged.makespan < 0) return arranged;
     options.plays = options_.effort * kPlays;
-    return polish(std::move(arranged.table), objective_.timing, options);
+    LocalSearchResult polished = polish(arranged.table, objective_.timing, options);
+    // Polishing counts phases alone.
+    if (objective_.timing.memory) polished.makespan = makespan(polished.table);
+    return polished.makespan <= arranged.makespan ? polished : arranged;
   }
 
   void conclude() {

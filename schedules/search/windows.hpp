@@ -5,26 +5,24 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace stagger::search {
 
 struct WindowOptions {
-  std::int32_t heads = 16;  ///< of a window, >= 1: the heads whose dQ tiles are in flight together
-  std::int64_t effort = 3;  ///< of the search for a window's table, as in SearchOptions
-  std::uint64_t seed = 1;   ///< of that search
-  std::function<bool()> stop;  ///< asked often; the best so far stays
+  std::int32_t heads = 0;           ///< of a window; 0: the best of window_sizes()
+  std::function<bool()> stop = {};  ///< asked before every table but the first; none: never
 };
 
-/// A static table that works on a window of heads at a time: the best table that optimize() finds
-/// for one window, repeated for all of them; the last window may be smaller and has a table of its
-/// own. The longest lane of each window goes to the SM with the least load so far (of equals the
-/// lower index), so that an SM that has had more in one window has less in the next. Q orders are
-/// then chosen anew over all windows where that makes the table shorter. An SM begins a window only
-/// after its chains of the one before, so that at most a few windows are in flight, and a window's
-/// accumulations wait for that window alone: the table runs wherever the window's own does.
-/// Throws what check_timing() throws. Costs what optimize() costs for one window or two, and list
-/// scheduling and polishing of the whole.
-[[nodiscard]] Table windowed(const Problem& problem, const Timing& timing,
-                             const WindowOptions& options);
+/// Sizes of windows on heads that are worth trying: 1, 2, 3, 4, 6, 8, 12 … below the number of
+/// heads, and that.
+[[nodiscard]] std::vector<std::int32_t> window_sizes(std::int32_t heads);
+
+/// The best table of list scheduling by windows of heads, longest chain first, over the Q orders.
+/// The best is the one with the smallest makespan, with the memory if `timing` has one; of equals
+/// the one with the smaller window. Static, runs to its end in the timing model given, with lanes
+/// beyond the resident SMs empty. A few dozen list schedulings at most.
+[[nodiscard]] Table windowed_table(const Problem& problem, const Timing& timing,
+                                   const WindowOptions& options);
 
 }  // namespace stagger::search

@@ -2,7 +2,7 @@
 
 #include "dag/bounds.hpp"
 #include "dag/verify.hpp"
-#include "schedules/schedule.hpp"
+#include "schedules/search/evaluate.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -12,10 +12,6 @@
 
 namespace stagger::search {
 namespace {
-
-bool never() {
-  return false;
-}
 
 /// Whether every lane works on its windows one after the other.
 bool in_windows(const Table& table, std::int32_t heads) {
@@ -59,7 +55,7 @@ TEST_CASE("windows make whole tables that run in every timing model, window afte
     const Timing timing = test::random_timing(random, problem);
     const auto heads = static_cast<std::int32_t>(random.between(1, 5));
     CAPTURE(round, heads, problem.heads, problem.sms, timing.residency);
-    const Table table = windowed(problem, timing, {.heads = heads, .effort = 0, .stop = never});
+    const Table table = windowed_table(problem, timing, {.heads = heads});
     REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
     REQUIRE(sim::simulate(table, timing).complete);
     REQUIRE(table.lanes() == problem.sms);
@@ -68,11 +64,12 @@ TEST_CASE("windows make whole tables that run in every timing model, window afte
   }
 }
 
-TEST_CASE("the longest lane of a window goes to the SM that has had least") {
-  // SM 0  0 0 1 2 2
-  // SM 1  0 1 1 2
+TEST_CASE("a free SM takes the longest chain left of the first window that has one") {
+  // Causal, 2 KV tiles, on 2 SMs, a digit is a task's head: 0 has a chain of 2 and one of 1.
+  //   SM 0  0 0 1 2 2
+  //   SM 1  0 1 1 2
   const Problem problem = make_problem(make_mask("causal"), {2, 2}, {}, 3, 2);
-  const Table table = windowed(problem, {}, {.heads = 1, .effort = 0, .stop = never});
+  const Table table = windowed_table(problem, {}, {.heads = 1});
   const auto heads_of = [&](std::int32_t lane) {
     std::vector<std::int32_t> heads;
     for (const Slot& slot : table.lane(Lane{lane}))
@@ -84,24 +81,28 @@ TEST_CASE("the longest lane of a window goes to the SM that has had least") {
   CHECK(sim::simulate(table, {}).makespan == 30);
 }
 
-TEST_CASE("a last window that is smaller has a table of its own") {
-  const Problem problem = make_problem(make_mask("causal"), {6, 6}, {}, 5, 4);
-  const Table table = windowed(problem, {}, {.heads = 2, .effort = 1, .stop = never});
-  CHECK(dag::verify(table, {}).verdict == dag::Verdict::ok);
-  CHECK(in_windows(table, 2));
-  // 105 tasks on 4 SMs; with the pairs' table for the odd head too, chains would be twice in it.
-  CHECK(sim::simulate(table, {}).makespan <= 6 * 30);
+TEST_CASE("window sizes rise by halves to the number of heads") {
+  CHECK(window_sizes(1) == std::vector<std::int32_t>{1});
+  CHECK(window_sizes(2) == std::vector<std::int32_t>{1, 2});
+  CHECK(window_sizes(16) == std::vector<std::int32_t>{1, 2, 3, 4, 6, 8, 12, 16});
+  CHECK(window_sizes(20) == std::vector<std::int32_t>{1, 2, 3, 4, 6, 8, 12, 16, 20});
 }
 
-TEST_CASE("a window of all heads is what the search finds for all of them") {
-  const Problem problem = make_problem(make_mask("causal"), {9, 9}, {}, 4, 5);
-  const Timing timing{.model = Model::overlap, .compute = 7, .reduce = 3, .latency = 2};
-  const Table one = windowed(problem, timing, {.heads = 4, .effort = 3, .stop = never});
-  const Table more = windowed(problem, timing, {.heads = 1'000, .effort = 3, .stop = never});
-  CHECK(one.slots == more.slots);
-  CHECK(sim::simulate(one, timing).makespan ==
-        sim::simulate(schedules::build(schedules::select("optimal"), problem, timing), timing)
-            .makespan);
+TEST_CASE("the window is the one that the memory likes best") {
+  const Problem problem = make_problem(make_mask("causal"), {32, 32}, {}, 64, 32);
+  Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
+  const auto makespan = [&](std::int32_t heads) {
+    return makespan_of(windowed_table(problem, timing, {.heads = heads}), timing).value();
+  };
+  const Ticks without = makespan(64);
+  timing.memory = Memory{.l2 = 32 * 12 * 8, .rate = 100, .tile = {8, 8, 8, 8}};
+  REQUIRE(makespan(64) > without);
+  const Ticks chosen = makespan(0);
+  CHECK(chosen < makespan(64));
+  for (const std::int32_t size : window_sizes(64)) {
+    CAPTURE(size);
+    REQUIRE(chosen <= makespan(size));
+  }
 }
 
 TEST_CASE("on 132 SMs windows cost little, and no more than two are in flight") {
@@ -111,7 +112,7 @@ TEST_CASE("on 132 SMs windows cost little, and no more than two are in flight") 
                                          {.q = 1, .kv = 2}, heads, 132);
     const Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
     CAPTURE(kv_tiles, heads, window);
-    const Table table = windowed(problem, timing, {.heads = window, .effort = 0, .stop = never});
+    const Table table = windowed_table(problem, timing, {.heads = window});
     REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
     const Ticks makespan = sim::simulate(table, timing).makespan;
     const Ticks bound = dag::lower_bounds(problem, timing, Dispatch::static_).best.ticks;

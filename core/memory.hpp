@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stagger {
+
+/// Bytes that the tasks of a kernel touch in device memory, tile by tile.
+struct TileBytes {
+  std::int64_t q = 0;         ///< read by a task: Q, dO, lse and D of its Q tile
+  std::int64_t dq = 0;        ///< of a dQ tile's sums: stored by rank 0, read and written by others
+  std::int64_t kv = 0;        ///< read by a chain at its start: K and V
+  std::int64_t gradient = 0;  ///< written by a chain at its end: dK and dV
+
+  friend bool operator==(const TileBytes&, const TileBytes&) = default;
+};
+
+/// The memory behind the SMs: an L2 cache of whole tiles that forgets the least recently used one,
+/// and device memory of a certain rate behind it.
+struct Memory {
+  std::int64_t l2 = 0;    ///< bytes that stay, > 0
+  std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, > 0
+  TileBytes tile = {};
+
+  friend bool operator==(const Memory&, const Memory&) = default;
+};
+
+}  // namespace stagger
