@@ -84,6 +84,18 @@ expect 3 "noise.table.json" verify "$work/noise.table.json"
 : >"$work/empty.table.json"
 expect 3 "empty.table.json" verify "$work/empty.table.json"
 expect 3 "cannot read" verify "$work"
+header=stagger.table/1,heads=1,kv_tiles=1,q_tiles=1,sms=1,mask=full
+printf '%s,heads=2\n0:0:0:0\n' "$header" >"$work/twice.csv"
+expect 3 "key 'heads' is given twice" verify "$work/twice.csv"
+printf '%s\n0:0:0:0:\n' "$header" >"$work/colon.csv"
+expect 3 "is not head:kv:q:rank" verify "$work/colon.csv"
+printf '\357\273\277%s\r\n0:0:0:0\r\n' "$header" >"$work/excel.csv"
+expect 0 "verdict       ok" verify "$work/excel.csv"
+
+# Sizes and times whose sums or products leave 64 bits.
+expect 2 "is not within 1 to 67108864" analyze --mask document:lengths=1+2+4 --tile-kv 9223372036854775807 --schedule spt
+expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 1152921504606846975 --sms 1000
+expect 2 "could exceed 2^60 ticks" show --n 2 --schedule optimal:effort=0 --compute 4611686018427387904
 
 # Nothing is lost or half written where a file cannot be.
 expect 3 "cannot create a file beside it" export --n 4 --schedule spt -o "$work/no/such/x.svg"
