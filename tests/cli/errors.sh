@@ -121,4 +121,4 @@ expect 2 "unknown schedule" export --n 4 --schedule nothing -o "$work/kept.svg"
 [ "$(cat "$work/kept.svg")" = before ] || fail "an error touched the old file"
 [ -z "$(find "$work" -name '*.svg.*')" ] || fail "a temporary file is left"
 
-finish 80
+finish 77
