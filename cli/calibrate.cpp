@@ -150,8 +150,8 @@ std::string command_line(const Options& options, const Kernel& kernel) {
   std::string line = fmt::format("stagger calibrate --device cuda --kernel {}", kernel.name);
   if (kernel.spins()) return line + fmt::format(" --tick-ns {}", options.replay_tick_ns());
   return line + fmt::format(" --dtype {} --head-dim {} --tile-q {} --tile-kv {}",
-                            gpu::dtype_name(options.dtype), options.head_dim, options.tile_q,
-                            options.tile_kv);
+                            gpu::dtype_name(options.dtype), options.head_dim, options.tile().q,
+                            options.tile().kv);
 }
 
 /// The profile in the file, or a new one named like it. Throws Error{usage} if it is another
@@ -270,13 +270,13 @@ int calibrate_memory(const Options& options, const Kernel& kernel, const TileSha
 
 int run(const Options& options) {
   const Kernel& kernel = *options.kernel;
-  if (!kernel.spins() && options.tile_q == 1 && options.tile_kv == 1) {
+  if (!kernel.spins() && (!options.tile_q || !options.tile_kv)) {
     throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
   }
   if (!has_device()) return kSkipped;
   const gpu::CudaDevice device = *gpu::cuda_device();
   Machine machine = profile_of(options.output, device);
-  const TileShape tile{.q = options.tile_q, .kv = options.tile_kv};
+  const TileShape tile = options.tile();
   if (options.memory) return calibrate_memory(options, kernel, tile, machine);
   const std::vector<CalibrationRun> runs = measured(options, kernel, tile, device.sms);
   Calibration calibration = workbench::calibrate(runs, kernel.model);

@@ -256,17 +256,25 @@ class Comparison {
   std::optional<Analysis> best_;
 };
 
+bool is_same(const Problem& left, const Problem& right) {
+  return left.grid == right.grid && left.heads == right.heads && left.sms == right.sms;
+}
+
 int run(const Options& options) {
-  std::optional<Table> own;
-  if (!options.table.empty()) own = read_table(options.table, options);
-  const Problem problem = own && !options.problem_given ? own->problem : problem_of(options);
-  if (own && (own->problem.grid != problem.grid || own->problem.heads != problem.heads ||
-              own->problem.sms != problem.sms)) {
-    throw Error(ErrorKind::usage, options.table + ": its problem is another than the options'");
+  std::vector<Table> own;
+  for (const std::string& path : options.tables)
+    own.push_back(read_table(path, options));
+  const bool described = options.problem_given || own.empty();
+  const Problem problem = described ? problem_of(options) : own.front().problem;
+  for (std::size_t index = 0; index < own.size(); ++index) {
+    if (is_same(own[index].problem, problem)) continue;
+    throw Error(ErrorKind::usage, options.tables[index] + ": its problem is another than " +
+                                      (described ? "the options'" : "that of the first table"));
   }
   Comparison comparison(options, problem);
   comparison.add_all();
-  if (own) comparison.add(std::move(*own));
+  for (Table& table : own)
+    comparison.add(std::move(table));
   comparison.refute_optimality();
   if (options.json) {
     write_stdout(comparison.json());

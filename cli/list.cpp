@@ -19,6 +19,10 @@ const char* type_of(const MaskValue& value) {
   return kTypes[value.index()];
 }
 
+Json default_of(const MaskKey& key) {
+  return std::visit([](const auto& value) { return Json(value); }, key.fallback);
+}
+
 Json masks_json() {
   Json rows = Json::array();
   for (const MaskFamily& family : mask_families()) {
@@ -27,6 +31,7 @@ Json masks_json() {
       keys.push_back({{"name", key.name},
                       {"type", type_of(key.fallback)},
                       {"required", key.required},
+                      {"default", key.required ? Json(nullptr) : default_of(key)},
                       {"meaning", key.meaning}});
     }
     rows.push_back({{"kind", family.name},
@@ -74,7 +79,8 @@ std::string masks_text() {
     text += fmt::format("{:<14}{}\n", family.name, family.summary);
     for (const MaskKey& key : family.keys) {
       text += fmt::format("{:<14}  {} ({}{}): {}\n", "", key.name, type_of(key.fallback),
-                          key.required ? "" : ", optional", key.meaning);
+                          key.required ? ", required" : ", default " + default_of(key).dump(),
+                          key.meaning);
     }
     text += fmt::format("{:<14}--mask {}\n\n", "", family.example);
   }

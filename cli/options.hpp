@@ -27,8 +27,8 @@ struct Options {
   std::optional<std::int64_t> seq;
   std::optional<std::int64_t> seq_q;
   std::optional<std::int64_t> seq_kv;
-  std::int64_t tile_q = 1;
-  std::int64_t tile_kv = 1;
+  std::optional<std::int64_t> tile_q;  ///< absent: 1
+  std::optional<std::int64_t> tile_kv;
   std::int64_t heads = 1;
   std::int64_t sms = 0;
 
@@ -50,6 +50,7 @@ struct Options {
   // schedule
   std::string schedule;
   std::string table;
+  std::vector<std::string> tables;  ///< of `compare`
   dag::LockValues ranks = dag::LockValues::ranks;
 
   // output
@@ -108,13 +109,15 @@ struct Options {
 
   friend bool operator==(const Options&, const Options&) = default;
 
+  [[nodiscard]] TileShape tile() const { return {tile_q.value_or(1), tile_kv.value_or(1)}; }
+
   /// What a tick lasts in a replay.
   [[nodiscard]] std::int64_t replay_tick_ns() const { return tick_ns.value_or(1000); }
 
   /// Whether any problem option was given on the command line or in the config.
   bool problem_given = false;
-  /// The first option of the problem that the command line gives, as `--sms`; empty if none.
-  std::string problem_option;
+  /// The names of what the command line gives, without a config's.
+  std::vector<std::string> given;
 };
 
 }  // namespace stagger::cli

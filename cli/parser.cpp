@@ -185,12 +185,10 @@ std::vector<Given> remaining_of(std::vector<Given> config, std::span<const Given
   return config;
 }
 
-void note_problem(std::span<const Given> given, std::span<const Given> all, Options& options) {
+void note(std::span<const Given> given, std::span<const Given> all, Options& options) {
   options.problem_given = find_any(all, "mask mask-file n seq seq-q seq-kv") != nullptr;
-  for (const Given& one : given) {
-    if (one.row->group != Group::problem || !options.problem_option.empty()) continue;
-    options.problem_option = one.row->spelled();
-  }
+  for (const Given& one : given)
+    options.given.emplace_back(one.row->name);
 }
 
 }  // namespace
@@ -213,7 +211,7 @@ CommandLine parse(const std::vector<std::string>& words) {
   assign_all(command, given, line.options);
   all.insert(all.end(), given.begin(), given.end());
   check_together(command, given, all);
-  note_problem(given, all, line.options);
+  note(given, all, line.options);
   return line;
 }
 

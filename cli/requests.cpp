@@ -1,6 +1,7 @@
 #include "cli/requests.hpp"
 
 #include "cli/files.hpp"
+#include "cli/option_rows.hpp"
 #include "cli/options.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -10,6 +11,9 @@
 
 namespace stagger::cli {
 namespace {
+
+/// Tiles of a side that are one token each without being asked for.
+constexpr std::int64_t kMostOneTokenTiles = 256;
 
 [[noreturn]] void reject(const std::string& what) {
   throw Error(ErrorKind::usage, what);
@@ -27,25 +31,26 @@ Mask mask_of(const Options& options) {
   }
 }
 
-std::int64_t tokens_of(std::int64_t tiles, std::int64_t tile) {
-  if (tiles < 1 || tiles > kMaxTiles) {
-    throw Error(
-        tiles < 1 ? ErrorKind::usage : ErrorKind::limit,
-        "--n " + std::to_string(tiles) + " is not within 1 to " + std::to_string(kMaxTiles));
-  }
-  if (tile < 1 || tile > kMaxTokens) {
-    reject("tile sizes must be 1 to " + std::to_string(kMaxTokens) + " tokens");
-  }
-  return tiles * tile;
+/// Tiles of one token each are for tables drawn by hand; of a real sequence they are a mistake that
+/// takes minutes.
+void check_tiles(const Options& options, const Lengths& lengths) {
+  const auto check = [](std::int64_t tokens, const std::optional<std::int64_t>& tile,
+                        const char* option) {
+    if (tile || tokens <= kMostOneTokenTiles) return;
+    reject(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
+           " (64 or 128, say), or --n TILES");
+  };
+  check(lengths.q, options.tile_q, "--tile-q");
+  check(lengths.kv, options.tile_kv, "--tile-kv");
 }
 
 /// The sequence lengths, from the options or from what the mask says of itself.
 Lengths lengths_of(const Options& options, const Mask& mask) {
   const bool block_sparse = mask.family->tiles != nullptr;
   if (options.n) {
-    const std::int64_t tokens = tokens_of(*options.n, options.tile_kv);
+    const std::int64_t tokens = *options.n * options.tile().kv;
     // Block-sparse masks count tiles, so n of them need n tiles on both sides.
-    return {block_sparse ? tokens_of(*options.n, options.tile_q) : tokens, tokens};
+    return {block_sparse ? *options.n * options.tile().q : tokens, tokens};
   }
   const auto either = [](const auto& first, const auto& second) { return first ? first : second; };
   const auto q = either(options.seq_q, options.seq);
@@ -57,8 +62,22 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
   }
   const Lengths implied = mask.family->implied(mask);
   if (!block_sparse) return implied;
-  return {implied.q == 0 ? 0 : tokens_of(implied.q, options.tile_q),
-          implied.kv == 0 ? 0 : tokens_of(implied.kv, options.tile_kv)};
+  return {implied.q * options.tile().q, implied.kv * options.tile().kv};
+}
+
+/// What is given, else the profile's; 0 is one per KV tile.
+std::int64_t sms_of(const Options& options) {
+  if (options.sms > 0 || options.machine.empty()) return options.sms;
+  return read_machine_json(read_file(options.machine), options.machine).sms;
+}
+
+/// What the command line gives of the problem; empty if nothing.
+std::string problem_option(const Options& options) {
+  for (const std::string& name : options.given) {
+    const OptionRow* row = find_row("analyze", name);
+    if (row != nullptr && row->group == Group::problem) return row->spelled();
+  }
+  return "";
 }
 
 workbench::GivenTiming given_timing(const Options& options) {
@@ -79,8 +98,8 @@ workbench::GivenTiming given_timing(const Options& options) {
 Problem problem_of(const Options& options) {
   Mask mask = mask_of(options);
   const Lengths lengths = lengths_of(options, mask);
-  return make_problem(std::move(mask), lengths, {options.tile_q, options.tile_kv}, options.heads,
-                      options.sms);
+  if (!options.n && mask.family->tiles == nullptr) check_tiles(options, lengths);
+  return make_problem(std::move(mask), lengths, options.tile(), options.heads, sms_of(options));
 }
 
 Table read_table(const std::string& path, const Options& options) {
@@ -89,8 +108,16 @@ Table read_table(const std::string& path, const Options& options) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = path.ends_with(".json") ||
                     (!path.ends_with(".csv") && begin != std::string::npos && text[begin] == '{');
+  const std::string option = problem_option(options);
+  // `compare` holds what it is given against the table's.
+  const bool says_problem = json || text.starts_with("stagger.table/1");
+  if (says_problem && !option.empty() && options.tables.empty()) {
+    reject(option + " is for tables that do not say their problem; " + path + " does");
+  }
   if (json) return read_table_json(text, path);
-  if (!options.problem_given) return read_table_csv(text, path, nullptr);
+  if (says_problem || (!options.problem_given && option.empty())) {
+    return read_table_csv(text, path, nullptr);
+  }
   const Problem problem = problem_of(options);
   return read_table_csv(text, path, &problem);
 }

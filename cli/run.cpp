@@ -231,6 +231,12 @@ void check_options(const Options& options) {
   if (spins && options.model.value_or(options.kernel->model) != options.kernel->model) {
     throw Error(ErrorKind::usage, kernel + " plays the chain model alone");
   }
+  if (options.tick_ns && !spins && options.machine.empty()) {
+    throw Error(ErrorKind::usage, "--tick-ns is for a replay; " + kernel + " takes what it takes");
+  }
+  if (options.threads != 0 && options.device != Device::cpu) {
+    throw Error(ErrorKind::usage, "--threads is for --device cpu");
+  }
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".json")) {
     throw Error(ErrorKind::usage, options.output +
                                       ": a run writes its timeline as .json; draw it with "

@@ -1,7 +1,9 @@
-#include "core/version.hpp"
+#include "cli/version.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "core/version.hpp"
+#include "schedules/search/sat.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +11,12 @@ namespace stagger::cli {
 namespace {
 
 int run(const Options&) {
-  write_stdout(fmt::format("stagger {}\n", version()));
+  const std::string cuda = STAGGER_CUDA_VERSION;
+  const std::string solver = search::sat_solver();
+  const std::string known = commit();
+  write_stdout(fmt::format(
+      "stagger {}\ncommit {}\n{}\n{}\n", version(), known.empty() ? "unknown" : known,
+      cuda.empty() ? "no CUDA" : "CUDA " + cuda, solver.empty() ? "no CaDiCaL" : solver));
   return kHolds;
 }
 

@@ -43,12 +43,12 @@ void check_size(const TileGrid& grid, std::int64_t heads) {
   }
 }
 
-/// `sliding left=4 right=0`, `document lengths(3) causal`.
+/// `sliding left=4 right=all`, `document lengths(3) causal`; -1 is unbounded wherever it may stand.
 std::string describe(const Mask& mask) {
   std::string line = mask.family->name;
   for (const auto& [key, value] : mask.values) {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      line += " " + key + "=" + std::to_string(*integer);
+      line += " " + key + "=" + (*integer == -1 ? "all" : std::to_string(*integer));
     } else if (const auto* boolean = std::get_if<bool>(&value)) {
       if (*boolean) line += " " + key;
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {

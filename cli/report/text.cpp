@@ -27,7 +27,7 @@ std::string mask_line(const Problem& problem) {
   std::string line = problem.mask.family->name;
   for (const auto& [key, value] : problem.mask.values) {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      line += fmt::format(" {}={}", key, *integer);
+      line += fmt::format(" {}={}", key, *integer == -1 ? "all" : std::to_string(*integer));
     } else if (const auto* boolean = std::get_if<bool>(&value)) {
       if (*boolean) line += fmt::format(" {}", key);
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {

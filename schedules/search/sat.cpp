@@ -72,6 +72,10 @@ bool has_sat_solver() {
   return true;
 }
 
+std::string sat_solver() {
+  return std::string("CaDiCaL ") + CaDiCaL::Solver::version();
+}
+
 SatAnswer solve(const Cnf& cnf, const SatLimits& limits, const std::string& proof) {
   CaDiCaL::Solver solver;
   solver.set("quiet", 1);
@@ -105,6 +109,10 @@ SatAnswer solve(const Cnf& cnf, const SatLimits& limits, const std::string& proo
 
 bool has_sat_solver() {
   return false;
+}
+
+std::string sat_solver() {
+  return "";
 }
 
 SatAnswer solve(const Cnf&, const SatLimits&, const std::string&) {

@@ -18,6 +18,9 @@ struct SatAnswer {
 /// Whether this build has a SAT solver (CaDiCaL).
 [[nodiscard]] bool has_sat_solver();
 
+/// `CaDiCaL 1.7.4`; empty without one.
+[[nodiscard]] std::string sat_solver();
+
 /// When to give up.
 struct SatLimits {
   std::int64_t conflicts = -1;  ///< of the solver; -1: no limit

@@ -33,11 +33,33 @@ fits analyze --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index
 fits analyze --mask full --n 4 --schedule shift --release delayed
 expect 0 "stagger 0." --version
 expect 0 "stagger 0." -V
+for word in "commit " CUDA CaDiCaL; do
+  expect 0 "$word" -V
+done
+if commit=$(git -C "$source_dir" rev-parse --short=10 HEAD 2>/dev/null); then
+  expect 0 "commit $commit" version
+fi
 
 expect 0 "symmetric-shift" list schedules
 expect 0 "claims T_reversed" list schedules
 expect 0 "block-sparse as FlashAttention-4" list masks
+expect 0 "left (integer, default -1): tokens seen before the query, -1 = all" list masks
+expect 0 "length (integer, required): keys that every query sees" list masks
 expect 0 '"schema": "stagger.masks/1"' list masks --json
+# The window as it is understood.
+expect 0 "sliding left=4 right=all, 8 KV x 8 Q tiles" compare --mask sliding:left=4 --n 8
+# The paper's figures, in the terminal.
+for config in "$source_dir"/configs/fig*.json; do
+  expect 0 "makespan" analyze --config "$config"
+  expect 0 "SM 0" show --config "$config"
+  fits show --config "$config"
+done
+# Tokens without tiles: some are drawn, many are a mistake.
+expect 0 "256 KV x 256 Q tiles" analyze --mask causal --seq 256 --schedule spt
+expect 2 "4096 tokens would be as many tiles: give --tile-q" compare --mask causal --seq 4096
+expect 2 "give --tile-kv" compare --mask causal --seq 4096 --tile-q 64
+expect 2 "471 tokens would be as many tiles" compare --mask document:lengths=366+25+80
+expect 0 "64 KV x 64 Q tiles of 64 x 64 tokens" compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64
 expect 0 '"preconditions"' list schedules --json
 
 expect 0 "SM 3     h0 kv3: 3@0 0@1 1@2 2@3" show --mask full --n 4 --schedule shift

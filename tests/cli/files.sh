@@ -35,6 +35,19 @@ done
 expect 0 "from a file" verify --expect "n == 6" --expect "m == 2" "$work/x.table.json"
 expect 0 "from a file" analyze --table "$work/x.table.json"
 expect 0 "descending" compare --table "$work/x.table.json"
+"$stagger" export $causal --schedule spt -o "$work/z.table.json"
+"$stagger" compare --table "$work/x.table.json" --table "$work/z.table.json" --json >"$work/two.json"
+[ "$(grep -c '"source": "file"' "$work/two.json")" = 2 ] || fail "two tables are not two rows"
+"$stagger" export --mask full --n 3 --schedule shift -o "$work/other.csv"
+expect 2 "another than that of the first table" compare --table "$work/x.table.json" --table "$work/other.csv"
+# A table that says its problem takes no other.
+expect 2 "--sms is for tables that do not say their problem" verify "$work/x.table.json" --sms 90
+expect 2 "--mask is for tables that do not say their problem" verify "$work/x.table.json" --mask causal
+expect 2 "--heads is for tables that do not say their problem" show --table "$work/x.table.json" --heads 2
+expect 2 "--sms is for tables that do not say their problem" verify "$work/x.csv" --sms 3
+tail -n +2 "$work/x.csv" >"$work/bare.csv"
+expect 2 "the size is missing" verify "$work/bare.csv" --sms 6
+expect 0 "causal, 6 KV x 6 Q tiles, 2 heads on 6 SMs" verify "$work/bare.csv" $causal
 expect 2 "its problem is another" compare --table "$work/x.table.json" --mask causal --n 7
 expect 0 "ok" verify "$work/x.csv" --model overlap --latency 3
 

@@ -33,6 +33,10 @@ expect 0 "compute 9 (partial 7), reduce 1000" \
   analyze $problem --schedule spt --machine "$machine" --compute 9 --compute-partial 7
 expect 0 "overlap, compute 9, reduce 1000" \
   analyze $problem --schedule spt --machine "$machine" --compute 9 --model overlap
+# The profile's SMs, unless others are asked for.
+sed 's/"sms": 8/"sms": 5/' "$machine" >"$work/five.json"
+expect 0 "4 heads on 5 SMs" analyze $problem --schedule spt --machine "$work/five.json"
+expect 0 "4 heads on 3 SMs" analyze $problem --schedule spt --machine "$work/five.json" --sms 3
 expect 0 '"clock": "ns"' analyze $problem --schedule spt --machine "$machine" --json
 expect 0 '"start": 4000' compare $problem --machine "$machine" --json
 expect 0 '"passes": 1000' compare $problem --machine "$passes" --json

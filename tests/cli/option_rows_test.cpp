@@ -196,7 +196,7 @@ TEST_CASE("a command line is read into options, or refused") {
   CHECK(line.options.expect == std::vector<std::string>{"n == 8", "m == 1"});
   CHECK(line.options.json);
   CHECK(line.options.problem_given);
-  CHECK(line.options.problem_option == "--n");
+  CHECK(line.options.given == std::vector<std::string>{"n", "schedule", "expect", "json"});
   CHECK(parse({"export", "-ox.svg", "--n=4"}).options.output == "x.svg");
   CHECK(parse({"predict", "a", "b", "c"}).options.measured.size() == 3);
   CHECK(parse({"analyze", "--frob", "--help"}).options.help);

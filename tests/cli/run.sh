@@ -81,6 +81,8 @@ if ! command -v nvidia-smi >/dev/null; then
 fi
 expect 2 "--kernel replay is for --device cuda" run $causal --schedule spt --kernel replay
 expect 2 "chain model alone" run $causal --schedule spt --device cuda --kernel replay --model overlap
+expect 2 "--tick-ns is for a replay" run $causal --schedule spt --tick-ns 5
+expect 2 "--threads is for --device cpu" run $causal --schedule spt --device cuda --threads 5
 expect 2 "--device" run $causal --schedule spt --device tpu
 expect 2 "--head-dim" run $causal --schedule spt --head-dim 0
 expect 2 "--threads" run $causal --schedule spt --threads 100000
