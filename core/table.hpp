@@ -31,6 +31,11 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
+/// Whether two tasks that follow one another on a lane are of one chain: of one KV tile.
+[[nodiscard]] inline bool same_chain(const Task& task, const Task& next) {
+  return task.head == next.head && task.kv == next.kv;
+}
+
 /// The assignment table: who computes what, in which order, and each reduction's rank. The one
 /// artefact handed around; it may come from a schedule or from a file, and may be wrong
 /// (dag/verify.hpp finds out how).
@@ -54,28 +59,15 @@ struct Table {
   }
   /// Whether a chain begins at a slot of the lane: its first slot, or another KV tile than before.
   [[nodiscard]] bool begins_chain(Lane lane, std::int64_t slot) const {
-    return slot == begin_of(lane) || !same_chain(slot - 1, slot);
+    return slot == begin_of(lane) || !same_chain(slots[slot - 1].task, slots[slot].task);
   }
   /// Whether a chain ends at a slot of the lane: its last slot, or another KV tile than behind it.
   [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
-    return slot + 1 == end_of(lane) || !same_chain(slot, slot + 1);
+    return slot + 1 == end_of(lane) || !same_chain(slots[slot].task, slots[slot + 1].task);
   }
   /// Ends the lane under construction: every slot added since the last call belongs to it.
   void end_lane() { lane_begin.push_back(std::ssize(slots)); }
-
- private:
-  [[nodiscard]] bool same_chain(std::int64_t slot, std::int64_t other) const {
-    const Task& task = slots[slot].task;
-    const Task& other_task = slots[other].task;
-    return task.head == other_task.head && task.kv == other_task.kv;
-  }
 };
-
-/// Whether `slot` begins a chain: the lane's first slot, or another KV tile than the one before.
-[[nodiscard]] inline bool begins_chain(const Slot* lane_begin, const Slot* slot) {
-  return slot == lane_begin || slot->task.head != slot[-1].task.head ||
-         slot->task.kv != slot[-1].task.kv;
-}
 
 /// SMs a lane can run on: the problem's, or fewer if the device holds fewer.
 [[nodiscard]] inline std::int32_t resident_lanes(const Problem& problem, std::int32_t residency) {

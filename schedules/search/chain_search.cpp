@@ -12,10 +12,6 @@
 namespace stagger::search {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 constexpr std::int32_t kNone = -1;
 
 class ChainSearcher {

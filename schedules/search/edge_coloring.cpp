@@ -13,10 +13,6 @@ constexpr std::int32_t kNone = -1;
 constexpr std::int64_t kMostCells = std::int64_t{1} << 26;  ///< 256 MiB of them
 constexpr int kMostPaths = 64;                              ///< tried for a task
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 class EdgeColoring {
  public:
   EdgeColoring(const Problem& problem, const ChainLanes& lanes, std::uint64_t seed)

@@ -13,10 +13,6 @@
 namespace stagger::search {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 constexpr Ticks kNotYet = -1;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 30;  ///< seconds
 
@@ -60,10 +56,6 @@ class LaneByLane {
     Ticks writer = 0;       ///< when its last reduction ends
   };
 
-  [[nodiscard]] bool ends_chain(std::int64_t slot, std::int64_t end) const {
-    return slot + 1 == end || begins_chain(&table_.slots[at(slot)], &table_.slots[at(slot) + 1]);
-  }
-
   void launch(std::int32_t lane, Ticks time) {
     lanes_[at(lane)] = {.next = table_.lane_begin[at(lane)], .free = time, .writer = time};
     runnable_.push_back(lane);
@@ -80,16 +72,14 @@ class LaneByLane {
   /// Plays a lane until it has to wait for a rank that was not played yet.
   void advance(std::int32_t lane) {
     LaneState& state = lanes_[at(lane)];
-    const std::int64_t begin = table_.lane_begin[at(lane)];
-    const std::int64_t end = table_.lane_begin[at(lane) + 1];
-    for (; state.next < end; ++state.next) {
+    for (; state.next < table_.end_of(Lane{lane}); ++state.next) {
       const Slot& slot = table_.slots[at(state.next)];
       const std::size_t place = places_.of(slot.task, slot.rank);
       if (slot.rank > 0 && turn_[place] == kNotYet) {
         waiting_[place] = lane;
         return;
       }
-      const bool first = begins_chain(&table_.slots[at(begin)], &slot);
+      const bool first = table_.begins_chain(Lane{lane}, state.next);
       const Ticks begins = state.free + (first ? timing_.launch : 0);
       const Ticks computed = begins + timing_.compute_of(table_.problem, slot.task);
       const Ticks handed = overlap_ ? std::max(computed, state.writer) : computed;
@@ -99,7 +89,7 @@ class LaneByLane {
       if (delayed_ && !first) release((&slot)[-1], start + timing_.reduce / 2);
       state.writer = start + timing_.reduce;
       state.free = overlap_ ? handed : state.writer;
-      const bool last = ends_chain(state.next, end);
+      const bool last = table_.ends_chain(Lane{lane}, state.next);
       if (last) state.free += timing_.epilogue;
       if (last || !delayed_) release(slot, state.writer);
       ++done_;
@@ -136,8 +126,8 @@ class SlotStarts {
   explicit SlotStarts(const Table& table)
       : table_(table), places_(table.problem), chain_of_(table.slots.size()) {
     slot_of_.resize(places_.size());
-    for (std::int32_t lane = 0; lane < table.lanes(); ++lane)
-      add_lane(table.lane_begin[at(lane)], table.lane_begin[at(lane) + 1]);
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane)
+      add_lane(lane);
     start_.assign(first_.size(), 0);
     rounds_.assign(first_.size(), 0);
     first_.push_back(std::ssize(table.slots));
@@ -167,9 +157,9 @@ class SlotStarts {
       makespan = std::max(makespan, start_[chain] + length);
       if (continues_[chain] && !push(chain + 1, start_[chain] + length)) return std::nullopt;
       for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
-        const Slot& of = table_.slots[at(slot)];
-        if (of.rank + 1 == table_.problem.grid.contributions(of.task.q)) continue;
-        const std::int64_t next = slot_of_[places_.of(of.task, of.rank + 1)];
+        const auto& [task, rank] = table_.slots[slot];
+        if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
+        const std::int64_t next = slot_of_[places_.of(task, rank + 1)];
         const std::size_t other = chain_of_[at(next)];
         const std::int64_t time = start_[chain] + slot - first_[chain];
         if (other == chain || !push(other, time + 1 - (next - first_[other]))) return std::nullopt;
@@ -179,16 +169,16 @@ class SlotStarts {
   }
 
  private:
-  void add_lane(std::int64_t begin, std::int64_t end) {
-    for (std::int64_t slot = begin; slot < end; ++slot) {
-      const Slot& of = table_.slots[at(slot)];
-      if (begins_chain(&table_.slots[at(begin)], &of)) {
-        if (slot > begin) continues_.back() = true;
+  void add_lane(Lane lane) {
+    for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+      const auto& [task, rank] = table_.slots[slot];
+      if (table_.begins_chain(lane, slot)) {
+        if (slot > table_.begin_of(lane)) continues_.back() = true;
         first_.push_back(slot);
         continues_.push_back(false);
       }
       chain_of_[at(slot)] = first_.size() - 1;
-      slot_of_[places_.of(of.task, of.rank)] = slot;
+      slot_of_[places_.of(task, rank)] = slot;
     }
   }
 

@@ -10,10 +10,6 @@
 namespace stagger::search {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 std::vector<Chain> ordered_chains(const Problem& problem, const ListRule& rule) {
   std::vector<Chain> chains = chains_of(problem);
   const auto sort_by = [&](auto key) {

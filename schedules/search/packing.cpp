@@ -9,10 +9,6 @@
 namespace stagger::search {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 bool longer(const Chain& left, const Chain& right) {
   return left.length > right.length;
 }

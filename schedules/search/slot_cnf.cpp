@@ -9,10 +9,6 @@
 namespace stagger::search {
 namespace {
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Pairwise if few, else with a running "one so far".
 constexpr std::int64_t kPairwise = 6;
 
