@@ -87,7 +87,7 @@ expect 2 "expected a number or one of makespan," analyze --n 4 --schedule nothin
 expect 1 '"holds": false' analyze $causal --schedule spt --expect 'makespan == 108' --json
 expect 4 "expectation does not hold: n == 4" analyze --mask full --n 4 --schedule shift --release delayed --expect 'n == 4'
 expect 0 "gap                     makespan / lower_bound - 1" help analyze
-expect 0 "spt" analyze $causal --schedule spt --expect 'makespan <= m*n*(c+r)' --expect 'n == 8'
+expect 0 "verdict       ok: complete" analyze $causal --schedule spt --expect 'makespan <= m*n*(c+r)' --expect 'n == 8'
 expect 4 "needs 8 CTAs resident at once, taken in launch order; there are 7" analyze --mask full --n 8 --schedule shift --residency 7
 expect 4 "shortest cycle of waits" analyze --mask full --n 4 --schedule shift --release delayed
 
@@ -100,7 +100,7 @@ varlen="$source_dir/configs/varlen_full_1k.json"
 expect 0 "best:" compare --config "$varlen"
 expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --schedule fa4-sparse --ranks kv-index
 expect 4 "head 0: 3-7 hang, 0-2 finish" analyze --config "$varlen" --ranks kv-index
-expect 0 "ok" analyze --config "$varlen"
+expect 0 "ok: complete, deterministic" analyze --config "$varlen"
 expect 4 "no task ever brings that value" analyze --config "$varlen" --schedule ascending --ranks kv-index
 
 # The best table: found, proved, stopped, asked of others, taken back.

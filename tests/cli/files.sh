@@ -49,7 +49,7 @@ tail -n +2 "$work/x.csv" >"$work/bare.csv"
 expect 2 "the size is missing" verify "$work/bare.csv" --sms 6
 expect 0 "causal, 6 KV x 6 Q tiles, 2 heads on 6 SMs" verify "$work/bare.csv" $causal
 expect 2 "its problem is another" compare --table "$work/x.table.json" --mask causal --n 7
-expect 0 "ok" verify "$work/x.csv" --model overlap --latency 3
+expect 0 "verdict       ok: complete" verify "$work/x.csv" --model overlap --latency 3
 
 # A mask written as tiles is the same mask.
 "$stagger" compare $causal --json | sed -n '/"rows"/,$p' | grep '"makespan"' >"$work/first"
