@@ -265,6 +265,7 @@ bool Expectation::holds(const Values& values) const {
 std::vector<Expectation> expectations_of(const std::vector<std::string>& texts,
                                          std::span<const ExpectName> names) {
   std::vector<Expectation> expectations;
+  expectations.reserve(texts.size());
   for (const std::string& text : texts)
     expectations.emplace_back(text, names);
   return expectations;

@@ -159,16 +159,16 @@ struct Judged {
 constexpr std::array kNames = {
     ExpectName{"runs", "runs that something is predicted of"},
     ExpectName{"median_ppm", "median error of a makespan, in millionths"},
-    ExpectName{"worst_ppm", "the largest"},
+    ExpectName{"worst_ppm", "the largest error"},
     ExpectName{"pairs", "pairs of runs that differ by more than noise"},
     ExpectName{"misranked", "of them, those whose order is not the predicted one"},
     ExpectName{"noise_ppm", "what equal runs differ by"},
-    ExpectName{"whole_runs", "the same six of whole runs, where their time is known"},
-    ExpectName{"whole_median_ppm", ""},
-    ExpectName{"whole_worst_ppm", ""},
-    ExpectName{"whole_pairs", ""},
-    ExpectName{"whole_misranked", ""},
-    ExpectName{"whole_noise_ppm", ""},
+    ExpectName{"whole_runs", "of them, those whose whole time is known"},
+    ExpectName{"whole_median_ppm", "as median_ppm, of whole runs"},
+    ExpectName{"whole_worst_ppm", "as worst_ppm, of whole runs"},
+    ExpectName{"whole_pairs", "as pairs, of whole runs"},
+    ExpectName{"whole_misranked", "as misranked, of whole runs"},
+    ExpectName{"whole_noise_ppm", "as noise_ppm, of whole runs"},
 };
 
 void add_values(Values& values, const std::string& prefix, const Judged& judged) {
