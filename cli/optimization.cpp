@@ -168,7 +168,8 @@ dag::Bounds Optimization::bounds_of(const Problem& problem, const Timing& timing
 std::optional<Ticks> Optimization::makespan_of(const Table& table) const {
   if (objective_.slots) {
     // Lanes in launch order are no schedule of the slot model, which has no dispatch.
-    return table.dispatch == Dispatch::static_ ? search::slots_of(table) : std::nullopt;
+    if (table.dispatch != Dispatch::static_) return std::nullopt;
+    return search::slots_of(table, [this] { return known_ && seconds() >= options_.time_limit; });
   }
   const sim::Simulation simulation = sim::simulate(table, objective_.timing);
   if (!simulation.complete) return std::nullopt;

@@ -3,6 +3,7 @@
 #include "core/table.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace stagger::search {
@@ -27,6 +28,9 @@ struct Chain {
   }
   return chains;
 }
+
+/// Asked now and then while a search works, from any of its threads; true ends it.
+using Stop = std::function<bool()>;
 
 /// The chains of every SM, in order.
 using ChainLanes = std::vector<std::vector<Chain>>;

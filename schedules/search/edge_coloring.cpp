@@ -27,7 +27,8 @@ class EdgeColoring {
     }
   }
 
-  std::optional<SlotTimes> run(std::int64_t moves) {
+  std::optional<SlotTimes> run(std::int64_t moves, const Stop& stop) {
+    constexpr std::uint64_t kOften = 1'024;  // tasks
     const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.grid.q_tiles();
     if (tiles * slots_ > kMostCells) return std::nullopt;
     chain_at_.assign(at(tiles * slots_), kNone);
@@ -35,7 +36,8 @@ class EdgeColoring {
       for (const QTile q : problem_.grid.live_q(chains_[at(chain)].chain.kv))
         uncolored_.push_back({chain, q.value});
     }
-    while (!uncolored_.empty()) {
+    for (std::uint64_t colored = 0; !uncolored_.empty(); ++colored) {
+      if (colored % kOften == 0 && stop()) return std::nullopt;
       const Edge edge = uncolored_.front();
       uncolored_.pop_front();
       if (color_free(edge) || color_by_path(edge)) continue;
@@ -199,8 +201,8 @@ class EdgeColoring {
 }  // namespace
 
 std::optional<SlotTimes> color_edges(const Problem& problem, const ChainLanes& lanes,
-                                     std::uint64_t seed, std::int64_t moves) {
-  return EdgeColoring(problem, lanes, seed).run(moves);
+                                     std::uint64_t seed, std::int64_t moves, const Stop& stop) {
+  return EdgeColoring(problem, lanes, seed).run(moves, stop);
 }
 
 }  // namespace stagger::search

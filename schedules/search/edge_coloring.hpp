@@ -12,11 +12,12 @@ namespace stagger::search {
 /// slots: a proper edge colouring of KV tiles × dQ tiles with slots as colours, in which a chain's
 /// colours are its own interval. Tasks are coloured one by one; where no slot of the chain is free
 /// at the dQ tile, an alternating path of two slots is exchanged, and if every such path leaves an
-/// interval, a task in the way is coloured anew. nullopt if `moves` of those were not enough: with
-/// one-sided intervals a colouring need not exist.
+/// interval, a task in the way is coloured anew. nullopt if `moves` of those were not enough (with
+/// one-sided intervals a colouring need not exist), or when `stop()` is true.
 /// O(tasks * slots) without evictions; heads * q_tiles * slots integers of memory.
 /// Source: König 1916 (the alternating path); the interval constraint is ours.
 [[nodiscard]] std::optional<SlotTimes> color_edges(const Problem& problem, const ChainLanes& lanes,
-                                                   std::uint64_t seed, std::int64_t moves);
+                                                   std::uint64_t seed, std::int64_t moves,
+                                                   const Stop& stop);
 
 }  // namespace stagger::search

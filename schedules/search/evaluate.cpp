@@ -15,6 +15,7 @@ namespace {
 
 constexpr Ticks kNotYet = -1;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 30;  ///< seconds
+constexpr std::int64_t kOften = std::int64_t{1} << 20;      ///< steps: milliseconds
 
 class LaneByLane {
  public:
@@ -129,46 +130,88 @@ class SlotStarts {
     for (Lane lane{0}; lane.value < table.lanes(); ++lane)
       add_lane(lane);
     start_.assign(first_.size(), 0);
-    rounds_.assign(first_.size(), 0);
+    moves_.assign(first_.size(), 0);
     first_.push_back(std::ssize(table.slots));
   }
 
-  std::optional<std::int64_t> run() {
-    std::deque<std::size_t> changed;
+  std::optional<std::int64_t> run(const Stop& stop) {
+    std::deque<std::size_t> changed = in_waiting_order();
     std::vector<bool> queued(start_.size(), true);
-    for (std::size_t chain = 0; chain < start_.size(); ++chain)
-      changed.push_back(chain);
     std::int64_t makespan = 0;
     std::int64_t steps = 0;
+    std::int64_t asked = 0;
     while (!changed.empty()) {
       const std::size_t chain = changed.front();
       changed.pop_front();
       queued[chain] = false;
-      const auto push = [&](std::size_t other, std::int64_t least) {
-        if (start_[other] >= least) return true;
-        start_[other] = least;
+      steps += length(chain);
+      if (steps > kMostSteps) return std::nullopt;
+      if (steps > asked + kOften) {
+        if (stop()) return std::nullopt;
+        asked = steps;
+      }
+      makespan = std::max(makespan, start_[chain] + length(chain));
+      const bool settles = each_after(chain, [&](std::size_t other, std::int64_t distance) {
+        if (start_[other] >= start_[chain] + distance) return true;
+        if (other == chain) return false;
+        start_[other] = start_[chain] + distance;
         if (queued[other]) return true;
         changed.push_back(other);
         queued[other] = true;
-        return ++rounds_[other] <= std::ssize(start_);  // more: a cycle that never settles
-      };
-      const std::int64_t length = first_[chain + 1] - first_[chain];
-      if ((steps += length) > kMostSteps) return std::nullopt;
-      makespan = std::max(makespan, start_[chain] + length);
-      if (continues_[chain] && !push(chain + 1, start_[chain] + length)) return std::nullopt;
-      for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
-        const auto& [task, rank] = table_.slots[slot];
-        if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
-        const std::int64_t next = slot_of_[places_.of(task, rank + 1)];
-        const std::size_t other = chain_of_[at(next)];
-        const std::int64_t time = start_[chain] + slot - first_[chain];
-        if (other == chain || !push(other, time + 1 - (next - first_[other]))) return std::nullopt;
-      }
+        return ++moves_[other] <= std::ssize(start_);  // more: a cycle that never settles
+      });
+      if (!settles) return std::nullopt;
     }
     return makespan;
   }
 
  private:
+  [[nodiscard]] std::int64_t length(std::size_t chain) const {
+    return first_[chain + 1] - first_[chain];
+  }
+
+  /// Calls `visit` with every chain that has to start some distance after this one, which may be
+  /// below 0, until it says false; whether it never did.
+  template <class Visit>
+  bool each_after(std::size_t chain, Visit visit) const {
+    if (continues_[chain] && !visit(chain + 1, length(chain))) return false;
+    for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
+      const auto& [task, rank] = table_.slots[slot];
+      if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
+      const std::int64_t next = slot_of_[places_.of(task, rank + 1)];
+      const std::size_t other = chain_of_[at(next)];
+      if (!visit(other, slot - first_[chain] + 1 - (next - first_[other]))) return false;
+    }
+    return true;
+  }
+
+  /// The chains, those that others wait for before these: where no chains wait for each other, each
+  /// then has its start before it is looked at. The rest follows by index.
+  [[nodiscard]] std::deque<std::size_t> in_waiting_order() const {
+    std::vector<std::int64_t> awaited(start_.size(), 0);
+    for (std::size_t chain = 0; chain < start_.size(); ++chain)
+      each_after(chain, [&](std::size_t other, std::int64_t) { return ++awaited[other] > 0; });
+    std::vector<std::size_t> order;
+    std::vector<bool> ordered(start_.size(), false);
+    const auto add = [&](std::size_t chain) {
+      order.push_back(chain);
+      ordered[chain] = true;
+    };
+    for (std::size_t chain = 0; chain < start_.size(); ++chain) {
+      if (awaited[chain] == 0) add(chain);
+    }
+    for (std::size_t next = 0; next < order.size(); ++next) {
+      each_after(order[next], [&](std::size_t other, std::int64_t) {
+        if (--awaited[other] == 0) add(other);
+        return true;
+      });
+    }
+    for (std::size_t chain = 0; chain < start_.size(); ++chain) {
+      if (!ordered[chain]) order.push_back(chain);
+    }
+    return {order.begin(), order.end()};
+  }
+
   void add_lane(Lane lane) {
     for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
       const auto& [task, rank] = table_.slots[slot];
@@ -189,7 +232,7 @@ class SlotStarts {
   std::vector<std::int64_t> first_;    ///< by chain: its first slot of the table
   std::vector<bool> continues_;        ///< by chain: another one follows on its lane
   std::vector<std::int64_t> start_;    ///< by chain: its slot in time
-  std::vector<std::int64_t> rounds_;   ///< by chain: how often it was queued
+  std::vector<std::int64_t> moves_;    ///< by chain: how often it was queued again
 };
 
 }  // namespace
@@ -204,8 +247,8 @@ std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
   return timing.memory ? memory_time(table, timing, *starts) : starts->makespan;
 }
 
-std::optional<std::int64_t> slots_of(const Table& table) {
-  return SlotStarts(table).run();
+std::optional<std::int64_t> slots_of(const Table& table, const Stop& stop) {
+  return SlotStarts(table).run(stop);
 }
 
 }  // namespace stagger::search

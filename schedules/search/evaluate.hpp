@@ -2,6 +2,7 @@
 
 #include "core/table.hpp"
 #include "core/timing.hpp"
+#include "schedules/search/chain.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -27,9 +28,10 @@ struct Starts {
 
 /// The makespan of a static table in the slot model, in slots: every task takes one slot, the slots
 /// of a chain follow one another, and a rank's slot is after that of the rank before. nullopt if
-/// the table's orders allow no such slots, or if 2^30 steps do not find them. The starts of chains
-/// are the least solution of difference constraints (Bellman and Ford). O(tasks) if no chain has to
-/// move, O(tasks * chains) at worst.
-[[nodiscard]] std::optional<std::int64_t> slots_of(const Table& table);
+/// the table's orders allow no such slots, if 2^30 steps do not find them, or if `stop()` is true.
+/// The starts of chains are the least solution of difference constraints (Bellman and Ford).
+/// O(tasks) if no chains wait for each other, O(tasks * chains) at worst.
+[[nodiscard]] std::optional<std::int64_t> slots_of(
+    const Table& table, const Stop& stop = [] { return false; });
 
 }  // namespace stagger::search

@@ -47,10 +47,15 @@ class ListScheduler {
         sms_(at(resident_lanes(problem, timing.residency))),
         tiles_(at(problem.heads) * at(problem.grid.q_tiles())) {}
 
-  Table run() {
+  std::optional<Table> run(const Stop& stop) {
+    constexpr std::int64_t kOften = std::int64_t{1} << 16;  // places looked at: below a millisecond
     for (std::size_t sm = 0; sm < sms_.size(); ++sm)
       ready_.emplace(0, sm);
     while (!ready_.empty()) {
+      if (looked_at_ >= kOften) {
+        if (stop()) return std::nullopt;
+        looked_at_ = 0;
+      }
       const auto [time, sm] = ready_.top();
       ready_.pop();
       if (sms_[sm].left.empty() && !take_chain(sms_[sm], sm % queues_.size())) continue;
@@ -63,7 +68,8 @@ class ListScheduler {
  private:
   struct SmState {
     Chain chain;
-    std::vector<QTile> left;  ///< of the chain, ascending
+    std::vector<QTile> left;   ///< of the chain, ascending
+    std::int32_t partial = 0;  ///< of them; 0 if all compute alike
     std::int32_t last_q = 0;
     bool first = true;  ///< no task of the chain taken yet
     Ticks ready = 0;    ///< when the next task can be taken
@@ -80,6 +86,9 @@ class ListScheduler {
     if (taken_[queue] == queues_[queue].size()) return false;
     sm.chain = queues_[queue][taken_[queue]++];
     sm.left = problem_.grid.live_q(sm.chain.kv);
+    sm.partial = 0;
+    for (std::size_t place = 0; !timing_.uniform() && place < sm.left.size(); ++place)
+      sm.partial += is_partial(sm, sm.left[place]) ? 1 : 0;
     sm.last_q = sm.chain.kv.value % problem_.grid.q_tiles() - 1;
     sm.first = true;
     return true;
@@ -94,6 +103,7 @@ class ListScheduler {
     const std::size_t choice = choose(sm, begin);
     const QTile q = sm.left[choice];
     const Ticks handed = hand_over(sm, q, begin);
+    if (sm.partial > 0 && is_partial(sm, q)) --sm.partial;
     sm.left.erase(sm.left.begin() + static_cast<std::ptrdiff_t>(choice));
     sm.first = false;
     sm.last_q = q.value;
@@ -107,42 +117,72 @@ class ListScheduler {
     if (sm.left.empty()) sm.ready += timing_.epilogue;
   }
 
-  /// When a task whose compute phase starts at `begin` is ready to reduce.
-  [[nodiscard]] Ticks hand_over(const SmState& sm, QTile q, Ticks begin) const {
-    const Ticks computed = begin + timing_.compute_of(problem_, {sm.chain.head, sm.chain.kv, q});
-    return overlap_ ? std::max(computed, sm.writer) : computed;
+  [[nodiscard]] bool is_partial(const SmState& sm, QTile q) const {
+    return problem_.grid.kind(sm.chain.kv, q) == TileKind::partial;
   }
 
-  /// The task that can reduce soonest; of equals the rule's.
+  /// When a task whose compute phase starts at `begin` is ready to reduce.
+  [[nodiscard]] Ticks hand_over(const SmState& sm, QTile q, Ticks begin) const {
+    return hand_over(sm, timing_.compute_of(problem_, {sm.chain.head, sm.chain.kv, q}), begin);
+  }
+  [[nodiscard]] Ticks hand_over(const SmState& sm, Ticks compute, Ticks begin) const {
+    return overlap_ ? std::max(begin + compute, sm.writer) : begin + compute;
+  }
+
+  /// When the soonest of the chain's tasks left is ready, its turn left aside.
+  [[nodiscard]] Ticks soonest(const SmState& sm, Ticks begin) const {
+    if (sm.partial == 0) return hand_over(sm, timing_.compute, begin);
+    const Ticks partial = hand_over(sm, timing_.compute_of(TileKind::partial), begin);
+    const bool only = sm.partial == std::ssize(sm.left);
+    return only ? partial : std::min(partial, hand_over(sm, timing_.compute, begin));
+  }
+
+  /// The task that can reduce soonest; of equals the rule's. Looks in the order that the rule
+  /// prefers, so that nothing after one that is as soon as any can be has a chance.
   [[nodiscard]] std::size_t choose(const SmState& sm, Ticks begin) {
-    std::size_t best = 0;
-    std::pair<Ticks, std::int64_t> least{0, 0};
-    for (std::size_t place = 0; place < sm.left.size(); ++place) {
-      const DqTile& dq = tile(sm, sm.left[place]);
-      const Ticks handed = hand_over(sm, sm.left[place], begin);
-      const std::pair key{std::max(handed, dq.turn), preference(sm, sm.left[place], dq)};
-      if (place > 0 && key >= least) continue;
-      least = key;
+    if (order_ == QOrder::most_awaited) return choose_most_awaited(sm, begin);
+    const std::size_t count = sm.left.size();
+    const Ticks floor = soonest(sm, begin);
+    std::size_t place = first_choice(sm);
+    std::size_t best = place;
+    Ticks least = start_of(sm, place, begin);
+    for (std::size_t seen = 1; seen < count && least > floor; ++seen) {
+      place = order_ == QOrder::descending ? place - 1 : (place + 1 == count ? 0 : place + 1);
+      const Ticks start = start_of(sm, place, begin);
+      if (start >= least) continue;
+      least = start;
       best = place;
     }
     return best;
   }
 
-  [[nodiscard]] std::int64_t preference(const SmState& sm, QTile q, const DqTile& dq) const {
+  /// When a task left can begin to reduce.
+  [[nodiscard]] Ticks start_of(const SmState& sm, std::size_t place, Ticks begin) {
+    ++looked_at_;
+    return std::max(hand_over(sm, sm.left[place], begin), tile(sm, sm.left[place]).turn);
+  }
+
+  [[nodiscard]] std::size_t first_choice(const SmState& sm) const {
+    if (order_ == QOrder::ascending) return 0;
+    if (order_ == QOrder::descending) return sm.left.size() - 1;
+    const auto next = std::upper_bound(sm.left.begin(), sm.left.end(), QTile{sm.last_q});
+    return next == sm.left.end() ? 0 : static_cast<std::size_t>(next - sm.left.begin());
+  }
+
+  [[nodiscard]] std::size_t choose_most_awaited(const SmState& sm, Ticks begin) {
     const std::int32_t q_tiles = problem_.grid.q_tiles();
-    const std::int32_t after_last = (q.value - sm.last_q - 1 + q_tiles) % q_tiles;
-    switch (order_) {
-      case QOrder::cyclic:
-        return after_last;
-      case QOrder::ascending:
-        return q.value;
-      case QOrder::descending:
-        return -q.value;
-      case QOrder::most_awaited:
-        break;
+    std::size_t best = 0;
+    std::tuple<Ticks, std::int32_t, std::int32_t> least;
+    for (std::size_t place = 0; place < sm.left.size(); ++place) {
+      const QTile q = sm.left[place];
+      const std::int32_t awaited = problem_.grid.contributions(q) - tile(sm, q).taken;
+      const std::int32_t after_last = (q.value - sm.last_q - 1 + q_tiles) % q_tiles;
+      const std::tuple key{start_of(sm, place, begin), -awaited, after_last};
+      if (place > 0 && key >= least) continue;
+      least = key;
+      best = place;
     }
-    const std::int64_t awaited = problem_.grid.contributions(q) - dq.taken;
-    return -awaited * q_tiles + after_last;
+    return best;
   }
 
   const Problem& problem_;
@@ -154,6 +194,7 @@ class ListScheduler {
   std::vector<std::vector<Slot>> lanes_;
   std::vector<SmState> sms_;
   std::vector<DqTile> tiles_;
+  std::int64_t looked_at_ = 0;  ///< tasks, since `stop` was last asked
   /// SMs by when they can take a task.
   std::priority_queue<std::pair<Ticks, std::size_t>, std::vector<std::pair<Ticks, std::size_t>>,
                       std::greater<>>
@@ -162,13 +203,23 @@ class ListScheduler {
 
 }  // namespace
 
+std::optional<Table> list_schedule(const Problem& problem, const Timing& timing,
+                                   const ListRule& rule, const Stop& stop) {
+  return ListScheduler(problem, timing, {ordered_chains(problem, rule)}, rule.q).run(stop);
+}
+
+std::optional<Table> list_schedule(const Problem& problem, const Timing& timing,
+                                   const ChainLanes& lanes, QOrder order, const Stop& stop) {
+  return ListScheduler(problem, timing, lanes, order).run(stop);
+}
+
 Table list_schedule(const Problem& problem, const Timing& timing, const ListRule& rule) {
-  return ListScheduler(problem, timing, {ordered_chains(problem, rule)}, rule.q).run();
+  return *list_schedule(problem, timing, rule, [] { return false; });
 }
 
 Table list_schedule(const Problem& problem, const Timing& timing, const ChainLanes& lanes,
                     QOrder order) {
-  return ListScheduler(problem, timing, lanes, order).run();
+  return *list_schedule(problem, timing, lanes, order, [] { return false; });
 }
 
 }  // namespace stagger::search

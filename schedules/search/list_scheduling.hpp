@@ -5,6 +5,7 @@
 #include "schedules/search/chain.hpp"
 
 #include <cstddef>
+#include <optional>
 
 namespace stagger::search {
 
@@ -37,14 +38,22 @@ struct ListRule {
 /// List scheduling in the timing model itself: whenever an SM can take a task, it takes the one of
 /// its chain whose reduction can start soonest, and that is next in the accumulation order. The
 /// table is static and cannot deadlock under immediate release: lanes and accumulation orders both
-/// follow the order in which tasks were taken. O(tasks * (longest chain + log S)).
-/// Source: Graham 1969, list scheduling.
+/// follow the order in which tasks were taken. O(tasks * log S) as long as some task of a chain
+/// need not wait for its turn, O(tasks * longest chain) where all have to. Source: Graham 1969,
+/// list scheduling.
 [[nodiscard]] Table list_schedule(const Problem& problem, const Timing& timing,
                                   const ListRule& rule);
 
-/// The same with the chains of every SM given, in order. Requires every chain of the problem once,
-/// on lanes that are resident.
+/// List scheduling with the chains of every SM given, in order. Requires every chain of the problem
+/// once, on lanes that are resident.
 [[nodiscard]] Table list_schedule(const Problem& problem, const Timing& timing,
                                   const ChainLanes& lanes, QOrder order);
+
+/// List scheduling that ends without a table when `stop()` is true.
+[[nodiscard]] std::optional<Table> list_schedule(const Problem& problem, const Timing& timing,
+                                                 const ListRule& rule, const Stop& stop);
+[[nodiscard]] std::optional<Table> list_schedule(const Problem& problem, const Timing& timing,
+                                                 const ChainLanes& lanes, QOrder order,
+                                                 const Stop& stop);
 
 }  // namespace stagger::search

@@ -4,6 +4,7 @@
 #include "schedules/search/incremental.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace stagger::search {
@@ -65,21 +66,25 @@ bool is_move(const Table& table, const Move& move) {
 LocalSearchResult local_search(const Problem& problem, const Timing& timing,
                                Arrangement arrangement, const LocalSearchOptions& options) {
   Dice dice(options.seed);
-  const auto judged = [&](const Arrangement& of) {
-    LocalSearchResult result{.table = list_schedule(problem, timing, of.lanes, of.q)};
-    result.makespan = options.makespan(result.table);
-    return result;
+  const auto judged = [&](const Arrangement& candidate) -> std::optional<LocalSearchResult> {
+    auto table = list_schedule(problem, timing, candidate.lanes, candidate.q, options.stop);
+    if (!table) return std::nullopt;
+    const Ticks makespan = options.makespan(*table);
+    return LocalSearchResult{std::move(*table), makespan};
   };
-  LocalSearchResult best = judged(arrangement);
+  std::optional<LocalSearchResult> first = judged(arrangement);
+  if (!first) return {.table = {}, .makespan = -1};
+  LocalSearchResult best = std::move(*first);
   for (std::int64_t move = 0; move < options.moves; ++move) {
     const bool done = best.makespan >= 0 && best.makespan <= options.at_least;
     if (done || options.stop()) break;
     Arrangement candidate = arrangement;
     if (!rearrange(candidate, dice)) continue;
-    LocalSearchResult result = judged(candidate);
-    if (result.makespan < 0) continue;
-    if (best.makespan >= 0 && result.makespan > best.makespan) continue;
-    best = std::move(result);
+    std::optional<LocalSearchResult> result = judged(candidate);
+    if (!result) break;
+    if (result->makespan < 0) continue;
+    if (best.makespan >= 0 && result->makespan > best.makespan) continue;
+    best = std::move(*result);
     arrangement = std::move(candidate);
   }
   return best;
@@ -89,7 +94,7 @@ LocalSearchResult polish(Table table, const Timing& timing, const LocalSearchOpt
   Dice dice(options.seed);
   LocalSearchResult best{.table = std::move(table)};
   best.makespan = options.makespan(best.table);
-  if (best.table.slots.empty() || best.makespan < 0) return best;
+  if (best.table.slots.empty() || best.makespan < 0 || options.stop()) return best;
   IncrementalPlay play(best.table, timing);
   const std::int64_t begun = play.played();
   for (std::int64_t moves = 0; play.makespan() > options.at_least; ++moves) {

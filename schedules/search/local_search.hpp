@@ -23,7 +23,7 @@ struct LocalSearchOptions {
   std::int64_t moves = 1'000;    ///< of local_search
   std::int64_t plays = 100'000;  ///< of polish: moves and tasks that they play
   Ticks at_least = 0;            ///< a proven lower bound: stop there
-  std::function<bool()> stop;    ///< asked before every move
+  Stop stop;                     ///< asked often
   /// The makespan of a table in the model asked for; below 0: infeasible.
   std::function<Ticks(const Table&)> makespan;
 };
@@ -35,7 +35,8 @@ struct LocalSearchResult {
 
 /// Improves an arrangement: exchanges two chains of two SMs, moves one, or reorders an SM's, and
 /// keeps what is not worse. A move costs a list scheduling. The same options give the same result
-/// unless `stop` cuts it short.
+/// unless `stop` cuts it short; if that is before anything was tried, there is no table and its
+/// makespan is below 0.
 [[nodiscard]] LocalSearchResult local_search(const Problem& problem, const Timing& timing,
                                              Arrangement arrangement,
                                              const LocalSearchOptions& options);

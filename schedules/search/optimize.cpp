@@ -50,7 +50,7 @@ class Optimizer {
   }
 
   Optimum run() {
-    offer(safe_table(problem_));
+    offer_safe_table();
     rules_ = most_rules(problem_, options_.effort);
     // In the slot model lists and packings often wait within a chain, which no slots allow.
     if (objective_.slots) phase("edge colouring", [&] { colorings(); });
@@ -88,7 +88,7 @@ class Optimizer {
 
   /// In the model asked for; -1 if the table does not run to the end in it.
   [[nodiscard]] Ticks makespan(const Table& table) const {
-    return objective_.slots ? slots_of(table).value_or(-1)
+    return objective_.slots ? slots_of(table, options_.stop).value_or(-1)
                             : makespan_of(table, objective_.timing).value_or(-1);
   }
 
@@ -106,13 +106,22 @@ class Optimizer {
     tell();
   }
 
+  /// A table that is there however soon the search is stopped.
+  void offer_safe_table() {
+    Table table = safe_table(problem_);
+    const Ticks found = objective_.slots ? slots_of(table).value_or(-1) : makespan(table);
+    offer(std::move(table), found);
+  }
+
   void list_schedules() {
     for (const ChainOrder chains : {ChainOrder::longest_by_head, ChainOrder::longest_by_kv,
                                     ChainOrder::launch_order, ChainOrder::reverse_order}) {
       for (const QOrder q : kQRules) {
         if (done()) return;
         if (rules_-- <= 0) return;
-        offer(list_schedule(problem_, rule_timing_, {chains, q}));
+        auto table = list_schedule(problem_, rule_timing_, {chains, q}, options_.stop);
+        if (!table) return;
+        offer(std::move(*table));
       }
     }
   }
@@ -134,7 +143,8 @@ class Optimizer {
       a_task = std::max(rule_timing_.compute, rule_timing_.reduce);
     }
     const Ticks target = std::max(least, optimum_.lower_bound.ticks / std::max<Ticks>(a_task, 1));
-    const ChainLanes falling = pack_chains(chains_of(problem_), problem_.sms, target);
+    const ChainLanes falling =
+        pack_chains(chains_of(problem_), problem_.sms, target, {.stop = options_.stop});
     ChainLanes rising = falling;
     ChainLanes mixed = falling;
     for (std::size_t lane = 0; lane < falling.size(); ++lane) {
@@ -148,14 +158,15 @@ class Optimizer {
     for (ChainLanes& lanes : packed_lanes()) {
       for (const QOrder q : kQRules) {
         if (done() || rules_-- <= 0) return;
-        Table table = list_schedule(problem_, rule_timing_, lanes, q);
-        const Ticks found = makespan(table);
+        auto table = list_schedule(problem_, rule_timing_, lanes, q, options_.stop);
+        if (!table) return;
+        const Ticks found = makespan(*table);
         if (found < 0) continue;
         if (start_.lanes.empty() || found < start_makespan_) {
           start_ = {lanes, q};
           start_makespan_ = found;
         }
-        offer(std::move(table), found);
+        offer(std::move(*table), found);
       }
     }
   }
@@ -172,7 +183,8 @@ class Optimizer {
       if (done() || !shorter) return;
       for (std::vector<Chain>& lane : lanes)
         dice.shuffle(lane);
-      if (auto times = color_edges(problem_, lanes, options_.seed, options_.effort * kMoves * 10)) {
+      if (auto times = color_edges(problem_, lanes, options_.seed, options_.effort * kMoves * 10,
+                                   options_.stop)) {
         offer(table_of(problem_, std::move(*times), "the edge colouring"));
       }
     }

@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <queue>
 #include <set>
+#include <utility>
 
 namespace stagger::search {
 namespace {
@@ -15,27 +17,40 @@ bool longer(const Chain& left, const Chain& right) {
 
 class Packer {
  public:
-  Packer(std::vector<Chain> chains, std::int32_t sms, Ticks target)
-      : chains_(std::move(chains)), target_(target), lanes_(at(sms)), loads_(at(sms), 0) {
+  Packer(std::vector<Chain> chains, std::int32_t sms, Ticks target, const PackingLimits& limits)
+      : chains_(std::move(chains)),
+        target_(target),
+        limits_(limits),
+        lanes_(at(sms)),
+        loads_(at(sms), 0) {
     std::stable_sort(chains_.begin(), chains_.end(), longer);
   }
 
-  ChainLanes run(std::int64_t nodes) {
+  ChainLanes run() {
     longest_first();
-    while (*std::max_element(loads_.begin(), loads_.end()) > target_ && exchange()) {
+    while (uneven() && !limits_.stop() && exchange()) {
     }
-    if (*std::max_element(loads_.begin(), loads_.end()) > target_) search(nodes);
+    if (uneven() && !limits_.stop()) search();
     for (std::vector<Chain>& lane : lanes_)
       std::stable_sort(lane.begin(), lane.end(), longer);
     return std::move(lanes_);
   }
 
  private:
+  [[nodiscard]] bool uneven() const {
+    return *std::max_element(loads_.begin(), loads_.end()) > target_;
+  }
+
   void longest_first() {
+    using Least = std::pair<Ticks, std::size_t>;  // load, lane
+    std::priority_queue<Least, std::vector<Least>, std::greater<>> least;
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      least.emplace(0, lane);
     for (const Chain& chain : chains_) {
-      const auto least = std::min_element(loads_.begin(), loads_.end()) - loads_.begin();
-      lanes_[at(least)].push_back(chain);
-      loads_[at(least)] += chain.length;
+      const std::size_t lane = least.top().second;
+      least.pop();
+      lanes_[lane].push_back(chain);
+      least.emplace(loads_[lane] += chain.length, lane);
     }
   }
 
@@ -85,10 +100,10 @@ class Packer {
   /// Fills one lane after the other up to the target, each beginning with the longest chain left
   /// and going on to shorter ones, while all lanes together stay within the idle tasks there are.
   /// What was left when that failed is not tried again.
-  void search(std::int64_t nodes) {
+  void search() {
     constexpr std::size_t kChains = 4'000;  // frames of the recursion
     if (chains_.size() > kChains) return;
-    nodes_ = nodes;
+    nodes_ = limits_.nodes;
     idle_ = std::ssize(lanes_) * target_ - std::accumulate(loads_.begin(), loads_.end(), Ticks{0});
     left_.clear();
     for (const Chain& chain : chains_)
@@ -120,6 +135,7 @@ class Packer {
 
   /// Adds chains to the lane at hand that has `room`, from `length` on to shorter ones.
   bool fill(Left::iterator length, Ticks room) {
+    if (limits_.stop()) nodes_ = 0;
     if (--nodes_ <= 0) return false;
     for (; length != left_.end(); ++length) {
       if (length->second.empty() || length->first > room) continue;
@@ -148,6 +164,7 @@ class Packer {
 
   std::vector<Chain> chains_;
   Ticks target_;
+  const PackingLimits& limits_;
   ChainLanes lanes_;
   std::vector<Ticks> loads_;
   std::int64_t nodes_ = 0;
@@ -160,8 +177,8 @@ class Packer {
 }  // namespace
 
 ChainLanes pack_chains(std::vector<Chain> chains, std::int32_t sms, Ticks target,
-                       std::int64_t nodes) {
-  return Packer(std::move(chains), sms, target).run(nodes);
+                       const PackingLimits& limits) {
+  return Packer(std::move(chains), sms, target, limits).run();
 }
 
 Ticks longest_lane(const ChainLanes& lanes) {

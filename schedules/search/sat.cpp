@@ -84,8 +84,12 @@ SatAnswer solve(const Cnf& cnf, const SatLimits& limits, const std::string& proo
   if (!proof.empty()) solver.trace_proof(file.emplace(proof).stream(), proof.c_str());
   Stopper stopper(limits.stop);
   solver.connect_terminator(&stopper);
-  for (const int literal : cnf.literals)
-    solver.add(literal);
+  // Taking a large formula in takes seconds; the solver does not ask meanwhile.
+  constexpr std::size_t kOften = std::size_t{1} << 18;
+  for (std::size_t place = 0; place < cnf.literals.size(); ++place) {
+    if (place % kOften == 0 && limits.stop()) return {};
+    solver.add(cnf.literals[place]);
+  }
   if (limits.conflicts >= 0) {
     solver.limit("conflicts", static_cast<int>(std::min<std::int64_t>(limits.conflicts, 1 << 30)));
   }

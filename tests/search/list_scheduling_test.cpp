@@ -16,10 +16,6 @@ namespace {
 constexpr ChainOrder kChainOrders[] = {ChainOrder::longest_by_head, ChainOrder::longest_by_kv,
                                        ChainOrder::launch_order, ChainOrder::reverse_order};
 
-std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The rule, word for word: time goes by tick by tick, and at every tick each SM in turn takes the
 /// task that can reduce soonest, if it is free. Chains are given by SM, or one list for all.
 class NaiveListScheduling {

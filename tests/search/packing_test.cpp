@@ -69,10 +69,10 @@ TEST_CASE("lanes are never longer than Graham's rule makes them, and what is eve
     const auto sms = static_cast<std::int32_t>(random.between(1, 5));
     const std::vector<Chain> chains = chains_of_lengths(lengths);
     const Ticks far = std::accumulate(lengths.begin(), lengths.end(), Ticks{0});
-    const ChainLanes dealt = pack_chains(chains, sms, far, 0);
+    const ChainLanes dealt = pack_chains(chains, sms, far, {.nodes = 0});
     check_whole(chains, sms, dealt);
     REQUIRE(longest_lane(dealt) == graham(lengths, sms));  // the target is met: nothing to do
-    const ChainLanes exchanged = pack_chains(chains, sms, 0, 0);
+    const ChainLanes exchanged = pack_chains(chains, sms, 0, {.nodes = 0});
     check_whole(chains, sms, exchanged);
     REQUIRE(longest_lane(exchanged) <= longest_lane(dealt));
   }
@@ -81,11 +81,11 @@ TEST_CASE("lanes are never longer than Graham's rule makes them, and what is eve
 TEST_CASE("exchanges even out what longest first leaves uneven, and a search the rest") {
   // Longest first: 3 2 2 and 3 2; a 3 for a 2 makes 6 and 6.
   const std::vector<Chain> two = chains_of_lengths({3, 3, 2, 2, 2});
-  CHECK(longest_lane(pack_chains(two, 2, 12, 0)) == 7);
-  CHECK(longest_lane(pack_chains(two, 2, 6, 0)) == 6);
+  CHECK(longest_lane(pack_chains(two, 2, 12, {.nodes = 0})) == 7);
+  CHECK(longest_lane(pack_chains(two, 2, 6, {.nodes = 0})) == 6);
   // Longest first: 7 2, 5 2 and 4 3. No move or exchange gets below 9; 7, 5 3 and 4 2 2 do.
   const std::vector<Chain> three = chains_of_lengths({7, 5, 4, 3, 2, 2});
-  CHECK(longest_lane(pack_chains(three, 3, 8, 0)) == 9);
+  CHECK(longest_lane(pack_chains(three, 3, 8, {.nodes = 0})) == 9);
   CHECK(longest_lane(pack_chains(three, 3, 8)) == 8);
   // What no lane can be is not promised.
   CHECK(longest_lane(pack_chains(three, 3, 7)) == 9);
