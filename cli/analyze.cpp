@@ -24,12 +24,12 @@ struct Number {
 
 Exact gap(const Analysis& analysis) {
   const Ticks bound = analysis.bounds.best.ticks;
-  return exact(analysis.makespan() - bound, std::max<Ticks>(bound, 1));
+  return exact(analysis.makespan - bound, std::max<Ticks>(bound, 1));
 }
 
 constexpr std::array kNumbers = {
     Number{{"makespan", "from the first task's start to the last one's end"},
-           [](const Analysis& given) { return exact(given.makespan()); }},
+           [](const Analysis& given) { return exact(given.makespan); }},
     Number{{"lower_bound", "that no table of the problem is below"},
            [](const Analysis& given) { return exact(given.bounds.best.ticks); }},
     Number{{"gap", "makespan / lower_bound - 1"}, gap},
@@ -78,15 +78,14 @@ int report(const Options& options) {
       analysis.ok() ? std::optional(values_of(analysis)) : std::nullopt;
   const std::vector<Judgement> judgements = judge(expectations, values ? &*values : nullptr);
   if (options.json) {
-    write_stdout(report_json(analysis, true, judgements) + "\n");
+    write_stdout(report_json(analysis, judgements).text() + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
     write_text(report_text(analysis, terminal), terminal);
   }
   const bool expected = all_hold(judgements);
-  if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
-  const bool formula = !analysis.formula || analysis.formula->holds;
-  return analysis.ok() && formula && expected ? kHolds : kViolated;
+  const ExitCode code = exit_code(analysis);
+  return code == kHolds && !expected ? kViolated : code;
 }
 
 }  // namespace

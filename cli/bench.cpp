@@ -1,8 +1,8 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
-#include "cli/report/text.hpp"
 #include "cli/requests.hpp"
 #include "core/error.hpp"
+#include "core/json.hpp"
 #include "core/version.hpp"
 #include "dag/bounds.hpp"
 #include "dag/lemma1.hpp"
@@ -12,7 +12,6 @@
 #include "sim/simulate.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -74,12 +73,12 @@ int run(const Options& given) {
   const Problem problem = problem_of(options);
   std::vector<Step> steps = measure(options, problem);
   const auto tasks = static_cast<double>(problem.tasks());
-  nlohmann::ordered_json json = {{"schema", "stagger.bench/1"},
-                                 {"version", version()},
-                                 {"schedule", options.schedule},
-                                 {"tasks", problem.tasks()},
-                                 {"steps", nlohmann::ordered_json::array()}};
-  std::string text = fmt::format("{}, {}\n{:<14} {:>10} {:>16}\n", problem_line(problem),
+  Json json = {{"schema", "stagger.bench/1"},
+               {"version", version()},
+               {"schedule", options.schedule},
+               {"tasks", problem.tasks()},
+               {"steps", Json::array()}};
+  std::string text = fmt::format("{}, {}\n{:<14} {:>10} {:>16}\n", describe(problem),
                                  options.schedule, "step", "median ms", "million tasks/s");
   for (Step& step : steps) {
     const double seconds = step.median();
@@ -88,7 +87,7 @@ int run(const Options& given) {
     text += fmt::format("{:<14} {:>10.2f} {:>16.1f}\n", step.name, 1e3 * seconds,
                         1e-6 * tasks / seconds);
   }
-  write_stdout(options.json ? json.dump(1) + "\n" : text);
+  write_stdout(options.json ? json.text() + "\n" : text);
   return kHolds;
 }
 

@@ -29,6 +29,11 @@ constexpr std::array kCommands = {
 
 }  // namespace
 
+ExitCode exit_code(const workbench::Summary& summary) {
+  if (summary.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
+  return summary.ok() && summary.formula_holds() ? kHolds : kViolated;
+}
+
 std::span<const Command* const> commands() {
   return kCommands;
 }

@@ -2,6 +2,7 @@
 
 #include "cli/expect.hpp"
 #include "cli/options.hpp"
+#include "workbench/analysis.hpp"
 
 #include <span>
 #include <string>
@@ -20,6 +21,9 @@ enum ExitCode : int {
   kSkipped = 77,
   kInterrupted = 130,
 };
+
+/// What the status says of a table, whichever command looked at it.
+[[nodiscard]] ExitCode exit_code(const workbench::Summary& summary);
 
 /// One subcommand: a file each.
 struct Command {

@@ -1,7 +1,6 @@
 #include "cli/export.hpp"
 
 #include "cli/commands.hpp"
-#include "cli/drawing.hpp"
 #include "cli/files.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"

@@ -2,17 +2,15 @@
 #include "cli/files.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
+#include "core/json.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
 #include "schedules/schedule.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace stagger::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* type_of(const MaskValue& value) {
   constexpr const char* kTypes[] = {"integer", "boolean", "integers", "strings"};
@@ -31,7 +29,7 @@ Json masks_json() {
       keys.push_back({{"name", key.name},
                       {"type", type_of(key.fallback)},
                       {"required", key.required},
-                      {"default", key.required ? Json(nullptr) : default_of(key)},
+                      {"default", key.required ? Json() : default_of(key)},
                       {"meaning", key.meaning}});
     }
     rows.push_back({{"kind", family.name},
@@ -64,7 +62,7 @@ Json schedules_json() {
                     {"summary", schedule->summary},
                     {"source", schedule->source},
                     {"preconditions", schedule->preconditions},
-                    {"dispatch", schedule->dispatch == Dispatch::static_ ? "static" : "in-order"},
+                    {"dispatch", dispatch_name(schedule->dispatch)},
                     {"searches", schedule->searches},
                     {"parameters", std::move(parameters)},
                     {"formulas", std::move(formulas)}});
@@ -79,7 +77,7 @@ std::string masks_text() {
     text += fmt::format("{:<14}{}\n", family.name, family.summary);
     for (const MaskKey& key : family.keys) {
       text += fmt::format("{:<14}  {} ({}{}): {}\n", "", key.name, type_of(key.fallback),
-                          key.required ? ", required" : ", default " + default_of(key).dump(),
+                          key.required ? ", required" : ", default " + default_of(key).line(),
                           key.meaning);
     }
     text += fmt::format("{:<14}--mask {}\n\n", "", family.example);
@@ -94,7 +92,7 @@ std::string schedules_text() {
     text += fmt::format("{:<17}{}\n", schedule->name, schedule->summary);
     text += fmt::format("{:<17}for: {}\n", "", schedule->preconditions);
     text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
-                        schedule->dispatch == Dispatch::static_ ? "static" : "in-order");
+                        dispatch_name(schedule->dispatch));
     for (const schedules::Parameter& parameter : schedule->parameters) {
       text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name, parameter.fallback,
                           parameter.most, parameter.meaning);
@@ -111,7 +109,7 @@ std::string schedules_text() {
 int run(const Options& options) {
   const bool masks = options.listed == Topic::masks;
   if (options.json) {
-    write_stdout((masks ? masks_json() : schedules_json()).dump(1) + "\n");
+    write_stdout((masks ? masks_json() : schedules_json()).text() + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
     const std::string text = masks ? wrapped(masks_text(), terminal.width, 18)

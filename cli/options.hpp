@@ -3,7 +3,7 @@
 #include "core/timing.hpp"
 #include "dag/verify.hpp"
 #include "gpu/check/backward.hpp"
-#include "workbench/kernels.hpp"
+#include "workbench/execution.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,6 @@
 namespace stagger::cli {
 
 enum class Device { cpu, cuda };
-enum class Reference { host, device, none };  ///< where gradients to compare with come from
 enum class Color { automatic, always, never };
 enum class Topic { masks, schedules };  ///< of `list`
 enum class Shell { bash, zsh, fish };
@@ -92,9 +91,9 @@ struct Options {
   gpu::Mode mode = gpu::Mode::deterministic;
   gpu::Dtype dtype = gpu::Dtype::fp32;
   bool no_partials = false;
-  bool memory = false;                 ///< of `calibrate`
-  bool summary = false;                ///< of `predict`
-  std::optional<Reference> reference;  ///< absent: by the problem's size
+  bool memory = false;                            ///< of `calibrate`
+  bool summary = false;                           ///< of `predict`
+  std::optional<workbench::Reference> reference;  ///< absent: by the problem's size
   std::int64_t head_dim = 64;
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;

@@ -9,6 +9,9 @@
 #include "core/text.hpp"
 #include "workbench/kernels.hpp"
 
+#include <chrono>
+#include <string_view>
+
 namespace stagger::cli {
 namespace {
 
@@ -122,30 +125,24 @@ Table read_table(const std::string& path, const Options& options) {
   return read_table_csv(text, path, &problem);
 }
 
-workbench::TimeModel time_model_of(const Options& options, const Problem& problem) {
+workbench::TimeRequest time_request(const Options& options) {
   if (options.residency > kMaxSms) {
     throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
   }
-  KernelKey touching = kernel_key_of(options);
-  touching.tile = problem.shape;
-  workbench::TimeRequest request{.given = given_timing(options),
-                                 .tile = tile_bytes(touching),
-                                 .residency = static_cast<std::int32_t>(options.residency)};
+  workbench::TimeRequest request{
+      .given = given_timing(options),
+      .kernel = workbench::kernel_key(options.kernel->name, gpu::dtype_name(options.dtype),
+                                      options.head_dim),
+      .residency = static_cast<std::int32_t>(options.residency),
+      .tick_ns = options.replay_tick_ns()};
   if (!options.machine.empty()) {
-    request.entry = {.machine = read_machine_json(read_file(options.machine), options.machine),
-                     .kernel = kernel_key_of(options),
-                     .tick_ns = options.replay_tick_ns()};
+    request.machine = read_machine_json(read_file(options.machine), options.machine);
   }
-  return time_model_of(request, problem);
+  return request;
 }
 
-KernelKey kernel_key_of(const Options& options) {
-  return workbench::kernel_key(options.kernel->name, gpu::dtype_name(options.dtype),
-                               options.head_dim);
-}
-
-Timing spun_timing(const Options& options) {
-  return given_timing(options).over({});
+workbench::TimeModel time_model_of(const Options& options, const Problem& problem) {
+  return time_model_of(time_request(options), problem);
 }
 
 workbench::Source source_of(const Options& options) {
@@ -154,10 +151,9 @@ workbench::Source source_of(const Options& options) {
     source.table = read_table(options.table, options);
     source.model = time_model_of(options, source.table.problem);
   } else if (!options.schedule.empty()) {
-    source.selection = schedules::select(options.schedule);
+    schedules::Selection selection = schedules::select(options.schedule);
     const Problem problem = problem_of(options);
-    source.model = time_model_of(options, problem);
-    source.table = schedules::build(*source.selection, problem, source.model.timing);
+    source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
   } else {
     reject("give --schedule NAME (see `stagger list schedules`) or --table FILE");
   }
@@ -168,6 +164,41 @@ workbench::Source source_of(const Options& options) {
 workbench::AnalysisOptions analysis_options(const Options& options) {
   return {
       .lock_values = options.ranks, .limit = options.limit, .always_build_graph = options.check};
+}
+
+workbench::ExecutionRequest execution_request(const Options& options) {
+  workbench::ExecutionRequest request{.source = source_of(options),
+                                      .analysis = analysis_options(options),
+                                      .on_cuda = options.device == Device::cuda,
+                                      .kernel = options.kernel,
+                                      .mode = options.mode,
+                                      .dtype = options.dtype,
+                                      .head_dim = options.head_dim,
+                                      .seed = static_cast<std::uint64_t>(options.seed),
+                                      .repeats = options.runs,
+                                      .reference = options.reference,
+                                      .adds_partials = !options.no_partials,
+                                      .timeout = std::chrono::milliseconds(options.timeout_ms),
+                                      .threads = static_cast<std::int32_t>(options.threads),
+                                      .spun = given_timing(options).over({}),
+                                      .tick_ns = options.replay_tick_ns()};
+  if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
+  return request;
+}
+
+workbench::OptimizationRequest search_request(const Options& options) {
+  workbench::OptimizationRequest request{.problem = {},
+                                         .slots = options.slot_model,
+                                         .time_limit = options.time_limit,
+                                         .threads = options.threads,
+                                         .seed = static_cast<std::uint64_t>(options.seed),
+                                         .effort = options.effort,
+                                         .proof_file = options.proof};
+  if (!options.solution.empty()) {
+    request.answer = {
+        .text = read_file(options.solution), .source = options.solution, .slots = options.slots};
+  }
+  return request;
 }
 
 }  // namespace stagger::cli

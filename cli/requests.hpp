@@ -2,6 +2,8 @@
 
 #include "core/table.hpp"
 #include "workbench/analysis.hpp"
+#include "workbench/execution.hpp"
+#include "workbench/optimization.hpp"
 #include "workbench/time_model.hpp"
 
 #include <string>
@@ -20,15 +22,17 @@ struct Options;
 /// The timing model that the options and `--machine` describe, unchecked against a problem.
 [[nodiscard]] workbench::TimeModel time_model_of(const Options& options, const Problem& problem);
 
-/// What a machine profile finds the options' kernel by, without tiles.
-[[nodiscard]] KernelKey kernel_key_of(const Options& options);
-
-/// What a replay's phases spin for, in ticks: the options alone, whatever the profile says.
-[[nodiscard]] Timing spun_timing(const Options& options);
+[[nodiscard]] workbench::TimeRequest time_request(const Options& options);
 
 /// Builds `--schedule` or reads `--table`; applies `--ranks` and `--machine`.
 [[nodiscard]] workbench::Source source_of(const Options& options);
 
 [[nodiscard]] workbench::AnalysisOptions analysis_options(const Options& options);
+
+/// All of it but the progress.
+[[nodiscard]] workbench::ExecutionRequest execution_request(const Options& options);
+
+/// How `optimize` searches: all but the problem, the model and the progress.
+[[nodiscard]] workbench::OptimizationRequest search_request(const Options& options);
 
 }  // namespace stagger::cli

@@ -11,6 +11,7 @@ namespace stagger::cli {
 namespace {
 
 using workbench::Kernel;
+using workbench::Reference;
 
 /// Where a machine profile is the only reason to name a kernel.
 constexpr const char* kPredicting = "show analyze compare verify export optimize bench";

@@ -1,5 +1,4 @@
 #include "cli/commands.hpp"
-#include "cli/drawing.hpp"
 #include "cli/files.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/text.hpp"
@@ -37,7 +36,7 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
 }
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n", problem_line(table.problem),
+  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n", describe(table.problem),
                                  printable(table.name));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {
@@ -56,7 +55,7 @@ int run(const Options& options) {
   if (options.json) {
     write_stdout(
         "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +
-        ",\n\"report\": " + report_json(analysis, true) + "}\n");
+        ",\n\"report\": " + report_json(analysis).text() + "}\n");
   } else {
     write_text(table_text(analysis.table, terminal) + "\n", terminal);
     if (analysis.verification.verdict != dag::Verdict::invalid) {
@@ -67,8 +66,7 @@ int run(const Options& options) {
     }
     if (!analysis.ok()) write_text(report_text(analysis, terminal), terminal);
   }
-  if (analysis.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
-  return analysis.ok() ? kHolds : kViolated;
+  return exit_code(analysis);
 }
 
 }  // namespace

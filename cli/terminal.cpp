@@ -141,7 +141,12 @@ Progress::Progress(std::string what)
       shown_(started_) {}
 
 Progress::~Progress() {
+  end();
+}
+
+void Progress::end() {
   if (drawn_) std::fprintf(stderr, "\r\033[K");
+  drawn_ = false;
 }
 
 void Progress::show(double fraction) {

@@ -41,6 +41,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(double fraction);
+  /// Takes the bar away.
+  void end();
 
  private:
   std::string what_;

@@ -59,16 +59,6 @@ Slot read_slot(const JsonValue& slot) {
 
 // ---- timelines --------------------------------------------------------------------------------
 
-Phase read_phase(const JsonValue& value) {
-  std::string known;
-  for (const Phase phase :
-       {Phase::launch, Phase::compute, Phase::wait, Phase::reduce, Phase::epilogue}) {
-    if (value.string() == phase_name(phase)) return phase;
-    known += (known.empty() ? "" : ", ") + std::string(phase_name(phase));
-  }
-  value.reject("unknown phase '" + value.string() + "'; known: " + known);
-}
-
 Interval read_interval(const JsonValue& value, const Timeline& timeline) {
   value.expect_keys({"sm", "head", "kv", "q", "rank", "phase", "start", "end", "critical"});
   const auto index = [&](const char* key, std::int64_t most) {
@@ -79,7 +69,7 @@ Interval read_interval(const JsonValue& value, const Timeline& timeline) {
   interval.sm = Sm{index("sm", timeline.sms - 1)};
   interval.task = {Head{index("head", timeline.heads - 1)}, KvTile{index("kv", kMaxTiles)},
                    QTile{index("q", kMaxTiles)}};
-  interval.phase = read_phase(value.at("phase"));
+  interval.phase = static_cast<Phase>(value.at("phase").word("phase", kPhaseNames));
   interval.start = value.at("start").integer(0, kLatest);
   interval.end = value.at("end").integer(interval.start, kLatest);
   if (value.has("rank")) interval.rank = index("rank", kAnyIndex);
@@ -145,11 +135,7 @@ Table read_table_json(std::string_view text, const std::string& source) {
   table.name = root.has("name") ? root.at("name").string() : "table";
   const JsonValue problem = root.at("problem");
   table.problem = read_problem(problem);
-  const JsonValue dispatch = root.at("dispatch");
-  if (dispatch.string() != "static" && dispatch.string() != "in-order") {
-    dispatch.reject("unknown dispatch '" + dispatch.string() + "'; known: static, in-order");
-  }
-  table.dispatch = dispatch.string() == "static" ? Dispatch::static_ : Dispatch::in_order;
+  table.dispatch = static_cast<Dispatch>(root.at("dispatch").word("dispatch", kDispatchNames));
   const JsonValue lanes = root.at("lanes");
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     const JsonValue slots = lanes.item(lane);

@@ -27,6 +27,12 @@ Json Json::array() {
   return json;
 }
 
+Json Json::object() {
+  Json json;
+  json.value_ = Members{};
+  return json;
+}
+
 Json& Json::operator[](const std::string& key) {
   if (std::holds_alternative<std::nullptr_t>(value_)) value_ = Members{};
   STAGGER_EXPECTS(std::holds_alternative<Members>(value_));

@@ -40,7 +40,8 @@ class Json {
       push_back(item);
   }
   Json(std::initializer_list<Member> members);
-  [[nodiscard]] static Json array();
+  [[nodiscard]] static Json array();   ///< an empty one
+  [[nodiscard]] static Json object();  ///< an empty one
 
   /// The member of an object, added as null if it is not there; null becomes an object.
   Json& operator[](const std::string& key);

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/nearest.hpp"
 #include "core/text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -169,6 +170,13 @@ bool JsonValue::has(const std::string& key) const {
 JsonValue JsonValue::at(const std::string& key) const {
   if (!has(key)) reject("key '" + key + "' is missing");
   return {&parsed(value_)[key], this, key, 0};
+}
+
+std::size_t JsonValue::word(const char* what, std::span<const char* const> known) const {
+  const std::string word = string();
+  const auto found = std::find(known.begin(), known.end(), word);
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  reject(unknown_name(what, word, std::vector<std::string>(known.begin(), known.end())));
 }
 
 void JsonValue::expect_keys(std::initializer_list<const char*> known) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ class JsonValue {
   [[nodiscard]] double number(double least, double most) const;  ///< an integer too
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string string() const;
+  /// Which of the known words a string is; `what` names it in the message if it is none.
+  [[nodiscard]] std::size_t word(const char* what, std::span<const char* const> known) const;
 
   [[nodiscard]] std::size_t size() const;  ///< an array's items
   [[nodiscard]] JsonValue item(std::size_t index) const;

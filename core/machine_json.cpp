@@ -11,17 +11,6 @@ namespace {
 constexpr std::int64_t kLongestNs = std::int64_t{1} << 40;  ///< about 18 minutes
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
 
-template <class Choice>
-Choice read_choice(const JsonValue& value,
-                   std::initializer_list<std::pair<const char*, Choice>> choices) {
-  std::string known;
-  for (const auto& [name, choice] : choices) {
-    if (value.string() == name) return choice;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  value.reject("unknown value '" + value.string() + "'; known: " + known);
-}
-
 MeasuredNs read_measured(const JsonValue& value) {
   value.expect_keys({"value", "quartiles", "samples"});
   MeasuredNs measured{.value = value.at("value").integer(0, kLongestNs),
@@ -68,10 +57,8 @@ KernelTimes read_times(const JsonValue& entry) {
   ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "launch", "epilogue", "start",
                   "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
-  times.model =
-      read_choice<Model>(entry.at("model"), {{"chain", Model::chain}, {"overlap", Model::overlap}});
-  times.release = read_choice<Release>(
-      entry.at("release"), {{"immediate", Release::immediate}, {"delayed", Release::delayed}});
+  times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
+  times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
   times.compute = read_measured(ns.at("compute"));
   if (ns.has("compute_partial")) times.compute_partial = read_measured(ns.at("compute_partial"));
   times.reduce = read_measured(ns.at("reduce"));
@@ -111,10 +98,9 @@ std::string write_times(const KernelTimes& times) {
             member("tile_q", std::to_string(times.key.tile.q)) + ", " +
             member("tile_kv", std::to_string(times.key.tile.kv));
   }
-  text += ",\n   " + member("model", times.model == Model::chain ? "\"chain\"" : "\"overlap\"") +
-          ", " +
-          member("release", times.release == Release::immediate ? "\"immediate\"" : "\"delayed\"") +
-          ",\n   " + member("ns", "{\n") + write_measured("compute", times.compute);
+  text += ",\n   " + member("model", json_quote(model_name(times.model))) + ", " +
+          member("release", json_quote(release_name(times.release))) + ",\n   " +
+          member("ns", "{\n") + write_measured("compute", times.compute);
   if (times.compute_partial) {
     text += ",\n" + write_measured("compute_partial", *times.compute_partial);
   }

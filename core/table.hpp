@@ -17,9 +17,9 @@ enum class Dispatch {
   in_order,  ///< lanes are CTA programs in launch order; a free SM takes the next one
 };
 
-/// "static" or "in-order".
+inline constexpr const char* kDispatchNames[] = {"static", "in-order"};
 [[nodiscard]] constexpr const char* dispatch_name(Dispatch dispatch) {
-  return dispatch == Dispatch::static_ ? "static" : "in-order";
+  return kDispatchNames[static_cast<int>(dispatch)];
 }
 
 /// A task at a place in a lane.

@@ -12,9 +12,9 @@ namespace stagger {
 
 enum class Phase { launch, compute, wait, reduce, epilogue };
 
+inline constexpr const char* kPhaseNames[] = {"launch", "compute", "wait", "reduce", "epilogue"};
 [[nodiscard]] constexpr const char* phase_name(Phase phase) {
-  constexpr const char* kNames[] = {"launch", "compute", "wait", "reduce", "epilogue"};
-  return kNames[static_cast<int>(phase)];
+  return kPhaseNames[static_cast<int>(phase)];
 }
 
 /// One phase of one task on one SM, [start, end) in the timeline's clock. A launch or an epilogue

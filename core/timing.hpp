@@ -18,12 +18,22 @@ enum class Model {
   overlap,  ///< real kernels: a separate dQ writer with one shared-memory slot
 };
 
+inline constexpr const char* kModelNames[] = {"chain", "overlap"};
+[[nodiscard]] constexpr const char* model_name(Model model) {
+  return kModelNames[static_cast<int>(model)];
+}
+
 /// When the lock of a finished reduction shows the next rank.
 enum class Release {
   immediate,  ///< at the reduction's end
   delayed,    ///< reduce/2 ticks (rounded down) into the same chain's next reduction, as in
               ///< FlashAttention-4 on sm100; a chain's last task releases at its end
 };
+
+inline constexpr const char* kReleaseNames[] = {"immediate", "delayed"};
+[[nodiscard]] constexpr const char* release_name(Release release) {
+  return kReleaseNames[static_cast<int>(release)];
+}
 
 /// Durations of the timing model, in ticks, all >= 0, each compute + reduce >= 1.
 struct Timing {

@@ -10,6 +10,7 @@
 #include "sim/simulate.hpp"
 #include "workbench/time_model.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,7 +20,7 @@ namespace stagger::workbench {
 struct Source {
   Table table;
   TimeModel model;
-  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
+  std::optional<schedules::Selection> selection;  ///< absent for a table from elsewhere
 };
 
 /// A formula's value beside the simulated makespan.
@@ -29,32 +30,48 @@ struct FormulaCheck {
   bool holds = false;
 };
 
-/// Everything that is known of one table in one timing model. What follows `verification` is
-/// there only if the verdict is ok.
-struct Analysis {
-  Table table;
-  TimeModel model;
-  std::optional<schedules::Selection> selection;  ///< absent for a table from a file
+/// What of a makespan is above the bound, on the SM that ends last. The four add up to the gap.
+struct Gap {
+  Ticks packing = 0;     ///< its load beyond the bound
+  Ticks contention = 0;  ///< waits for a turn
+  Ticks startup = 0;     ///< waits before its first reduction
+  Ticks memory = 0;      ///< what the memory makes longer
+};
 
+/// What is known of one table in one timing model, but for what has an entry for each slot.
+struct Summary {
+  std::string name;
+  Dispatch dispatch = Dispatch::static_;
+  std::optional<schedules::Selection> selection;  ///< absent for a table from elsewhere
   dag::Verification verification;
   dag::Bounds bounds;
-  std::optional<sim::Simulation> simulation;  ///< by the phases alone
-  std::optional<sim::MemoryPlay> memory;      ///< absent if the timing model has no memory
-  sim::Bubbles bubbles;                       ///< by the phases alone
-  CriticalPath critical_path;         ///< from the graph if it was built, else from the simulation
+
+  // Only if the verdict is ok:
+  Ticks makespan = 0;                     ///< with the memory, if the timing model has one
+  Ticks last_reduction = 0;               ///< its end, likewise: what measured timelines show
+  Ticks phases = 0;                       ///< the makespan by the phases alone
+  std::optional<sim::MemoryPlay> memory;  ///< absent if the timing model has none
+  sim::Bubbles bubbles;                   ///< by the phases alone
   std::optional<Ticks> longest_path;  ///< of the graph; absent if the table is too large for one
   dag::Lemma1 lemma1;
   std::optional<FormulaCheck> formula;
   std::optional<bool> optimal;  ///< proved, refuted, or unknown
 
   [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
-  /// Of the table in its timing model, with the memory if that has one. Requires ok().
-  [[nodiscard]] Ticks makespan() const { return memory ? memory->makespan : simulation->makespan; }
+  /// Whether the formula that claims this case, if one does, gives the makespan.
+  [[nodiscard]] bool formula_holds() const { return !formula || formula->holds; }
+  [[nodiscard]] Gap gap() const;
+  /// The part of SM time in which nothing runs, 0 to 1.
+  [[nodiscard]] double bubble_fraction() const;
 };
 
-/// When the last reduction ends: the makespan without the last epilogues, which measured timelines
-/// do not show. 0 unless the verdict is ok.
-[[nodiscard]] Ticks last_reduction(const Analysis& analysis);
+/// Everything that is known of one table in one timing model.
+struct Analysis : Summary {
+  Table table;
+  TimeModel model;
+  std::optional<sim::Simulation> simulation;  ///< by the phases alone; if the verdict is ok
+  CriticalPath critical_path;                 ///< from the graph if it was built, else simulated
+};
 
 struct AnalysisOptions {
   dag::LockValues lock_values = dag::LockValues::ranks;
@@ -62,9 +79,18 @@ struct AnalysisOptions {
   bool always_build_graph = false;
 };
 
+/// Builds a schedule's table. Throws Error{unsupported} with the reason if it does not apply.
+[[nodiscard]] Source source_of(schedules::Selection selection, const Problem& problem,
+                               TimeModel model = {});
+
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
 /// compared with the simulated makespan, if that is cheap or asked for; a difference is a
 /// ContractViolation. Throws Error{limit} if the ticks could overflow.
-[[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options);
+[[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options = {});
+
+/// The predicted timeline of an analysis, with its critical path marked and its bound. Of a table
+/// that deadlocks, what runs until nothing moves. Throws Error{usage} for an invalid table,
+/// Error{limit} above two million tasks.
+[[nodiscard]] Timeline timeline_of(const Analysis& analysis);
 
 }  // namespace stagger::workbench

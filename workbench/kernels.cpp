@@ -1,5 +1,8 @@
 #include "workbench/kernels.hpp"
 
+#include "core/error.hpp"
+#include "core/nearest.hpp"
+#include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/hopper/hopper.hpp"
 
@@ -15,20 +18,22 @@ constexpr std::array<Kernel, 3> kKernels = {{
     {.name = "portable",
      .summary = "plain arithmetic",
      .model = Model::chain,
-     .run = gpu::backward_on_cuda,
+     .on_cpu = gpu::backward_on_cpu,
+     .on_cuda = gpu::backward_on_cuda,
      .bare = nullptr,
-     .passes = false,
-     .on_cpu = true},
+     .passes = false},
     {.name = "hopper",
      .summary = "as a fast kernel does it: CUDA, sm_90",
      .model = Model::overlap,
-     .run = gpu::backward_on_hopper,
+     .on_cpu = nullptr,
+     .on_cuda = gpu::backward_on_hopper,
      .bare = gpu::bare_runs_on_hopper,
      .passes = true},
     {.name = "replay",
      .summary = "its locks alone, phases spin: CUDA",
      .model = Model::chain,
-     .run = nullptr,
+     .on_cpu = nullptr,
+     .on_cuda = nullptr,
      .bare = nullptr,
      .passes = false},
 }};
@@ -37,6 +42,12 @@ constexpr std::array<Kernel, 3> kKernels = {{
 
 std::span<const Kernel> kernels() {
   return kKernels;
+}
+
+const Kernel& kernel_of(std::string_view name) {
+  const auto kernel = std::ranges::find(kKernels, name, &Kernel::name);
+  if (kernel != kKernels.end()) return *kernel;
+  throw Error(ErrorKind::usage, unknown_name("kernel", name, names_of(kKernels)));
 }
 
 KernelKey kernel_key(std::string_view kernel, std::string_view dtype, std::int64_t head_dim) {

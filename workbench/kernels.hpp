@@ -11,20 +11,23 @@
 
 namespace stagger::workbench {
 
-/// A CUDA kernel that plays tables.
+/// A kernel that plays tables: a row of the table in kernels.cpp.
 struct Kernel {
   const char* name;
   const char* summary;
   Model model;           ///< that its phases are fitted in
-  gpu::Device run;       ///< nullptr: phases only spin (gpu/cuda/replay.hpp)
-  gpu::BareDevice bare;  ///< nullptr: `run` without stamps is all there is
+  gpu::Device on_cpu;    ///< nullptr: it has no counterpart on threads
+  gpu::Device on_cuda;   ///< nullptr: its phases only spin (gpu/cuda/replay.hpp)
+  gpu::BareDevice bare;  ///< nullptr: `on_cuda` without stamps is all there is
   bool passes;           ///< whether it has passes over whole tensors before and after
-  bool on_cpu = false;   ///< whether threads play the same
-  [[nodiscard]] bool spins() const { return run == nullptr; }
+  [[nodiscard]] bool spins() const { return on_cuda == nullptr; }
 };
 
 /// In the order in which messages list them.
 [[nodiscard]] std::span<const Kernel> kernels();
+
+/// Throws Error{usage}, naming those there are.
+[[nodiscard]] const Kernel& kernel_of(std::string_view name);
 
 /// What a machine profile finds a kernel's entry by, without tiles: of one that only spins the name
 /// alone. The name need not be one of kernels().

@@ -3,16 +3,148 @@
 #include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/version.hpp"
+#include "workbench/json.hpp"
 
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 namespace stagger::workbench {
 namespace {
 
+constexpr const char* kSchema = "stagger.run/1";
+
+// ---- writing ----------------------------------------------------------------------------------
+
+Json device_json(const Execution& execution) {
+  if (!execution.cuda) {
+    return {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.options.threads}};
+  }
+  Json json = {{"kind", "cuda"},
+               {"name", execution.device},
+               {"sms", execution.cuda->sms},
+               {"driver", execution.cuda->driver}};
+  if (execution.runs) json["smids"] = execution.runs->run.smids;
+  return json;
+}
+
+Json error_json(const gpu::CheckedRuns& runs, bool device_reference) {
+  if (!runs.errors) return nullptr;
+  const auto& [dq, dk, dv] = *runs.errors;
+  return {{"dq", dq ? Json(dq->frobenius) : Json()},
+          {"dk", dk.frobenius},
+          {"dv", dv.frobenius},
+          {"most", {{"dq", dq ? Json(dq->most) : Json()}, {"dk", dk.most}, {"dv", dv.most}}},
+          {"reference", device_reference ? "device" : "host"},
+          {"bound", runs.bound},
+          {"bound_is", gpu::error_bound_formula(runs.dtype)}};
+}
+
+Json bitwise_json(const Execution& execution) {
+  const gpu::CheckedRuns& runs = *execution.runs;
+  const auto& [dq, dk, dv] = runs.digests;
+  const bool any = !dq.empty();
+  return {{"repeats", runs.repeats},
+          {"identical", any ? Json(runs.identical) : Json()},
+          {"digest", any ? Json{{"dq", dq}, {"dk", dk}, {"dv", dv}} : Json()},
+          {"perturb", execution.options.perturb},
+          {"dq_difference", runs.dq_difference}};
+}
+
+Json order_json(const Execution& execution) {
+  const bool ordered = execution.runs && execution.runs->repeats > 0 &&
+                       execution.options.mode != gpu::Mode::no_reduce;
+  return {{"matches_table", ordered ? Json(execution.runs->order_matches) : Json()}};
+}
+
+Json reaccumulation_json(const Execution& execution) {
+  Json json = {{"identical", execution.runs ? Json(execution.runs->reaccumulated) : Json()}};
+  if (execution.lost_partials > 0) json["partial_bytes"] = execution.lost_partials;
+  return json;
+}
+
+/// 10^12 a second; null of a kernel that does no arithmetic.
+Json teraflops_json(const Execution& execution, std::int64_t ns) {
+  if (execution.kernel->spins()) return nullptr;
+  return execution.flops / static_cast<double>(ns) / 1e3;
+}
+
+Json measured_json(const Execution& execution) {
+  const gpu::CheckedRuns& runs = *execution.runs;
+  if (runs.median_ns == 0) return nullptr;
+  Json json = {{"ms", 1e-6 * static_cast<double>(runs.median_ns)},
+               {"tflops", teraflops_json(execution, runs.median_ns)}};
+  if (!execution.cuda) return json;
+  json["makespan_ns"] = measured_makespan(execution);
+  if (runs.run.passes_ns > 0) json["passes_ns"] = runs.run.passes_ns;
+  json["clock_error_ns"] = runs.run.times_error_ns;
+  json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, runs.run);
+  if (runs.bare_median_ns) {
+    json["untimed_ms"] = 1e-6 * static_cast<double>(*runs.bare_median_ns);
+    const Json teraflops = teraflops_json(execution, *runs.bare_median_ns);
+    if (!teraflops.empty()) json["untimed_tflops"] = teraflops;
+  }
+  if (const auto makespan = bare_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
+  json["timestamp_overhead"] = stamp_overhead(execution);
+  return json;
+}
+
+Json prediction_error_json(const Execution& execution) {
+  const Analysis& analysis = execution.analysis;
+  const Ticks elapsed = predicted_elapsed(analysis);
+  Json json = {{"last_reduction", error_of(analysis.last_reduction, measured_makespan(execution))},
+               {"elapsed", error_of(elapsed, execution.runs->median_ns)}};
+  if (const auto makespan = bare_makespan(execution)) {
+    json["untimed_last_reduction"] = error_of(analysis.last_reduction, *makespan);
+  }
+  if (const auto bare = execution.runs->bare_median_ns) json["untimed"] = error_of(elapsed, *bare);
+  return json;
+}
+
+Json predicted_json(const Execution& execution) {
+  const Analysis& analysis = execution.analysis;
+  if (!analysis.ok()) return nullptr;
+  Json json = {{"makespan", analysis.makespan},
+               {"lower_bound", analysis.bounds.best.ticks},
+               {"bubble", analysis.bubble_fraction()}};
+  if (analysis.model.clock == Clock::ns) {
+    json.append({{"makespan_ns", analysis.makespan},
+                 {"last_reduction_ns", analysis.last_reduction},
+                 {"elapsed_ns", predicted_elapsed(analysis)}});
+    if (analysis.model.passes > 0) json["passes_ns"] = analysis.model.passes;
+  } else if (execution.kernel->spins()) {
+    json["makespan_ns"] = analysis.makespan * execution.tick_ns;
+  }
+  if (execution.is_predicted()) json["error"] = prediction_error_json(execution);
+  return json;
+}
+
+/// The table's findings, then the run's.
+Json all_findings(const Execution& execution) {
+  Json json = findings_json(execution.analysis);
+  if (!execution.refused.empty()) {
+    json.push_back({{"kind", "refused"}, {"message", execution.refused}});
+  }
+  if (!execution.runs) return json;
+  for (const gpu::RunFault& fault : execution.runs->faults)
+    json.push_back({{"kind", fault.kind}, {"message", fault.message}});
+  if (execution.stopped()) {
+    const Table& table = execution.analysis.table;
+    json.push_back({{"kind", execution.verdict()},
+                    {"message", why_stopped(execution)},
+                    {"waits", waits_json(gpu::waits(table, execution.runs->run), table.dispatch)},
+                    {"hangs", hanging_json(hanging_tiles(execution))}});
+  }
+  return json;
+}
+
+// ---- reading ----------------------------------------------------------------------------------
+
 constexpr Ticks kLongest = Ticks{1} << 62;
 constexpr double kLongestMs = 1e9;
+
+constexpr const char* kVerdicts[] = {"ok", "mismatch", "deadlock", "timeout", "refused", "invalid"};
+constexpr const char* kDevices[] = {"cpu", "cuda"};
 
 /// The objects of a text that are one after the other: where braces close. What is between them is
 /// left to the parser to refuse.
@@ -43,27 +175,45 @@ std::vector<std::string_view> documents_of(std::string_view text) {
   return documents;
 }
 
-Timing read_timing(const JsonValue& model, const Problem& problem) {
-  const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
-  Timing timing{.model = model.at("kind").string() == "overlap" ? Model::overlap : Model::chain,
-                .compute = ticks("compute"),
-                .reduce = ticks("reduce"),
-                .latency = ticks("latency"),
-                .launch = ticks("launch"),
-                .epilogue = ticks("epilogue")};
-  if (model.has("compute_partial")) timing.compute_partial = ticks("compute_partial");
-  if (model.at("release").string() == "delayed") timing.release = Release::delayed;
-  if (model.has("residency")) {
-    timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
+/// Whether a key holds an object, whose keys must then be known; null is none.
+bool holds(const JsonValue& run, const char* key, std::initializer_list<const char*> known) {
+  if (!run.has(key) || !run.at(key).is_object()) return false;
+  run.at(key).expect_keys(known);
+  return true;
+}
+
+/// Refuses what write_run() never wrote.
+void expect_run(const JsonValue& run) {
+  run.expect_schema(kSchema);
+  run.expect_keys({"schema",         "version",  "device",     "kernel",  "mode",     "dtype",
+                   "head_dim",       "seed",     "timeout_ms", "problem", "schedule", "model",
+                   "verdict",        "tick_ns",  "spins",      "error",   "bitwise",  "order",
+                   "reaccumulation", "measured", "predicted",  "findings"});
+  run.at("schedule").expect_keys({"name", "dispatch", "source"});
+  static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
+  if (holds(run, "device", {"kind", "name", "threads", "sms", "driver", "smids"})) {
+    static_cast<void>(run.at("device").at("kind").word("kind of device", kDevices));
   }
-  check_timing(timing, problem);
-  return timing;
+  holds(run, "error", {"dq", "dk", "dv", "most", "reference", "bound", "bound_is"});
+  holds(run, "bitwise", {"repeats", "identical", "digest", "perturb", "dq_difference"});
+  holds(run, "order", {"matches_table"});
+  holds(run, "reaccumulation", {"identical", "partial_bytes"});
+  holds(run, "measured",
+        {"ms", "tflops", "makespan_ns", "passes_ns", "clock_error_ns", "hand_over_ns", "untimed_ms",
+         "untimed_tflops", "untimed_makespan_ns", "timestamp_overhead"});
+  if (holds(run, "predicted",
+            {"makespan", "lower_bound", "bubble", "makespan_ns", "last_reduction_ns", "elapsed_ns",
+             "passes_ns", "error"})) {
+    holds(run.at("predicted"), "error",
+          {"last_reduction", "elapsed", "untimed_last_reduction", "untimed"});
+  }
 }
 
 KernelKey read_key(const JsonValue& run, const TileShape& tile) {
   KernelKey key{.kernel = run.at("kernel").string()};
-  if (run.has("tick_ns")) return key;  // a replay
-  key.dtype = run.has("dtype") ? run.at("dtype").string() : "fp32";
+  if (run.has("tick_ns")) return key;  // its phases spin
+  key.dtype = run.has("dtype") ? gpu::kDtypeNames[run.at("dtype").word("dtype", gpu::kDtypeNames)]
+                               : gpu::dtype_name(gpu::Dtype::fp32);
   key.head_dim = run.at("head_dim").integer(1, kMaxTokens);
   key.tile = tile;
   return key;
@@ -71,13 +221,36 @@ KernelKey read_key(const JsonValue& run, const TileShape& tile) {
 
 /// Why nothing is predicted of a run; empty if something is.
 std::string reason_to_skip(const JsonValue& run) {
-  if (run.at("mode").string() != "deterministic") return "mode " + run.at("mode").string();
-  if (run.at("verdict").string() != "ok") return "verdict " + run.at("verdict").string();
+  const std::size_t mode = run.at("mode").word("mode", gpu::kModeNames);
+  if (static_cast<gpu::Mode>(mode) != gpu::Mode::deterministic) {
+    return std::string("mode ") + gpu::kModeNames[mode];
+  }
+  const std::size_t verdict = run.at("verdict").word("verdict", kVerdicts);
+  if (verdict != 0) return std::string("verdict ") + kVerdicts[verdict];
   const JsonValue measured = run.at("measured");
   if (!measured.is_object() || !measured.has("makespan_ns")) {
     return "no makespan was measured: only a GPU's is";
   }
   return {};
+}
+
+void read_measured(const JsonValue& measured, MeasuredRun& run) {
+  const char* const makespan =
+      measured.has("untimed_makespan_ns") ? "untimed_makespan_ns" : "makespan_ns";
+  run.measured = measured.at(makespan).integer(1, kLongest);
+  if (measured.has("untimed_ms")) {
+    run.elapsed = std::llround(1e6 * measured.at("untimed_ms").number(1e-6, kLongestMs));
+  }
+}
+
+void read_predicted(const JsonValue& predicted, MeasuredRun& run) {
+  if (!predicted.is_object()) return;
+  if (predicted.has("last_reduction_ns")) {
+    run.predicted = predicted.at("last_reduction_ns").integer(0, kLongest);
+  }
+  if (predicted.has("elapsed_ns")) {
+    run.predicted_elapsed = predicted.at("elapsed_ns").integer(0, kLongest);
+  }
 }
 
 MeasuredRun read_run(const JsonValue& run, std::string source) {
@@ -87,28 +260,46 @@ MeasuredRun read_run(const JsonValue& run, std::string source) {
                    .schedule = schedule.at("name").string(),
                    .from_file = schedule.at("source").string() == "file"};
   read.kernel = read_key(run, read.problem.shape);
-  read.timing = read_timing(run.at("model"), read.problem);
-  read.spun = run.has("spins") ? read_timing(run.at("spins"), read.problem) : read.timing;
+  read.timing = read_model(run.at("model"), read.problem);
+  read.spun = run.has("spins") ? read_model(run.at("spins"), read.problem) : read.timing;
   if (run.has("tick_ns")) read.tick_ns = run.at("tick_ns").integer(1, 1'000'000);
-  const JsonValue measured = run.at("measured");
-  const char* const makespan =
-      measured.has("untimed_makespan_ns") ? "untimed_makespan_ns" : "makespan_ns";
-  read.measured = measured.at(makespan).integer(1, kLongest);
-  if (measured.has("untimed_ms")) {
-    read.elapsed = std::llround(1e6 * measured.at("untimed_ms").number(1e-6, kLongestMs));
-  }
-  const JsonValue predicted = run.at("predicted");
-  if (!predicted.is_object()) return read;
-  if (predicted.has("last_reduction_ns")) {
-    read.predicted = predicted.at("last_reduction_ns").integer(0, kLongest);
-  }
-  if (predicted.has("elapsed_ns")) {
-    read.predicted_elapsed = predicted.at("elapsed_ns").integer(0, kLongest);
-  }
+  read_measured(run.at("measured"), read);
+  read_predicted(run.at("predicted"), read);
   return read;
 }
 
 }  // namespace
+
+std::string write_run(const Execution& execution) {
+  const Analysis& analysis = execution.analysis;
+  const Problem& problem = analysis.table.problem;
+  const gpu::CheckedRuns* const runs = execution.runs ? &*execution.runs : nullptr;
+  Json json = {{"schema", kSchema},
+               {"version", version()},
+               {"device", device_json(execution)},
+               {"kernel", execution.kernel->name},
+               {"mode", gpu::mode_name(execution.options.mode)},
+               {"dtype", gpu::dtype_name(execution.options.dtype)},
+               {"head_dim", execution.shape.head_dim},
+               {"seed", execution.seed},
+               {"timeout_ms", execution.options.timeout.count()},
+               {"problem", counted_problem_json(problem)},
+               {"schedule", schedule_json(analysis)},
+               {"model", model_json(problem, analysis.model)},
+               {"verdict", execution.verdict()}};
+  if (execution.kernel->spins()) {
+    json["tick_ns"] = execution.tick_ns;
+    json["spins"] = model_json(problem, {.timing = execution.spun});
+  }
+  json["error"] = runs ? error_json(*runs, execution.device_reference) : Json();
+  json["bitwise"] = runs ? bitwise_json(execution) : Json();
+  json["order"] = order_json(execution);
+  json["reaccumulation"] = reaccumulation_json(execution);
+  json["measured"] = runs ? measured_json(execution) : Json();
+  json["predicted"] = predicted_json(execution);
+  json["findings"] = all_findings(execution);
+  return json.text();
+}
 
 MeasuredRuns read_runs(std::string_view text, const std::string& source) {
   MeasuredRuns all;
@@ -117,7 +308,7 @@ MeasuredRuns read_runs(std::string_view text, const std::string& source) {
     const std::string name =
         documents.size() == 1 ? source : source + " (" + std::to_string(index + 1) + ")";
     const JsonDocument document(documents[index], name);
-    document.root().expect_schema("stagger.run/1");
+    expect_run(document.root());
     const std::string reason = reason_to_skip(document.root());
     if (reason.empty()) {
       all.runs.push_back(read_run(document.root(), name));

@@ -3,6 +3,7 @@
 #include "core/machine.hpp"
 #include "core/problem.hpp"
 #include "core/timing.hpp"
+#include "workbench/execution.hpp"
 
 #include <optional>
 #include <string>
@@ -11,21 +12,27 @@
 
 namespace stagger::workbench {
 
-/// What a prediction needs of a run, as `stagger run --json` writes it.
+/// Writes schema `stagger.run/1`.
+[[nodiscard]] std::string write_run(const Execution& execution);
+
+/// What a prediction needs of a run.
 struct MeasuredRun {
   std::string source;  ///< the file, and which of its runs
   Problem problem = {};
-  std::string schedule = {};  ///< as `--schedule` takes it
+  std::string schedule = {};  ///< as schedules::select() takes it
   bool from_file = false;     ///< the table was a file's: it cannot be built again
-  KernelKey kernel = {};
-  Timing timing = {};        ///< the model that it was run with; its schedule may depend on it
-  Timing spun = {};          ///< what a replay's phases spin, in ticks
-  std::int64_t tick_ns = 0;  ///< of a replay, else 0
-  Ticks measured = 0;        ///< ns, from the first task's start to the last reduction's end
+  KernelKey kernel = {};      ///< without a dtype if its phases only spin
+  Timing timing = {};         ///< the model that it was run with; its schedule may depend on it
+  Timing spun = {};           ///< of phases that spin: for how long, in ticks
+  std::int64_t tick_ns = 1;   ///< and what such a tick lasts
+  Ticks measured = 0;         ///< ns, from the first task's start to the last reduction's end
   std::optional<Ticks> predicted = std::nullopt;  ///< ns: what the run itself says
   /// ns, of the whole run, when no times of tasks are taken; absent: that was not measured.
   std::optional<Ticks> elapsed = std::nullopt;
   std::optional<Ticks> predicted_elapsed = std::nullopt;  ///< ns: what the run itself says
+
+  /// Whether its phases only spun.
+  [[nodiscard]] bool spins() const { return kernel.dtype.empty(); }
 };
 
 /// Runs, and those that nothing is predicted of.
@@ -34,9 +41,8 @@ struct MeasuredRuns {
   std::vector<std::string> skipped;  ///< `run.json: mode atomic`
 };
 
-/// Reads the `stagger.run/1` documents of a text, one or several one after the other. Keys beyond
-/// those needed are not looked at: runs are written by this program, of whatever version. Throws
-/// Error{invalid_input}.
+/// Reads the `stagger.run/1` documents of a text, one or several one after the other. Throws
+/// Error{invalid_input} with the path of what is wrong, unknown keys and words included.
 [[nodiscard]] MeasuredRuns read_runs(std::string_view text, const std::string& source);
 
 }  // namespace stagger::workbench

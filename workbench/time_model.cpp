@@ -84,14 +84,13 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
 
 TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
   TimeModel model{.timing = request.given.over({})};
-  if (request.entry) {
-    const auto& [machine, kernel, tick_ns] = *request.entry;
-    const bool spins = kernel.dtype.empty();
-    KernelKey key = kernel;
-    if (!spins) key.tile = problem.shape;
-    const KernelTimes& times = times_of(machine, key);
-    const Timing spun = spins ? in_ns(model.timing, tick_ns) : Timing{};
-    model = time_model_of(machine, times, problem, spun);
+  const bool spins = request.kernel.dtype.empty();
+  KernelKey kernel = request.kernel;
+  if (!spins) kernel.tile = problem.shape;
+  if (request.machine) {
+    const KernelTimes& times = times_of(*request.machine, kernel);
+    const Timing spun = spins ? in_ns(model.timing, request.tick_ns) : Timing{};
+    model = time_model_of(*request.machine, times, problem, spun);
     if (!spins) model.timing = request.given.over(model.timing);
   }
   if (model.timing.memory) {
@@ -100,10 +99,11 @@ TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
       throw Error(ErrorKind::usage,
                   "a memory needs both its L2 cache's size and its bandwidth (--l2, --bandwidth)");
     }
-    if (memory.tile == TileBytes{}) memory.tile = request.tile;
+    if (spins) throw Error(ErrorKind::usage, kernel.kernel + " spins, and touches no memory");
+    if (memory.tile == TileBytes{}) memory.tile = tile_bytes(kernel);
   }
   model.timing.residency = request.residency;
-  if (request.entry) fit(model.timing, problem, request.entry->machine.sms);
+  if (request.machine) fit(model.timing, problem, request.machine->sms);
   return model;
 }
 

@@ -46,19 +46,15 @@ struct GivenTiming {
   [[nodiscard]] Timing over(Timing timing) const;
 };
 
-/// An entry of a machine profile.
-struct MachineEntry {
-  Machine machine = {};
-  KernelKey kernel = {};        ///< of one with a dtype, the tiles are the problem's
-  std::int64_t tick_ns = 1000;  ///< what a given tick lasts, for a kernel that only spins
-};
-
 /// What determines a time model.
 struct TimeRequest {
   GivenTiming given = {};
-  TileBytes tile = {};         ///< what tasks touch of a memory that is given
+  /// Whose entry of the machine counts, and whose tiles a memory holds; one without a dtype only
+  /// spins. The tiles are the problem's.
+  KernelKey kernel = {.kernel = "portable", .dtype = "fp32", .head_dim = 64};
   std::int32_t residency = 0;  ///< SMs that are really there; 0: as many as the problem says
-  std::optional<MachineEntry> entry = std::nullopt;  ///< absent: a tick is a unit of its own
+  std::optional<Machine> machine = std::nullopt;  ///< absent: a tick is a unit of its own
+  std::int64_t tick_ns = 1000;                    ///< a kernel that spins: what a given tick lasts
 };
 
 /// The timing model asked for, unchecked against a problem. With a machine it is in ns, that of the

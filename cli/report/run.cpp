@@ -1,12 +1,9 @@
 #include "cli/report/run.hpp"
 
 #include "cli/report/duration.hpp"
-#include "cli/report/json.hpp"
 #include "cli/report/text.hpp"
-#include "core/version.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -16,215 +13,7 @@ namespace {
 
 using workbench::Analysis;
 using workbench::Clock;
-
-using Json = nlohmann::ordered_json;
-
-/// The (head, q) whose accumulation has not ended.
-std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution) {
-  const Problem& problem = execution.analysis.table.problem;
-  std::vector<dag::Liveness::Hanging> hanging;
-  std::size_t lock = 0;
-  for (Head head{0}; head.value < problem.heads; ++head) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-      if (execution.runs->run.lock_values[lock++] != problem.grid.contributions(q)) {
-        hanging.push_back({head, q});
-      }
-    }
-  }
-  return hanging;
-}
-
-std::int64_t tasks_left(const Execution& execution) {
-  std::int64_t left = execution.analysis.table.problem.tasks();
-  for (const std::int64_t slot : execution.runs->run.witness)
-    left -= slot >= 0 ? 1 : 0;
-  return left;
-}
-
-bool stopped(const Execution& execution) {
-  return execution.runs && execution.runs->run.outcome != gpu::Outcome::finished;
-}
-
-std::string why_stopped(const Execution& execution) {
-  const std::string left = fmt::format("{} of {} tasks have not reduced", tasks_left(execution),
-                                       execution.analysis.table.problem.tasks());
-  if (execution.runs->verdict == gpu::RunVerdict::deadlock) {
-    return "nothing can move any more; " + left;
-  }
-  return fmt::format("a task waited for its turn for more than {} ms; {}",
-                     execution.options.timeout.count(), left);
-}
-
-/// In units of 10^12 a second.
-double teraflops(const Execution& execution) {
-  return 1e-3 * execution.flops / static_cast<double>(execution.runs->median_ns);
-}
-
-/// Of the run that is kept.
-std::int64_t measured_makespan(const Execution& execution) {
-  return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
-}
-
-/// Whether the run is one that a machine profile speaks of: on a GPU and by the ranks.
-bool is_predicted(const Execution& execution) {
-  return execution.analysis.ok() && execution.analysis.model.clock == Clock::ns && execution.cuda &&
-         execution.runs && execution.runs->median_ns > 0 &&
-         execution.options.mode == gpu::Mode::deterministic;
-}
-
-/// The makespan of bare runs, at the clock that those in a row have: their median less
-/// what the kept run took before its first task and after its last reduction. Only of a run that
-/// was warm, as they are.
-std::optional<std::int64_t> bare_makespan(const Execution& execution) {
-  const gpu::Backward& run = execution.runs->run;
-  if (!execution.runs->bare_median_ns || run.bare_ns == 0) return std::nullopt;
-  const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
-  return std::max<std::int64_t>(*execution.runs->bare_median_ns - around, 1);
-}
-
-/// predicted / measured - 1.
-double error_of(Ticks predicted, std::int64_t measured) {
-  return static_cast<double>(predicted) / static_cast<double>(std::max<std::int64_t>(measured, 1)) -
-         1;
-}
-
-/// Of the whole run.
-Ticks predicted_elapsed(const Analysis& analysis) {
-  return analysis.model.elapsed(analysis.makespan());
-}
-
-/// What stamps cost, as a part of the run: beside the bare run just before it where there was one,
-/// as the clock is then the same, else beside the median of bare runs.
-std::optional<double> overhead(const Execution& execution) {
-  const gpu::Backward& run = execution.runs->run;
-  if (execution.runs->bare_median_ns.value_or(0) == 0) return std::nullopt;
-  if (run.bare_ns > 0) return error_of(run.elapsed_ns, run.bare_ns);
-  return error_of(execution.runs->median_ns, *execution.runs->bare_median_ns);
-}
-
-// ---- JSON -------------------------------------------------------------------------------------
-
-Json error_json(const Execution& execution) {
-  const gpu::CheckedRuns& runs = *execution.runs;
-  if (!runs.errors) return nullptr;
-  const auto& [dq, dk, dv] = *runs.errors;
-  return {{"dq", dq ? Json(dq->frobenius) : Json(nullptr)},
-          {"dk", dk.frobenius},
-          {"dv", dv.frobenius},
-          {"most", {{"dq", dq ? Json(dq->most) : Json(nullptr)}, {"dk", dk.most}, {"dv", dv.most}}},
-          {"reference", execution.device_reference ? "device" : "host"},
-          {"bound", runs.bound},
-          {"bound_is", gpu::error_bound_formula(runs.dtype)}};
-}
-
-Json reaccumulation_json(const Execution& execution) {
-  Json json = {{"identical", nullptr}};
-  if (execution.runs && execution.runs->reaccumulated) {
-    json["identical"] = *execution.runs->reaccumulated;
-  }
-  if (execution.lost_partials > 0) json["partial_bytes"] = execution.lost_partials;
-  return json;
-}
-
-Json bitwise_json(const Execution& execution) {
-  const gpu::CheckedRuns& runs = *execution.runs;
-  Json json = {{"repeats", runs.repeats}, {"identical", nullptr}, {"digest", nullptr}};
-  if (!runs.digests.dq.empty()) {
-    json["identical"] = runs.identical;
-    json["digest"] = {{"dq", runs.digests.dq}, {"dk", runs.digests.dk}, {"dv", runs.digests.dv}};
-  }
-  json["perturb"] = execution.options.perturb ? Json(*execution.options.perturb) : Json(nullptr);
-  json["dq_difference"] = runs.dq_difference;
-  return json;
-}
-
-Json measured_json(const Execution& execution) {
-  if (execution.runs->median_ns == 0) return nullptr;
-  Json json = {{"ms", 1e-6 * static_cast<double>(execution.runs->median_ns)},
-               {"tflops", execution.tick_ns == 0 ? Json(teraflops(execution)) : Json(nullptr)}};
-  if (!execution.cuda) return json;
-  json["makespan_ns"] = measured_makespan(execution);
-  if (execution.runs->run.passes_ns > 0) json["passes_ns"] = execution.runs->run.passes_ns;
-  json["clock_error_ns"] = execution.runs->run.times_error_ns;
-  json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, execution.runs->run);
-  if (execution.runs->bare_median_ns) {
-    json["untimed_ms"] = 1e-6 * static_cast<double>(*execution.runs->bare_median_ns);
-    if (execution.tick_ns == 0) {
-      json["untimed_tflops"] =
-          execution.flops / static_cast<double>(*execution.runs->bare_median_ns) / 1e3;
-    }
-  }
-  if (const auto makespan = bare_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
-  json["timestamp_overhead"] = overhead(execution) ? Json(*overhead(execution)) : Json(nullptr);
-  return json;
-}
-
-Json device_json(const Execution& execution) {
-  if (!execution.cuda) {
-    return {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.options.threads}};
-  }
-  Json json = {{"kind", "cuda"},
-               {"name", execution.device},
-               {"sms", execution.cuda->sms},
-               {"driver", execution.cuda->driver}};
-  if (execution.runs) json["smids"] = execution.runs->run.smids;
-  return json;
-}
-
-Json predicted_json(const Execution& execution) {
-  const Analysis& analysis = execution.analysis;
-  if (!analysis.ok()) return nullptr;
-  const Ticks all = analysis.bubbles.total() + analysis.bubbles.busy;
-  Json json = {
-      {"makespan", analysis.makespan()},
-      {"lower_bound", analysis.bounds.best.ticks},
-      {"bubble",
-       all == 0 ? 0.0 : static_cast<double>(analysis.bubbles.total()) / static_cast<double>(all)}};
-  if (analysis.model.clock == Clock::ns) {
-    json["makespan_ns"] = analysis.makespan();
-    json["last_reduction_ns"] = workbench::last_reduction(analysis);
-    json["elapsed_ns"] = predicted_elapsed(analysis);
-    if (analysis.model.passes > 0) json["passes_ns"] = analysis.model.passes;
-  } else if (execution.tick_ns > 0) {
-    json["makespan_ns"] = analysis.makespan() * execution.tick_ns;
-  }
-  if (is_predicted(execution)) {
-    json["error"] = {{"last_reduction",
-                      error_of(workbench::last_reduction(analysis), measured_makespan(execution))},
-                     {"elapsed", error_of(predicted_elapsed(analysis), execution.runs->median_ns)}};
-    if (const auto makespan = bare_makespan(execution)) {
-      json["error"]["untimed_last_reduction"] =
-          error_of(workbench::last_reduction(analysis), *makespan);
-    }
-    if (execution.runs->bare_median_ns) {
-      json["error"]["untimed"] =
-          error_of(predicted_elapsed(analysis), *execution.runs->bare_median_ns);
-    }
-  }
-  return json;
-}
-
-/// The table's findings, then the run's.
-Json all_findings(const Execution& execution) {
-  Json json = Json::parse(findings_json(execution.analysis));
-  if (!execution.refused.empty()) {
-    json.push_back({{"kind", "refused"}, {"message", execution.refused}});
-  }
-  if (!execution.runs) return json;
-  for (const gpu::RunFault& fault : execution.runs->faults)
-    json.push_back({{"kind", fault.kind}, {"message", fault.message}});
-  if (stopped(execution)) {
-    const Table& table = execution.analysis.table;
-    const auto waiting = gpu::waits(table, execution.runs->run);
-    json.push_back({{"kind", execution.verdict()},
-                    {"message", why_stopped(execution)},
-                    {"waits", Json::parse(waits_json(waiting, table.dispatch))},
-                    {"hangs", Json::parse(hanging_json(hanging_tiles(execution)))}});
-  }
-  return json;
-}
-
-// ---- text -------------------------------------------------------------------------------------
+using workbench::Execution;
 
 std::string error_line(const char* name, const gpu::Deviation& error) {
   return fmt::format("{} {:.1e} (worst element {:.1e})", name, error.frobenius, error.most);
@@ -236,16 +25,16 @@ class RunReport {
       : execution_(execution), analysis_(execution.analysis), terminal_(terminal) {}
 
   std::string text() {
-    line("problem", problem_line(analysis_.table.problem));
+    line("problem", describe(analysis_.table.problem));
     line("schedule", schedule_line(analysis_));
     line("device", device());
     line("verdict", verdict());
     findings();
     if (!execution_.runs) return std::move(text_);
-    if (stopped(execution_)) waiting();
+    if (execution_.stopped()) waiting();
     if (execution_.runs->errors) {
       gradients();
-    } else if (execution_.tick_ns == 0 && !stopped(execution_)) {
+    } else if (!execution_.kernel->spins() && !execution_.stopped()) {
       line("gradients", "not judged: no reference was asked for");
     }
     if (!execution_.runs->digests.dq.empty()) bits();
@@ -279,7 +68,7 @@ class RunReport {
                        threads == 1 ? "" : "s");
   }
   [[nodiscard]] std::string work() const {
-    if (execution_.tick_ns > 0) {
+    if (execution_.kernel->spins()) {
       return fmt::format("replay, a tick is {} ns", execution_.tick_ns);
     }
     return fmt::format("{}, head_dim {}, seed {}", gpu::dtype_name(execution_.options.dtype),
@@ -289,14 +78,14 @@ class RunReport {
   [[nodiscard]] std::string verdict() const {
     if (!execution_.refused.empty()) return paint("31;1", "refused") + ": " + execution_.refused;
     if (!execution_.runs) return paint("31;1", "invalid") + ": not a table that can be run";
-    if (stopped(execution_)) {
+    if (execution_.stopped()) {
       return paint("31;1", execution_.verdict()) + ": " + why_stopped(execution_);
     }
     if (execution_.runs->verdict != gpu::RunVerdict::ok) return paint("31;1", execution_.verdict());
     constexpr const char* kPromises[] = {"right gradients, the same bits, the table's order",
                                          "right gradients, in any order", "right dK and dV"};
     constexpr const char* kReplayPromises[] = {"the table's order", "any order", "no order"};
-    if (execution_.tick_ns > 0) {
+    if (execution_.kernel->spins()) {
       return paint("32", "ok") + ": " + kReplayPromises[static_cast<int>(execution_.options.mode)];
     }
     constexpr const char* kUnjudged[] = {"the same bits, the table's order", "any order",
@@ -384,20 +173,21 @@ class RunReport {
     if (execution_.runs->median_ns == 0) return;
     const double ms = 1e-6 * static_cast<double>(execution_.runs->median_ns);
     line("measured",
-         execution_.tick_ns > 0
+         execution_.kernel->spins()
              ? fmt::format("{:.3f} ms, of which {:.3f} from the first task to the last", ms,
                            1e-6 * static_cast<double>(measured_makespan(execution_)))
-             : fmt::format("{:.3f} ms, {:.2f} GFLOP/s", ms, 1e3 * teraflops(execution_)));
+             : fmt::format("{:.3f} ms, {:.2f} GFLOP/s", ms,
+                           execution_.flops / static_cast<double>(execution_.runs->median_ns)));
     if (execution_.cuda) device_times();
     if (!analysis_.ok()) return;
     const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
     line("predicted",
-         fmt::format("{} ({}), {} bubbles", duration(analysis_.makespan(), analysis_.model.clock),
+         fmt::format("{} ({}), {} bubbles", duration(analysis_.makespan, analysis_.model.clock),
                      model_line(analysis_.model),
                      percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
-    if (is_predicted(execution_)) {
+    if (execution_.is_predicted()) {
       against_profile();
-    } else if (execution_.tick_ns > 0 && analysis_.model.clock == Clock::ticks) {
+    } else if (execution_.kernel->spins() && analysis_.model.clock == Clock::ticks) {
       against_prediction();
     }
   }
@@ -407,13 +197,13 @@ class RunReport {
     if (hand_over > 0) {
       line("", fmt::format("a hand-over that was waited for took {} ns (median)", hand_over));
     }
-    if (overhead(execution_)) {
+    if (stamp_overhead(execution_)) {
       const auto ns = static_cast<double>(*execution_.runs->bare_median_ns);
       line("", fmt::format("{:.3f} ms{} bare; each task's stamps cost {:.1f} %", 1e-6 * ns,
-                           execution_.tick_ns > 0
+                           execution_.kernel->spins()
                                ? ""
                                : fmt::format(", {:.1f} TFLOP/s,", execution_.flops / ns / 1e3),
-                           100 * *overhead(execution_)));
+                           100 * *stamp_overhead(execution_)));
     }
   }
 
@@ -421,12 +211,12 @@ class RunReport {
     const auto add = [&](const char* what, Ticks predicted, std::int64_t measured) {
       line("", fmt::format("{}: predicted {}, measured {}: {:+.1f} %", what,
                            duration(predicted, Clock::ns), duration(measured, Clock::ns),
-                           100 * error_of(predicted, measured)));
+                           100 * workbench::error_of(predicted, measured)));
     };
-    add("first task to last", workbench::last_reduction(analysis_), measured_makespan(execution_));
+    add("first task to last", analysis_.last_reduction, measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
     if (const auto makespan = bare_makespan(execution_)) {
-      add("bare, first task to last", workbench::last_reduction(analysis_), *makespan);
+      add("bare, first task to last", analysis_.last_reduction, *makespan);
     }
     if (execution_.runs->bare_median_ns) {
       add("bare, whole run", predicted_elapsed(analysis_), *execution_.runs->bare_median_ns);
@@ -434,7 +224,7 @@ class RunReport {
   }
 
   void against_prediction() {
-    const auto predicted = static_cast<double>(analysis_.makespan() * execution_.tick_ns);
+    const auto predicted = static_cast<double>(analysis_.makespan * execution_.tick_ns);
     line("",
          fmt::format("= {:.3f} ms; measured {:+.1f} %", 1e-6 * predicted,
                      100 * (static_cast<double>(measured_makespan(execution_)) / predicted - 1)));
@@ -447,40 +237,6 @@ class RunReport {
 };
 
 }  // namespace
-
-std::string run_json(const Execution& execution) {
-  const Analysis& analysis = execution.analysis;
-  const Problem& problem = analysis.table.problem;
-  Json json = {{"schema", "stagger.run/1"},
-               {"version", version()},
-               {"device", device_json(execution)},
-               {"kernel", execution.kernel},
-               {"mode", gpu::mode_name(execution.options.mode)},
-               {"dtype", gpu::dtype_name(execution.options.dtype)},
-               {"head_dim", execution.shape.head_dim},
-               {"seed", execution.seed},
-               {"timeout_ms", execution.options.timeout.count()},
-               {"problem", Json::parse(cli::problem_json(problem))},
-               {"schedule", Json::parse(schedule_json(analysis))},
-               {"model", Json::parse(model_json(problem, analysis.model))},
-               {"verdict", execution.verdict()}};
-  if (execution.tick_ns > 0) {
-    json["tick_ns"] = execution.tick_ns;
-    json["spins"] = Json::parse(model_json(problem, {.timing = execution.spun}));
-  }
-  const bool ran = execution.runs.has_value();
-  const bool ordered =
-      ran && execution.runs->repeats > 0 && execution.options.mode != gpu::Mode::no_reduce;
-  json["error"] = ran ? error_json(execution) : Json(nullptr);
-  json["bitwise"] = ran ? bitwise_json(execution) : Json(nullptr);
-  json["order"] = {
-      {"matches_table", ordered ? Json(execution.runs->order_matches) : Json(nullptr)}};
-  json["reaccumulation"] = reaccumulation_json(execution);
-  json["measured"] = ran ? measured_json(execution) : Json(nullptr);
-  json["predicted"] = predicted_json(execution);
-  json["findings"] = all_findings(execution);
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string run_text(const Execution& execution, const Terminal& terminal) {
   return RunReport(execution, terminal).text();

@@ -15,31 +15,13 @@ namespace {
 
 using workbench::Analysis;
 using workbench::Clock;
-using workbench::FormulaCheck;
+using workbench::Summary;
 using workbench::TimeModel;
 
 constexpr std::size_t kFindingsShown = 3;  ///< of a kind
 constexpr std::size_t kWaitsShown = 4;
 constexpr std::size_t kEdgesShown = 4;
 constexpr std::size_t kStepsShown = 8;
-
-std::string mask_line(const Problem& problem) {
-  std::string line = problem.mask.family->name;
-  for (const auto& [key, value] : problem.mask.values) {
-    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      line += fmt::format(" {}={}", key, *integer == -1 ? "all" : std::to_string(*integer));
-    } else if (const auto* boolean = std::get_if<bool>(&value)) {
-      if (*boolean) line += fmt::format(" {}", key);
-    } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
-      line += fmt::format(" {}({})", key, list->size());
-    }
-  }
-  return line;
-}
-
-std::string task_name(const Task& task) {
-  return fmt::format("(head {}, kv {}, q {})", task.head.value, task.kv.value, task.q.value);
-}
 
 /// `0-2, 5`, of ascending numbers.
 std::string ranges(const std::vector<std::int32_t>& numbers) {
@@ -63,7 +45,7 @@ class Report {
 
   std::string text() {
     const Table& table = analysis_.table;
-    line("problem", problem_line(table.problem));
+    line("problem", describe(table.problem));
     line("model", model_line(analysis_.model));
     if (analysis_.model.clock == Clock::ns) line("machine", machine_line(analysis_.model));
     line("schedule", schedule_line(analysis_));
@@ -148,7 +130,7 @@ class Report {
   }
 
   void times() {
-    const Ticks makespan = analysis_.makespan();
+    const Ticks makespan = analysis_.makespan;
     const dag::Bounds& bounds = analysis_.bounds;
     const Ticks lower = bounds.best.ticks;
     const char* const by = analysis_.longest_path ? " = longest path of the graph" : " (simulated)";
@@ -169,7 +151,7 @@ class Report {
                      percent(bubbles.total(), std::max<Ticks>(all, 1)), short_time(bubbles.startup),
                      short_time(bubbles.order), time(bubbles.tail)));
     if (analysis_.formula) {
-      const FormulaCheck& check = *analysis_.formula;
+      const workbench::FormulaCheck& check = *analysis_.formula;
       line("formula", fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.formula->text,
                                   time(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
                                   check.formula->source));
@@ -180,7 +162,7 @@ class Report {
     const Memory& model = *analysis_.model.timing.memory;
     const auto megabytes = [](std::int64_t bytes) { return 1e-6 * static_cast<double>(bytes); };
     line("makespan", time(memory.makespan) + " with the memory");
-    line("phases", time(analysis_.simulation->makespan) + phases_by);
+    line("phases", time(analysis_.phases) + phases_by);
     line("memory",
          fmt::format("{:.1f} MB read, {:.1f} MB written; {} of {:.1f} MB touched are in L2",
                      megabytes(memory.read), megabytes(memory.written),
@@ -214,7 +196,7 @@ class Report {
       const std::string what =
           times ? fmt::format("{} > latest {}", edge.earliest_from, edge.latest_to)
                 : fmt::format("depth {} > {}", edge.depth_from, edge.depth_to);
-      more(fmt::format("  {} -> {}: {}", task_name(edge.from), task_name(edge.to), what));
+      more(fmt::format("  {} -> {}: {}", describe(edge.from), describe(edge.to), what));
     }
     if (edges.size() > kEdgesShown) more("  … --json lists them all");
   }
@@ -228,7 +210,7 @@ class Report {
     for (std::size_t index = first; index < steps.size(); ++index) {
       const CriticalStep& step = steps[index];
       more(fmt::format("  {:>6} to {:<6} SM {:<3} {:<8} {}", step.start, step.end, step.sm.value,
-                       phase_name(step.phase), task_name(step.task)));
+                       phase_name(step.phase), describe(step.task)));
     }
   }
 
@@ -239,21 +221,10 @@ class Report {
 
 }  // namespace
 
-std::string problem_line(const Problem& problem) {
-  std::string line = fmt::format("{}, {} KV x {} Q tiles", mask_line(problem),
-                                 problem.grid.kv_tiles(), problem.grid.q_tiles());
-  if (problem.shape != TileShape{}) {
-    line += fmt::format(" of {} x {} tokens", problem.shape.kv, problem.shape.q);
-  }
-  return line + fmt::format(", {} head{} on {} SM{}: {} tasks", problem.heads,
-                            problem.heads == 1 ? "" : "s", problem.sms, problem.sms == 1 ? "" : "s",
-                            problem.tasks());
-}
-
-std::string schedule_line(const Analysis& analysis) {
-  return fmt::format("{} ({} dispatch; {})", printable(analysis.table.name),
-                     analysis.table.dispatch == Dispatch::in_order ? "in-order" : "static",
-                     analysis.selection ? analysis.selection->schedule->source : "from a file");
+std::string schedule_line(const Summary& summary) {
+  return fmt::format("{} ({} dispatch; {})", printable(summary.name),
+                     dispatch_name(summary.dispatch),
+                     summary.selection ? summary.selection->schedule->source : "from a file");
 }
 
 std::string hanging_line(const Problem& problem,
@@ -273,8 +244,7 @@ std::string hanging_line(const Problem& problem,
 
 std::string model_line(const TimeModel& model) {
   const Timing& timing = model.timing;
-  std::string line = fmt::format(
-      "{}, compute {}", timing.model == Model::chain ? "chain" : "overlap", timing.compute);
+  std::string line = fmt::format("{}, compute {}", model_name(timing.model), timing.compute);
   if (!timing.uniform()) line += fmt::format(" (partial {})", *timing.compute_partial);
   line += fmt::format(", reduce {}", timing.reduce);
   for (const auto& [name, ticks] :

@@ -12,10 +12,8 @@ namespace stagger::cli {
 [[nodiscard]] std::string report_text(const workbench::Analysis& analysis,
                                       const Terminal& terminal);
 
-/// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`.
-[[nodiscard]] std::string problem_line(const Problem& problem);
 /// One line: `spt (in-order dispatch; FlashAttention-3)`.
-[[nodiscard]] std::string schedule_line(const workbench::Analysis& analysis);
+[[nodiscard]] std::string schedule_line(const workbench::Summary& summary);
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);

@@ -100,11 +100,6 @@ class Measured {
 
 }  // namespace
 
-const char* mode_name(Mode mode) {
-  constexpr const char* kNames[] = {"deterministic", "atomic", "no-reduce"};
-  return kNames[static_cast<int>(mode)];
-}
-
 void end_dq(Backward& run, float scale, Dtype dtype) {
   if (dtype == Dtype::fp32) return;
   run.dq_sums = run.gradients.dq;

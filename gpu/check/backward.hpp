@@ -20,7 +20,10 @@ enum class Mode {
   atomic,         ///< added as they come: the baseline that is not deterministic
   no_reduce,      ///< not added: compute alone, dQ stays 0
 };
-[[nodiscard]] const char* mode_name(Mode mode);
+inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "no-reduce"};
+[[nodiscard]] constexpr const char* mode_name(Mode mode) {
+  return kModeNames[static_cast<int>(mode)];
+}
 
 struct BackwardOptions {
   Mode mode = Mode::deterministic;

@@ -7,9 +7,9 @@ namespace stagger::gpu {
 /// is rounded once, dQ gets its scale after its sum in 16-bit formats, as dK does in all.
 enum class Dtype { fp32, bf16, fp16 };
 
+inline constexpr const char* kDtypeNames[] = {"fp32", "bf16", "fp16"};
 [[nodiscard]] constexpr const char* dtype_name(Dtype dtype) {
-  constexpr const char* kNames[] = {"fp32", "bf16", "fp16"};
-  return kNames[static_cast<int>(dtype)];
+  return kDtypeNames[static_cast<int>(dtype)];
 }
 
 }  // namespace stagger::gpu

@@ -77,6 +77,8 @@ printf '{"schema": "stagger.config/1", "file": "x"}' >"$work/config.json"
 expect 3 "/file: unknown option" verify --config "$work/config.json" x
 printf '{"schema": "stagger.config/1", "command": "show"}' >"$work/config.json"
 expect 3 "this config is for" analyze --config "$work/config.json" --n 4 --schedule spt
+printf '{"schema": "stagger.best-known/1", "entries": [{"mask": "causl", "n": 4, "heads": 1, "sms": 2, "model": "slot"}]}' >"$work/archive.json"
+expect 3 "/entries/0/mask: unknown mask 'causl'; did you mean causal?" optimize --check-archive "$work/archive.json"
 printf '{"a": %s' "$(head -c 100000 /dev/zero | tr '\0' '[')" >"$work/deep.table.json"
 expect 3 "nested deeper than" verify "$work/deep.table.json"
 head -c 100000 /dev/urandom >"$work/noise.table.json"

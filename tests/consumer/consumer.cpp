@@ -1,21 +1,18 @@
-// A project that uses the installed package: exit 0 if symmetric shift is optimal for causal 8 x 8
-// and runs to its end.
+// A project that uses the installed package: exit 0 if symmetric shift is optimal for causal 8 x 8,
+// the best of all schedules, and runs to its end with the right bits.
 
-#include <stagger/dag/bounds.hpp>
-#include <stagger/gpu/cpu/executor.hpp>
-#include <stagger/schedules/schedule.hpp>
-#include <stagger/sim/simulate.hpp>
+#include <stagger/workbench/comparison.hpp>
+#include <stagger/workbench/execution.hpp>
 
 int main() {
-  const stagger::Problem problem =
-      stagger::make_problem(stagger::make_mask("causal"), {8, 8}, {}, 4, 8);
-  const stagger::Table table =
-      stagger::schedules::build(stagger::schedules::select("symmetric-shift"), problem);
-  const stagger::Ticks bound = stagger::dag::lower_bounds(problem, {}, table.dispatch).best.ticks;
-  if (stagger::sim::simulate(table, {}).makespan != bound) return 1;
-  const auto shape = stagger::gpu::attention_shape(problem, 4);
-  const auto attention =
-      stagger::gpu::make_attention(problem, shape, stagger::gpu::random_inputs(shape, 1));
-  const auto run = stagger::gpu::backward_on_cpu(table, attention, {});
-  return run.outcome == stagger::gpu::Outcome::finished ? 0 : 1;
+  using namespace stagger;
+  const Problem problem = make_problem(make_mask("causal"), {8, 8}, {}, 4, 8);
+  const workbench::Source source =
+      workbench::source_of(schedules::select("symmetric-shift"), problem);
+  const workbench::Analysis found = workbench::analyze(source);
+  if (!found.ok() || !found.optimal.value_or(false) || found.makespan != 108) return 1;
+  if (workbench::compare({.problem = problem}).best->makespan != found.makespan) return 1;
+  const workbench::Execution run = workbench::execute(
+      {.source = source, .kernel = &workbench::kernel_of("portable"), .head_dim = 4});
+  return run.runs && run.runs->verdict == gpu::RunVerdict::ok ? 0 : 1;
 }

@@ -33,6 +33,7 @@ TEST_CASE("What JSON holds is written so that it reads back the same") {
   CHECK(Json("a \"b\"\n").line() == R"("a \"b\"\n")");
   CHECK(Json(std::vector<std::string>{"a", "b"}).line() == R"(["a","b"])");
   CHECK(Json::array().text() == "[]");
+  CHECK(Json::object().text() == "{}");
   CHECK(Json().line() == "null");
 }
 

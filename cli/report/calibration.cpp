@@ -1,0 +1,77 @@
+#include "cli/report/calibration.hpp"
+
+#include "core/files.hpp"
+#include "core/version.hpp"
+#include "workbench/json.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace stagger::cli {
+namespace {
+
+using Value = std::pair<const char*, const MeasuredNs*>;
+
+std::vector<Value> values_of(const KernelTimes& times) {
+  std::vector<Value> values = {{"compute", &times.compute}};
+  if (times.compute_partial) values.emplace_back("compute_partial", &*times.compute_partial);
+  for (const Value& value : {Value{"reduce", &times.reduce}, Value{"latency", &times.latency},
+                             Value{"launch", &times.launch}, Value{"epilogue", &times.epilogue},
+                             Value{"start", &times.start}})
+    values.push_back(value);
+  if (times.passes_per_mi) values.emplace_back("passes_per_mi", &*times.passes_per_mi);
+  return values;
+}
+
+}  // namespace
+
+std::string calibration_text(const Machine& machine, const KernelTimes& times) {
+  std::string text =
+      fmt::format("device        {}, {} SMs, CUDA {}\nkernel        {}; {} model\n", machine.device,
+                  machine.sms, machine.driver, describe(times.key), model_name(times.model));
+  for (const auto& [name, measured] : values_of(times)) {
+    text += fmt::format("{:<15}{:>7} ns  quartiles {} to {} of {}\n", name, measured->value,
+                        measured->low, measured->high, measured->samples);
+  }
+  return text + fmt::format("fit           median error {:.2f} %, worst {:.2f} %, of {} tables\n",
+                            1e-4 * static_cast<double>(times.fit.median_ppm),
+                            1e-4 * static_cast<double>(times.fit.worst_ppm), times.fit.runs);
+}
+
+std::string calibration_json(const Machine& machine,
+                             const std::vector<workbench::CalibrationRun>& runs,
+                             const workbench::Calibration& calibration) {
+  Machine alone = machine;
+  alone.kernels = {calibration.times};
+  Json rows = Json::array();
+  auto residual = calibration.residuals.begin();
+  for (const workbench::CalibrationRun& run : runs) {
+    if (run.mode != gpu::Mode::deterministic) continue;
+    rows.push_back({{"problem", workbench::counted_problem_json(run.table.problem)},
+                    {"schedule", run.table.name},
+                    {"measured_ns", residual->measured},
+                    {"predicted_ns", residual->predicted},
+                    {"elapsed_ns", run.run.elapsed_ns},
+                    {"passes_ns", run.run.passes_ns}});
+    ++residual;
+  }
+  return fmt::format(
+      "{{\"schema\": \"stagger.calibration/1\", \"version\": \"{}\",\n\"machine\": "
+      "{},\n\"runs\": {}}}\n",
+      version(), write_machine_json(alone), rows.text());
+}
+
+std::string memory_text(const Machine& machine) {
+  const DeviceMemory& memory = *machine.memory;
+  return fmt::format(
+      "{} ({}): memory\n"
+      "L2 cache   {:.1f} MB stay in it\n"
+      "rate       {} bytes a ns from and to device memory\n"
+      "fit        {} runs: median error {:.1f} %, worst {:.1f} %\n",
+      machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),
+      memory.bytes_per_ns, memory.fit.runs, 1e-4 * static_cast<double>(memory.fit.median_ppm),
+      1e-4 * static_cast<double>(memory.fit.worst_ppm));
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "workbench/calibration.hpp"
+
+#include <string>
+#include <vector>
+
+namespace stagger::cli {
+
+/// A kernel's phases with their quartiles, and how well they predict the runs.
+[[nodiscard]] std::string calibration_text(const Machine& machine, const KernelTimes& times);
+
+/// The memory of a profile that has one.
+[[nodiscard]] std::string memory_text(const Machine& machine);
+
+/// Schema `stagger.calibration/1`: the kernel's entry of the profile, and each run by the ranks.
+[[nodiscard]] std::string calibration_json(const Machine& machine,
+                                           const std::vector<workbench::CalibrationRun>& runs,
+                                           const workbench::Calibration& calibration);
+
+}  // namespace stagger::cli

@@ -1,0 +1,75 @@
+#include "cli/report/formulas.hpp"
+
+#include "core/version.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace stagger::cli {
+
+using workbench::SweptFormula;
+using workbench::Tally;
+
+namespace {
+
+std::string half(Ticks twice) {
+  return fmt::format("{}{}", twice / 2, twice % 2 != 0 ? ".5" : "");
+}
+
+std::string describe(const Tally::Failure& failure) {
+  return fmt::format("n_kv={} n_q={} m={} c={} r={}: formula {}, makespan {}", failure.at.n_kv,
+                     failure.at.n_q, failure.at.heads, failure.at.compute, failure.at.reduce,
+                     half(failure.twice_formula), failure.makespan);
+}
+
+Json to_json(const Tally& tally) {
+  Json json = {{"checked", tally.checked}, {"holds", tally.holds}, {"first_failure", nullptr}};
+  if (tally.first_failure) {
+    const auto& [at, twice, makespan] = *tally.first_failure;
+    json["first_failure"] = {{"n_kv", at.n_kv},     {"n_q", at.n_q},  {"m", at.heads},
+                             {"c", at.compute},     {"r", at.reduce}, {"twice_formula", twice},
+                             {"makespan", makespan}};
+  }
+  return json;
+}
+
+}  // namespace
+
+Json formulas_json(const std::vector<SweptFormula>& results) {
+  Json rows = Json::array();
+  for (const SweptFormula& result : results) {
+    rows.push_back({{"name", result.formula->name},
+                    {"text", result.formula->text},
+                    {"schedule", result.schedule->name},
+                    {"source", result.formula->source},
+                    {"domain", result.formula->domain},
+                    {"holds", result.holds()},
+                    {"inside", to_json(result.inside)},
+                    {"outside", to_json(result.outside)}});
+  }
+  return {{"schema", "stagger.formulas/1"}, {"version", version()}, {"formulas", std::move(rows)}};
+}
+
+std::string formulas_text(const std::vector<SweptFormula>& results) {
+  std::string text;
+  for (const SweptFormula& result : results) {
+    const bool holds = result.holds();
+    text += fmt::format("{} = {}   ({}; {})\n", result.formula->name, result.formula->text,
+                        result.schedule->name, result.formula->source);
+    text += fmt::format("  domain: {}\n", result.formula->domain);
+    text += fmt::format("  inside: {} of {} cases hold: {}\n", result.inside.holds,
+                        result.inside.checked, holds ? "ok" : "FAILS");
+    if (!holds) text += "    first: " + describe(*result.inside.first_failure) + "\n";
+    if (result.outside.checked > 0) {
+      text += fmt::format("  outside: {} of {} cases hold\n", result.outside.holds,
+                          result.outside.checked);
+    }
+    if (result.outside.first_failure) {
+      text += "    first that does not: " + describe(*result.outside.first_failure) + "\n";
+    }
+  }
+  return text + "Every makespan is the simulator's and the graph's longest path.\n";
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,152 @@
+#include "cli/report/optimum.hpp"
+
+#include "cli/report/duration.hpp"
+#include "cli/report/text.hpp"
+#include "core/version.hpp"
+#include "workbench/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::cli {
+namespace {
+
+using search::ProofKind;
+using workbench::Advice;
+using workbench::ArchiveCheck;
+using workbench::ArchiveOutcome;
+using workbench::Optimization;
+
+constexpr ArchiveOutcome kOutcomes[] = {ArchiveOutcome::holds, ArchiveOutcome::is_new,
+                                        ArchiveOutcome::better, ArchiveOutcome::not_reached,
+                                        ArchiveOutcome::contradicted};
+
+Json bound_json(Ticks ticks, const std::string& by) {
+  return {{"ticks", ticks}, {"by", by}};
+}
+
+Json best_named_json(const Optimization& optimization) {
+  if (!optimization.best_named) return nullptr;
+  const auto& [schedule, makespan] = *optimization.best_named;
+  return {{"schedule", schedule}, {"makespan", makespan}};
+}
+
+Json advice_json(const Optimization& optimization) {
+  Json json = Json::array();
+  for (const Advice& advice : advise(optimization)) {
+    json.push_back(
+        {{"change", advice.change}, {"lower_bound", bound_json(advice.lower_bound, advice.by)}});
+  }
+  return json;
+}
+
+std::string bound_line(const Optimization& optimization) {
+  const search::ProvenBound& bound = optimization.optimum.lower_bound;
+  const dag::Bound& first = optimization.bounds.best;
+  return fmt::format("lower bound  {} ({}{})\n", bound.ticks, bound.by,
+                     bound.ticks == first.ticks ? std::string(": ") + first.why : "");
+}
+
+std::string status_line(const Optimization& optimization) {
+  const search::Optimum& optimum = optimization.optimum;
+  if (optimum.proof != ProofKind::none) {
+    return fmt::format("status       optimal: {}\n", optimum.detail);
+  }
+  const Ticks bound = optimum.lower_bound.ticks;
+  return fmt::format("status       feasible, gap {}{}\n",
+                     percent(optimum.best->makespan - bound, std::max<Ticks>(bound, 1)),
+                     optimum.stopped ? ": stopped before a proof" : "");
+}
+
+std::string best_named_line(const Optimization& optimization) {
+  if (!optimization.best_named) return "";
+  const auto& [schedule, named] = *optimization.best_named;
+  const Ticks makespan = optimization.optimum.best->makespan;
+  return fmt::format("best named   {} ({}{})\n", named, schedule,
+                     named > makespan ? ", " + percent(named - makespan, makespan) + " more" : "");
+}
+
+std::string advice_lines(const Optimization& optimization) {
+  std::string text;
+  const char* label = "would help  ";
+  for (const Advice& advice : advise(optimization)) {
+    if (advice.lower_bound >= optimization.bounds.best.ticks) continue;
+    text += fmt::format("{} bound {} ({}): {}\n", std::exchange(label, "            "),
+                        advice.lower_bound, advice.by, advice.change);
+  }
+  return text;
+}
+
+std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& found) {
+  const workbench::ArchiveEntry& entry = check.archive[found.entry];
+  const Problem& problem = entry.problem;
+  return fmt::format("{}: {} n={} m={} S={} {}: {}{}\n", outcome_name(found.outcome),
+                     mask_words(problem.mask), problem.grid.kv_tiles(), problem.heads, problem.sms,
+                     entry.model_word(), found.makespan,
+                     found.known ? fmt::format(" (known {})", *found.known) : "");
+}
+
+}  // namespace
+
+Json optimum_json(const Optimization& optimization) {
+  const search::Optimum& optimum = optimization.optimum;
+  const auto& best = optimum.best;
+  const search::ProvenBound& bound = optimum.lower_bound;
+  return {{"schema", "stagger.optimum/1"},
+          {"version", version()},
+          {"problem", workbench::counted_problem_json(optimization.problem)},
+          {"model", optimization.slots
+                        ? Json{{"kind", "slot"}}
+                        : workbench::model_json(optimization.problem, optimization.model)},
+          {"makespan", best ? Json(best->makespan) : Json()},
+          {"unit", optimization.unit()},
+          {"lower_bound", bound_json(bound.ticks, bound.by)},
+          {"status", optimization.status()},
+          {"proof", {{"kind", optimization.proof()}, {"detail", optimum.detail}}},
+          {"stopped", optimum.stopped},
+          {"schedule", best ? Json(best->table.name) : Json()},
+          {"best_named", best_named_json(optimization)},
+          {"imported", optimization.imported},
+          {"advice", advice_json(optimization)},
+          {"seconds", optimization.seconds}};
+}
+
+std::string optimum_text(const Optimization& optimization) {
+  const search::Optimum& optimum = optimization.optimum;
+  std::string text = describe(optimization.problem) + "\n" +
+                     (optimization.slots ? "slot model" : model_line(optimization.model)) + "\n\n";
+  if (!optimum.best) return text + "no table was found\n";
+  text += fmt::format("makespan     {} {}\n", optimum.best->makespan, optimization.unit());
+  text += bound_line(optimization) + status_line(optimization) + best_named_line(optimization);
+  if (optimization.imported) text += fmt::format("imported     {}\n", *optimization.imported);
+  return text + advice_lines(optimization);
+}
+
+Json archive_json(const ArchiveCheck& check) {
+  Json json = {{"schema", "stagger.archive-check/1"},
+               {"version", version()},
+               {"entries", check.archive.size()}};
+  for (const ArchiveOutcome outcome : kOutcomes)
+    json[outcome_name(outcome)] = check.count(outcome);
+  json["optimal"] = check.optimal;
+  return json;
+}
+
+std::string archive_text(const ArchiveCheck& check) {
+  std::string text;
+  for (const ArchiveCheck::Found& found : check.found) {
+    if (found.outcome != ArchiveOutcome::holds) text += found_line(check, found);
+  }
+  const auto count = [&](ArchiveOutcome outcome) { return check.count(outcome); };
+  return text + fmt::format(
+                    "{} entries: {} hold, {} new, {} better, {} not reached, {} "
+                    "contradicted; {} of those searched are proved optimal\n",
+                    check.archive.size(), count(ArchiveOutcome::holds),
+                    count(ArchiveOutcome::is_new), count(ArchiveOutcome::better),
+                    count(ArchiveOutcome::not_reached), count(ArchiveOutcome::contradicted),
+                    check.optimal);
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "core/json.hpp"
+#include "workbench/archive.hpp"
+#include "workbench/optimization.hpp"
+
+#include <string>
+
+namespace stagger::cli {
+
+/// Schema `stagger.optimum/1`.
+[[nodiscard]] Json optimum_json(const workbench::Optimization& optimization);
+[[nodiscard]] std::string optimum_text(const workbench::Optimization& optimization);
+
+/// Schema `stagger.archive-check/1`.
+[[nodiscard]] Json archive_json(const workbench::ArchiveCheck& check);
+/// A line for each entry that does not just hold, and a summary.
+[[nodiscard]] std::string archive_text(const workbench::ArchiveCheck& check);
+
+}  // namespace stagger::cli

@@ -1,0 +1,93 @@
+#include "workbench/archive.hpp"
+
+#include "core/error.hpp"
+#include "tests/support/catch.hpp"
+
+#include <fstream>
+#include <iterator>
+
+namespace stagger::workbench {
+namespace {
+
+std::string best_known() {
+  std::ifstream file(std::string(STAGGER_SOURCE_DIR) + "/configs/best-known.json");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string archive_of(const std::string& entries) {
+  return R"({"schema": "stagger.best-known/1", "entries": [)" + entries + "]}";
+}
+
+std::string entry(const std::string& model, Ticks makespan, Ticks bound) {
+  return R"({"mask": "causal", "n": 4, "heads": 1, "sms": 2, "model": ")" + model +
+         R"(", "makespan": )" + std::to_string(makespan) + R"(, "lower_bound": )" +
+         std::to_string(bound) +
+         R"(, "by": "work", "status": "optimal", "proof": "bound", "version": "0"})";
+}
+
+/// What reading the text is refused with.
+std::string refused(const std::string& text) {
+  try {
+    static_cast<void>(read_archive(text, "x"));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::invalid_input);
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("the archive is written as it was read") {
+  const std::string text = best_known();
+  const std::vector<ArchiveEntry> archive = read_archive(text, "best-known.json");
+  CHECK(archive.size() > 900);
+  CHECK(write_archive(archive) == text);
+}
+
+TEST_CASE("a search says what becomes of an entry") {
+  const auto outcome = [](const std::string& text) {
+    const ArchiveCheck check = check_archive(read_archive(archive_of(text), "x"), {});
+    REQUIRE(check.found.size() == 1);
+    return check.found.front().outcome;
+  };
+  CHECK(outcome(entry("chain", 30, 30)) == ArchiveOutcome::holds);
+  CHECK(outcome(entry("slot", 5, 5)) == ArchiveOutcome::holds);
+  CHECK(outcome(entry("chain", 31, 20)) == ArchiveOutcome::better);
+  CHECK(outcome(entry("chain", 40, 35)) == ArchiveOutcome::contradicted);  // below its bound
+  CHECK(outcome(entry("chain", 29, 29)) == ArchiveOutcome::contradicted);  // 30 is proved
+  CHECK(outcome(R"({"mask": "causal", "n": 4, "heads": 1, "sms": 2, "model": "chain"})") ==
+        ArchiveOutcome::is_new);
+}
+
+TEST_CASE("what is new or better is in the archive that comes back") {
+  const ArchiveCheck check =
+      check_archive(read_archive(archive_of(entry("chain", 31, 20)), "x"), {});
+  REQUIRE(check.archive.front().best.has_value());
+  CHECK(check.archive.front().best->makespan == 30);
+  CHECK(check.archive.front().best->status == "optimal");
+  CHECK(check.found.front().known == 31);
+  CHECK(check.optimal == 1);
+}
+
+TEST_CASE("only each N-th entry is searched, and none once it is stopped") {
+  const std::string five = entry("chain", 30, 30) + "," + entry("chain", 30, 30) + "," +
+                           entry("chain", 30, 30) + "," + entry("chain", 30, 30) + "," +
+                           entry("chain", 30, 30);
+  CHECK(check_archive(read_archive(archive_of(five), "x"), {.every = 2}).found.size() == 3);
+  ArchiveRequest stopped;
+  stopped.search.stop = [] { return true; };
+  CHECK(check_archive(read_archive(archive_of(five), "x"), stopped).found.empty());
+}
+
+TEST_CASE("an archive's unknown words and keys are errors with their place") {
+  CHECK(refused(archive_of(entry("slots", 5, 5))).find("/entries/0/model: unknown model 'slots'") !=
+        std::string::npos);
+  std::string text = archive_of(entry("chain", 30, 30));
+  text.replace(text.find("causal"), 6, "causa");
+  CHECK(refused(text).find("/entries/0/mask: unknown mask 'causa'") != std::string::npos);
+  text = archive_of(entry("chain", 30, 30));
+  text.replace(text.find("heads"), 5, "hats");
+  CHECK(refused(text).find("/entries/0: unknown key 'hats'") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace stagger::workbench

@@ -1,0 +1,91 @@
+#include "workbench/comparison.hpp"
+
+#include "tests/support/catch.hpp"
+
+namespace stagger::workbench {
+namespace {
+
+Problem causal(std::int64_t n, std::int64_t heads) {
+  return make_problem(make_mask("causal"), {n, n}, {}, heads, 0);
+}
+
+Source scheduled(const char* schedule, const Problem& problem, const TimeModel& model = {}) {
+  return workbench::source_of(schedules::select(schedule), problem, model);
+}
+
+TEST_CASE("an analysis holds what is known of a table") {
+  const Analysis analysis = analyze(scheduled("symmetric-shift", causal(8, 4)));
+  CHECK(analysis.ok());
+  CHECK(analysis.makespan == 108);
+  CHECK(analysis.longest_path == 108);
+  CHECK(analysis.critical_path.length == 108);
+  CHECK(analysis.last_reduction == 108);
+  CHECK(analysis.optimal == true);
+  CHECK(analysis.formula_holds());
+  CHECK(timeline_of(analysis).makespan == 108);
+}
+
+TEST_CASE("a gap is packing, contention and startup") {
+  for (const char* schedule : {"descending", "spt", "ascending", "lpt-ascending"}) {
+    CAPTURE(schedule);
+    const Analysis analysis = analyze(scheduled(schedule, causal(7, 3)));
+    const Gap gap = analysis.gap();
+    CHECK(gap.packing + gap.contention + gap.startup ==
+          analysis.makespan - analysis.bounds.best.ticks);
+    CHECK(analysis.bubble_fraction() > 0);
+    CHECK(analysis.bubble_fraction() < 1);
+  }
+}
+
+TEST_CASE("a comparison has a row for every schedule and all of the best") {
+  const Comparison comparison = compare({.problem = causal(8, 4)});
+  REQUIRE(comparison.rows.size() == schedules::all().size());
+  REQUIRE(comparison.best.has_value());
+  CHECK(comparison.best->makespan == 108);
+  CHECK(comparison.best->table.problem.tasks() == 144);
+  std::size_t beaten = 0;
+  for (const ComparisonRow& row : comparison.rows) {
+    CAPTURE(row.name);
+    CHECK(row.unsupported.empty() == row.summary.has_value());
+    if (!row.summary) continue;
+    const Analysis alone = analyze(scheduled(row.name.c_str(), comparison.problem));
+    CHECK(row.summary->makespan == alone.makespan);
+    CHECK(row.summary->verification.verdict == alone.verification.verdict);
+    if (row.summary->makespan == 108) continue;
+    CHECK(row.summary->optimal == false);  // another one is shorter
+    ++beaten;
+  }
+  CHECK(beaten > 3);
+}
+
+TEST_CASE("a table is compared beside the schedules") {
+  Table own = scheduled("spt", causal(6, 2)).table;
+  own.name = "mine";
+  const Comparison comparison = compare({.problem = causal(6, 2), .tables = {own}});
+  REQUIRE(comparison.rows.size() == schedules::all().size() + 1);
+  const ComparisonRow& row = comparison.rows.back();
+  CHECK(row.name == "mine");
+  REQUIRE(row.summary.has_value());
+  CHECK_FALSE(row.summary->selection.has_value());
+  CHECK(row.summary->makespan == analyze(scheduled("spt", causal(6, 2))).makespan);
+}
+
+TEST_CASE("what was given of a timing model wins over the rest of it") {
+  const Timing base{.compute = 9, .compute_partial = 7, .reduce = 3, .latency = 2};
+  CHECK(GivenTiming{}.over(base).compute_partial == 7);
+  const Timing compute = GivenTiming{.compute = 4}.over(base);
+  CHECK(compute.compute == 4);
+  CHECK_FALSE(compute.compute_partial.has_value());  // what is given holds for partial tiles too
+  CHECK(compute.reduce == 3);
+  const Timing both =
+      GivenTiming{
+          .model = Model::overlap, .compute = 4, .compute_partial = 6, .release = Release::delayed}
+          .over(base);
+  CHECK(both.model == Model::overlap);
+  CHECK(both.compute_partial == 6);
+  CHECK(both.release == Release::delayed);
+  CHECK(both.latency == 2);
+}
+
+}  // namespace
+}  // namespace stagger::workbench

@@ -1,0 +1,112 @@
+#include "workbench/run_file.hpp"
+
+#include "core/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace stagger::workbench {
+namespace {
+
+Execution run_of(ExecutionRequest request) {
+  request.kernel = &kernels().front();
+  request.head_dim = 4;
+  request.repeats = 2;
+  return execute(std::move(request));
+}
+
+Source descending() {
+  return workbench::source_of(schedules::select("descending"),
+                              make_problem(make_mask("causal"), {6, 6}, {2, 2}, 2, 0));
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, what.size(), by);
+}
+
+/// A run on a GPU that there is not, as the file would say it.
+std::string device_run() {
+  return replaced(write_run(run_of({.source = descending()})),
+                  "\"ms\":", "\"makespan_ns\": 1000, \"untimed_ms\": 0.002, \"ms\":");
+}
+
+std::string refused(const std::string& text) {
+  try {
+    static_cast<void>(read_runs(text, "x"));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::invalid_input);
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a run that is written reads back") {
+  const MeasuredRuns read = read_runs(device_run(), "run.json");
+  REQUIRE(read.runs.size() == 1);
+  const MeasuredRun& run = read.runs.front();
+  CHECK(run.source == "run.json");
+  CHECK(run.schedule == "descending");
+  CHECK(run.problem.grid == descending().table.problem.grid);
+  CHECK(run.problem.heads == 2);
+  CHECK(run.kernel ==
+        KernelKey{.kernel = "portable", .dtype = "fp32", .head_dim = 4, .tile = {.q = 2, .kv = 2}});
+  CHECK_FALSE(run.spins());
+  CHECK(run.timing.compute == 5);
+  CHECK(run.measured == 1000);
+  CHECK(run.elapsed == 2000);
+}
+
+TEST_CASE("whatever a run came to, its file is read") {
+  const MeasuredRuns cpu = read_runs(write_run(run_of({.source = descending()})), "a");
+  CHECK(cpu.skipped == std::vector<std::string>{"a: no makespan was measured: only a GPU's is"});
+  const MeasuredRuns atomic =
+      read_runs(write_run(run_of({.source = descending(), .mode = gpu::Mode::atomic})), "b");
+  CHECK(atomic.skipped == std::vector<std::string>{"b: mode atomic"});
+  const MeasuredRuns unjudged =
+      read_runs(write_run(run_of({.source = descending(), .reference = Reference::none})), "c");
+  CHECK(unjudged.skipped.size() == 1);
+
+  Source hanging = descending();
+  use_kv_index_ranks(hanging.table);
+  hanging.table.slots.front().rank = 5;
+  const MeasuredRuns deadlock = read_runs(write_run(run_of({.source = std::move(hanging)})), "d");
+  CHECK(deadlock.skipped == std::vector<std::string>{"d: verdict deadlock"});
+
+  Source broken = descending();
+  broken.table.slots.front() = broken.table.slots.back();
+  const MeasuredRuns invalid = read_runs(write_run(run_of({.source = std::move(broken)})), "e");
+  CHECK(invalid.skipped == std::vector<std::string>{"e: verdict invalid"});
+}
+
+TEST_CASE("a run file's unknown words and keys are errors with their place") {
+  const std::string run = device_run();
+  const auto says = [&](const std::string& what, const std::string& by, const std::string& words) {
+    CAPTURE(what, by);
+    const std::string message = refused(replaced(run, what, by));
+    CAPTURE(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  says("\"kind\": \"chain\"", "\"kind\": \"ovrlap\"", "/model/kind: unknown model 'ovrlap'");
+  says("\"immediate\"", "\"imediate\"",
+       "/model/release: unknown release 'imediate'; did you mean immediate?");
+  says("\"latency\"", "\"latncy\"", "/model: unknown key 'latncy'");
+  says("\"mode\": \"deterministic\"", "\"mode\": \"deterministc\"", "/mode: unknown mode");
+  says("\"verdict\": \"ok\"", "\"verdict\": \"fine\"", "/verdict: unknown verdict 'fine'");
+  says("\"dtype\": \"fp32\"", "\"dtype\": \"fp23\"", "/dtype: unknown dtype 'fp23'");
+  says("\"static\"", "\"sttic\"", "/schedule/dispatch: unknown dispatch 'sttic'");
+  says("\"seed\"", "\"sede\"", "/: unknown key 'sede'");
+  says("\"ms\"", "\"milliseconds\"", "/measured: unknown key 'milliseconds'");
+  says("\"bubble\"", "\"bubbles\"", "/predicted: unknown key 'bubbles'");
+  says("\"heads\"", "\"head\"", "/problem: unknown key 'head'");
+  says("\"threads\"", "\"thrads\"", "/device: unknown key 'thrads'");
+  says("\"repeats\"", "\"repeat\"", "/bitwise: unknown key 'repeat'");
+}
+
+TEST_CASE("several runs one after the other are read, each with its number") {
+  const MeasuredRuns runs = read_runs(device_run() + device_run(), "two.jsonl");
+  REQUIRE(runs.runs.size() == 2);
+  CHECK(runs.runs[1].source == "two.jsonl (2)");
+}
+
+}  // namespace
+}  // namespace stagger::workbench

@@ -1,0 +1,272 @@
+#include "workbench/execution.hpp"
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+#include "gpu/cpu/executor.hpp"
+#include "gpu/cuda/reference.hpp"
+#include "gpu/cuda/replay.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::workbench {
+namespace {
+
+/// Pairs of tokens times head_dim that the host's reference does in some seconds.
+constexpr double kMaxHostReference = 0x1p28;
+
+constexpr int kBareRuns = 5;  ///< of a kernel that is no fast one
+
+gpu::BackwardOptions backward_options(const ExecutionRequest& request, const Table& table,
+                                      const Timing& timing) {
+  gpu::BackwardOptions run{.mode = request.mode,
+                           .dtype = request.dtype,
+                           .release = timing.release,
+                           .residency = timing.residency,
+                           .timeout = request.timeout,
+                           .perturb = request.perturb,
+                           .threads = request.threads};
+  if (run.threads == 0) run.threads = gpu::default_threads(table, run);
+  return run;
+}
+
+/// Whether every live task is there once and no chain is split; ranks may be wrong, and the run
+/// then shows what comes of it.
+bool runnable(const dag::Verification& verification) {
+  return std::ranges::all_of(verification.findings, [](const dag::Finding& finding) {
+    switch (finding.kind) {
+      case dag::FindingKind::rank_gap:
+      case dag::FindingKind::rank_duplicate:
+      case dag::FindingKind::rank_out_of_range:
+      case dag::FindingKind::deadlock:
+      case dag::FindingKind::co_residency:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+/// `12.3`, of a number of bytes.
+std::string gib(std::int64_t bytes) {
+  const std::int64_t tenths = (10 * bytes + (1 << 29)) >> 30;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+/// Beside a CUDA run, partials that are too large are done without.
+void expect_fits(Execution& execution) {
+  const Table& table = execution.analysis.table;
+  gpu::BackwardOptions options = execution.options;
+  options.keep_partials = execution.adds_partials && options.mode == gpu::Mode::deterministic;
+  const std::int64_t partials = gpu::partial_bytes(table, execution.shape);
+  if (execution.cuda && options.keep_partials && partials > kMaxPartialBytes) {
+    options.keep_partials = false;
+    execution.lost_partials = partials;
+  }
+  const std::int64_t bytes = gpu::run_bytes(table, execution.shape, options);
+  const std::int64_t limit = execution.cuda ? kMaxCudaRunBytes : kMaxRunBytes;
+  if (bytes <= limit) return;
+  throw Error(ErrorKind::limit, describe(table.problem) + ", head_dim " +
+                                    std::to_string(execution.shape.head_dim) +
+                                    ": a checked run takes about " + gib(bytes) +
+                                    " GiB; the limit is " + std::to_string(limit >> 30) + " GiB");
+}
+
+bool uses_device_reference(const Execution& execution, std::optional<Reference> reference) {
+  if (reference) return reference == Reference::device;
+  const gpu::AttentionShape& shape = execution.shape;
+  const double work = static_cast<double>(shape.heads) * static_cast<double>(shape.seq_q) *
+                      static_cast<double>(shape.seq_kv) * shape.head_dim;
+  return execution.cuda && work > kMaxHostReference;
+}
+
+/// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
+std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
+  const auto& liveness = analysis.verification.liveness;
+  if (!liveness || liveness->residency_needed <= device.sms) return "";
+  return "the table needs " + std::to_string(liveness->residency_needed) +
+         " CTAs resident at once; " + device.name + " holds " + std::to_string(device.sms) +
+         ", one an SM";
+}
+
+/// A problem with its numbers, and what its gradients should be.
+struct Judged {
+  gpu::Attention attention;
+  std::optional<gpu::ReferenceGradients> exact;
+};
+
+Judged judged(const Execution& execution, const ExecutionRequest& request) {
+  const Problem& problem = execution.analysis.table.problem;
+  gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
+  if (request.reference == Reference::none) {
+    return {gpu::unjudged_attention(problem, execution.shape, std::move(inputs)), std::nullopt};
+  }
+  const auto progress = [&](double fraction) {
+    if (request.progress) request.progress("computing what the gradients should be", fraction);
+  };
+  progress(0.1);
+  const bool on_device = execution.device_reference;
+  gpu::Attention attention = (on_device ? gpu::make_attention_on_cuda : gpu::make_attention)(
+      problem, execution.shape, std::move(inputs));
+  progress(0.4);
+  gpu::ReferenceGradients exact =
+      (on_device ? gpu::reference_gradients_on_cuda : gpu::reference_gradients)(attention);
+  return {std::move(attention), std::move(exact)};
+}
+
+/// Whether bare runs are worth it: what ran on the CPU has no stamps to leave out.
+bool runs_bare(const Execution& execution) {
+  return execution.cuda && execution.runs->verdict == gpu::RunVerdict::ok;
+}
+
+gpu::BareRuns bare_runs(const Execution& execution, const gpu::Attention& attention) {
+  constexpr int kWarmups = 5;
+  constexpr int kRuns = 20;
+  const Table& table = execution.analysis.table;
+  const Kernel& kernel = *execution.kernel;
+  if (kernel.bare == nullptr) {
+    return gpu::bare_runs(table, attention, execution.options, kBareRuns, kernel.on_cuda);
+  }
+  return kernel.bare(table, attention, execution.options, kWarmups, kRuns);
+}
+
+void run_attention(Execution& execution, const ExecutionRequest& request) {
+  expect_fits(execution);
+  execution.device_reference = uses_device_reference(execution, request.reference);
+  const Judged problem = judged(execution, request);
+  execution.flops = gpu::backward_flops(problem.attention);
+  execution.runs =
+      gpu::check_runs(execution.analysis.table, problem.attention,
+                      problem.exact ? &*problem.exact : nullptr, execution.options, request.repeats,
+                      execution.cuda ? execution.kernel->on_cuda : execution.kernel->on_cpu,
+                      execution.adds_partials && execution.lost_partials == 0);
+  if (!runs_bare(execution)) return;
+  gpu::check_bare_runs(bare_runs(execution, problem.attention), execution.options.mode,
+                       *execution.runs);
+}
+
+void run_replay(Execution& execution, const ExecutionRequest& request) {
+  const Table& table = execution.analysis.table;
+  const gpu::Replay replay{.device = gpu::replay_on_cuda,
+                           .times = {execution.spun, execution.tick_ns}};
+  execution.runs = gpu::check_replays(table, execution.options, request.repeats, replay);
+  if (!runs_bare(execution)) return;
+  gpu::check_bare_runs(gpu::bare_replays(table, execution.options, kBareRuns, replay),
+                       execution.options.mode, *execution.runs);
+}
+
+std::int64_t tasks_left(const Execution& execution) {
+  return execution.analysis.table.problem.tasks() -
+         std::ranges::count_if(execution.runs->run.witness,
+                               [](std::int64_t slot) { return slot >= 0; });
+}
+
+}  // namespace
+
+const char* Execution::verdict() const {
+  if (!refused.empty()) return "refused";
+  return runs ? gpu::verdict_name(runs->verdict) : "invalid";
+}
+
+bool Execution::stopped() const {
+  return runs && runs->run.outcome != gpu::Outcome::finished;
+}
+
+bool Execution::is_predicted() const {
+  return analysis.ok() && analysis.model.clock == Clock::ns && cuda && runs &&
+         runs->median_ns > 0 && options.mode == gpu::Mode::deterministic;
+}
+
+Execution execute(ExecutionRequest request) {
+  STAGGER_EXPECTS(request.kernel != nullptr);
+  const Kernel& kernel = *request.kernel;
+  STAGGER_EXPECTS(request.on_cuda || kernel.on_cpu != nullptr);
+  STAGGER_EXPECTS(request.on_cuda || request.reference != Reference::device);
+  Execution execution;
+  execution.kernel = &kernel;
+  if (request.on_cuda) {
+    execution.cuda = gpu::cuda_device();
+    STAGGER_EXPECTS(execution.cuda.has_value());
+    fit(request.source.model.timing, request.source.table.problem, execution.cuda->sms);
+  }
+  execution.analysis = analyze(std::move(request.source), request.analysis);
+  const Analysis& analysis = execution.analysis;
+  execution.shape = gpu::attention_shape(analysis.table.problem, request.head_dim);
+  execution.options = backward_options(request, analysis.table, analysis.model.timing);
+  execution.seed = request.seed;
+  execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
+  execution.adds_partials = request.adds_partials;
+  execution.spun = request.spun;
+  execution.tick_ns = request.tick_ns;
+  if (!runnable(analysis.verification)) return execution;
+  if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
+  if (!execution.refused.empty()) return execution;
+  (kernel.spins() ? run_replay : run_attention)(execution, request);
+  return execution;
+}
+
+Timeline timeline_of(const Execution& execution) {
+  STAGGER_EXPECTS(execution.runs.has_value());
+  const std::string threads = std::to_string(execution.options.threads);
+  Timeline timeline = gpu::measured_timeline(
+      execution.analysis.table, execution.runs->run,
+      execution.cuda ? execution.device : execution.device + ", " + threads + " threads");
+  timeline.title += ": " + describe(execution.analysis.table.problem);
+  return timeline;
+}
+
+std::string why_stopped(const Execution& execution) {
+  STAGGER_EXPECTS(execution.stopped());
+  const std::string left = std::to_string(tasks_left(execution)) + " of " +
+                           std::to_string(execution.analysis.table.problem.tasks()) +
+                           " tasks have not reduced";
+  if (execution.runs->verdict == gpu::RunVerdict::deadlock) {
+    return "nothing can move any more; " + left;
+  }
+  return "a task waited for its turn for more than " +
+         std::to_string(execution.options.timeout.count()) + " ms; " + left;
+}
+
+std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution) {
+  STAGGER_EXPECTS(execution.stopped());
+  const Problem& problem = execution.analysis.table.problem;
+  std::vector<dag::Liveness::Hanging> hanging;
+  std::size_t lock = 0;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+      if (execution.runs->run.lock_values[lock++] != problem.grid.contributions(q)) {
+        hanging.push_back({head, q});
+      }
+    }
+  }
+  return hanging;
+}
+
+std::int64_t measured_makespan(const Execution& execution) {
+  return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
+}
+
+std::optional<std::int64_t> bare_makespan(const Execution& execution) {
+  const gpu::Backward& run = execution.runs->run;
+  if (!execution.runs->bare_median_ns || run.bare_ns == 0) return std::nullopt;
+  const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
+  return std::max<std::int64_t>(*execution.runs->bare_median_ns - around, 1);
+}
+
+std::optional<double> stamp_overhead(const Execution& execution) {
+  const gpu::Backward& run = execution.runs->run;
+  if (execution.runs->bare_median_ns.value_or(0) == 0) return std::nullopt;
+  if (run.bare_ns > 0) return error_of(run.elapsed_ns, run.bare_ns);
+  return error_of(execution.runs->median_ns, *execution.runs->bare_median_ns);
+}
+
+Ticks predicted_elapsed(const Analysis& analysis) {
+  return analysis.model.elapsed(analysis.makespan);
+}
+
+double error_of(Ticks predicted, std::int64_t measured) {
+  return static_cast<double>(predicted) / static_cast<double>(std::max<std::int64_t>(measured, 1)) -
+         1;
+}
+
+}  // namespace stagger::workbench

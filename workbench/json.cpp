@@ -1,0 +1,135 @@
+#include "workbench/json.hpp"
+
+#include "core/files.hpp"
+#include "core/json_value.hpp"
+#include "core/limits.hpp"
+#include "core/wait.hpp"
+
+namespace stagger::workbench {
+namespace {
+
+Json wait_json(const Wait& wait) {
+  Json json = {{"lane", wait.lane.value}, {"launched", wait.launched}};
+  if (!wait.launched) {
+    json["waits_for"] = {{"lane", wait.for_lane.value}};
+    return json;
+  }
+  json["task"] = task_json(wait.task);
+  json["rank"] = wait.rank;
+  json["lock_value"] = wait.value;
+  json["waits_for"] = nullptr;
+  if (wait.promised) {
+    json["waits_for"] = task_json(wait.for_task);
+    json["waits_for"]["rank"] = wait.for_rank;
+    json["waits_for"]["lane"] = wait.for_lane.value;
+  }
+  return json;
+}
+
+Json finding_json(const dag::Finding& finding, const Summary& summary) {
+  Json json = {{"kind", dag::finding_name(finding.kind)}, {"message", finding.message}};
+  const auto add = [&](const char* key, std::int64_t value) {
+    if (value >= 0) json[key] = value;
+  };
+  add("lane", finding.lane);
+  add("slot", finding.place);
+  add("head", finding.task.head.value);
+  add("kv", finding.task.kv.value);
+  add("q", finding.task.q.value);
+  add("rank", finding.rank);
+  if (finding.kind == dag::FindingKind::deadlock) {
+    const dag::Liveness& liveness = *summary.verification.liveness;
+    json["cycle"] = waits_json(liveness.cycle, summary.dispatch);
+    json["never_released"] = waits_json(liveness.starved, summary.dispatch);
+    json["hangs"] = hanging_json(liveness.hanging);
+  }
+  return json;
+}
+
+}  // namespace
+
+Json counted_problem_json(const Problem& problem) {
+  Json json = problem_json(problem);
+  json["tasks"] = problem.tasks();
+  return json;
+}
+
+Json model_json(const Problem& problem, const TimeModel& model) {
+  const Timing& timing = model.timing;
+  Json json = {{"kind", model_name(timing.model)}, {"compute", timing.compute}};
+  if (!timing.uniform()) json["compute_partial"] = *timing.compute_partial;
+  json.append({{"reduce", timing.reduce},
+               {"latency", timing.latency},
+               {"launch", timing.launch},
+               {"epilogue", timing.epilogue},
+               {"release", release_name(timing.release)}});
+  if (model.clock == Clock::ns) {
+    json.append({{"clock", "ns"}, {"machine", model.machine}, {"start", model.start}});
+    if (model.passes > 0) json["passes"] = model.passes;
+  }
+  if (timing.residency != 0) json["residency"] = resident_lanes(problem, timing.residency);
+  return json;
+}
+
+Timing read_model(const JsonValue& model, const Problem& problem) {
+  model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
+                     "epilogue", "release", "clock", "machine", "start", "passes", "residency"});
+  constexpr Ticks kLongest = Ticks{1} << 62;
+  const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
+  Timing timing{
+      .model = static_cast<Model>(model.at("kind").word("model", kModelNames)),
+      .compute = ticks("compute"),
+      .reduce = ticks("reduce"),
+      .latency = ticks("latency"),
+      .launch = ticks("launch"),
+      .epilogue = ticks("epilogue"),
+      .release = static_cast<Release>(model.at("release").word("release", kReleaseNames))};
+  if (model.has("compute_partial")) timing.compute_partial = ticks("compute_partial");
+  if (model.has("residency")) {
+    timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
+  }
+  check_timing(timing, problem);
+  return timing;
+}
+
+Json schedule_json(const Summary& summary) {
+  return {{"name", summary.name},
+          {"dispatch", dispatch_name(summary.dispatch)},
+          {"source", summary.selection ? summary.selection->schedule->source : "file"}};
+}
+
+Json task_json(const Task& task) {
+  return {{"head", task.head.value}, {"kv", task.kv.value}, {"q", task.q.value}};
+}
+
+Json findings_json(const Summary& summary) {
+  Json json = Json::array();
+  for (const dag::Finding& finding : summary.verification.findings)
+    json.push_back(finding_json(finding, summary));
+  return json;
+}
+
+Json waits_json(const std::vector<Wait>& waits, Dispatch dispatch) {
+  const std::vector<std::string> words = describe(waits, dispatch);
+  Json json = Json::array();
+  for (std::size_t index = 0; index < waits.size(); ++index) {
+    json.push_back(wait_json(waits[index]));
+    json.back()["text"] = words[index];
+  }
+  return json;
+}
+
+Json hanging_json(const std::vector<dag::Liveness::Hanging>& hanging) {
+  Json json = Json::array();
+  const Head* head = nullptr;
+  for (const auto& tile : hanging) {
+    if (head == nullptr || *head != tile.head) {
+      json.push_back({{"head", tile.head.value}, {"q", Json::array()}});
+      head = &tile.head;
+    }
+    json.back()["q"].push_back(tile.q.value);
+  }
+  return json;
+}
+
+}  // namespace stagger::workbench

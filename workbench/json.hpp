@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/json.hpp"
+#include "core/json_value.hpp"
+#include "workbench/analysis.hpp"
+
+#include <vector>
+
+namespace stagger::workbench {
+
+// Parts that several schemas have in common. A problem's is in core/files.hpp.
+
+/// A problem and how many tasks it has.
+[[nodiscard]] Json counted_problem_json(const Problem& problem);
+
+/// Reads and writes a timing model; only the timing is read back. Throws Error{invalid_input}.
+[[nodiscard]] Json model_json(const Problem& problem, const TimeModel& model);
+[[nodiscard]] Timing read_model(const JsonValue& model, const Problem& problem);
+
+/// Where a table is from.
+[[nodiscard]] Json schedule_json(const Summary& summary);
+
+[[nodiscard]] Json task_json(const Task& task);
+
+/// What verification found, a deadlock with its wait-for cycle.
+[[nodiscard]] Json findings_json(const Summary& summary);
+
+/// Who waits for whom, each with a sentence.
+[[nodiscard]] Json waits_json(const std::vector<Wait>& waits, Dispatch dispatch);
+
+/// Q tiles that hang, by head: `[{"head": 0, "q": [3, 4]}]`.
+[[nodiscard]] Json hanging_json(const std::vector<dag::Liveness::Hanging>& hanging);
+
+}  // namespace stagger::workbench

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "dag/bounds.hpp"
+#include "schedules/search/optimize.hpp"
+#include "workbench/time_model.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::workbench {
+
+/// What a solver answered to "do so many slots suffice?" (schedules/search/slot_files.hpp).
+struct SolverAnswer {
+  std::string text;
+  std::string source;      ///< names the text in messages
+  std::int64_t slots = 0;  ///< that were asked about; 0: the lower bound
+};
+
+/// What to search for, and how long.
+struct OptimizationRequest {
+  Problem problem;
+  TimeModel model = {};
+  bool slots = false;  ///< the slot model instead, on the SMs that are there
+  double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
+  std::int64_t threads = 0;                                     ///< 0: as many as the machine has
+  std::uint64_t seed = 1;
+  std::int64_t effort = 100;                          ///< of the heuristics
+  std::optional<SolverAnswer> answer = std::nullopt;  ///< a table to beat
+  std::string proof_file = {};      ///< DRAT proof of the last slot count refuted, if not empty
+  std::function<bool()> stop = {};  ///< asked often, from any thread
+  /// Told of every phase and improvement.
+  std::function<void(const std::string& phase, const search::Optimum& so_far, double seconds)>
+      progress = {};
+};
+
+/// The best table that was found for a problem, and what is known of it.
+struct Optimization {
+  struct Named {
+    std::string schedule;
+    Ticks makespan = 0;
+  };
+
+  Problem problem;
+  TimeModel model;
+  bool slots = false;
+  dag::Bounds bounds;
+  std::optional<Named> best_named;  ///< of the schedules that do not search
+  std::optional<Ticks> imported;    ///< makespan of the solver's answer
+  search::Optimum optimum;
+  double seconds = 0;
+
+  [[nodiscard]] const char* status() const;  ///< "optimal", "feasible" or "infeasible"
+  [[nodiscard]] const char* proof() const;   ///< "none", "bound" or "search"
+  [[nodiscard]] const char* unit() const { return slots ? "slots" : model.unit(); }
+};
+
+/// Bounds the makespan and searches for a table that reaches it. What is found is verified and
+/// played by code that the search does not share. Throws Error.
+[[nodiscard]] Optimization optimize(const OptimizationRequest& request);
+
+/// A lower bound that a change of the problem would give.
+struct Advice {
+  std::string change;
+  Ticks lower_bound = 0;
+  const char* by = "";
+};
+
+/// What might lower the bound that binds: one more SM, a KV tile in two, smaller KV tiles.
+[[nodiscard]] std::vector<Advice> advise(const Optimization& optimization);
+
+}  // namespace stagger::workbench

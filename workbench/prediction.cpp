@@ -1,0 +1,130 @@
+#include "workbench/prediction.hpp"
+
+#include "core/error.hpp"
+#include "core/table_digest.hpp"
+#include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::workbench {
+namespace {
+
+/// The timing model of a run on the machine.
+TimeModel model_on(const Machine& machine, const MeasuredRun& run) {
+  TimeModel model = time_model_of(machine, times_of(machine, run.kernel), run.problem,
+                                  run.spins() ? in_ns(run.spun, run.tick_ns) : Timing{});
+  model.timing.release = run.timing.release;
+  model.timing.residency = run.timing.residency;
+  fit(model.timing, run.problem, machine.sms);
+  return model;
+}
+
+Table table_of(const MeasuredRun& run) {
+  return schedules::build(schedules::select(run.schedule), run.problem, run.timing);
+}
+
+/// Equal for runs of a problem that no timing model of one machine tells apart.
+std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
+  const auto rest = static_cast<std::uint64_t>(run.timing.residency) << 1 |
+                    static_cast<std::uint64_t>(run.timing.release == Release::delayed);
+  return table_digest(table) ^ rest * 0x9e3779b97f4a7c15;
+}
+
+/// 0 where finding the table again takes a search, or it was a file's.
+std::uint64_t known_likeness(const MeasuredRun& run) {
+  if (run.from_file || schedules::select(run.schedule).schedule->searches) return 0;
+  return likeness(table_of(run), run);
+}
+
+std::string group_of(const MeasuredRun& run) {
+  const std::string kernel =
+      run.spins() ? run.kernel.kernel + ", a tick is " + std::to_string(run.tick_ns) + " ns"
+                  : run.kernel.kernel + ", " + run.kernel.dtype + ", head_dim " +
+                        std::to_string(run.kernel.head_dim);
+  return describe(run.problem) + "; " + kernel;
+}
+
+void add(Judged& judged, std::size_t run, Prediction prediction) {
+  judged.runs.push_back(run);
+  judged.predictions.push_back(std::move(prediction));
+}
+
+void add(PredictedRuns& result, std::size_t index) {
+  const MeasuredRun& run = result.measured.runs[index];
+  const std::optional<Predicted> predicted =
+      result.machine ? predict(*result.machine, run) : said_prediction(run);
+  if (!predicted) {
+    throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
+  }
+  Prediction prediction{.group = group_of(run),
+                        .schedule = run.schedule,
+                        .measured = run.measured,
+                        .predicted = predicted->last_reduction,
+                        .table = predicted->table};
+  add(result.spans, index, prediction);
+  if (!run.elapsed || !predicted->elapsed) return;
+  prediction.measured = *run.elapsed;
+  prediction.predicted = *predicted->elapsed;
+  add(result.wholes, index, std::move(prediction));
+}
+
+}  // namespace
+
+Predicted predict(const Machine& machine, const MeasuredRun& run) {
+  if (run.from_file) {
+    throw Error(ErrorKind::usage, run.source + ": its table was a file's, and is not in it");
+  }
+  const TimeModel model = model_on(machine, run);
+  const Timing& timing = model.timing;
+  const Table table = table_of(run);
+  check_timing(timing, run.problem);
+  if (dag::verify(table, timing).verdict != dag::Verdict::ok || table.slots.empty()) {
+    throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
+  }
+  const sim::Simulation simulation = sim::simulate(table, timing);
+  Predicted predicted{.last_reduction = simulation.last_reduction,
+                      .elapsed = model.elapsed(simulation.makespan),
+                      .table = likeness(table, run)};
+  if (timing.memory) {
+    const sim::MemoryPlay memory = sim::play_memory(table, timing, simulation);
+    predicted.last_reduction = memory.last_reduction;
+    predicted.elapsed = model.elapsed(memory.makespan);
+  }
+  return predicted;
+}
+
+std::optional<Predicted> said_prediction(const MeasuredRun& run) {
+  if (!run.predicted) return std::nullopt;
+  return Predicted{.last_reduction = *run.predicted,
+                   .elapsed = run.predicted_elapsed,
+                   .table = known_likeness(run)};
+}
+
+const Prediction* Judged::find(std::size_t run) const {
+  const auto found = std::ranges::lower_bound(runs, run);
+  if (found == runs.end() || *found != run) return nullptr;
+  return &predictions[static_cast<std::size_t>(found - runs.begin())];
+}
+
+PredictedRuns predict_runs(MeasuredRuns measured, std::optional<Machine> machine) {
+  PredictedRuns result{
+      .measured = std::move(measured), .machine = std::move(machine), .spans = {}, .wholes = {}};
+  for (std::size_t index = 0; index < result.measured.runs.size(); ++index)
+    add(result, index);
+  if (result.spans.empty()) {
+    std::string skipped;
+    for (const std::string& reason : result.measured.skipped)
+      skipped += (skipped.empty() ? "; skipped " : "\nskipped ") + reason;
+    throw Error(ErrorKind::usage, "there is no run that something is predicted of" + skipped);
+  }
+  for (Judged* judged : {&result.spans, &result.wholes}) {
+    if (!judged->empty()) judged->accuracy = accuracy_of(judged->predictions);
+  }
+  return result;
+}
+
+}  // namespace stagger::workbench
