@@ -83,18 +83,36 @@ void calibrate_phases(const Options& options, CalibrationRequest request, Machin
   }
 }
 
-/// The memory, by runs of a kernel whose phases the profile has.
+/// The memory, by runs of every shape of a kernel that the profile has the phases of.
 void calibrate_memory(const Options& options, CalibrationRequest request, Machine machine) {
-  if (request.kernel->spins()) {
+  const Kernel& kernel = *request.kernel;
+  if (kernel.spins()) {
     throw Error(ErrorKind::usage, "--memory needs a kernel that moves something: not a replay");
   }
-  const Timing timing = times_of(machine, request.key()).timing();
+  const std::string dtype = gpu::dtype_name(request.dtype);
   Progress progress("calibrating");
   request.progress = [&](double fraction) { progress.show(fraction); };
-  machine.memory = workbench::fit_memory(workbench::measure_memory(request, machine.sms, timing));
+  std::vector<workbench::MemoryRun> runs;
+  int shapes = 0;
+  for (const KernelTimes& times : machine.kernels) {
+    if (times.key.kernel != kernel.name || times.key.dtype != dtype) continue;
+    request.head_dim = times.key.head_dim;
+    request.tile = times.key.tile;
+    for (auto& run : workbench::measure_memory(request, machine.sms, times.timing())) {
+      run.group = shapes;
+      runs.push_back(std::move(run));
+    }
+    ++shapes;
+  }
+  if (shapes == 0) {
+    throw Error(ErrorKind::usage, std::string("the profile has no phases of ") + kernel.name +
+                                      ", " + dtype + ": calibrate them first");
+  }
+  machine.memory = workbench::fit_memory(runs);
   progress.end();
   machine.memory->date = today();
-  machine.memory->command = command_line(options, *request.kernel) + " --memory";
+  machine.memory->command = fmt::format(
+      "stagger calibrate --device cuda --kernel {} --dtype {} --memory", kernel.name, dtype);
   write_file(options.output, write_machine_json(machine));
   if (options.output == "-") return;
   if (options.json) {
@@ -106,7 +124,8 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
 
 int run(const Options& options) {
   const Kernel& kernel = *options.kernel;
-  if (!kernel.spins() && (!options.tile_q || !options.tile_kv)) {
+  const bool shaped = options.tile_q && options.tile_kv;
+  if (!kernel.spins() && !options.memory && !shaped) {
     throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
   }
   if (!has_device()) return kSkipped;

@@ -7,19 +7,18 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include <string>
 
 namespace stagger::cli {
 namespace {
 
 int run(const Options&) {
-  constexpr std::string_view kCuda = STAGGER_CUDA_VERSION;
+  const std::string cuda(STAGGER_CUDA_VERSION, sizeof(STAGGER_CUDA_VERSION) - 1);
   const std::string solver = search::sat_solver();
   const std::string known = commit();
-  write_stdout(fmt::format("stagger {}\ncommit {}\n{}\n{}\n", version(),
-                           known.empty() ? "unknown" : known,
-                           kCuda.empty() ? "no CUDA" : fmt::format("CUDA {}", kCuda),
-                           solver.empty() ? "no CaDiCaL" : solver));
+  write_stdout(fmt::format(
+      "stagger {}\ncommit {}\n{}\n{}\n", version(), known.empty() ? "unknown" : known,
+      cuda.empty() ? "no CUDA" : "CUDA " + cuda, solver.empty() ? "no CaDiCaL" : solver));
   return kHolds;
 }
 

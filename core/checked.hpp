@@ -46,7 +46,7 @@ class Checked {
   }
 
  private:
-  constexpr Checked after(Checked left, Checked right) const {
+  [[nodiscard]] constexpr Checked after(Checked left, Checked right) const {
     Checked result = *this;
     result.left_ = left_ || left.left_ || right.left_;
     return result;

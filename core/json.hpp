@@ -19,26 +19,21 @@ class Json {
  public:
   struct Member;
 
-  Json() = default;  ///< null
-  Json(std::nullptr_t) {}
-  Json(bool value) : value_(value) {}
+  Json();  ///< null
+  Json(std::nullptr_t);
+  Json(bool value);
   template <std::signed_integral T>
-  Json(T value) : value_(std::int64_t{value}) {}
+  Json(T value);
   template <std::unsigned_integral T>
-  Json(T value) : value_(std::uint64_t{value}) {}
-  Json(double value) : value_(value) {}
-  Json(const char* text) : value_(std::string(text)) {}
-  Json(std::string text) : value_(std::move(text)) {}
+  Json(T value);
+  Json(double value);
+  Json(const char* text);
+  Json(std::string text);
   /// null if absent.
   template <class T>
-  Json(const std::optional<T>& value) {
-    if (value) *this = Json(*value);
-  }
+  Json(const std::optional<T>& value);
   template <class T>
-  Json(const std::vector<T>& items) : value_(Items{}) {
-    for (const T& item : items)
-      push_back(item);
-  }
+  Json(const std::vector<T>& items);
   Json(std::initializer_list<Member> members);
   [[nodiscard]] static Json array();   ///< an empty one
   [[nodiscard]] static Json object();  ///< an empty one
@@ -68,12 +63,34 @@ class Json {
 
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Items,
                Members>
-      value_ = nullptr;
+      value_;
 };
 
 struct Json::Member {
   std::string key;
   Json value = {};
 };
+
+// Defined here, where a Member is complete: clang asks for that.
+
+inline Json::Json() : value_(nullptr) {}
+inline Json::Json(std::nullptr_t) : value_(nullptr) {}
+inline Json::Json(bool value) : value_(value) {}
+template <std::signed_integral T>
+Json::Json(T value) : value_(std::int64_t{value}) {}
+template <std::unsigned_integral T>
+Json::Json(T value) : value_(std::uint64_t{value}) {}
+inline Json::Json(double value) : value_(value) {}
+inline Json::Json(const char* text) : value_(std::string(text)) {}
+inline Json::Json(std::string text) : value_(std::move(text)) {}
+template <class T>
+Json::Json(const std::optional<T>& value) : Json() {
+  if (value) *this = Json(*value);
+}
+template <class T>
+Json::Json(const std::vector<T>& items) : value_(Items{}) {
+  for (const T& item : items)
+    push_back(item);
+}
 
 }  // namespace stagger

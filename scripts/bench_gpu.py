@@ -12,7 +12,9 @@ seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
     scripts/bench_gpu.py --runs runs.jsonl                # every run as `stagger run --json` says it
 
 With --all-schedules every schedule that applies runs, not only the table's few, so that
-`stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid.
+`stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid. With
+--random COUNT only so many tables of scripts/random_tables.py run, one after the other over the
+grid's points, and with --machine each run says what was predicted of it.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
@@ -22,6 +24,9 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
+
+from random_tables import random_table
 
 TOKENS = 16384
 HIDDEN = 2048
@@ -32,12 +37,17 @@ RUNS = 20
 AIM = 1.5
 AIM_FROM = 2048
 
+# A schedule that searches for long, with an effort of seconds.
+EFFORTS = {"optimal": "optimal:effort=0"}
+
 # (head_dim, mask): (schedule, tile_q) in the order of the table
 CANDIDATES = {
-    (64, "full"): [("shift", 128), ("spt", 128), ("lpt-ascending", 128)],
-    (64, "causal"): [("symmetric-shift", 128), ("spt", 128), ("lpt-ascending", 128)],
-    (128, "full"): [("shift", 80), ("spt", 80), ("lpt-ascending", 80)],
-    (128, "causal"): [("symmetric-shift", 64), ("spt", 80), ("lpt-ascending", 64)],
+    (64, "full"): [("windowed", 128), ("shift", 128), ("spt", 128), ("lpt-ascending", 128)],
+    (64, "causal"): [("windowed", 128), ("symmetric-shift", 128), ("spt", 128),
+                     ("lpt-ascending", 128)],
+    (128, "full"): [("windowed", 80), ("shift", 80), ("spt", 80), ("lpt-ascending", 80)],
+    (128, "causal"): [("windowed", 64), ("symmetric-shift", 64), ("spt", 80),
+                      ("lpt-ascending", 64)],
 }
 
 
@@ -47,7 +57,7 @@ def flops(head_dim, mask, seqlen):
 
 
 def schedules_of(args, head_dim, mask):
-    """(schedule, tile_q): the candidates and, if asked for, every other that does not search."""
+    """(schedule, tile_q): the candidates and, if asked for, every other one."""
     candidates = CANDIDATES[head_dim, mask]
     if args.schedules:
         return [(name, candidates[0][1]) for name in args.schedules]
@@ -57,16 +67,19 @@ def schedules_of(args, head_dim, mask):
                            text=True, check=True).stdout
     taken = {name for name, _ in candidates}
     tile_q = candidates[0][1]
-    return candidates + [(each["name"], tile_q) for each in json.loads(known)["schedules"]
-                         if not each["searches"] and each["name"] not in taken]
+    names = [each["name"] for each in json.loads(known)["schedules"]]
+    return candidates + [(EFFORTS.get(name, name), tile_q) for name in names if name not in taken]
 
 
-def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
-    """What `stagger run --json` says; None if the schedule does not apply."""
+def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q, table=None):
+    """What `stagger run --json` says of a schedule, or of a table's file; None if it does not
+    apply."""
     heads = TOKENS // seqlen * (HIDDEN // head_dim)
     command = [args.stagger, "run", "--device", "cuda", "--kernel", "hopper", "--dtype", "bf16"]
     command += ["--head-dim", head_dim, "--mask", mask, "--seq", seqlen, "--tile-q", tile_q]
     command += ["--tile-kv", 128, "--heads", heads, "--sms", SMS, "--schedule", schedule]
+    if table:
+        command = command[:command.index("--mask")] + ["--table", table]
     command += ["--repeat", 1, "--reference", "none", "--no-partials", "--json"]
     if args.machine:
         command += ["--machine", args.machine]
@@ -80,6 +93,29 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q):
         args.failed = args.failed or applies
         return None
     return json.loads(done.stdout)
+
+
+def random_runs(args):
+    """Runs of random tables, one after the other over the grid's points."""
+    points = [(head_dim, mask, seqlen) for seqlen in args.seqlen for mask in args.mask
+              for head_dim in args.head_dim]
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(args.random):
+            head_dim, mask, seqlen = points[seed % len(points)]
+            tile_q = CANDIDATES[head_dim, mask][0][1]
+            heads = TOKENS // seqlen * (HIDDEN // head_dim)
+            path = f"{folder}/random.table.json"
+            table = random_table(mask, seqlen, tile_q, 128, heads, SMS, seed)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(table, file)
+            run = stagger_run(args, head_dim, mask, seqlen, table["name"], tile_q, path)
+            if run is None or run["measured"] is None:
+                continue
+            save_run(args, run)
+            predicted = (run["predicted"] or {}).get("last_reduction_ns", 0)
+            print(f"{head_dim:>4} {mask:<7} {seqlen:>6} {run['measured']['untimed_ms']:9.3f} ms  "
+                  f"{predicted / run['measured']['untimed_makespan_ns'] - 1:+7.1%}  "
+                  f"{table['name']}", flush=True)
 
 
 def torch_ms(head_dim, mask, seqlen, deterministic):
@@ -118,7 +154,7 @@ def device_line():
     return {"name": name, "driver": driver}
 
 
-def point(args, head_dim, mask, seqlen, runs):
+def point(args, head_dim, mask, seqlen):
     row = {"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "schedules": []}
     for schedule, tile_q in schedules_of(args, head_dim, mask):
         run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
@@ -128,7 +164,7 @@ def point(args, head_dim, mask, seqlen, runs):
         row["schedules"].append({"name": schedule, "tile_q": tile_q, "ms": round(ms, 4)})
         if args.machine and run["predicted"]:
             row["schedules"][-1]["predicted_ms"] = round(run["predicted"]["elapsed_ns"] / 1e6, 4)
-        runs.append(run)
+        save_run(args, run)
     if not row["schedules"]:
         return None
     row["torch_ms"] = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
@@ -150,6 +186,14 @@ def table_line(row):
             f"  {schedules}")
 
 
+def save_run(args, run):
+    """Adds a run to the file of runs, so that what is done is kept when the rest is not."""
+    if args.runs:
+        run["device"].pop("smids", None)
+        with open(args.runs, "a", encoding="utf-8") as file:
+            file.write(json.dumps(run) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,17 +208,23 @@ def main():
     parser.add_argument("--head-dim", type=int, nargs="*", default=[64, 128])
     parser.add_argument("--mask", nargs="*", default=["causal", "full"])
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT",
+                        help="so many random tables, and nothing else")
     args = parser.parse_args()
     args.failed = False  # whether a run was not as it should be
+    if args.runs:
+        open(args.runs, "w", encoding="utf-8").close()
+    if args.random:
+        random_runs(args)
+        return 1 if args.failed else 0
 
     print(f"{'head_dim':>8} {'mask':<7} {'seqlen':>6} {'TFLOP/s':>8} {'PyTorch':>7} {'ratio':>6}"
           "  schedule/tile_q ms")
     rows = []
-    runs = []
     for head_dim in args.head_dim:
         for mask in args.mask:
             for seqlen in args.seqlen:
-                row = point(args, head_dim, mask, seqlen, runs)
+                row = point(args, head_dim, mask, seqlen)
                 if row is None:
                     continue
                 rows.append(row)
@@ -186,10 +236,6 @@ def main():
         with open(args.output, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
             file.write("\n")
-    if args.runs:
-        with open(args.runs, "w", encoding="utf-8") as file:
-            for run in runs:
-                file.write(json.dumps(run) + "\n")
     slow = [row for row in rows
             if row["torch_ms"] and row["seqlen"] >= AIM_FROM and row["ratio"] < AIM]
     for row in slow:

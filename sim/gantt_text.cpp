@@ -80,8 +80,8 @@ class Text {
 
   [[nodiscard]] std::span<const Interval> intervals_of(std::int32_t row) const {
     const auto by_row = [&](const Interval& interval) { return timeline_.row_of(interval); };
-    const auto found = std::ranges::equal_range(timeline_.intervals, row, {}, by_row);
-    return {found.begin(), found.end()};
+    const auto begin = std::ranges::lower_bound(timeline_.intervals, row, {}, by_row);
+    return {begin, std::ranges::upper_bound(timeline_.intervals, row, {}, by_row)};
   }
 
   void draw_row(std::int32_t row_of) {

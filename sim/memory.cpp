@@ -20,6 +20,12 @@ Ticks times(Ticks value, Ticks part, Ticks whole) {
   return static_cast<Ticks>(static_cast<Wide>(value) * part / whole);
 }
 
+/// How long a round lasts.
+Ticks round_of(const Timing& timing) {
+  const Ticks task = timing.compute + timing.reduce;
+  return task > 0 ? task : 1;
+}
+
 enum class Access : std::uint8_t { load, store, add };
 
 struct Touch {
@@ -71,9 +77,7 @@ class Tiles {
 class TouchLog {
  public:
   TouchLog(const Played& played, const Tiles& tiles)
-      : played_(played),
-        tiles_(tiles),
-        round_(std::max<Ticks>(played.timing().compute + played.timing().reduce, 1)) {
+      : played_(played), tiles_(tiles), round_(round_of(played.timing())) {
     index_rounds();
     begin_.assign(buckets() + 1, 0);
     each_touch([this](Ticks time, Touch) { ++begin_[bucket(time) + 1]; });
@@ -90,7 +94,7 @@ class TouchLog {
     return rounds_.empty() ? at(played_.simulation().makespan / round_ + 1) : rounds_.size();
   }
   [[nodiscard]] std::int64_t begin(std::size_t bucket) const { return begin_[bucket]; }
-  [[nodiscard]] std::int64_t round_of(std::size_t bucket) const {
+  [[nodiscard]] std::int64_t number_of(std::size_t bucket) const {
     return rounds_.empty() ? static_cast<std::int64_t>(bucket) : rounds_[bucket];
   }
 
@@ -155,7 +159,7 @@ class Player {
   MemoryPlay run() {
     for (std::size_t bucket = 0; bucket < log_.buckets(); ++bucket) {
       if (log_.begin(bucket) == log_.begin(bucket + 1)) continue;
-      enter_window(log_.round_of(bucket) / kRoundsAWindow * window_);
+      enter_window(log_.number_of(bucket) / kRoundsAWindow * window_);
       for (; place_ < log_.begin(bucket + 1); ++place_)
         touch(log_.touches[at(place_)]);
     }

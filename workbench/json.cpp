@@ -46,6 +46,27 @@ Json finding_json(const dag::Finding& finding, const Summary& summary) {
   return json;
 }
 
+Json memory_model_json(const Memory& memory) {
+  return {{"l2_bytes", memory.l2},      {"bytes_per_tick", memory.rate},
+          {"q_bytes", memory.tile.q},   {"dq_bytes", memory.tile.dq},
+          {"kv_bytes", memory.tile.kv}, {"gradient_bytes", memory.tile.gradient}};
+}
+
+Memory read_memory_model(const JsonValue& memory) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+  memory.expect_keys(
+      {"l2_bytes", "bytes_per_tick", "q_bytes", "dq_bytes", "kv_bytes", "gradient_bytes"});
+  const auto bytes = [&](const char* key, std::int64_t least) {
+    return memory.at(key).integer(least, kMostBytes);
+  };
+  return {.l2 = bytes("l2_bytes", 1),
+          .rate = bytes("bytes_per_tick", 1),
+          .tile = {.q = bytes("q_bytes", 0),
+                   .dq = bytes("dq_bytes", 0),
+                   .kv = bytes("kv_bytes", 0),
+                   .gradient = bytes("gradient_bytes", 0)}};
+}
+
 }  // namespace
 
 Json counted_problem_json(const Problem& problem) {
@@ -67,13 +88,15 @@ Json model_json(const Problem& problem, const TimeModel& model) {
     json.append({{"clock", "ns"}, {"machine", model.machine}, {"start", model.start}});
     if (model.passes > 0) json["passes"] = model.passes;
   }
+  if (timing.memory) json["memory"] = memory_model_json(*timing.memory);
   if (timing.residency != 0) json["residency"] = resident_lanes(problem, timing.residency);
   return json;
 }
 
 Timing read_model(const JsonValue& model, const Problem& problem) {
   model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
-                     "epilogue", "release", "clock", "machine", "start", "passes", "residency"});
+                     "epilogue", "release", "clock", "machine", "start", "passes", "memory",
+                     "residency"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
   Timing timing{
@@ -88,6 +111,7 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
   if (model.has("residency")) {
     timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
   }
+  if (model.has("memory")) timing.memory = read_memory_model(model.at("memory"));
   check_timing(timing, problem);
   return timing;
 }

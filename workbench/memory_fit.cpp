@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -65,17 +66,19 @@ class MemoryFit {
   }
 
   [[nodiscard]] Fit judged(const std::vector<sim::MemoryPlay>& plays, std::int64_t rate) const {
-    std::size_t least = 0;
+    std::map<int, std::size_t> least;  // by group
     std::vector<double> predicted;
     for (std::size_t run = 0; run < runs_.size(); ++run) {
-      if (traffic(plays[run]) < traffic(plays[least])) least = run;
+      std::size_t& least_of_group = least.emplace(runs_[run].group, run).first->second;
+      if (traffic(plays[run]) < traffic(plays[least_of_group])) least_of_group = run;
       predicted.push_back(makespan(plays[run], simulations_[run].last_reduction, rate));
     }
-    const double scale = static_cast<double>(runs_[least].measured) / predicted[least];
     Fit fit;
     fit.error = 0;
     fit.rate = rate;
     for (std::size_t run = 0; run < runs_.size(); ++run) {
+      const std::size_t right = least.at(runs_[run].group);
+      const double scale = static_cast<double>(runs_[right].measured) / predicted[right];
       fit.errors.push_back(scale * predicted[run] / static_cast<double>(runs_[run].measured) - 1);
       fit.error += fit.errors.back() * fit.errors.back();
     }

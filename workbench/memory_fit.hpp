@@ -14,12 +14,13 @@ struct MemoryRun {
   Timing timing;       ///< in ns, without a memory
   TileBytes tile;      ///< what its tasks touch
   Ticks measured = 0;  ///< ns from the first task's start to the last reduction's end, > 0
+  int group = 0;       ///< runs of one group differ in their tables alone
 };
 
 /// The memory with which the model predicts the runs best: the least mean square of
-/// predicted / measured - 1, where predictions are scaled so that the run with the least traffic is
-/// right, as phases have errors of their own. Deterministic. Requires two runs at least, complete
-/// by their timings. Some dozens of plays of each run.
+/// predicted / measured - 1, where predictions are scaled so that of each group the run with the
+/// least traffic is right, as phases have errors of their own. Deterministic. Requires two runs at
+/// least, complete by their timings. Some dozens of plays of each run.
 [[nodiscard]] DeviceMemory fit_memory(const std::vector<MemoryRun>& runs);
 
 /// The tables whose runs tell what fit_memory() asks: a causal mask of 24 KV tiles with so many

@@ -86,7 +86,8 @@ std::vector<Access> accesses_of(const Table& table, const Timing& timing, const 
     const auto begin = static_cast<std::size_t>(table.lane_begin[static_cast<std::size_t>(lane)]);
     const auto end = static_cast<std::size_t>(table.lane_begin[static_cast<std::size_t>(lane) + 1]);
     for (std::size_t slot = begin; slot < end; ++slot) {
-      const auto& [task, rank] = table.slots[slot];
+      const Task& task = table.slots[slot].task;
+      const std::int32_t rank = table.slots[slot].rank;
       const auto other_chain = [&](const Slot& other) {
         return other.task.head != task.head || other.task.kv != task.kv;
       };

@@ -107,7 +107,8 @@ std::int64_t SlotCnf::literals(const Problem& problem, std::int32_t slots, Symme
   for (const Chain& chain : chains)
     literals += chain_literals(chain.length, slots);
   for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-    literals += problem.heads * slots * at_most_one_literals(problem.grid.contributions(q));
+    literals +=
+        std::int64_t{problem.heads} * slots * at_most_one_literals(problem.grid.contributions(q));
   }
   if (symmetry == Symmetry::left) return literals;
   for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem.grid)))

@@ -90,6 +90,17 @@ expect 0 "192 runs: median error" predict "$root/gpu/results/grid.jsonl" --summa
   --expect 'worst_ppm <= 150000' --expect 'whole_median_ppm <= 50000' \
   --expect 'whole_worst_ppm <= 150000' --expect 'misranked == 0' --expect 'whole_misranked == 0'
 
+# Random tables, by what the profile said of them before they ran.
+expect 0 "41 runs: median error" predict "$root/gpu/results/random.jsonl" --summary \
+  --expect 'median_ppm <= 30000' --expect 'worst_ppm <= 130000'
+
+# A memory: its size and its rate, or a profile's.
+expect 2 "means nothing without" analyze $problem --schedule spt --l2 1000
+expect 0 "with the memory" analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20
+expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
+sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
+expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"
+
 # Calibration needs a GPU; what is wrong is said before that.
 expect 0 "Examples:" calibrate --help
 expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" calibrate --kernel fast -o "$work/new.json"
