@@ -158,7 +158,7 @@ TEST_CASE("what is wrong with a profile is named with its place") {
   expect_rejected("\"head_dim\": 64, ", "", "/kernels/0: key 'head_dim' is missing");
   expect_rejected("\"tile_q\": 32", "\"tile_q\": 0", "/kernels/0/tile_q: must be an integer");
   expect_rejected("\"chain\"", "\"magic\"",
-                  "/kernels/0/model: unknown value 'magic'; known: chain");
+                  "/kernels/0/model: unknown model 'magic'; known: chain");
   expect_rejected("9120", "-1", "/kernels/0/ns/compute/value: must be an integer from 0");
   expect_rejected("9120", "1e3", "/kernels/0/ns/compute/value: must be an integer");
   expect_rejected("9120", "99999999999999", "/kernels/0/ns/compute/value: must be an integer");
