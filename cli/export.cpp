@@ -41,7 +41,13 @@ struct Format {
 
 dag::Dag graph_of(const Analysis& analysis) {
   constexpr std::int64_t kDrawnTasks = 1'000'000;
-  if (analysis.verification.verdict == dag::Verdict::invalid) {
+  // A table that hangs has one, with a cycle, but only if its ranks are an order.
+  const bool valid =
+      std::ranges::all_of(analysis.verification.findings, [](const dag::Finding& finding) {
+        return finding.kind == dag::FindingKind::deadlock ||
+               finding.kind == dag::FindingKind::co_residency;
+      });
+  if (!valid) {
     throw Error(ErrorKind::usage, analysis.table.name + ": an invalid table has no graph");
   }
   if (analysis.table.problem.tasks() > kDrawnTasks) {

@@ -88,7 +88,6 @@ class TouchLog {
     each_touch([&](Ticks time, Touch touch) { touches[at(place[bucket(time)]++)] = touch; });
   }
 
-  [[nodiscard]] Ticks round() const { return round_; }
   /// Buckets hold the touches of a round each, in the order of time.
   [[nodiscard]] std::size_t buckets() const {
     return rounds_.empty() ? at(played_.simulation().makespan / round_ + 1) : rounds_.size();
@@ -152,7 +151,7 @@ class Player {
         simulation_(played.simulation()),
         tiles_(played.table().problem, memory_.tile),
         log_(played, tiles_),
-        window_(kRoundsAWindow * log_.round()),
+        window_(kRoundsAWindow * round_of(played.timing())),
         last_touch_(at(tiles_.count()), kNever),
         dirty_(at(tiles_.count()), false) {}
 

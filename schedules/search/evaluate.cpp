@@ -173,7 +173,7 @@ class SlotStarts {
   /// Calls `visit` with every chain that has to start some distance after this one, which may be
   /// below 0, until it says false; whether it never did.
   template <class Visit>
-  bool each_after(std::size_t chain, Visit visit) const {
+  [[nodiscard]] bool each_after(std::size_t chain, Visit visit) const {
     if (continues_[chain] && !visit(chain + 1, length(chain))) return false;
     for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
       const auto& [task, rank] = table_.slots[slot];
@@ -190,7 +190,8 @@ class SlotStarts {
   [[nodiscard]] std::deque<std::size_t> in_waiting_order() const {
     std::vector<std::int64_t> awaited(start_.size(), 0);
     for (std::size_t chain = 0; chain < start_.size(); ++chain)
-      each_after(chain, [&](std::size_t other, std::int64_t) { return ++awaited[other] > 0; });
+      static_cast<void>(
+          each_after(chain, [&](std::size_t other, std::int64_t) { return ++awaited[other] > 0; }));
     std::vector<std::size_t> order;
     std::vector<bool> ordered(start_.size(), false);
     const auto add = [&](std::size_t chain) {
@@ -201,10 +202,10 @@ class SlotStarts {
       if (awaited[chain] == 0) add(chain);
     }
     for (std::size_t next = 0; next < order.size(); ++next) {
-      each_after(order[next], [&](std::size_t other, std::int64_t) {
+      static_cast<void>(each_after(order[next], [&](std::size_t other, std::int64_t) {
         if (--awaited[other] == 0) add(other);
         return true;
-      });
+      }));
     }
     for (std::size_t chain = 0; chain < start_.size(); ++chain) {
       if (!ordered[chain]) order.push_back(chain);

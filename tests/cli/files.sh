@@ -39,6 +39,8 @@ expect 0 "descending" compare --table "$work/x.table.json"
 "$stagger" compare --table "$work/x.table.json" --table "$work/z.table.json" --json >"$work/two.json"
 [ "$(grep -c '"source": "file"' "$work/two.json")" = 2 ] || fail "two tables are not two rows"
 "$stagger" export --mask full --n 3 --schedule shift -o "$work/other.csv"
+expect 2 "an invalid table has no graph" export --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index \
+  --format dot -o -
 expect 2 "another than that of the first table" compare --table "$work/x.table.json" --table "$work/other.csv"
 # A table that says its problem takes no other.
 expect 2 "--sms is for tables that do not say their problem" verify "$work/x.table.json" --sms 90
