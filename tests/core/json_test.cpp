@@ -12,7 +12,7 @@ namespace stagger {
 TEST_CASE("JSON is written as it was put together") {
   Json json = {{"schema", "stagger.x/1"}, {"count", 3}, {"inner", {{"kv", 1}}}};
   json["count"] = 4;
-  json["absent"] = std::optional<int>{};
+  json["absent"] = std::optional<std::vector<int>>{};
   json["rows"].push_back({{"q", 1}});
   json["rows"].back()["rank"] = 2;
   CHECK(json.line() ==
