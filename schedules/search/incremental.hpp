@@ -23,7 +23,9 @@ class IncrementalPlay {
   [[nodiscard]] std::int64_t played() const { return played_; }
 
   /// Exchanges the Q tiles of two slots of one chain, `first` < `second`, if the makespan stays
-  /// within `limit`; else the table and the times are as before. Whether it did.
+  /// within `limit`; else the table and the times are as before. Whether it did. A few changes that
+  /// would stay within it are undone too: those during whose play some time is beyond it for a
+  /// while.
   bool exchange_q(std::size_t first, std::size_t second, Ticks limit);
 
   /// The same for the ranks of a slot and of the one before it in its accumulation. Requires a rank

@@ -12,8 +12,10 @@ namespace {
 /// Pairwise if few, else with a running "one so far".
 constexpr std::int64_t kPairwise = 6;
 
-/// The chains that have to start in this order, if symmetry is broken: heads by the start of their
-/// first chain; equal rows of a head by their own.
+/// The chains that have to start in this order, if symmetry is broken: equal rows of a head by
+/// their starts, and heads by the start of their first chain. Both can be had at once: renaming
+/// rows within heads makes each first chain the earliest of its equals, and renaming heads leaves
+/// that so.
 std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
     const Problem& problem, const std::vector<Chain>& chains,
     const std::vector<std::vector<QTile>>& live_q) {
@@ -23,8 +25,6 @@ std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
     ordered.emplace_back(first, first + a_head);
   std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
   for (std::size_t chain = 0; chain < chains.size(); ++chain) {
-    // The first chain of a head is already ordered, and may not be twice.
-    if (chain % a_head == 0 && problem.heads > 1) continue;
     const std::pair key{chains[chain].head, live_q[at(chains[chain].kv.value)]};
     if (const auto same = last.find(key); same != last.end())
       ordered.emplace_back(same->second, chain);

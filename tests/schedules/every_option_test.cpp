@@ -105,8 +105,10 @@ TEST_CASE("every option with every schedule: refused, whole, or hanging as verif
       CAPTURE(named(timing));
       if (refused(timing, problem)) {
         ++refusals;
-        REQUIRE_THROWS_AS(schedules::build(schedules::select("optimal:effort=0"), problem, timing),
-                          Error);
+        for (const schedules::Schedule* schedule : schedules::all()) {
+          CAPTURE(schedule->name);
+          REQUIRE_THROWS_AS(schedules::build(quick(*schedule), problem, timing), Error);
+        }
         continue;
       }
       std::optional<Ticks> least;  // of the static schedules that do not search

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -138,18 +139,30 @@ class EveryState {
   Ticks best_ = kFar;
 };
 
+/// Chains of one or two tasks, more than there are SMs: SMs idle from different times on.
+Problem short_chains(test::Random& random) {
+  std::vector<std::string> rows;
+  for (std::int64_t row = random.between(3, 6); row > 0; --row) {
+    rows.emplace_back("...");
+    for (std::int64_t tile = random.between(1, 2); tile > 0; --tile)
+      rows.back()[static_cast<std::size_t>(random.between(0, 2))] = 'f';
+  }
+  return test::tiles_problem(rows, 1, static_cast<std::int32_t>(random.between(2, 3)));
+}
+
 TEST_CASE("up to nine tasks, with latency and launch, pruning loses nothing") {
   test::Random random(test::seed(85));
   std::int64_t searched = 0;
   while (searched < 150) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem =
+        random.chance(2) ? short_chains(random) : test::random_problem(random, 4);
     if (problem.tasks() < 3 || problem.tasks() > 9 || problem.sms > 3) continue;
     if (problem.tasks() > 6 && !random.chance(6)) continue;  // large ones cost most of the time
     ++searched;
     Timing timing{.compute = random.between(0, 5),
                   .reduce = random.between(1, 5),
                   .latency = random.between(0, 3),
-                  .launch = random.between(0, 4),
+                  .launch = random.between(0, 6),
                   .epilogue = random.between(0, 3)};
     if (random.chance(3)) timing.compute_partial = random.between(0, 8);
     CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles(),
@@ -165,6 +178,22 @@ TEST_CASE("up to nine tasks, with latency and launch, pruning loses nothing") {
     REQUIRE(closer.makespan == best);
     REQUIRE(closer.table.has_value());
   }
+}
+
+TEST_CASE("where launches are long, an SM that has been idle is ahead of one that has not") {
+  const auto best = [](const std::vector<std::string>& rows, const Timing& timing) {
+    const Problem problem = test::tiles_problem(rows, 1, 3);
+    const ChainSearch found = search_chains(problem, timing, kFar, 0, 1'000'000, never);
+    CHECK(found.complete);
+    CHECK(found.makespan == EveryState(problem, timing).best());
+    return found.makespan;
+  };
+  CHECK(best({"ff.", "f..", "f..", "..f", "..f"},
+             {.compute = 1, .reduce = 3, .latency = 1, .launch = 9}) == 26);
+  CHECK(best({"..f", "f.f", "f..", "..f", "f.."},
+             {.compute = 4, .reduce = 1, .latency = 3, .launch = 9, .epilogue = 2}) == 32);
+  CHECK(best({"pf", "p.", "pf", "p."}, {.compute = 1, .reduce = 3, .latency = 1, .launch = 5}) ==
+        21);
 }
 
 TEST_CASE("a collision costs a reduction, not a slot") {

@@ -258,6 +258,18 @@ TEST_CASE("answers in every format come back as the same table") {
   CHECK(read_slot_solution(values + " 0\n", "answer", problem, slots).slots == table.slots);
 }
 
+TEST_CASE("chains that share one round share no SM") {
+  const Problem problem = test::tiles_problem({"ff"}, 2, 1);
+  const auto table_from = [&](int second) {
+    std::string text = "task 0 0 0 0\ntask 0 0 1 1\n";
+    for (int q = 0; q < 2; ++q)
+      text += "task 1 0 " + std::to_string(q) + " " + std::to_string(second + q) + "\n";
+    return read_slot_solution(text, "solver", problem, 9);
+  };
+  CHECK(slots_of(table_from(2)) == 4);
+  CHECK_THROWS_AS(table_from(1), Error);
+}
+
 TEST_CASE("wrong answers are refused with their place") {
   const Problem problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
   const auto message = [&](const std::string& text) { return message_of(text, problem, 2); };
