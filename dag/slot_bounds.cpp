@@ -11,6 +11,9 @@ namespace stagger::dag {
 namespace {
 
 constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
+// Of all sets of chains that are packed: a second.
+constexpr std::int64_t kPackedJobs = std::int64_t{1} << 22;
+constexpr std::int64_t kPackingNodes = 20'000'000;
 constexpr std::string_view kAccumulation = "accumulation";
 
 /// A maximum matching of KV tiles with Q tiles, grown by one KV tile at a time.
@@ -92,33 +95,50 @@ class MatchingBound {
   }
 
  private:
-  /// The sets {d_i >= d} of some KV tiles.
-  void add_sets(std::vector<KvTile> set) {
+  /// The longest chains of one head, of which no more than `edges` run at once.
+  struct Set {
+    std::int64_t chains = 0;
+    std::int64_t edges = 0;
+  };
+
+  /// The sets {d_i >= d} of some KV tiles; not all of them where packing all is too much work.
+  void add_sets(std::vector<KvTile> tiles) {
     const TileGrid& grid = problem_.grid;
-    std::stable_sort(set.begin(), set.end(), [&](KvTile left, KvTile right) {
+    std::stable_sort(tiles.begin(), tiles.end(), [&](KvTile left, KvTile right) {
       return grid.chain_length(left) > grid.chain_length(right);
     });
     Matching matching(grid);
     std::vector<Ticks> lengths;
-    for (std::size_t place = 0; place < set.size(); ++place) {
-      matching.add(set[place]);
-      lengths.push_back(grid.chain_length(set[place]));
+    std::vector<Set> sets;
+    std::int64_t jobs = 0;
+    for (std::size_t place = 0; place < tiles.size(); ++place) {
+      matching.add(tiles[place]);
+      lengths.push_back(grid.chain_length(tiles[place]));
       const bool last_of_length =
-          place + 1 == set.size() || grid.chain_length(set[place + 1]) < lengths.back();
-      if (last_of_length && matching.edges() < std::ssize(lengths)) {
-        add_set(lengths, matching.edges(), 1);
-        add_set(lengths, matching.edges(), problem_.heads);
-      }
+          place + 1 == tiles.size() || grid.chain_length(tiles[place + 1]) < lengths.back();
+      if (!last_of_length || matching.edges() == std::ssize(lengths)) continue;
+      sets.push_back({std::ssize(lengths), matching.edges()});
+      jobs += std::ssize(lengths) * (1 + problem_.heads);
+    }
+    const std::int64_t stride = 1 + jobs / kPackedJobs;
+    const std::int64_t nodes = kPackingNodes / std::max<std::int64_t>(2 * std::ssize(sets), 10);
+    for (std::int64_t set = std::ssize(sets) - 1; set >= 0; set -= stride) {
+      const auto& [chains, edges] = sets[at(set)];
+      const std::vector<Ticks> longest(lengths.begin(), lengths.begin() + chains);
+      add_set(longest, edges, 1, nodes);
+      add_set(longest, edges, problem_.heads, nodes);
     }
   }
 
   /// Packs these chains of `heads` heads each, of which no more than `edges` a head run at once.
-  void add_set(const std::vector<Ticks>& lengths, std::int64_t edges, std::int32_t heads) {
+  void add_set(const std::vector<Ticks>& lengths, std::int64_t edges, std::int32_t heads,
+               std::int64_t nodes) {
     const std::int64_t machines = std::min<std::int64_t>(edges * heads, problem_.sms);
     std::vector<Ticks> jobs;
     for (std::int32_t head = 0; head < heads; ++head)
       jobs.insert(jobs.end(), lengths.begin(), lengths.end());
-    bound_ = std::max(bound_, pack(std::move(jobs), static_cast<std::int32_t>(machines)).lower);
+    bound_ =
+        std::max(bound_, pack(std::move(jobs), static_cast<std::int32_t>(machines), nodes).lower);
   }
 
   const Problem& problem_;

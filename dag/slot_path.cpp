@@ -1,11 +1,11 @@
 #include "dag/slot_path.hpp"
 
+#include "core/rank_places.hpp"
+
 #include <boost/graph/bellman_ford_shortest_paths.hpp>
 #include <boost/graph/edge_list.hpp>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,37 +24,89 @@ struct StartGraph {
   }
 };
 
-StartGraph start_graph(const Table& table) {
-  StartGraph graph;
-  graph.tasks.push_back(0);
-  std::map<std::tuple<Head, QTile, std::int32_t>, std::pair<int, std::int64_t>> place_of_rank;
-  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
-      if (table.begins_chain(lane, slot)) {
-        const auto chain = static_cast<int>(graph.tasks.size());
-        graph.add(0, chain, 0);
-        if (slot > table.begin_of(lane)) graph.add(chain - 1, chain, graph.tasks.back());
-        graph.tasks.push_back(0);
+/// A task by its rank.
+struct Place {
+  int chain = 0;
+  std::int64_t position = 0;  ///< in its chain
+};
+
+class StartGraphBuilder {
+ public:
+  explicit StartGraphBuilder(const Table& table)
+      : table_(table), ranks_(table.problem), places_(ranks_.size()) {}
+
+  StartGraph run() {
+    graph_.tasks.push_back(0);
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
+      add_lane(lane);
+    add_waits();
+    return std::move(graph_);
+  }
+
+ private:
+  struct Chain {
+    std::int64_t after = 0;  ///< tasks before it on its lane: it starts no sooner
+    std::int64_t slot = 0;   ///< its first
+    int vertex = 0;
+    friend auto operator<=>(const Chain&, const Chain&) = default;
+  };
+
+  void add_lane(Lane lane) {
+    for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+      if (table_.begins_chain(lane, slot)) {
+        const auto chain = static_cast<int>(graph_.tasks.size());
+        graph_.add(0, chain, 0);
+        graph_.tasks.push_back(0);
+        chains_.push_back({slot - table_.begin_of(lane), slot, chain});
       }
-      const auto chain = static_cast<int>(graph.tasks.size()) - 1;
-      const auto& [task, rank] = table.slots[slot];
-      place_of_rank[{task.head, task.q, rank}] = {chain, graph.tasks.back()++};
+      const auto& [task, rank] = table_.slots[slot];
+      places_[ranks_.of(task, rank)] = {static_cast<int>(graph_.tasks.size()) - 1,
+                                        graph_.tasks.back()++};
     }
   }
-  for (const auto& [rank, place] : place_of_rank) {
-    const auto& [head, q, number] = rank;
-    const auto before = place_of_rank.find({head, q, number - 1});
-    if (before == place_of_rank.end()) continue;
-    const auto& [chain, k] = before->second;
-    graph.add(chain, place.first, k + 1 - place.second);
+
+  /// Into the chains in about the order in which they start: an edge rarely moves a start from
+  /// which edges were followed already.
+  void add_waits() {
+    std::sort(chains_.begin(), chains_.end());
+    for (const Chain& chain : chains_) {
+      const std::int64_t tasks = graph_.tasks[at(chain.vertex)];
+      if (chain.after > 0)
+        waits_.emplace_back(chain.vertex - 1, graph_.tasks[at(chain.vertex - 1)]);
+      for (std::int64_t position = 0; position < tasks; ++position) {
+        const auto& [task, rank] = table_.slots[chain.slot + position];
+        if (rank == 0) continue;
+        const Place before = places_[ranks_.of(task, rank - 1)];
+        waits_.emplace_back(before.chain, before.position + 1 - position);
+      }
+      add_waits_of(chain.vertex);
+    }
   }
-  return graph;
-}
+
+  /// Of the edges between two chains the longest counts.
+  void add_waits_of(int chain) {
+    std::sort(waits_.begin(), waits_.end());
+    for (std::size_t wait = 0; wait < waits_.size(); ++wait) {
+      const auto& [before, length] = waits_[wait];
+      if (wait + 1 == waits_.size() || waits_[wait + 1].first != before) {
+        graph_.add(before, chain, length);
+      }
+    }
+    waits_.clear();
+  }
+
+  const Table& table_;
+  RankPlaces ranks_;
+  std::vector<Place> places_;
+  StartGraph graph_;
+  std::vector<Chain> chains_;
+  std::vector<std::pair<int, std::int64_t>> waits_;  ///< of a chain: for which, how far
+};
 
 }  // namespace
 
 std::optional<std::int64_t> slot_path(const Table& table) {
-  const StartGraph graph = start_graph(table);
+  const StartGraph graph = StartGraphBuilder(table).run();
   using Edges = boost::edge_list<std::vector<std::pair<int, int>>::const_iterator>;
   const Edges edges(graph.edges.begin(), graph.edges.end());
   std::vector<std::int64_t> starts(graph.tasks.size(), 0);

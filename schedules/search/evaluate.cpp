@@ -124,14 +124,19 @@ class LaneByLane {
 
 class SlotStarts {
  public:
-  explicit SlotStarts(const Table& table)
-      : table_(table), places_(table.problem), chain_of_(table.slots.size()) {
-    slot_of_.resize(places_.size());
-    for (Lane lane{0}; lane.value < table.lanes(); ++lane)
-      add_lane(lane);
+  explicit SlotStarts(const Table& table) : table_(table) {
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+      for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+        if (!table.begins_chain(lane, slot)) continue;
+        continues_.push_back(slot > table.begin_of(lane));
+        first_.push_back(slot);
+      }
+    }
     start_.assign(first_.size(), 0);
     moves_.assign(first_.size(), 0);
     first_.push_back(std::ssize(table.slots));
+    continues_.push_back(false);
+    find_waits();
   }
 
   std::optional<std::int64_t> run(const Stop& stop) {
@@ -144,54 +149,85 @@ class SlotStarts {
       const std::size_t chain = changed.front();
       changed.pop_front();
       queued[chain] = false;
-      steps += length(chain);
+      steps += 1 + waits_begin_[chain + 1] - waits_begin_[chain];
       if (steps > kMostSteps) return std::nullopt;
       if (steps > asked + kOften) {
         if (stop()) return std::nullopt;
         asked = steps;
       }
       makespan = std::max(makespan, start_[chain] + length(chain));
-      const bool settles = each_after(chain, [&](std::size_t other, std::int64_t distance) {
-        if (start_[other] >= start_[chain] + distance) return true;
-        if (other == chain) return false;
+      for (std::int64_t wait = waits_begin_[chain]; wait < waits_begin_[chain + 1]; ++wait) {
+        const auto [other, distance] = waits_[at(wait)];
+        if (start_[other] >= start_[chain] + distance) continue;
         start_[other] = start_[chain] + distance;
-        if (queued[other]) return true;
+        if (queued[other]) continue;
         changed.push_back(other);
         queued[other] = true;
-        return ++moves_[other] <= std::ssize(start_);  // more: a cycle that never settles
-      });
-      if (!settles) return std::nullopt;
+        if (++moves_[other] > std::ssize(start_)) return std::nullopt;  // a cycle: never settles
+      }
     }
     return makespan;
   }
 
  private:
+  /// Another chain has to start some slots after this one, or before it if below 0.
+  struct Wait {
+    std::uint32_t chain = 0;
+    std::int32_t distance = 0;
+    friend auto operator<=>(const Wait&, const Wait&) = default;
+  };
+
   [[nodiscard]] std::int64_t length(std::size_t chain) const {
     return first_[chain + 1] - first_[chain];
   }
 
-  /// Calls `visit` with every chain that has to start some distance after this one, which may be
-  /// below 0, until it says false; whether it never did.
-  template <class Visit>
-  [[nodiscard]] bool each_after(std::size_t chain, Visit visit) const {
-    if (continues_[chain] && !visit(chain + 1, length(chain))) return false;
-    for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
-      const auto& [task, rank] = table_.slots[slot];
-      if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
-      const std::int64_t next = slot_of_[places_.of(task, rank + 1)];
-      const std::size_t other = chain_of_[at(next)];
-      if (!visit(other, slot - first_[chain] + 1 - (next - first_[other]))) return false;
+  /// The chains that wait for each chain: for its end, or for its tasks. Of several waits between
+  /// two chains the longest counts.
+  void find_waits() {
+    const RankPlaces places(table_.problem);
+    std::vector<Wait> next_rank = positions(places);
+    std::vector<Wait> of_chain;
+    for (std::size_t chain = 0; chain < start_.size(); ++chain) {
+      waits_begin_.push_back(std::ssize(waits_));
+      const auto tasks = static_cast<std::int32_t>(length(chain));
+      if (continues_[chain + 1]) {
+        of_chain.push_back({static_cast<std::uint32_t>(chain) + 1, tasks});
+      }
+      for (std::int32_t position = 0; position < tasks; ++position) {
+        const auto& [task, rank] = table_.slots[first_[chain] + position];
+        if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
+        const Wait& next = next_rank[places.of(task, rank + 1)];
+        of_chain.push_back({next.chain, position + 1 - next.distance});
+      }
+      std::sort(of_chain.begin(), of_chain.end());
+      for (std::size_t wait = 0; wait < of_chain.size(); ++wait) {
+        const bool longest =
+            wait + 1 == of_chain.size() || of_chain[wait + 1].chain != of_chain[wait].chain;
+        if (longest) waits_.push_back(of_chain[wait]);
+      }
+      of_chain.clear();
     }
-    return true;
+    waits_begin_.push_back(std::ssize(waits_));
+  }
+
+  /// By rank: its chain, and how far in it.
+  [[nodiscard]] std::vector<Wait> positions(const RankPlaces& places) const {
+    std::vector<Wait> positions(places.size());
+    for (std::uint32_t chain = 0; chain < start_.size(); ++chain) {
+      for (std::int64_t slot = first_[chain]; slot < first_[chain + 1]; ++slot) {
+        const auto& [task, rank] = table_.slots[slot];
+        positions[places.of(task, rank)] = {chain, static_cast<std::int32_t>(slot - first_[chain])};
+      }
+    }
+    return positions;
   }
 
   /// The chains, those that others wait for before these: where no chains wait for each other, each
   /// then has its start before it is looked at. The rest follows by index.
   [[nodiscard]] std::deque<std::size_t> in_waiting_order() const {
     std::vector<std::int64_t> awaited(start_.size(), 0);
-    for (std::size_t chain = 0; chain < start_.size(); ++chain)
-      static_cast<void>(
-          each_after(chain, [&](std::size_t other, std::int64_t) { return ++awaited[other] > 0; }));
+    for (const Wait& wait : waits_)
+      ++awaited[wait.chain];
     std::vector<std::size_t> order;
     std::vector<bool> ordered(start_.size(), false);
     const auto add = [&](std::size_t chain) {
@@ -202,10 +238,11 @@ class SlotStarts {
       if (awaited[chain] == 0) add(chain);
     }
     for (std::size_t next = 0; next < order.size(); ++next) {
-      static_cast<void>(each_after(order[next], [&](std::size_t other, std::int64_t) {
+      for (std::int64_t wait = waits_begin_[order[next]]; wait < waits_begin_[order[next] + 1];
+           ++wait) {
+        const std::size_t other = waits_[at(wait)].chain;
         if (--awaited[other] == 0) add(other);
-        return true;
-      }));
+      }
     }
     for (std::size_t chain = 0; chain < start_.size(); ++chain) {
       if (!ordered[chain]) order.push_back(chain);
@@ -213,27 +250,13 @@ class SlotStarts {
     return {order.begin(), order.end()};
   }
 
-  void add_lane(Lane lane) {
-    for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
-      const auto& [task, rank] = table_.slots[slot];
-      if (table_.begins_chain(lane, slot)) {
-        if (slot > table_.begin_of(lane)) continues_.back() = true;
-        first_.push_back(slot);
-        continues_.push_back(false);
-      }
-      chain_of_[at(slot)] = first_.size() - 1;
-      slot_of_[places_.of(task, rank)] = slot;
-    }
-  }
-
   const Table& table_;
-  RankPlaces places_;
-  std::vector<std::size_t> chain_of_;  ///< by slot of the table
-  std::vector<std::int64_t> slot_of_;  ///< by rank
-  std::vector<std::int64_t> first_;    ///< by chain: its first slot of the table
-  std::vector<bool> continues_;        ///< by chain: another one follows on its lane
-  std::vector<std::int64_t> start_;    ///< by chain: its slot in time
-  std::vector<std::int64_t> moves_;    ///< by chain: how often it was queued again
+  std::vector<std::int64_t> first_;        ///< by chain: its first slot of the table
+  std::vector<bool> continues_;            ///< by chain: another one is before it on its lane
+  std::vector<std::int64_t> start_;        ///< by chain: its slot in time
+  std::vector<std::int64_t> moves_;        ///< by chain: how often it was queued again
+  std::vector<std::int64_t> waits_begin_;  ///< by chain: its first of waits_
+  std::vector<Wait> waits_;                ///< for the chain
 };
 
 }  // namespace

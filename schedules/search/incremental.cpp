@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -30,14 +30,17 @@ IncrementalPlay::IncrementalPlay(Table& table, const Timing& timing)
   }
   for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
     slot_of_[places_.of(table.slots[slot].task, table.slots[slot].rank)] = slot;
-    touched_.push_back(slot);
   }
   const auto resident = static_cast<std::size_t>(resident_lanes(table.problem, timing.residency));
   STAGGER_EXPECTS(table.lane_begin.size() <= resident + 1 ||
                   table.lane_begin[resident] == table.lane_begin.back());
-  constexpr Ticks kNoLimit = std::numeric_limits<Ticks>::max();
-  STAGGER_EXPECTS(play_on(kNoLimit));
-  changes_.clear();
+  const std::optional<Starts> starts = starts_of(table, timing);
+  STAGGER_EXPECTS(starts.has_value());
+  for (std::size_t slot = 0; slot < times_.size(); ++slot)
+    times_[slot].start = starts->reduce[slot];
+  for (std::size_t slot = 0; slot < times_.size(); ++slot)
+    times_[slot].handed = times_of(slot).handed;
+  makespan_ = end_of_lanes();
 }
 
 bool IncrementalPlay::begins(std::size_t slot) const {

@@ -19,7 +19,7 @@ class IncrementalPlay {
   IncrementalPlay(Table& table, const Timing& timing);
 
   [[nodiscard]] Ticks makespan() const { return makespan_; }
-  /// Slots played so far: the work done.
+  /// Slots played for changes so far: the work done.
   [[nodiscard]] std::int64_t played() const { return played_; }
 
   /// Exchanges the Q tiles of two slots of one chain, `first` < `second`, if the makespan stays

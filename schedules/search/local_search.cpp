@@ -96,9 +96,8 @@ LocalSearchResult polish(Table table, const Timing& timing, const LocalSearchOpt
   best.makespan = options.makespan(best.table);
   if (best.table.slots.empty() || best.makespan < 0 || options.stop()) return best;
   IncrementalPlay play(best.table, timing);
-  const std::int64_t begun = play.played();
   for (std::int64_t moves = 0; play.makespan() > options.at_least; ++moves) {
-    if (moves + play.played() - begun >= options.plays) break;
+    if (moves + play.played() >= options.plays) break;
     if (options.stop()) break;
     const Move move = roll_move(best.table, dice);
     if (!is_move(best.table, move)) continue;

@@ -108,8 +108,10 @@ class Optimizer {
 
   /// A table that is there however soon the search is stopped.
   void offer_safe_table() {
+    if (optimum_.best && stopped()) return;
     Table table = safe_table(problem_);
-    const Ticks found = objective_.slots ? slots_of(table).value_or(-1) : makespan(table);
+    const bool whole = objective_.slots && !optimum_.best;
+    const Ticks found = whole ? slots_of(table).value_or(-1) : makespan(table);
     offer(std::move(table), found);
   }
 
@@ -254,7 +256,7 @@ class Optimizer {
   /// the number of threads does not matter.
   void local_searches() {
     constexpr std::size_t kRuns = 4;
-    if (start_.lanes.empty()) return;
+    if (start_.lanes.empty() || options_.effort == 0) return;
     std::vector<LocalSearchResult> results(kRuns);
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {

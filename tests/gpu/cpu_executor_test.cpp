@@ -78,19 +78,18 @@ void check_table(const Table& table, const Attention& attention, const Reference
 
 TEST_CASE("every schedule on every mask gives right gradients, the same bits and its own order") {
   std::int64_t runs = 0;
-  std::uint64_t seed = 0;
+  std::uint64_t seed = test::seed(0);  // every table in one of the dtypes, in another one next time
   for (const Problem& problem : test::every_small_mask()) {
     const Attention attention = attention_of(problem);
     const ReferenceGradients exact = reference_gradients(attention);
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
       if (schedules::why_unsupported(selection, problem)) continue;
-      const Table table = schedules::build(selection, problem);
-      for (const Dtype dtype : kDtypes)
-        check_table(table, attention, exact, dtype, ++seed, runs);
+      const Dtype dtype = kDtypes[++seed % std::size(kDtypes)];
+      check_table(schedules::build(selection, problem), attention, exact, dtype, seed, runs);
     }
   }
-  CHECK(runs > 900);
+  CHECK(runs > 300);
 }
 
 TEST_CASE("every head_dim and tile shape gives right gradients") {
