@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace stagger::cli {
 
@@ -31,7 +32,7 @@ struct Command {
   const char* summary;
   const char* examples;
   int (*run)(const Options&);
-  std::span<const ExpectName> names = {};  ///< that its --expect knows
+  std::vector<ExpectName> (*names)() = nullptr;  ///< that its --expect knows; nullptr: it has none
 };
 
 /// In the order `stagger --help` prints.

@@ -1,19 +1,69 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report/comparison.hpp"
 #include "cli/requests.hpp"
 #include "core/error.hpp"
+#include "core/nearest.hpp"
 
 #include <algorithm>
 
 namespace stagger::cli {
 namespace {
 
+using schedules::Schedule;
+using schedules::Selection;
 using workbench::Comparison;
 using workbench::ComparisonRequest;
+using workbench::ComparisonRow;
+
+constexpr std::int64_t kListedOfRow = 3;  ///< findings of a kind, and edges
 
 bool is_same(const Problem& left, const Problem& right) {
   return left.grid == right.grid && left.heads == right.heads && left.sms == right.sms;
+}
+
+// ---- what is compared -------------------------------------------------------------------------
+
+/// `shift,spt:swizzle=8,group=2`: a comma that a parameter follows is within a name.
+std::vector<Selection> selections_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string word = list.substr(begin, end - begin);
+    const bool parameter = word.find('=') < word.find(':');
+    if (parameter && !names.empty()) {
+      names.back() += "," + word;
+    } else {
+      names.push_back(word);
+    }
+    begin = end + 1;
+  }
+  std::vector<Selection> selections;
+  for (const std::string& name : names) {
+    if (std::ranges::count(names, name) > 1) {
+      throw Error(ErrorKind::usage, "--schedules: " + in_quotes(name) + " is there twice");
+    }
+    selections.push_back(schedules::select(name));
+  }
+  return selections;
+}
+
+/// A baseline is one of the rows; a schedule that was not asked for is compared too.
+void add_baseline(ComparisonRequest& request, const std::string& name) {
+  const auto named = [&](const auto& rows, auto member) {
+    return std::ranges::find(rows, name, member) != rows.end();
+  };
+  request.baseline = name;
+  if (named(request.tables, &Table::name)) return;
+  if (!named(request.schedules, &Selection::text)) {
+    request.schedules.push_back(schedules::select(name));
+  }
+  const auto selection = std::ranges::find(request.schedules, name, &Selection::text);
+  if (const auto reason = schedules::why_unsupported(*selection, request.problem)) {
+    throw Error(ErrorKind::usage, "--baseline " + name + ": " + *reason);
+  }
 }
 
 /// The options' problem, or that of the first table beside the schedules.
@@ -21,6 +71,9 @@ ComparisonRequest request_of(const Options& options) {
   ComparisonRequest request{.problem = {},
                             .kv_index_ranks = options.ranks == dag::LockValues::absolute,
                             .analysis = analysis_options(options)};
+  // The report of each row lists little, or thirteen of them would be megabytes.
+  request.analysis.limit = options.limit.value_or(kListedOfRow);
+  if (!options.schedules.empty()) request.schedules = selections_in(options.schedules);
   for (const std::string& path : options.tables)
     request.tables.push_back(read_table(path, options));
   const bool described = options.problem_given || request.tables.empty();
@@ -31,31 +84,106 @@ ComparisonRequest request_of(const Options& options) {
                                       (described ? "the options'" : "that of the first table"));
   }
   request.model = time_model_of(options, request.problem);
+  if (!options.baseline.empty()) add_baseline(request, options.baseline);
   return request;
 }
+
+// ---- what is expected -------------------------------------------------------------------------
+
+/// `makespan_symmetric_shift`.
+std::string name_of_makespan(const Schedule& schedule) {
+  std::string name = std::string("makespan_") + schedule.name;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+struct Named {
+  std::string name;
+  std::string meaning;
+};
+
+const std::vector<Named>& makespan_names() {
+  static const std::vector<Named> names = [] {
+    std::vector<Named> all;
+    for (const Schedule* schedule : schedules::all()) {
+      all.push_back({name_of_makespan(*schedule), std::string("that of ") + schedule->name});
+    }
+    return all;
+  }();
+  return names;
+}
+
+/// Those of a report, of the best; and those that compare.
+std::vector<ExpectName> expect_names() {
+  std::vector<ExpectName> names = number_names();
+  names.push_back({"speedup", "how many times as fast as --baseline the best is"});
+  names.push_back({"makespan_baseline", "makespan of --baseline"});
+  names.push_back({"makespan_table", "that of the first --table"});
+  for (const Named& name : makespan_names())
+    names.push_back({name.name.c_str(), name.meaning.c_str()});
+  return names;
+}
+
+/// What is known of the best and of the rows. Requires a comparison with a best.
+Values values_of(const Comparison& comparison) {
+  Values values = numbers_of(*comparison.best);
+  for (const ComparisonRow& row : comparison.rows) {
+    if (!row.ok()) continue;
+    const workbench::Summary& summary = *row.summary;
+    values.emplace(
+        summary.selection ? name_of_makespan(*summary.selection->schedule) : "makespan_table",
+        exact(summary.makespan));
+  }
+  const ComparisonRow* const baseline = comparison.find(comparison.baseline);
+  if (baseline != nullptr && baseline->ok()) {
+    const Ticks makespan = baseline->summary->makespan;
+    values.emplace("makespan_baseline", exact(makespan));
+    values.emplace("speedup", exact(makespan, std::max<Ticks>(comparison.best->makespan, 1)));
+  }
+  return values;
+}
+
+// ---- the command ------------------------------------------------------------------------------
 
 /// The worst of the tables': one that hangs, else one that is wrong.
 ExitCode worst_code(const Comparison& comparison) {
   ExitCode worst = kHolds;
-  for (const workbench::ComparisonRow& row : comparison.rows) {
+  for (const ComparisonRow& row : comparison.rows) {
     if (row.summary) worst = std::max(worst, exit_code(*row.summary));
   }
   return worst;
 }
 
+void print(const Comparison& comparison, std::span<const Judgement> judgements,
+           const Options& options) {
+  if (options.json) return write_stdout(comparison_json(comparison, judgements));
+  if (options.csv) return write_stdout(comparison_csv(comparison));
+  const Terminal terminal = terminal_of(options);
+  write_text(
+      options.markdown ? comparison_markdown(comparison) : comparison_text(comparison, terminal),
+      terminal);
+}
+
 int run(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
   ComparisonRequest request = request_of(options);
   Progress progress("comparing schedules");
   request.progress = [&](double fraction) { progress.show(fraction); };
+  request.stop = interrupted;
+  finish_on_interrupt();
   const Comparison comparison = workbench::compare(std::move(request));
   progress.end();
-  if (options.json) {
-    write_stdout(comparison_json(comparison));
-  } else {
-    const Terminal terminal = terminal_of(options);
-    write_text(comparison_text(comparison, terminal), terminal);
+  const std::optional<Values> values =
+      comparison.best ? std::optional(values_of(comparison)) : std::nullopt;
+  const std::vector<Judgement> judgements = judge(expectations, values ? &*values : nullptr);
+  print(comparison, judgements, options);
+  const bool expected = all_hold(judgements);
+  if (comparison.missing > 0) {
+    complain("interrupted: " + std::to_string(comparison.missing) + " more would be compared");
+    return kInterrupted;
   }
-  return worst_code(comparison);
+  const ExitCode code = worst_code(comparison);
+  return code == kHolds && !expected ? kViolated : code;
 }
 
 }  // namespace
@@ -67,9 +195,12 @@ const Command kCompare{
     .examples =
         "  stagger compare --mask causal --n 8 --heads 4\n"
         "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
-        "      --heads 16 --sms 132 --model overlap --latency 2\n"
-        "  stagger compare --table mine.table.json\n",
+        "      --heads 16 --sms 132 --model overlap --latency 2 --baseline spt\n"
+        "  stagger compare --mask causal --n 8 --schedules spt,spt:swizzle=2,optimal \\\n"
+        "      --expect 'makespan_spt <= 1.25 * lower_bound'\n"
+        "  stagger compare --table mine.table.json --markdown\n",
     .run = run,
+    .names = expect_names,
 };
 
 }  // namespace stagger::cli

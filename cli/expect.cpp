@@ -276,10 +276,14 @@ std::vector<Judgement> judge(std::span<const Expectation> expectations, const Va
   for (const Expectation& expectation : expectations) {
     Judgement& judgement = judgements.emplace_back();
     judgement.text = expectation.text();
-    if (values == nullptr) continue;
-    judgement.holds = expectation.holds(*values);
-    for (const std::string& name : expectation.names())
-      judgement.values.emplace(name, values->at(name));
+    for (const std::string& name : expectation.names()) {
+      if (values != nullptr && values->contains(name)) {
+        judgement.values.emplace(name, values->at(name));
+      } else {
+        judgement.unknown.push_back(name);
+      }
+    }
+    judgement.holds = values != nullptr && judgement.unknown.empty() && expectation.holds(*values);
   }
   return judgements;
 }
@@ -292,6 +296,8 @@ bool all_hold(std::span<const Judgement> judgements) {
     std::string values;
     for (const auto& [name, value] : judgement.values)
       values += (values.empty() ? "; " : ", ") + name + " = " + text_of(value);
+    for (const std::string& name : judgement.unknown)
+      values += (values.empty() ? "; " : ", ") + name + " has no value";
     complain("expectation does not hold: " + judgement.text + values);
   }
   return all;

@@ -72,10 +72,12 @@ class Expectation {
 struct Judgement {
   std::string text;
   bool holds = false;
-  Values values;  ///< of its names; none are known of a table that is not ok
+  Values values;                     ///< of its names that have one
+  std::vector<std::string> unknown;  ///< its names that have none
 };
 
-/// What becomes of each; nothing holds without values (nullptr). Throws like Expectation::holds().
+/// What becomes of each; what speaks of a name that has no value does not hold, and nothing does
+/// without values (nullptr). Throws like Expectation::holds().
 [[nodiscard]] std::vector<Judgement> judge(std::span<const Expectation> expectations,
                                            const Values* values);
 

@@ -108,9 +108,11 @@ std::string help_text(const Command& command, int width) {
     group = row->group;
     text += listed_at(name_of(*row), description_of(*row), name_columns(width), width);
   }
-  if (!command.names.empty()) text += "\nNames in --expect:\n";
-  for (const ExpectName& name : command.names)
-    text += listed_at(name.name, name.meaning, name_columns(width), width);
+  if (command.names != nullptr) {
+    text += "\nNames in --expect:\n";
+    for (const ExpectName& name : command.names())
+      text += listed_at(name.name, name.meaning, name_columns(width), width);
+  }
   return text + "\n" + examples_of(command);
 }
 

@@ -61,9 +61,11 @@ std::string section_of(const Command& command) {
     }
   }
   if (!others.empty()) text += ".PP\nDescribed below: " + others + ".\n";
-  if (!command.names.empty()) text += ".PP\nNames in \\-\\-expect:\n";
-  for (const ExpectName& name : command.names)
-    text += fmt::format(".TP\n.B {}\n{}\n", name.name, roff(name.meaning));
+  if (command.names != nullptr) {
+    text += ".PP\nNames in \\-\\-expect:\n";
+    for (const ExpectName& name : command.names())
+      text += fmt::format(".TP\n.B {}\n{}\n", name.name, roff(name.meaning));
+  }
   return text + fmt::format(".PP\nExamples:\n.PP\n.nf\n{}.fi\n", roff(command.examples));
 }
 

@@ -50,10 +50,14 @@ struct Options {
   std::string schedule;
   std::string table;
   std::vector<std::string> tables;  ///< of `compare`
+  std::string schedules;            ///< of `compare`: names; empty: all
+  std::string baseline;             ///< of `compare`; empty: none
   dag::LockValues ranks = dag::LockValues::ranks;
 
   // output
   bool json = false;
+  bool csv = false;
+  bool markdown = false;
   Color color = Color::automatic;
   bool ascii = false;
   std::int64_t width = 0;
@@ -62,7 +66,7 @@ struct Options {
   std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs
-  std::int64_t limit = 10'000;
+  std::optional<std::int64_t> limit;
   bool check = false;
 
   // formulas

@@ -98,6 +98,12 @@ int run(const Options& options) {
   const PredictedRuns predicted = workbench::predict_runs(std::move(measured), std::move(machine));
   const Values values = values_of(predicted);
   const std::vector<Judgement> judgements = judge(expectations, &values);
+  for (const Judgement& judgement : judgements) {
+    if (judgement.unknown.empty()) continue;
+    throw Error(ErrorKind::usage, "--expect '" + judgement.text +
+                                      "': " + judgement.unknown.front() +
+                                      " has no value: no run says how long the whole of it took");
+  }
   if (options.json) {
     write_stdout(prediction_json(predicted, judgements).text() + "\n");
   } else {
@@ -125,7 +131,7 @@ const Command kPredict{
         "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
         "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n",
     .run = run,
-    .names = kNames,
+    .names = [] { return std::vector(kNames.begin(), kNames.end()); },
 };
 
 }  // namespace stagger::cli

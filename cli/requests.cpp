@@ -162,8 +162,10 @@ workbench::Source source_of(const Options& options) {
 }
 
 workbench::AnalysisOptions analysis_options(const Options& options) {
-  return {
-      .lock_values = options.ranks, .limit = options.limit, .always_build_graph = options.check};
+  workbench::AnalysisOptions analysis{.lock_values = options.ranks,
+                                      .always_build_graph = options.check};
+  if (options.limit) analysis.limit = *options.limit;
+  return analysis;
 }
 
 workbench::ExecutionRequest execution_request(const Options& options) {

@@ -83,6 +83,8 @@ void write_text(const std::string& text, const Terminal& terminal) {
       ascii += "...";
     } else if (rest.starts_with("§")) {
       ascii += "section ";
+    } else if (rest.starts_with("µ")) {
+      ascii += 'u';
     } else if ((static_cast<unsigned char>(text[at]) & 0xc0) == 0xc0) {
       ascii += '?';
     }

@@ -17,8 +17,8 @@ struct Terminal {
 /// terminal itself.
 [[nodiscard]] Terminal terminal_of(const Options& options);
 
-/// Writes text to standard output; without Unicode, `…` becomes `...` and `§` becomes `section `.
-/// Throws Error{io}.
+/// Writes text to standard output; without Unicode, `…` becomes `...`, `§` becomes `section ` and
+/// `µ` becomes `u`. Throws Error{io}.
 void write_text(const std::string& text, const Terminal& terminal);
 
 /// Says something on standard error, after `stagger: `, within the terminal's width. What cannot be

@@ -1,49 +1,110 @@
 #include "workbench/comparison.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace stagger::workbench {
 namespace {
 
-void add(Comparison& comparison, Source source, const AnalysisOptions& options) {
-  Analysis analysis = analyze(std::move(source), options);
-  const Summary& summary = analysis;
-  comparison.rows.push_back({.name = summary.name, .unsupported = {}, .summary = summary});
-  if (!analysis.ok()) return;
-  if (comparison.best && comparison.best->makespan <= analysis.makespan) return;
-  comparison.best = std::move(analysis);
-}
+class Comparer {
+ public:
+  explicit Comparer(ComparisonRequest request) : request_(std::move(request)) {
+    result_.problem = std::move(request_.problem);
+    result_.model = std::move(request_.model);
+    result_.baseline = std::move(request_.baseline);
+    result_.missing = std::ssize(request_.schedules) + std::ssize(request_.tables);
+  }
+
+  Comparison run() {
+    const auto all = static_cast<double>(std::max<std::int64_t>(result_.missing, 1));
+    const auto goes_on = [&] {
+      if (request_.progress) request_.progress(1 - static_cast<double>(result_.missing) / all);
+      return !request_.stop || !request_.stop();
+    };
+    for (schedules::Selection& selection : request_.schedules) {
+      if (!goes_on()) break;
+      add(std::move(selection));
+    }
+    for (Table& table : request_.tables) {
+      if (!goes_on()) break;
+      add({.table = std::move(table), .model = result_.model, .selection = {}});
+    }
+    judge();
+    std::ranges::stable_sort(result_.rows, {}, order_of);
+    return std::move(result_);
+  }
+
+ private:
+  void add(schedules::Selection selection) {
+    if (const auto reason = schedules::why_unsupported(selection, result_.problem)) {
+      result_.rows.push_back({.name = selection.text, .unsupported = *reason, .summary = {}});
+      --result_.missing;
+      return;
+    }
+    Source source = source_of(std::move(selection), result_.problem, result_.model);
+    if (request_.kv_index_ranks) use_kv_index_ranks(source.table);
+    add(std::move(source));
+  }
+
+  void add(Source source) {
+    Analysis analysis = analyze(std::move(source), request_.analysis);
+    const Summary& summary = analysis;
+    result_.rows.push_back({.name = summary.name, .unsupported = {}, .summary = summary});
+    --result_.missing;
+    if (!analysis.ok()) return;
+    if (result_.best && result_.best->makespan <= analysis.makespan) return;
+    result_.best = std::move(analysis);
+  }
+
+  /// What is beaten is not optimal, even if nothing with its dispatch is shorter.
+  void judge() {
+    for (ComparisonRow& row : result_.rows) {
+      if (row.ok() && result_.best->makespan < row.summary->makespan) row.summary->optimal = false;
+    }
+  }
+
+  static std::pair<int, Ticks> order_of(const ComparisonRow& row) {
+    if (row.ok()) return {0, row.summary->makespan};
+    return {row.summary ? 1 : 2, 0};
+  }
+
+  ComparisonRequest request_;
+  Comparison result_;
+};
 
 }  // namespace
 
+std::vector<schedules::Selection> ComparisonRequest::every_schedule() {
+  std::vector<schedules::Selection> selections;
+  for (const schedules::Schedule* schedule : schedules::all())
+    selections.push_back(schedules::select(schedule->name));
+  return selections;
+}
+
+std::vector<std::string> Comparison::ties() const {
+  std::vector<std::string> names;
+  for (std::size_t index = 1; index < rows.size(); ++index) {
+    const ComparisonRow& row = rows[index];
+    if (row.ok() && row.summary->makespan == best->makespan) names.push_back(row.name);
+  }
+  return names;
+}
+
+const ComparisonRow* Comparison::find(const std::string& name) const {
+  const auto found = std::ranges::find(rows, name, &ComparisonRow::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::optional<double> Comparison::speedup(const ComparisonRow& row) const {
+  const ComparisonRow* const base = find(baseline);
+  if (base == nullptr || !base->ok() || !row.ok() || row.summary->makespan == 0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(base->summary->makespan) / static_cast<double>(row.summary->makespan);
+}
+
 Comparison compare(ComparisonRequest request) {
-  Comparison comparison{.problem = std::move(request.problem),
-                        .model = std::move(request.model),
-                        .rows = {},
-                        .best = {}};
-  double done = 0;
-  for (const schedules::Schedule* schedule : schedules::all()) {
-    if (request.progress) {
-      request.progress(done++ / static_cast<double>(schedules::all().size()));
-    }
-    schedules::Selection selection = schedules::select(schedule->name);
-    if (const auto reason = schedules::why_unsupported(selection, comparison.problem)) {
-      comparison.rows.push_back({.name = schedule->name, .unsupported = *reason, .summary = {}});
-      continue;
-    }
-    Source source = source_of(std::move(selection), comparison.problem, comparison.model);
-    if (request.kv_index_ranks) use_kv_index_ranks(source.table);
-    add(comparison, std::move(source), request.analysis);
-  }
-  for (Table& table : request.tables) {
-    add(comparison, {.table = std::move(table), .model = comparison.model, .selection = {}},
-        request.analysis);
-  }
-  for (ComparisonRow& row : comparison.rows) {
-    if (!row.summary || !row.summary->ok() || row.summary->optimal) continue;
-    if (comparison.best->makespan < row.summary->makespan) row.summary->optimal = false;
-  }
-  return comparison;
+  return Comparer(std::move(request)).run();
 }
 
 }  // namespace stagger::workbench

@@ -41,7 +41,7 @@ expect 0 '"clock": "ns"' analyze $problem --schedule spt --machine "$machine" --
 expect 0 '"start": 4000' compare $problem --machine "$machine" --json
 expect 0 '"passes": 1000' compare $problem --machine "$passes" --json
 expect 0 "toy (Toy 1)" compare $problem --machine "$machine"
-expect 0 " us " compare $problem --machine "$machine"
+expect 0 "makespan µs" compare $problem --machine "$machine"
 expect 0 '"clock": "ns"' export $problem --schedule spt --machine "$machine" -o - --format timeline.json
 expect 0 " ns; lower bound" show $problem --schedule spt --machine "$machine"
 expect 0 "5 SMs resident ns" analyze $problem --schedule spt --machine "$machine" --residency 5

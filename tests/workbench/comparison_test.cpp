@@ -63,11 +63,79 @@ TEST_CASE("a table is compared beside the schedules") {
   own.name = "mine";
   const Comparison comparison = compare({.problem = causal(6, 2), .tables = {own}});
   REQUIRE(comparison.rows.size() == schedules::all().size() + 1);
-  const ComparisonRow& row = comparison.rows.back();
-  CHECK(row.name == "mine");
-  REQUIRE(row.summary.has_value());
-  CHECK_FALSE(row.summary->selection.has_value());
-  CHECK(row.summary->makespan == analyze(scheduled("spt", causal(6, 2))).makespan);
+  const ComparisonRow* const row = comparison.find("mine");
+  REQUIRE(row != nullptr);
+  REQUIRE(row->summary.has_value());
+  CHECK_FALSE(row->summary->selection.has_value());
+  CHECK(row->summary->makespan == analyze(scheduled("spt", causal(6, 2))).makespan);
+}
+
+TEST_CASE("rows are by makespan, then what is wrong, then what does not apply") {
+  Table wrong = scheduled("spt", causal(6, 2)).table;
+  wrong.slots[0].rank = 5;
+  wrong.name = "wrong";
+  const Comparison comparison = compare({.problem = causal(6, 2), .tables = {wrong}});
+  int kind = 0;
+  Ticks last = 0;
+  for (const ComparisonRow& row : comparison.rows) {
+    CAPTURE(row.name);
+    const int its_kind = row.ok() ? 0 : row.summary ? 1 : 2;
+    CHECK(its_kind >= kind);
+    if (its_kind == 0) CHECK(row.summary->makespan >= last);
+    if (its_kind == 1) CHECK(row.name == "wrong");
+    kind = its_kind;
+    last = row.ok() ? row.summary->makespan : last;
+  }
+  CHECK(kind == 2);
+  REQUIRE(comparison.best.has_value());
+  CHECK(comparison.best->name == comparison.rows.front().name);
+  std::size_t as_short = 0;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.ok() && row.summary->makespan == comparison.best->makespan) ++as_short;
+  }
+  CHECK(comparison.ties().size() + 1 == as_short);
+  CHECK(as_short > 1);
+}
+
+TEST_CASE("some schedules are compared, against one of them") {
+  const Comparison comparison =
+      compare({.problem = causal(8, 4),
+               .schedules = {schedules::select("spt:swizzle=2"), schedules::select("ascending"),
+                             schedules::select("shift"), schedules::select("optimal")},
+               .baseline = "ascending"});
+  REQUIRE(comparison.rows.size() == 4);
+  CHECK(comparison.rows[0].name == "optimal");
+  CHECK(comparison.rows[1].name == "spt:swizzle=2");
+  CHECK(comparison.rows[3].name == "shift");
+  CHECK(comparison.speedup(comparison.rows[0]) == 199.0 / 108);
+  CHECK(comparison.speedup(*comparison.find("ascending")) == 1);
+  CHECK_FALSE(comparison.speedup(comparison.rows[3]).has_value());
+  CHECK_FALSE(compare({.problem = causal(4, 1)}).speedup(comparison.rows[0]).has_value());
+}
+
+TEST_CASE("what is beaten is not optimal, whatever its dispatch's bound") {
+  const Problem problem = make_problem(make_mask("causal"), {7, 7}, {}, 1, 3);
+  const Comparison comparison =
+      compare({.problem = problem, .model = {.timing = {.model = Model::overlap}}});
+  bool differs = false;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (!row.ok()) continue;
+    CAPTURE(row.name);
+    CHECK((row.summary->optimal == true) == (row.summary->makespan == 51));
+    differs = differs || row.summary->bounds.best.ticks != 51;
+  }
+  CHECK(differs);
+}
+
+TEST_CASE("a comparison that is stopped has the rows that were ready") {
+  int asked = 0;
+  const Comparison some = compare({.problem = causal(6, 2), .stop = [&] { return ++asked > 3; }});
+  CHECK(some.rows.size() == 3);
+  CHECK(some.missing == std::ssize(schedules::all()) - 3);
+  CHECK(some.best.has_value());
+  const Comparison none = compare({.problem = causal(6, 2), .stop = [] { return true; }});
+  CHECK(none.rows.empty());
+  CHECK_FALSE(none.best.has_value());
 }
 
 TEST_CASE("what was given of a timing model wins over the rest of it") {
