@@ -35,31 +35,27 @@ struct Format {
   const char* name;  ///< the file's extension without the dot
   const char* what;
   std::string (*of_timeline)(const Timeline&, const Terminal&);
-  std::string (*of_table)(const Analysis&);
+  std::optional<std::string> (*of_table)(const Analysis&);  ///< nullopt: this one has none
   std::string (*of_problem)(const Problem&, const Options&) = nullptr;
 };
 
-dag::Dag graph_of(const Analysis& analysis) {
+/// nullopt of a table whose ranks are no order, or whose lanes never start.
+std::optional<dag::Dag> graph_of(const Analysis& analysis) {
   constexpr std::int64_t kDrawnTasks = 1'000'000;
-  // A table that hangs has one, with a cycle, but only if its ranks are an order.
-  const bool valid =
-      std::ranges::all_of(analysis.verification.findings, [](const dag::Finding& finding) {
-        return finding.kind == dag::FindingKind::deadlock ||
-               finding.kind == dag::FindingKind::co_residency;
-      });
-  if (!valid) {
-    throw Error(ErrorKind::usage, analysis.table.name + ": an invalid table has no graph");
-  }
+  if (!analysis.ordered()) return std::nullopt;
   if (analysis.table.problem.tasks() > kDrawnTasks) {
     throw Error(ErrorKind::limit,
                 "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
   }
-  auto graph = dag::build(analysis.table, analysis.model.timing);
-  if (!graph) {
-    throw Error(ErrorKind::usage,
-                analysis.table.name + ": its dispatch deadlocks, so lanes have no start");
-  }
-  return std::move(*graph);
+  return dag::build(analysis.table, analysis.model.timing);
+}
+
+using WriteGraph = std::string (*)(const Table&, const dag::Dag&);
+template <WriteGraph write>
+std::optional<std::string> graph_text(const Analysis& analysis) {
+  const std::optional<dag::Dag> graph = graph_of(analysis);
+  if (!graph) return std::nullopt;
+  return write(analysis.table, *graph);
 }
 
 /// What the formats of the slot model ask: do `slots` slots suffice on the SMs that are there?
@@ -80,9 +76,9 @@ SlotQuestion question_of(const Problem& any, const Options& options) {
 
 constexpr Format kFormats[] = {
     {"table.json", "the table", nullptr,
-     [](const Analysis& analysis) { return write_table_json(analysis.table); }},
+     [](const Analysis& analysis) { return std::optional(write_table_json(analysis.table)); }},
     {"csv", "the table as CSV", nullptr,
-     [](const Analysis& analysis) { return write_table_csv(analysis.table); }},
+     [](const Analysis& analysis) { return std::optional(write_table_csv(analysis.table)); }},
     {"mask.json", "the mask as tiles; needs no schedule", nullptr, nullptr,
      [](const Problem& problem, const Options&) { return write_mask_json(problem.grid); }},
     {"timeline.json", "the timeline",
@@ -99,12 +95,8 @@ constexpr Format kFormats[] = {
        return sim::gantt_text(timeline, {.width = terminal.width, .unicode = terminal.unicode});
      },
      nullptr},
-    {"dot", "the graph for Graphviz", nullptr,
-     [](const Analysis& analysis) { return dag::write_dot(analysis.table, graph_of(analysis)); }},
-    {"graphml", "the graph as GraphML", nullptr,
-     [](const Analysis& analysis) {
-       return dag::write_graphml(analysis.table, graph_of(analysis));
-     }},
+    {"dot", "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
+    {"graphml", "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
     {"cnf", "\"do --slots slots suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
@@ -139,49 +131,75 @@ const Format& format_of(const Options& options) {
                                     listed(names_of(kFormats)) + " (or give --format)");
 }
 
+/// What is written, and what the exit status says of the table that it is of.
+struct Exported {
+  std::optional<std::string> text;  ///< absent: the table has none
+  ExitCode code = kHolds;
+};
+
+/// The options' table, of which any fault has been said.
+Analysis analyzed(const Options& options) {
+  Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
+  if (!analysis.ok()) {
+    complain(analysis.name + ": " + dag::verdict_name(analysis.verification.verdict) +
+             "; see `stagger verify`");
+  }
+  return analysis;
+}
+
 /// The timelines of the files and, if a schedule or a table is given, what is predicted of it: one
 /// above the other if there are several.
-Timeline timeline_from_files(const Options& options, const Format& format) {
+Exported timelines_exported(const Options& options, const Format& format,
+                            const Terminal& terminal) {
+  Exported exported;
   std::vector<Timeline> timelines;
   if (!options.schedule.empty() || !options.table.empty()) {
-    timelines.push_back(
-        timeline_of(workbench::analyze(source_of(options), analysis_options(options))));
+    const Analysis analysis = analyzed(options);
+    exported.code = exit_code(analysis);
+    timelines.push_back(timeline_of(analysis));
   }
   for (const std::string& path : options.timelines)
     timelines.push_back(read_timeline_json(read_file(path), path));
-  if (timelines.size() == 1) return std::move(timelines.front());
-  if (format.name == std::string("timeline.json")) {
+  if (timelines.size() > 1 && format.name == std::string("timeline.json")) {
     throw Error(ErrorKind::usage, "several timelines make no timeline.json");
   }
-  return sim::overlay(std::move(timelines), options.tick_ns);
+  exported.text = format.of_timeline(timelines.size() == 1
+                                         ? timelines.front()
+                                         : sim::overlay(std::move(timelines), options.tick_ns),
+                                     terminal);
+  return exported;
 }
 
-std::string exported(const Options& options, const Format& format) {
+Exported exported(const Options& options, const Format& format) {
   const Terminal terminal = terminal_of(options);
+  if (format.of_timeline != nullptr) return timelines_exported(options, format, terminal);
   if (!options.timelines.empty()) {
-    if (format.of_timeline == nullptr) {
-      throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
-    }
-    return format.of_timeline(timeline_from_files(options, format), terminal);
+    throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
   }
+  if (format.of_problem != nullptr && options.table.empty()) {
+    return {.text = format.of_problem(problem_of(options), options)};
+  }
+  const Analysis analysis = analyzed(options);
+  const ExitCode code = exit_code(analysis);
   if (format.of_problem != nullptr) {
-    const Problem problem =
-        options.table.empty() ? problem_of(options) : read_table(options.table, options).problem;
-    return format.of_problem(problem, options);
+    return {.text = format.of_problem(analysis.table.problem, options), .code = code};
   }
-  const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
-  return format.of_table != nullptr ? format.of_table(analysis)
-                                    : format.of_timeline(timeline_of(analysis), terminal);
+  return {.text = format.of_table(analysis), .code = code};
 }
 
 int run(const Options& options) {
   const Format& format = format_of(options);
-  write_file(options.output, exported(options, format));
+  const auto& [text, code] = exported(options, format);
+  if (!text) {
+    complain(options.output + ": not written, as such a table has no graph");
+    return code;
+  }
+  write_file(options.output, *text);
   if (options.json && options.output != "-") {
     write_stdout("{\"schema\": \"stagger.export/1\", \"format\": \"" + std::string(format.name) +
                  "\", \"what\": \"" + format.what + "\"}\n");
   }
-  return kHolds;
+  return code;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr std::array kNumbers = {
            [](const Analysis& given) { return exact(given.lemma1.violation_count); }},
     Number{
         {"co_residency", "CTAs that must be resident at once"},
-        [](const Analysis& given) { return exact(given.verification.liveness->residency_needed); }},
+        [](const Analysis& given) { return exact(given.verification.liveness.residency_needed); }},
     Number{{"tasks", "live tiles of all heads"},
            [](const Analysis& given) { return exact(given.table.problem.tasks()); }},
     Number{{"m", "heads"}, [](const Analysis& given) { return exact(given.table.problem.heads); }},

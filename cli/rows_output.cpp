@@ -179,9 +179,7 @@ std::vector<OptionRow> output_rows() {
       {.name = "output",
        .letter = 'o',
        .metavar = "FILE",
-       .meaning =
-           "the table (.json or .csv), or the archive made better; - for standard output, instead "
-           "of the report",
+       .meaning = "the table (.json or .csv), or the archive made better; - for standard output",
        .target = &Options::output,
        .commands = "optimize",
        .group = kGroup},

@@ -3,15 +3,11 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
-#include "cli/interrupt.hpp"
-#include "cli/progress.hpp"
 #include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "workbench/execution.hpp"
 #include "workbench/run_file.hpp"
-
-#include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
@@ -45,12 +41,12 @@ void check_options(const Options& options) {
   }
 }
 
-int exit_code(const Execution& execution) {
+int code_of(const Execution& execution) {
   if (!execution.refused.empty()) return kDeadlock;
-  if (!execution.runs) return kViolated;
+  if (!execution.runs) return exit_code(execution.analysis);
   switch (execution.runs->verdict) {
     case gpu::RunVerdict::ok:
-      return execution.cut_short ? kInterrupted : kHolds;
+      return kHolds;
     case gpu::RunVerdict::mismatch:
       return kViolated;
     case gpu::RunVerdict::deadlock:
@@ -63,31 +59,22 @@ int exit_code(const Execution& execution) {
 int run(const Options& options) {
   check_options(options);
   if (options.device == Device::cuda && !has_device()) return kSkipped;
-  Progress progress;
+  Progress progress("computing what the gradients should be");
   workbench::ExecutionRequest request = execution_request(options);
-  request.progress = [&](const char* what, double fraction) {
-    // Before the first run there is nothing to keep.
-    if (std::string_view(what) == "running") finish_on_interrupt();
-    progress.show(what, fraction);
-  };
-  request.stop = interrupted;
+  request.progress = [&](const char*, double fraction) { progress.show(fraction); };
   const Execution execution = workbench::execute(std::move(request));
   progress.end();
-  if (execution.cut_short) {
-    complain(
-        fmt::format("interrupted after {} of {} runs", execution.runs->repeats, execution.repeats));
-  }
   if (!options.output.empty() && execution.runs) {
     write_file(options.output, write_timeline_json(timeline_of(execution)));
   }
-  if (options.output == "-") return exit_code(execution);
+  if (options.output == "-") return code_of(execution);
   if (options.json) {
     write_stdout(workbench::write_run(execution) + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
     write_text(run_text(execution, terminal), terminal);
   }
-  return exit_code(execution);
+  return code_of(execution);
 }
 
 }  // namespace

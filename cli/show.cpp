@@ -58,12 +58,10 @@ int run(const Options& options) {
         ",\n\"report\": " + report_json(analysis).text() + "}\n");
   } else {
     write_text(table_text(analysis.table, terminal) + "\n", terminal);
-    if (analysis.verification.verdict != dag::Verdict::invalid) {
-      write_stdout(sim::gantt_text(timeline_of(analysis), {.width = terminal.width,
-                                                           .unicode = terminal.unicode,
-                                                           .color = terminal.color,
-                                                           .max_rows = kLanesShown}));
-    }
+    write_stdout(sim::gantt_text(timeline_of(analysis), {.width = terminal.width,
+                                                         .unicode = terminal.unicode,
+                                                         .color = terminal.color,
+                                                         .max_rows = kLanesShown}));
     if (!analysis.ok()) write_text(report_text(analysis, terminal), terminal);
   }
   return exit_code(analysis);

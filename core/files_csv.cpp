@@ -83,9 +83,14 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
   };
   const Lengths lengths{.q = number(place, get("q_tiles"), 0, kMaxTiles),
                         .kv = number(place, get("kv_tiles"), 0, kMaxTiles)};
-  table.problem =
-      make_problem(parse_mask(get("mask")), lengths, {}, number(place, get("heads"), 1, kMaxHeads),
-                   number(place, get("sms"), 1, kMaxSms));
+  const std::int64_t heads = number(place, get("heads"), 1, kMaxHeads);
+  const std::int64_t sms = number(place, get("sms"), 1, kMaxSms);
+  try {
+    table.problem = make_problem(parse_mask(get("mask")), lengths, {}, heads, sms);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::limit) throw;
+    reject(place, error.what());
+  }
   if (values.contains("name")) table.name = get("name");
   if (!values.contains("dispatch") || get("dispatch") == "static") return;
   if (get("dispatch") != "in-order") {
@@ -108,15 +113,13 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
   Table table;
   table.name = "table";
   text = without_bom(text);
-  if (text.substr(0, kHeader.size()) == kHeader) {
+  const bool has_header = text.starts_with(kHeader);
+  if (has_header) {
     std::string_view row = take(text, '\n');
     take(row, ',');
     read_header(row, source + ": row 1", table);
   } else if (problem != nullptr) {
     table.problem = *problem;
-  } else {
-    throw Error(ErrorKind::usage, source + ": no first row '" + std::string(kHeader) +
-                                      ",heads=...': give the problem with --mask, --n, …");
   }
   for (int line = 1; !text.empty(); ++line) {
     std::string_view row = take(text, '\n');
@@ -129,7 +132,10 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
     }
     table.end_lane();
   }
-  return table;
+  if (has_header || problem != nullptr) return table;
+  if (table.slots.empty()) reject(source, "there is no table in it");
+  throw Error(ErrorKind::usage, source + ": no first row '" + std::string(kHeader) +
+                                    ",heads=...': give the problem with --mask, --n, …");
 }
 
 std::string write_table_csv(const Table& table) {

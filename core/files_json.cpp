@@ -186,7 +186,7 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
   const JsonValue& root = document.root();
   root.expect_schema("stagger.timeline/1");
   root.expect_keys({"schema", "name", "clock", "device", "sms", "heads", "makespan", "lower_bound",
-                    "intervals"});
+                    "hangs", "intervals"});
   Timeline timeline;
   timeline.title = root.has("name") ? root.at("name").string() : "";
   const JsonValue clock = root.at("clock");
@@ -201,6 +201,7 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
   if (root.has("lower_bound")) {
     timeline.lower_bound = root.at("lower_bound").integer(0, kAnyInteger);
   }
+  if (root.has("hangs")) timeline.hangs = root.at("hangs").boolean();
   const JsonValue intervals = root.at("intervals");
   for (std::size_t index = 0; index < intervals.size(); ++index) {
     const JsonValue interval = intervals.item(index);
@@ -226,6 +227,7 @@ std::string write_timeline_json(const Timeline& timeline) {
   number("heads", timeline.heads);
   number("makespan", timeline.makespan);
   number("lower_bound", timeline.lower_bound);
+  if (timeline.hangs) text += ", \"hangs\": true";
   text += ",\n \"intervals\": [";
   const char* separator = "\n  {\"sm\": ";
   for (const Interval& interval : timeline.intervals) {

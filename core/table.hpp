@@ -78,6 +78,10 @@ struct Table {
 /// all parts of the search agree on how many SMs there are.
 [[nodiscard]] Problem on_resident_sms(Problem problem, std::int32_t residency);
 
+/// Returns the table without the slots whose tasks are no tiles of the problem, live or empty: what
+/// of a broken table touches a lock, and so can be played.
+[[nodiscard]] Table existing_tasks(const Table& table);
+
 /// Replaces every rank by the task's KV index: the absolute lock values of kernels that deadlock
 /// on sparse masks.
 void use_kv_index_ranks(Table& table);

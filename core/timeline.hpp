@@ -54,10 +54,13 @@ struct Timeline {
   std::int32_t heads = 0;
   Ticks makespan = 0;
   Ticks lower_bound = 0;  ///< 0 if unknown
+  bool hangs = false;     ///< what waits at the end waits for ever
   std::string title = {};
   std::vector<Interval> intervals = {};
   std::vector<TimelineLayer> layers = {};  ///< what an overlay (sim/overlay.hpp) is made of
 
+  /// What its end is called.
+  [[nodiscard]] const char* end_words() const { return hangs ? "hangs after" : "makespan"; }
   /// The rows that an SM has in a picture: one for each layer.
   [[nodiscard]] std::int32_t rows_per_sm() const {
     return layers.empty() ? 1 : static_cast<std::int32_t>(layers.size());

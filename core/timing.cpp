@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/table.hpp"
 
 #include <string>
 #include <utility>
@@ -11,19 +12,22 @@ namespace {
 
 constexpr Ticks kLongest = Ticks{1} << 60;
 
-void check_sum(const Timing& timing, const Problem& problem) {
-  const std::int64_t chains = std::int64_t{problem.heads} * problem.grid.kv_tiles();
+std::int64_t chains_of(const Problem& problem) {
+  return std::int64_t{problem.heads} * problem.grid.kv_tiles();
+}
+
+void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains, std::int32_t sms) {
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
   const Checked ends = Checked(timing.launch) + timing.epilogue;
-  if ((problem.sms * (task * problem.tasks() + ends * chains)).within(kLongest)) return;
+  if ((sms * (task * tasks + ends * chains)).within(kLongest)) return;
   throw Error(ErrorKind::limit,
-              "model time could exceed 2^60 ticks: " + std::to_string(problem.tasks()) +
+              "model time could exceed 2^60 ticks: " + std::to_string(tasks) +
                   " tasks of compute " + std::to_string(timing.longest_compute()) + ", reduce " +
                   std::to_string(timing.reduce) + " and latency " + std::to_string(timing.latency) +
                   " and " + std::to_string(chains) + " chains of launch " +
                   std::to_string(timing.launch) + " and epilogue " +
-                  std::to_string(timing.epilogue) + ", counted for each of " +
-                  std::to_string(problem.sms) + " SMs");
+                  std::to_string(timing.epilogue) + ", counted for each of " + std::to_string(sms) +
+                  " SMs");
 }
 
 }  // namespace
@@ -40,7 +44,18 @@ void check_timing(const Timing& timing, const Problem& problem) {
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
-  check_sum(timing, problem);
+  check_sum(timing, problem.tasks(), chains_of(problem), problem.sms);
+}
+
+void check_timing(const Timing& timing, const Table& table) {
+  check_timing(timing, table.problem);
+  std::int64_t chains = 0;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot)
+      chains += table.begins_chain(lane, slot) ? 1 : 0;
+  }
+  check_sum(timing, std::max<std::int64_t>(table.problem.tasks(), std::ssize(table.slots)),
+            std::max(chains_of(table.problem), chains), table.problem.sms);
 }
 
 }  // namespace stagger

@@ -9,6 +9,8 @@
 
 namespace stagger {
 
+struct Table;
+
 /// Model time. Integer, so that equality is exact. Wall time is never a Ticks.
 using Ticks = std::int64_t;
 
@@ -72,5 +74,9 @@ struct Timing {
 /// all of the problem's tasks one after the other, on every SM at once, could exceed 2^60 ticks:
 /// whatever adds up makespans, idle SMs or a formula's halves after that fits Ticks.
 void check_timing(const Timing& timing, const Problem& problem);
+
+/// Throws what check_timing() of its problem does, and Error{limit} if the table is wrong and has
+/// so many tasks or chains more that playing it could exceed 2^60 ticks. O(tasks).
+void check_timing(const Timing& timing, const Table& table);
 
 }  // namespace stagger

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -77,8 +78,8 @@ class Play {
       const auto& [task, rank] = table_.slots[slot];
       Lock& lock = locks_[place_of(task)];
       if (lock.value != rank) {
-        if (rank > lock.value && rank < ranks_of(task)) {
-          waiting_[places_.of(task, rank)] = lane.value;
+        if (rank > lock.value) {
+          waiting_for(task, rank) = lane.value;
           ++lock.waiting;
         }
         return;
@@ -92,11 +93,18 @@ class Play {
   void release(const Task& task) {
     Lock& lock = locks_[place_of(task)];
     ++lock.value;
-    if (lock.waiting == 0 || lock.value >= ranks_of(task)) return;
-    std::int32_t& waiting = waiting_[places_.of(task, lock.value)];
+    if (lock.waiting == 0) return;
+    std::int32_t& waiting = waiting_for(task, lock.value);
     if (waiting == kNone) return;
     --lock.waiting;
     playable_.push_back(std::exchange(waiting, kNone));
+  }
+
+  /// The lane that waits for a lock value of 0 or more. Only more tasks than a dQ tile has
+  /// contributions bring values beyond its ranks.
+  std::int32_t& waiting_for(const Task& task, std::int32_t value) {
+    if (value < ranks_of(task)) return waiting_[places_.of(task, value)];
+    return waiting_beyond_.try_emplace({place_of(task), value}, kNone).first->second;
   }
 
   // ---- what hangs -----------------------------------------------------------------------------
@@ -275,6 +283,8 @@ class Play {
   IndexVector<Lane, std::int64_t> next_;   ///< the slot that a lane is at
   RankPlaces places_;
   std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
+  std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t>
+      waiting_beyond_;  ///< (place, value)
   std::vector<std::int32_t> playable_;
   std::int32_t launched_ = 0;
   std::int32_t ended_ = 0;

@@ -26,13 +26,12 @@ std::string place_name(const Finding& where) {
   return "lane " + std::to_string(where.lane) + ", slot " + std::to_string(where.place);
 }
 
-/// nullopt if a task is out of range.
-std::optional<Liveness> liveness_of(const Table& table, const Timing& timing) {
+Liveness liveness_of(const Table& table, const Timing& timing) {
   const bool in_range = std::all_of(table.slots.begin(), table.slots.end(), [&](const Slot& slot) {
     return table.problem.contains(slot.task);
   });
-  if (!in_range) return std::nullopt;
-  return check_liveness(table, timing);
+  if (in_range) return check_liveness(table, timing);
+  return check_liveness(existing_tasks(table), timing);
 }
 
 class Verifier {
@@ -53,12 +52,12 @@ class Verifier {
       check_ranks();
     }
     result_.liveness = liveness.get();
-    if (result_.liveness) report_running(*result_.liveness);
+    report_running(result_.liveness);
     const bool valid = result_.total == runtime_findings_;
-    if (coverage_broken_ || (!valid && values == LockValues::ranks)) {
-      result_.verdict = Verdict::invalid;
-    } else if (result_.liveness && !result_.liveness->live) {
+    if (!result_.liveness.live) {
       result_.verdict = Verdict::deadlock;
+    } else if (coverage_broken_ || (!valid && values == LockValues::ranks)) {
+      result_.verdict = Verdict::invalid;
     }
     return std::move(result_);
   }

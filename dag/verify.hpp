@@ -43,20 +43,23 @@ enum class LockValues {
   absolute,  ///< as some kernels have them: what matters is whether they hang
 };
 
-enum class Verdict { ok, invalid, deadlock };
+enum class Verdict {
+  ok,
+  invalid,   ///< it is wrong, and runs to its end
+  deadlock,  ///< it hangs, whatever else is wrong with it
+};
 [[nodiscard]] const char* verdict_name(Verdict verdict);
 
 struct Verification {
   Verdict verdict = Verdict::ok;
-  std::vector<Finding> findings;     ///< in the order found, at most `limit` of a kind
-  std::int64_t total = 0;            ///< findings in all
-  std::optional<Liveness> liveness;  ///< absent if a task is out of range
+  std::vector<Finding> findings;  ///< in the order found, at most `limit` of a kind
+  std::int64_t total = 0;         ///< findings in all
+  Liveness liveness;              ///< a task out of range is passed over: it touches no lock
 };
 
 /// Checks every invariant of a table: each live tile exactly once, ranks 0 … k-1 for every
 /// (head, q), every KV tile contiguous on one lane, and that it runs to its end on the SMs that
-/// are there. The verdict is `deadlock` if the table is valid (or its lock values are absolute)
-/// and hangs. O(tasks) time, about 8 bytes a task of scratch memory.
+/// are there. O(tasks) time, about 8 bytes a task of scratch memory.
 [[nodiscard]] Verification verify(const Table& table, const Timing& timing,
                                   LockValues values = LockValues::ranks, std::int64_t limit = 100);
 

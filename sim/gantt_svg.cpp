@@ -204,11 +204,11 @@ class Svg {
   void limits() {
     if (!timeline_.layers.empty()) return layers();
     const Ticks bound = timeline_.lower_bound;
-    const bool reached = bound == timeline_.makespan && bound > 0;
+    const bool reached = bound == timeline_.makespan && bound > 0 && !timeline_.hangs;
     line(right_, top_ - 8, right_, bottom_ + 4, "stroke=\"black\" stroke-width=\"1.2\"");
-    label(
-        right_, top_ - 11, "end", "font-size=\"10\"",
-        fmt::format("makespan {}{}", grouped(timeline_.makespan), reached ? " = lower bound" : ""));
+    label(right_, top_ - 11, "end", "font-size=\"10\"",
+          fmt::format("{} {}{}", timeline_.end_words(), grouped(timeline_.makespan),
+                      reached ? " = lower bound" : ""));
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(x_of(bound), top_ - 8, x_of(bound), bottom_ + 4,
          "stroke=\"#b00000\" stroke-width=\"1.2\" stroke-dasharray=\"5 3\"");

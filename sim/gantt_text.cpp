@@ -220,7 +220,7 @@ class Text {
     for (std::string& part : parts)  // it names devices
       part = options_.unicode ? printable(part) : printable_ascii(part);
     if (parts.empty()) {
-      parts = {fmt::format("makespan {} {}", timeline_.makespan, timeline_.clock)};
+      parts = {fmt::format("{} {} {}", timeline_.end_words(), timeline_.makespan, timeline_.clock)};
     }
     if (timeline_.lower_bound > 0) {
       parts.push_back(fmt::format("lower bound {}", timeline_.lower_bound));

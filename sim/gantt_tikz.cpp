@@ -188,10 +188,11 @@ class Tikz {
   void limits() {
     if (!timeline_.layers.empty()) return layers();
     const Ticks bound = timeline_.lower_bound;
-    const bool reached = bound == timeline_.makespan && bound > 0;
+    const bool reached = bound == timeline_.makespan && bound > 0 && !timeline_.hangs;
     line(fmt::format("\\draw[thick] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});", width_, bottom() - 0.1));
-    line(fmt::format("\\node[anchor=south east] at ({:.3f},0.16) {{makespan {}{}}};", width_,
-                     grouped(timeline_.makespan), reached ? " = lower bound" : ""));
+    line(fmt::format("\\node[anchor=south east] at ({:.3f},0.16) {{{} {}{}}};", width_,
+                     timeline_.end_words(), grouped(timeline_.makespan),
+                     reached ? " = lower bound" : ""));
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(fmt::format("\\draw[thick,dashed,red!70!black] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});",
                      x_of(bound), bottom() - 0.1));

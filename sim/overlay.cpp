@@ -13,7 +13,8 @@ namespace {
 constexpr Ticks kLatest = Ticks{1} << 62;
 
 std::string name_of(const Timeline& timeline) {
-  return timeline.device.empty() ? "predicted" : "measured on " + timeline.device;
+  return (timeline.device.empty() ? "predicted" : "measured on " + timeline.device) +
+         (timeline.hangs ? " (hangs)" : "");
 }
 
 void scale(Timeline& timeline, std::optional<std::int64_t> tick_ns) {
@@ -65,6 +66,7 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
     all.sms = std::max(all.sms, timeline.sms);
     all.heads = std::max(all.heads, timeline.heads);
     all.makespan = std::max(all.makespan, timeline.makespan);
+    all.hangs = all.hangs || timeline.hangs;
     if (all.lower_bound == 0) all.lower_bound = timeline.lower_bound;
     for (Interval interval : timeline.intervals) {
       interval.layer = static_cast<std::int32_t>(all.layers.size());

@@ -10,7 +10,6 @@
 #include "sim/simulate.hpp"
 
 #include "core/error.hpp"
-#include "core/rank_places.hpp"
 #include "sim/lane_clock.hpp"
 
 #include <algorithm>
@@ -29,8 +28,8 @@ struct Lock {
   Ticks turn = 0;            ///< when that rank may start: its release plus the latency
 };
 
-/// Lanes that wait, by the place (RankPlaces) of the turn they wait for. A hash table as large as
-/// there are lanes at once, where an array by place would be as large as there are tasks: nearly
+/// Lanes that wait, by the turn they wait for. A hash table as large as
+/// there are lanes at once, where an array by turn would be as large as there are tasks: nearly
 /// every access to that misses the cache.
 class WaitingLanes {
  public:
@@ -39,29 +38,29 @@ class WaitingLanes {
         first_(std::size_t{1} << (64 - shift_), kNobody),
         waits_(lanes) {}
 
-  void add(Lane lane, std::size_t place) {
-    Lane& first = first_[bucket(place)];
-    waits_[lane] = {.place = place, .next = first};
+  void add(Lane lane, std::uint64_t turn) {
+    Lane& first = first_[bucket(turn)];
+    waits_[lane] = {.turn = turn, .next = first};
     first = lane;
   }
   /// Whoever waits for a turn; below 0 if nobody does.
-  Lane take(std::size_t place) {
-    Lane* lane = &first_[bucket(place)];
-    while (*lane != kNobody && waits_[*lane].place != place)
+  Lane take(std::uint64_t turn) {
+    Lane* lane = &first_[bucket(turn)];
+    while (*lane != kNobody && waits_[*lane].turn != turn)
       lane = &waits_[*lane].next;
     return *lane == kNobody ? kNobody : std::exchange(*lane, waits_[*lane].next);
   }
 
  private:
   struct Wait {
-    std::size_t place = 0;
+    std::uint64_t turn = 0;
     Lane next = kNobody;  ///< in the same bucket
   };
   static constexpr Lane kNobody{-1};
 
-  /// Fibonacci hashing (Knuth, TAOCP 6.4): regular distances between places do not collide.
-  [[nodiscard]] std::size_t bucket(std::size_t place) const {
-    return (place * 0x9e3779b97f4a7c15) >> shift_;
+  /// Fibonacci hashing (Knuth, TAOCP 6.4): regular distances between turns do not collide.
+  [[nodiscard]] std::size_t bucket(std::uint64_t turn) const {
+    return (turn * 0x9e3779b97f4a7c15) >> shift_;
   }
 
   int shift_;
@@ -84,7 +83,6 @@ class Simulator {
         rule_(table, timing),
         q_tiles_(table.problem.grid.q_tiles()),
         locks_(std::int64_t{table.problem.heads} * q_tiles_),
-        places_(table.problem),
         waiting_(table.lanes(),
                  std::min(table.lanes(), resident_lanes(table.problem, timing.residency))),
         cursors_(table.lanes()) {
@@ -146,8 +144,10 @@ class Simulator {
       Lock& lock = lock_of(slot.task);
       cursor.computed = lock.value != slot.rank;
       if (cursor.computed) {
-        ++lock.waiting;
-        waiting_.add(lane, places_.of(slot.task, slot.rank));
+        if (slot.rank > lock.value) {
+          ++lock.waiting;
+          waiting_.add(lane, turn_of(slot.task, slot.rank));
+        }
         break;
       }
       const bool last = table_.ends_chain(lane, cursor.slot);
@@ -184,14 +184,19 @@ class Simulator {
   }
 
   void wake(const Task& task, Lock& lock) {
-    const Lane lane = waiting_.take(places_.of(task, lock.value));
+    const Lane lane = waiting_.take(turn_of(task, lock.value));
     if (lane.value < 0) return;
     --lock.waiting;
     playable_.push_back(lane);
   }
 
-  Lock& lock_of(const Task& task) {
-    return locks_[std::int64_t{task.head.value} * q_tiles_ + task.q.value];
+  [[nodiscard]] std::int64_t place_of(const Task& task) const {
+    return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
+  }
+  Lock& lock_of(const Task& task) { return locks_[place_of(task)]; }
+  /// A value of a task's lock, which is never negative, as one number.
+  [[nodiscard]] std::uint64_t turn_of(const Task& task, std::int32_t value) const {
+    return static_cast<std::uint64_t>(place_of(task)) << 31 | static_cast<std::uint64_t>(value);
   }
 
   const Table& table_;
@@ -199,7 +204,6 @@ class Simulator {
   LaneRule rule_;
   std::int32_t q_tiles_;
   IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q)
-  RankPlaces places_;
   WaitingLanes waiting_;
   IndexVector<Lane, Cursor> cursors_;
   std::vector<Lane> playable_;  ///< lanes that can be played on
@@ -214,7 +218,6 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Table& table, const Timing& timing) {
-  STAGGER_EXPECTS(std::ssize(table.slots) == table.problem.tasks());
   return Simulator(table, timing).run();
 }
 

@@ -28,10 +28,9 @@ struct Simulation {
 /// release of the rank before plus the latency, and at once for rank 0. At most `residency` lanes
 /// run at once; the next one in order starts when one has ended.
 ///
-/// Requires live tasks with ranks 0 … k-1 for every (head, q): what dag::verify finds nothing
-/// wrong with but a deadlock. O(tasks + lanes log lanes) expected time, scratch memory for locks
-/// and lanes only. Source: DASH section 3.1; the overlap model is FlashAttention-3's dQ-writer
-/// warp.
+/// Requires tasks in range. The table may be wrong in any other way: a lane stays at a task whose
+/// turn never comes. O(tasks + lanes log lanes) expected time, scratch memory for locks and lanes
+/// only. Source: DASH section 3.1; the overlap model is FlashAttention-3's dQ-writer warp.
 [[nodiscard]] Simulation simulate(const Table& table, const Timing& timing);
 
 }  // namespace stagger::sim

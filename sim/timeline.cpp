@@ -57,6 +57,7 @@ Timeline timeline(const Table& table, const Timing& timing, const Simulation& si
   Timeline timeline{.sms = played.sms(),
                     .heads = table.problem.heads,
                     .makespan = end_of(played),
+                    .hangs = !simulation.complete,
                     .title = table.name};
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (const PlayedSlot& slot : played.lane(lane))

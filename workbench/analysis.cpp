@@ -47,12 +47,19 @@ void add_memory(Analysis& analysis) {
   analysis.last_reduction = analysis.memory->last_reduction;
 }
 
-/// Whether a table can be played as far as it goes: its ranks are ranks, even if it hangs.
-bool playable(const dag::Verification& verification) {
+}  // namespace
+
+bool Summary::ordered() const {
   return std::ranges::all_of(verification.findings, [](const dag::Finding& finding) {
     return finding.kind == dag::FindingKind::deadlock ||
            finding.kind == dag::FindingKind::co_residency;
   });
+}
+
+namespace {
+
+Timeline played(const Table& table, const Timing& timing) {
+  return sim::timeline(table, timing, sim::simulate(table, timing), {});
 }
 
 }  // namespace
@@ -85,7 +92,7 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   const Timing& timing = analysis.model.timing;
   const Table& table = analysis.table;
   const Problem& problem = table.problem;
-  check_timing(timing, problem);
+  check_timing(timing, table);
   analysis.verification = dag::verify(table, timing, options.lock_values, options.limit);
   analysis.bounds = dag::lower_bounds(problem, timing, table.dispatch);
   if (!analysis.ok()) return analysis;
@@ -105,24 +112,21 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
 }
 
 Timeline timeline_of(const Analysis& analysis) {
-  const Problem& problem = analysis.table.problem;
-  if (!playable(analysis.verification)) {
-    throw Error(ErrorKind::usage,
-                analysis.name + ": an invalid table has no timeline; see `stagger verify`");
-  }
-  if (problem.tasks() > kDrawnTasks) {
-    throw Error(ErrorKind::limit, std::to_string(problem.tasks()) + " tasks; at most " +
+  const std::int64_t slots = std::ssize(analysis.table.slots);
+  if (slots > kDrawnTasks) {
+    throw Error(ErrorKind::limit, std::to_string(slots) + " tasks; at most " +
                                       std::to_string(kDrawnTasks) + " are drawn or listed");
   }
-  const sim::Simulation simulation = analysis.simulation
-                                         ? *analysis.simulation
-                                         : sim::simulate(analysis.table, analysis.model.timing);
-  Timeline timeline =
-      sim::timeline(analysis.table, analysis.model.timing, simulation, analysis.critical_path);
+  Timeline timeline = analysis.simulation
+                          ? sim::timeline(analysis.table, analysis.model.timing,
+                                          *analysis.simulation, analysis.critical_path)
+                          : played(existing_tasks(analysis.table), analysis.model.timing);
   timeline.clock = analysis.model.unit();
   timeline.lower_bound = analysis.bounds.best.ticks;
-  timeline.title = analysis.name + ": " + describe(problem);
-  if (!simulation.complete) timeline.title += " (deadlock)";
+  timeline.title = analysis.name + ": " + describe(analysis.table.problem);
+  if (!analysis.ok()) {
+    timeline.title += std::string(" (") + dag::verdict_name(analysis.verification.verdict) + ")";
+  }
   return timeline;
 }
 

@@ -57,6 +57,8 @@ struct Summary {
   std::optional<FormulaCheck> formula;
   std::optional<bool> optimal;  ///< proved, refuted, or unknown
 
+  /// Whether nothing is wrong with it but that it hangs: its ranks are an order.
+  [[nodiscard]] bool ordered() const;
   [[nodiscard]] bool ok() const { return verification.verdict == dag::Verdict::ok; }
   /// Whether the formula that claims this case, if one does, gives the makespan.
   [[nodiscard]] bool formula_holds() const { return !formula || formula->holds; }
@@ -88,8 +90,8 @@ struct AnalysisOptions {
 /// ContractViolation. Throws Error{limit} if the ticks could overflow.
 [[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options = {});
 
-/// The predicted timeline of an analysis, with its critical path marked and its bound. Of a table
-/// that deadlocks, what runs until nothing moves. Throws Error{usage} for an invalid table,
+/// The predicted timeline of an analysis, with its critical path marked and its bound; of a table
+/// that hangs, what runs until nothing moves, and of a wrong one, what can be played of it. Throws
 /// Error{limit} above two million tasks.
 [[nodiscard]] Timeline timeline_of(const Analysis& analysis);
 

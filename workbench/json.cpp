@@ -38,7 +38,7 @@ Json finding_json(const dag::Finding& finding, const Summary& summary) {
   add("q", finding.task.q.value);
   add("rank", finding.rank);
   if (finding.kind == dag::FindingKind::deadlock) {
-    const dag::Liveness& liveness = *summary.verification.liveness;
+    const dag::Liveness& liveness = summary.verification.liveness;
     json["cycle"] = waits_json(liveness.cycle, summary.dispatch);
     json["never_released"] = waits_json(liveness.starved, summary.dispatch);
     json["hangs"] = hanging_json(liveness.hanging);

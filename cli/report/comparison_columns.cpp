@@ -134,11 +134,11 @@ class Columns {
 
 std::string failure(const Summary& summary) {
   const dag::Verification& verification = summary.verification;
-  const auto& liveness = verification.liveness;
+  const dag::Liveness& liveness = verification.liveness;
   std::string text = dag::verdict_name(verification.verdict);
-  if (liveness && liveness->residency_needed > liveness->residency_available) {
-    return text + fmt::format(": needs {} CTAs resident, there are {}", liveness->residency_needed,
-                              liveness->residency_available);
+  if (liveness.residency_needed > liveness.residency_available) {
+    return text + fmt::format(": needs {} CTAs resident, there are {}", liveness.residency_needed,
+                              liveness.residency_available);
   }
   return verification.findings.empty() ? text : text + ": " + verification.findings.back().message;
 }

@@ -108,10 +108,9 @@ Json formula_json(const std::optional<FormulaCheck>& check) {
 }
 
 Json co_residency_json(const dag::Verification& verification) {
-  if (!verification.liveness) return nullptr;
-  const std::int32_t needed = verification.liveness->residency_needed;
+  const std::int32_t needed = verification.liveness.residency_needed;
   return {{"needed", needed == 0 ? Json() : Json(needed)},
-          {"available", verification.liveness->residency_available}};
+          {"available", verification.liveness.residency_available}};
 }
 
 Json report(const Problem& problem, const TimeModel& model, const Summary& summary,

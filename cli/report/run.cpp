@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace stagger::cli {
@@ -17,6 +18,15 @@ using workbench::Execution;
 
 std::string error_line(const char* name, const gpu::Deviation& error) {
   return fmt::format("{} {:.1e} (worst element {:.1e})", name, error.frobenius, error.most);
+}
+
+/// The waits that explain the others: those for a value that no task brings, or, where each waits
+/// for another, all.
+std::vector<Wait> culprits_of(const std::vector<Wait>& waits) {
+  std::vector<Wait> culprits;
+  std::ranges::copy_if(waits, std::back_inserter(culprits),
+                       [](const Wait& wait) { return wait.launched && !wait.promised; });
+  return culprits.empty() ? waits : culprits;
 }
 
 class RunReport {
@@ -77,7 +87,9 @@ class RunReport {
 
   [[nodiscard]] std::string verdict() const {
     if (!execution_.refused.empty()) return paint("31;1", "refused") + ": " + execution_.refused;
-    if (!execution_.runs) return paint("31;1", "invalid") + ": not a table that can be run";
+    if (!execution_.runs) {
+      return paint("31;1", execution_.verdict()) + ": not a table that can be run";
+    }
     if (execution_.stopped()) {
       return paint("31;1", execution_.verdict()) + ": " + why_stopped(execution_);
     }
@@ -114,11 +126,18 @@ class RunReport {
   void waiting() {
     constexpr std::size_t kShown = 8;
     const Table& table = analysis_.table;
-    const auto lines = describe(gpu::waits(table, execution_.runs->run), table.dispatch);
+    const std::vector<Wait> all = gpu::waits(table, execution_.runs->run);
+    const std::vector<Wait> culprits = culprits_of(all);
+    const auto lines = describe(culprits, table.dispatch);
     for (std::size_t index = 0; index < std::min(kShown, lines.size()); ++index)
       line(index == 0 ? "stuck" : "", lines[index]);
-    if (lines.size() > kShown) line("", "… --json lists them all");
-    line("Q tiles", hanging_line(table.problem, hanging_tiles(execution_)));
+    if (lines.size() > kShown) {
+      line("", "… --json lists them all");
+    } else if (culprits.size() < all.size()) {
+      line("", fmt::format("and {} that wait for these; --json lists them",
+                           all.size() - culprits.size()));
+    }
+    line("dQ", hanging_line(table.problem, hanging_tiles(execution_)));
   }
 
   void gradients() {

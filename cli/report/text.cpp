@@ -35,7 +35,15 @@ std::string ranges(const std::vector<std::int32_t>& numbers) {
     if (end - begin > 1) text += "-" + std::to_string(numbers[end - 1]);
     begin = end;
   }
-  return text.empty() ? "none" : text;
+  return text;
+}
+
+/// `Q tile 0 hangs`, `Q tiles 1-3, 5 hang` or `none hangs`.
+std::string q_tiles(const std::vector<std::int32_t>& tiles, const char* one_does,
+                    const char* many_do) {
+  if (tiles.empty()) return fmt::format("none {}", one_does);
+  const bool one = tiles.size() == 1;
+  return fmt::format("Q tile{} {} {}", one ? "" : "s", ranges(tiles), one ? one_does : many_do);
 }
 
 class Report {
@@ -51,7 +59,7 @@ class Report {
     line("schedule", schedule_line(analysis_));
     line("verdict", verdict());
     findings();
-    if (analysis_.verification.liveness) co_residency();
+    co_residency();
     if (analysis_.ok()) {
       times();
       lemma1();
@@ -100,11 +108,11 @@ class Report {
       --left;
     }
     if (left > 0) more(fmt::format("and {} more; --json lists them", left));
-    if (verification.liveness && !verification.liveness->live) deadlock();
+    if (!verification.liveness.live) deadlock();
   }
 
   void deadlock() {
-    const dag::Liveness& liveness = *analysis_.verification.liveness;
+    const dag::Liveness& liveness = analysis_.verification.liveness;
     const Dispatch dispatch = analysis_.table.dispatch;
     if (!liveness.cycle.empty()) {
       line("wait-for cycle", "each waits for the next, the last for the first:");
@@ -116,11 +124,11 @@ class Report {
       line(index == 0 ? "stuck" : "", starved[index]);
     }
     if (starved.size() > kWaitsShown) more("… --json lists them all");
-    line("Q tiles", hanging_line(analysis_.table.problem, liveness.hanging));
+    line("dQ", hanging_line(analysis_.table.problem, liveness.hanging));
   }
 
   void co_residency() {
-    const dag::Liveness& liveness = *analysis_.verification.liveness;
+    const dag::Liveness& liveness = analysis_.verification.liveness;
     if (liveness.residency_needed == 0) return;
     line("co-residency",
          liveness.residency_needed == 1
@@ -238,8 +246,10 @@ std::string hanging_line(const Problem& problem,
   for (std::int32_t q = 0; q < problem.grid.q_tiles(); ++q) {
     if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
   }
-  return fmt::format("head {}: {} hang, {} finish{}", head.value, ranges(hang), ranges(finish),
-                     problem.heads > 1 ? " (other heads: --json)" : "");
+  const std::string words =
+      q_tiles(hang, "hangs", "hang") + "; " + q_tiles(finish, "finishes", "finish");
+  if (problem.heads == 1) return words;
+  return fmt::format("head {}: {} (other heads: --json)", head.value, words);
 }
 
 std::string model_line(const TimeModel& model) {

@@ -12,25 +12,27 @@
 namespace stagger::gpu {
 namespace {
 
-/// The task that brings a lock its next value, and its lane.
-struct Due {
+/// A value of a dQ tile's lock, and the task that reduces at it.
+using Turn = std::tuple<Head, QTile, std::int32_t>;
+struct Holder {
   Slot slot;
   Lane lane;
 };
 
-using Lock = std::pair<Head, QTile>;
+Turn turn_of(const Task& task, std::int32_t value) {
+  return {task.head, task.q, value};
+}
 
-/// Finds, for each lock that somebody waits for, the task whose rank is the value it shows.
-std::map<Lock, Due> due_tasks(const Table& table, const std::map<Lock, std::int32_t>& values) {
-  std::map<Lock, Due> due;
+/// Finds the tasks that reduce at these turns, where there are any.
+std::map<Turn, Holder> holders(const Table& table, const std::set<Turn>& turns) {
+  std::map<Turn, Holder> found;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (const Slot& slot : table.lane(lane)) {
-      const Lock lock{slot.task.head, slot.task.q};
-      const auto waited = values.find(lock);
-      if (waited != values.end() && waited->second == slot.rank) due[lock] = {slot, lane};
+      const Turn turn = turn_of(slot.task, slot.rank);
+      if (turns.contains(turn)) found[turn] = {slot, lane};
     }
   }
-  return due;
+  return found;
 }
 
 Wait wait_of(const Table& table, const Backward& backward, Lane lane) {
@@ -60,6 +62,7 @@ class Measured {
     timeline_.clock = "ns";
     timeline_.device = device;
     timeline_.heads = table_.problem.heads;
+    timeline_.hangs = backward_.outcome != Outcome::finished;
     timeline_.title = table_.name;
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
       add_lane(lane);
@@ -148,21 +151,28 @@ Outcome outcome_when_stopped(const Table& table, const Backward& backward, std::
 
 std::vector<Wait> waits(const Table& table, const Backward& backward) {
   std::vector<Wait> waiting;
-  std::map<Lock, std::int32_t> values;
+  std::set<Turn> turns;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (!is_waiting(table, backward, lane)) continue;
-    waiting.push_back(wait_of(table, backward, lane));
-    values[{waiting.back().task.head, waiting.back().task.q}] = waiting.back().value;
+    const Wait wait = wait_of(table, backward, lane);
+    turns.insert({turn_of(wait.task, wait.value), turn_of(wait.task, wait.rank - 1)});
+    waiting.push_back(wait);
   }
-  const std::map<Lock, Due> due = due_tasks(table, values);
+  const std::map<Turn, Holder> found = holders(table, turns);
   std::set<Lane> unlaunched;
   for (Wait& wait : waiting) {
-    const auto found = due.find({wait.task.head, wait.task.q});
-    if (found == due.end() || wait.rank < wait.value) continue;
+    // Its value comes if a task brings it, unless that takes all tasks of the dQ tile, and so its
+    // own; the task whose turn it is now must reduce before.
+    const auto brings = found.find(turn_of(wait.task, wait.rank - 1));
+    const auto now = found.find(turn_of(wait.task, wait.value));
+    const bool comes = wait.rank > wait.value && brings != found.end() &&
+                       wait.rank < table.problem.grid.contributions(wait.task.q);
+    if (!comes && wait.rank != wait.value) continue;
+    const Holder& holder = (now == found.end() ? brings : now)->second;
     wait.promised = true;
-    wait.for_task = found->second.slot.task;
-    wait.for_rank = found->second.slot.rank;
-    wait.for_lane = found->second.lane;
+    wait.for_task = holder.slot.task;
+    wait.for_rank = holder.slot.rank;
+    wait.for_lane = holder.lane;
     if (backward.lane_sms[at(wait.for_lane)].value < 0) unlaunched.insert(wait.for_lane);
   }
   for (const Lane lane : unlaunched)

@@ -39,7 +39,7 @@ expect 0 "descending" compare --table "$work/x.table.json"
 "$stagger" compare --table "$work/x.table.json" --table "$work/z.table.json" --json >"$work/two.json"
 [ "$(grep -c '"source": "file"' "$work/two.json")" = 2 ] || fail "two tables are not two rows"
 "$stagger" export --mask full --n 3 --schedule shift -o "$work/other.csv"
-expect 2 "an invalid table has no graph" export --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index \
+expect 4 "-: not written, as such a table has no graph" export --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index \
   --format dot -o -
 expect 2 "another than that of the first table" compare --table "$work/x.table.json" --table "$work/other.csv"
 # A table that says its problem takes no other.
@@ -71,13 +71,13 @@ expect 2 "a timeline has no dot" export --timeline "$work/x.timeline.json" -o "$
 
 # Broken tables are findings, not errors.
 sed 's/\[0,0,5,0\],//' "$work/x.table.json" >"$work/missing.table.json"
-expect 1 "missing-task: task (head 0, kv 0, q 5)" verify "$work/missing.table.json"
-expect 1 '"kind": "missing-task"' verify "$work/missing.table.json" --json
+expect 4 "missing-task: task (head 0, kv 0, q 5)" verify "$work/missing.table.json"
+expect 4 '"kind": "missing-task"' verify "$work/missing.table.json" --json
 sed 's/\[0,0,5,0\]/[0,0,5,1]/' "$work/x.table.json" >"$work/rank.table.json"
-expect 1 "rank-duplicate" verify "$work/rank.table.json"
+expect 4 "rank-duplicate" verify "$work/rank.table.json"
 sed 's/\[0,0,5,0\]/[0,0,9,0]/' "$work/x.table.json" >"$work/range.table.json"
-expect 1 "task-out-of-range" verify "$work/range.table.json"
-expect 2 "an invalid table has no timeline" export --table "$work/range.table.json" -o "$work/y.svg"
+expect 4 "task-out-of-range" verify "$work/range.table.json"
+expect 4 "deadlock; see" export --table "$work/range.table.json" -o "$work/y.svg"
 
 # Options from a config; the command line wins, and drops what it excludes.
 cat >"$work/config.json" <<'EOF'

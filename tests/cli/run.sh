@@ -33,9 +33,21 @@ expect 2 "--reference" run $causal --schedule spt --reference both
 
 # The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
 expect 0 "ok: right gradients" run --config "$varlen" --repeat 2 --head-dim 8
-expect 4 "head 0: 3-7 hang, 0-2 finish" run --config "$varlen" --ranks kv-index --timeout 500 --head-dim 8
+expect 4 "dQ Q tiles 3-7 hang; Q tiles 0-2 finish" run --config "$varlen" --ranks kv-index --timeout 500 --head-dim 8
 expect 4 "CTA 7 is at (head 0, kv 7, q 6) and waits for lock value 7 of dQ(head 0, q 6), which shows 0; no task ever brings that value" \
   run --config "$varlen" --ranks kv-index --head-dim 8
+# The culprits are those that analyze names; who waits for them is no riddle of its own.
+stuck() { sed -n '/^stuck/,/^dQ/p' "$work/output" | grep -v '^ *and [0-9]* that wait for these'; }
+"$stagger" analyze --config "$varlen" --ranks kv-index >"$work/output"
+stuck >"$work/foretold"
+expect 4 "and 2 that wait for these; --json lists them" run --config "$varlen" --ranks kv-index --head-dim 8
+stuck | cmp -s - "$work/foretold" || fail "run names other culprits than analyze"
+[ "$(grep -c CTA "$work/foretold")" = 4 ] || fail "analyze does not name four CTAs"
+# A hang of one Q tile of two is no count.
+printf '%s\n' stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full \
+  0:0:1:0,0:0:0:1 0:1:1:1,0:1:0:1 >"$work/one.csv"
+expect 4 "dQ Q tile 0 hangs; Q tile 1 finishes" verify "$work/one.csv"
+expect 4 "dQ Q tile 0 hangs; Q tile 1 finishes" run --table "$work/one.csv" --head-dim 4
 expect 4 '"verdict": "deadlock"' run --config "$varlen" --ranks kv-index --head-dim 8 --json
 expect 4 "SM 7 is not launched" run --mask full --n 8 --schedule shift --residency 7
 expect 4 "nothing can move any more" run --mask full --n 4 --schedule shift --release delayed
@@ -49,6 +61,9 @@ expect 0 "from a file" run --table "$work/sound.csv" --head-dim 4
 sed 's/0:0:0:0/0:0:0:1/' "$work/sound.csv" >"$work/planted.csv"
 expect 4 "rank-duplicate" run --table "$work/planted.csv" --head-dim 4
 sed 's/,0:0:1:[0-9]*//' "$work/sound.csv" >"$work/short.csv"
+expect 4 "missing-task" run --table "$work/short.csv" --head-dim 4
+expect 4 '"verdict": "deadlock"' run --table "$work/short.csv" --head-dim 4 --json
+sed 's/,0:0:2:2$//' "$work/sound.csv" >"$work/short.csv"
 expect 1 "missing-task" run --table "$work/short.csv" --head-dim 4
 expect 1 '"verdict": "invalid"' run --table "$work/short.csv" --head-dim 4 --json
 

@@ -68,8 +68,8 @@ TEST_CASE("a CTA that waits for one not launched needs co-residency") {
   const Verification one = verify(table, {.residency = 1});
   CHECK(one.verdict == Verdict::deadlock);
   CHECK(one.findings.back().kind == FindingKind::co_residency);
-  REQUIRE(one.liveness->cycle.size() == 2);
-  CHECK(describe(one.liveness->cycle, Dispatch::in_order).back() ==
+  REQUIRE(one.liveness.cycle.size() == 2);
+  CHECK(describe(one.liveness.cycle, Dispatch::in_order).back() ==
         "CTA 1 is not launched: it waits for an SM, and CTA 0 holds one");
 }
 
@@ -83,11 +83,11 @@ TEST_CASE("absolute lock values hang on the published block-sparse example as pu
   const Verification verification = verify(table, {}, LockValues::absolute);
   CHECK(verification.verdict == Verdict::deadlock);
   std::vector<std::int32_t> hanging;
-  for (const auto& [head, q] : verification.liveness->hanging)
+  for (const auto& [head, q] : verification.liveness.hanging)
     hanging.push_back(q.value);
   CHECK(hanging == std::vector<std::int32_t>{3, 4, 5, 6, 7});
-  CHECK(verification.liveness->cycle.empty());
-  CHECK_FALSE(verification.liveness->starved.empty());
+  CHECK(verification.liveness.cycle.empty());
+  CHECK_FALSE(verification.liveness.starved.empty());
 }
 
 TEST_CASE("absolute lock values on a mask without empty tiles do not hang") {

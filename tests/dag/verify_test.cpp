@@ -7,6 +7,8 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace stagger::dag {
 namespace {
@@ -33,7 +35,7 @@ TEST_CASE("a sound table has no finding") {
   const Verification verification = verify(sound(), {});
   CHECK(verification.verdict == Verdict::ok);
   CHECK(verification.findings.empty());
-  CHECK(verification.liveness->live);
+  CHECK(verification.liveness.live);
 }
 
 TEST_CASE("each way to be wrong is a finding with its name and place") {
@@ -49,9 +51,9 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
   SECTION("duplicate task") {
     table.slots[1] = table.slots[0];
     const Verification verification = verify(table, {});
-    CHECK(verification.verdict == Verdict::invalid);
     CHECK(kinds(verification) ==
           Names{"deadlock", "duplicate-task", "missing-task", "rank-duplicate", "rank-gap"});
+    CHECK(verification.verdict == Verdict::deadlock);
     CHECK(verification.findings.front().lane == 0);
     CHECK(verification.findings.front().place == 1);
   }
@@ -59,6 +61,7 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
     table.slots[3].task.q = QTile{2};
     const Verification verification = verify(table, {});
     CHECK(kinds(verification) == Names{"task-out-of-range"});
+    CHECK(verification.verdict == Verdict::invalid);
     CHECK(verification.findings.front().lane == 1);
     CHECK(verification.findings.front().place == 1);
   }
@@ -69,7 +72,7 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
   SECTION("rank out of range") {
     table.slots[1].rank = 2;
     const Verification verification = verify(table, {});
-    CHECK(verification.verdict == Verdict::invalid);
+    CHECK(verification.verdict == Verdict::deadlock);
     CHECK(kinds(verification) == Names{"deadlock", "rank-gap", "rank-out-of-range"});
     table.slots[1].rank = -1;
     CHECK(kinds(verify(table, {})) == Names{"deadlock", "rank-gap", "rank-out-of-range"});
@@ -77,12 +80,13 @@ TEST_CASE("each way to be wrong is a finding with its name and place") {
   SECTION("too many lanes") {
     table.problem.sms = 1;
     CHECK(kinds(verify(table, {})) == Names{"deadlock", "needs-co-residency", "too-many-lanes"});
-    CHECK(verify(table, {}).verdict == Verdict::invalid);
+    CHECK(verify(table, {}).verdict == Verdict::deadlock);
   }
 }
 
 TEST_CASE("tasks that are wrong are wrong whatever the lock values mean") {
   Table table = sound();
+  Verdict expected = Verdict::invalid;
   CHECK(verify(table, {}, LockValues::absolute).verdict == Verdict::ok);
   SECTION("missing, behind all others") {
     table.slots.pop_back();
@@ -95,11 +99,24 @@ TEST_CASE("tasks that are wrong are wrong whatever the lock values mean") {
   }
   SECTION("twice") {
     table.slots[1] = table.slots[0];
+    expected = Verdict::deadlock;
   }
   SECTION("out of range") {
     table.slots[3].task.kv = KvTile{2};
   }
+  SECTION("out of range, and others wait for what it should have been") {
+    table.slots[0].task.kv = KvTile{2};
+    expected = Verdict::deadlock;
+  }
   SECTION("on more lanes than there are SMs") {
+    table.problem.sms = 1;
+    expected = Verdict::deadlock;
+  }
+  SECTION("on more lanes than there are SMs, which need not be there at once") {
+    table.slots[0].rank = 0;
+    table.slots[1].rank = 0;
+    table.slots[2].rank = 1;
+    table.slots[3].rank = 1;
     table.problem.sms = 1;
   }
   SECTION("an empty tile") {
@@ -107,9 +124,35 @@ TEST_CASE("tasks that are wrong are wrong whatever the lock values mean") {
   }
   SECTION("a chain on two lanes") {
     table.lane_begin = {0, 1, 4};
+    expected = Verdict::deadlock;  // (kv 0, q 1) waits for (kv 1, q 1), which is behind it now
   }
-  CHECK(verify(table, {}, LockValues::absolute).verdict == Verdict::invalid);
-  CHECK(verify(table, {}, LockValues::ranks).verdict == Verdict::invalid);
+  CHECK(verify(table, {}, LockValues::absolute).verdict == expected);
+  CHECK(verify(table, {}, LockValues::ranks).verdict == expected);
+}
+
+// SM 0: (kv 0, q 0) rank 2, an empty tile       SM 1: (kv 1, q 0) rank 0, (kv 2, q 0) rank 1
+// Only the empty tile comes after all contributions: the lock shows its rank, though no rank of
+// the tile is so high.
+TEST_CASE("a task too many that comes last is wrong, and hangs nothing, wherever its lane is") {
+  for (const bool first : {false, true}) {
+    Table table;
+    table.problem = test::tiles_problem({".", "f", "f"}, 1, 2);
+    const Slot extra{{Head{0}, KvTile{0}, QTile{0}}, 2};
+    if (first) {
+      table.slots.push_back(extra);
+      table.end_lane();
+    }
+    table.slots.push_back({{Head{0}, KvTile{1}, QTile{0}}, 0});
+    table.slots.push_back({{Head{0}, KvTile{2}, QTile{0}}, 1});
+    table.end_lane();
+    if (!first) {
+      table.slots.push_back(extra);
+      table.end_lane();
+    }
+    CAPTURE(first);
+    CHECK(verify(table, {}).verdict == Verdict::invalid);
+    CHECK(sim::simulate(table, {}).complete);
+  }
 }
 
 TEST_CASE("a dead tile in a lane is a finding") {
@@ -121,7 +164,7 @@ TEST_CASE("a dead tile in a lane is a finding") {
   table.slots.push_back({{Head{0}, KvTile{1}, QTile{1}}, 0});
   table.end_lane();
   const Verification verification = verify(table, {});
-  CHECK(verification.verdict == Verdict::invalid);
+  CHECK(verification.verdict == Verdict::deadlock);  // it takes the turn of (kv 1, q 1)
   CHECK(verification.findings.front().kind == FindingKind::dead_task);
   CHECK(verification.findings.front().place == 1);
 }
@@ -159,31 +202,99 @@ TEST_CASE("findings of a kind are limited, their total is not") {
   CHECK(verification.total == 2 * 380 + 1);
 }
 
+/// One rank or task of a table made wrong.
+void break_slot(test::Random& random, Table& table) {
+  const Problem& problem = table.problem;
+  Slot& slot = table.slots[random.between(0, std::ssize(table.slots) - 1)];
+  switch (random.between(0, 3)) {
+    case 0:
+      slot.rank += random.chance(2) ? 1 : -1;
+      break;
+    case 1:
+      slot.task.q.value = (slot.task.q.value + 1) % (problem.grid.q_tiles() + 1);
+      break;
+    case 2:
+      slot.task.kv.value = (slot.task.kv.value + 1) % (problem.grid.kv_tiles() + 1);
+      break;
+    default:
+      slot.task.head.value += 1;
+  }
+}
+
+/// A slot out of its lane, or twice in one.
+void break_lane(test::Random& random, Table& table) {
+  const std::int64_t slot = random.between(0, std::ssize(table.slots) - 1);
+  const bool lost = random.chance(2);
+  if (lost) {
+    table.slots.erase(table.slots.begin() + slot);
+  } else {
+    table.slots.insert(table.slots.begin() + slot, Slot(table.slots[slot]));
+  }
+  for (std::int64_t& begin : table.lane_begin) {
+    if (begin > slot) begin += lost ? -1 : 1;
+  }
+}
+
 TEST_CASE("any one wrong rank or task in a random table is found") {
-  test::Random random(9);
+  test::Random random(test::seed(9));
   for (int round = 0; round < 3'000; ++round) {
     const Problem problem = test::random_problem(random, 5);
     Table table = test::random_live_table(random, problem, Dispatch::static_);
     if (table.slots.empty()) continue;
     REQUIRE(verify(table, {}).verdict == Verdict::ok);
-    Slot& slot =
-        table.slots[static_cast<std::size_t>(random.between(0, std::ssize(table.slots) - 1))];
-    switch (random.between(0, 3)) {
-      case 0:
-        slot.rank += random.chance(2) ? 1 : -1;
-        break;
-      case 1:
-        slot.task.q.value = (slot.task.q.value + 1) % (problem.grid.q_tiles() + 1);
-        break;
-      case 2:
-        slot.task.kv.value = (slot.task.kv.value + 1) % (problem.grid.kv_tiles() + 1);
-        break;
-      default:
-        slot.task.head.value += 1;
-    }
+    break_slot(random, table);
     CAPTURE(round);
-    REQUIRE(verify(table, {}).verdict == Verdict::invalid);
+    REQUIRE(verify(table, {}).verdict != Verdict::ok);
   }
+}
+
+/// Whether some task never runs: whatever may move does, one task at a time, until nothing does.
+bool naive_hangs(const Table& table) {
+  std::map<std::pair<Head, QTile>, std::int32_t> locks;
+  std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
+  std::int64_t ended = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    std::int64_t resident = 0;
+    ended = 0;
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+      std::int64_t& slot = next[at(lane)];
+      if (slot < table.end_of(lane) && ++resident <= table.problem.sms) {
+        const auto& [task, rank] = table.slots[slot];
+        std::int32_t& lock = locks[{task.head, task.q}];
+        if (lock == rank) {
+          ++lock;
+          ++slot;
+          moved = true;
+        }
+      }
+      ended += slot == table.end_of(lane) ? 1 : 0;
+    }
+  }
+  return ended < table.lanes();
+}
+
+TEST_CASE("a table hangs or ends as its locks say, however wrong it is") {
+  test::Random random(test::seed(23));
+  std::int64_t wrong = 0;
+  std::int64_t hanging = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    Table table = test::random_live_table(random, test::random_problem(random, 3), dispatch);
+    for (std::int64_t broken = random.between(1, 3); broken > 0 && !table.slots.empty(); --broken) {
+      (random.chance(2) ? break_slot : break_lane)(random, table);
+    }
+    const Verdict verdict = verify(table, {}).verdict;
+    const Table known = existing_tasks(table);
+    const bool hangs = naive_hangs(known);
+    CAPTURE(round);
+    REQUIRE((verdict == Verdict::deadlock) == hangs);
+    REQUIRE(sim::simulate(known, {}).complete == !hangs);
+    wrong += verdict == Verdict::invalid ? 1 : 0;
+    hanging += hangs ? 1 : 0;
+  }
+  CHECK(wrong > 100);
+  CHECK(hanging > 300);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -241,11 +242,21 @@ TEST_CASE("the block-sparse deadlock: absolute lock values hang the published Q 
     if (run.lock_values[place] == problem.grid.contributions(q)) finish.push_back(q.value);
   }
   CHECK(finish == std::vector<std::int32_t>{0, 1, 2});
-  const std::vector<std::string> lines = describe(waits(table, run), table.dispatch);
-  REQUIRE_FALSE(lines.empty());
+  const std::vector<Wait> stuck = waits(table, run);
+  std::vector<Wait> never;
+  std::ranges::copy_if(stuck, std::back_inserter(never),
+                       [](const Wait& wait) { return !wait.promised; });
+  const std::vector<std::string> lines = describe(never, table.dispatch);
+  CHECK(lines == describe(dag::check_liveness(table, {}).starved, table.dispatch));
+  REQUIRE(lines.size() == 4);
   CHECK(lines.front() ==
         "CTA 2 is at (head 0, kv 2, q 3) and waits for lock value 2 of dQ(head 0, q 3), which "
         "shows 0; no task ever brings that value");
+  // CTA 3's comes from CTA 2, if that ever reduces.
+  const auto third = std::ranges::find(stuck, Lane{3}, &Wait::lane);
+  REQUIRE(third != stuck.end());
+  CHECK(third->promised);
+  CHECK(third->for_lane == Lane{2});
 }
 
 TEST_CASE("a planted rank hangs, and the wait names both sides") {

@@ -95,8 +95,8 @@ void check_table(const Table& table, const Timing& timing, Counts& counts) {
     return;
   }
   ++counts.hanging;
-  REQUIRE_FALSE(verification.liveness->cycle.empty());
-  REQUIRE(verification.liveness->starved.empty());
+  REQUIRE_FALSE(verification.liveness.cycle.empty());
+  REQUIRE(verification.liveness.starved.empty());
   const auto graph = table.problem.tasks() > 60 ? std::nullopt : dag::build(table, timing);
   if (graph) REQUIRE_FALSE(dag::path_times(*graph).has_value());
 }
@@ -200,7 +200,7 @@ TEST_CASE("schedules whose ranks follow the launch order run at any residency an
       CAPTURE(round, schedule->name);
       const dag::Verification verification = dag::verify(table, timing);
       REQUIRE(verification.verdict == dag::Verdict::ok);
-      REQUIRE(verification.liveness->residency_needed <= 1);
+      REQUIRE(verification.liveness.residency_needed <= 1);
       ++tables;
     }
   }
