@@ -2,6 +2,7 @@
 #include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
+#include "cli/progress.hpp"
 #include "cli/report/calibration.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
@@ -66,8 +67,8 @@ std::string today() {
 
 /// The phases of a kernel, into its entry of the profile.
 void calibrate_phases(const Options& options, CalibrationRequest request, Machine machine) {
-  Progress progress("calibrating");
-  request.progress = [&](double fraction) { progress.show(fraction); };
+  Progress progress;
+  request.progress = [&](double fraction) { progress.show("calibrating", fraction); };
   const std::vector<CalibrationRun> runs = workbench::measure(request, machine.sms);
   progress.end();
   Calibration calibration = workbench::calibrate(request, runs);
@@ -90,8 +91,8 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     throw Error(ErrorKind::usage, "--memory needs a kernel that moves something: not a replay");
   }
   const std::string dtype = gpu::dtype_name(request.dtype);
-  Progress progress("calibrating");
-  request.progress = [&](double fraction) { progress.show(fraction); };
+  Progress progress;
+  request.progress = [&](double fraction) { progress.show("calibrating", fraction); };
   std::vector<workbench::MemoryRun> runs;
   int shapes = 0;
   for (const KernelTimes& times : machine.kernels) {

@@ -2,6 +2,7 @@
 #include "cli/files.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/numbers.hpp"
+#include "cli/progress.hpp"
 #include "cli/report/comparison.hpp"
 #include "cli/requests.hpp"
 #include "core/error.hpp"
@@ -169,8 +170,8 @@ void print(const Comparison& comparison, std::span<const Judgement> judgements,
 int run(const Options& options) {
   const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
   ComparisonRequest request = request_of(options);
-  Progress progress("comparing schedules");
-  request.progress = [&](double fraction) { progress.show(fraction); };
+  Progress progress;
+  request.progress = [&](double fraction) { progress.show("comparing schedules", fraction); };
   request.stop = interrupted;
   finish_on_interrupt();
   const Comparison comparison = workbench::compare(std::move(request));

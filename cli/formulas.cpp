@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 
@@ -40,13 +41,13 @@ SweptRange parse_range(const char* name, const std::string& text, std::int64_t l
 }
 
 int run(const Options& options) {
-  Progress progress("checking formulas");
-  const std::vector<SweptFormula> results =
-      workbench::sweep_formulas({.n = parse_range("n", options.n_range, 1),
-                                 .heads = parse_range("heads", options.heads_range, 1),
-                                 .compute = parse_range("compute", options.compute_range, 0),
-                                 .reduce = parse_range("reduce", options.reduce_range, 0),
-                                 .progress = [&](double fraction) { progress.show(fraction); }});
+  Progress progress;
+  const std::vector<SweptFormula> results = workbench::sweep_formulas(
+      {.n = parse_range("n", options.n_range, 1),
+       .heads = parse_range("heads", options.heads_range, 1),
+       .compute = parse_range("compute", options.compute_range, 0),
+       .reduce = parse_range("reduce", options.reduce_range, 0),
+       .progress = [&](double fraction) { progress.show("checking formulas", fraction); }});
   progress.end();
   if (options.json) {
     write_stdout(formulas_json(results).text() + "\n");

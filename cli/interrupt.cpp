@@ -12,9 +12,16 @@ namespace {
 volatile std::sig_atomic_t g_finishes = 0;
 volatile std::sig_atomic_t g_interrupted = 0;
 
+/// Whoever waits is told that something happens. Async-signal-safe.
+void acknowledge() {
+  constexpr char kText[] = "\nstagger: ending with what there is; interrupt again to end at once\n";
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;
+}
+
 extern "C" void on_interrupt(int) {
   if (g_finishes != 0 && g_interrupted == 0) {
     g_interrupted = 1;
+    acknowledge();
     return;
   }
   remove_temporary();

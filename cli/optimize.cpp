@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/progress.hpp"
 #include "cli/report/duration.hpp"
 #include "cli/report/optimum.hpp"
 #include "cli/requests.hpp"
@@ -13,8 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <unistd.h>
+#include <string>
 
 namespace stagger::cli {
 namespace {
@@ -24,38 +24,16 @@ using workbench::ArchiveCheck;
 using workbench::ArchiveOutcome;
 using workbench::Optimization;
 using workbench::OptimizationRequest;
+using workbench::SearchState;
 
-/// The phase, the best and the bound on standard error, if that is a terminal.
-class SearchProgress {
- public:
-  SearchProgress() : terminal_(::isatty(STDERR_FILENO) != 0) {}
-  ~SearchProgress() { end(); }
-  SearchProgress(const SearchProgress&) = delete;
-  SearchProgress& operator=(const SearchProgress&) = delete;
-
-  void show(const std::string& phase, const Optimum& so_far, double seconds) {
-    if (!terminal_ || seconds < 0.5) return;
-    drawn_ = true;
-    const Ticks bound = so_far.lower_bound.ticks;
-    if (!so_far.best) {
-      fmt::print(stderr, "\r{}: bound {}\033[K", phase, bound);
-    } else {
-      const Ticks best = so_far.best->makespan;
-      fmt::print(stderr, "\r{}: bound {}, best {}, gap {}, {:.0f} s\033[K", phase, bound, best,
-                 percent(best - bound, std::max<Ticks>(bound, 1)), seconds);
-    }
-    std::fflush(stderr);
-  }
-
-  void end() {
-    if (drawn_) fmt::print(stderr, "\r\033[K");
-    drawn_ = false;
-  }
-
- private:
-  bool terminal_;
-  bool drawn_ = false;
-};
+/// `local search: bound 90, best 95 (5.6 % above)`.
+std::string words_of(const SearchState& state) {
+  std::string text = fmt::format("{}: bound {}", state.phase, state.lower_bound);
+  if (!state.best) return text;
+  const Ticks above = *state.best - state.lower_bound;
+  return text + fmt::format(", best {} ({} above)", *state.best,
+                            percent(above, std::max<Ticks>(state.lower_bound, 1)));
+}
 
 void write_table(const Table& table, const std::string& path) {
   write_file(path, path.ends_with(".csv") ? write_table_csv(table) : write_table_json(table));
@@ -74,45 +52,50 @@ int exit_code(const ArchiveCheck& check) {
   return check.count(ArchiveOutcome::not_reached) > 0 ? kLimit : kHolds;
 }
 
+/// Prints JSON or text, unless what was written went to standard output.
+void print(const Options& options, const Json& json, const std::string& text) {
+  if (options.output == "-") return;
+  if (options.json) return write_stdout(json.text() + "\n");
+  const Terminal terminal = terminal_of(options);
+  write_text(wrapped(text, terminal.width, 13), terminal);
+}
+
 /// The problem, searched within `--time-limit`.
 int search_table(const Options& options, OptimizationRequest request) {
   request.problem = problem_of(options);
   request.model = time_model_of(options, request.problem);
-  SearchProgress progress;
-  request.progress = [&](const std::string& phase, const Optimum& so_far, double seconds) {
-    progress.show(phase, so_far, seconds);
-  };
+  Progress progress;
+  request.progress = [&](const SearchState& state) { progress.show(words_of(state)); };
+  progress.show("bounding the makespan");
   const Optimization optimization = workbench::optimize(request);
-  progress.end();
+  progress.show("writing what was found");
   const auto& best = optimization.optimum.best;
-  if (!options.output.empty() && best) write_table(best->table, options.output);
-  if (options.json) {
-    write_stdout(optimum_json(optimization).text() + "\n");
-  } else {
-    const Terminal terminal = terminal_of(options);
-    write_text(wrapped(optimum_text(optimization), terminal.width, 13), terminal);
+  OptimumFiles files{.table = {}, .proof = options.proof};
+  if (!options.output.empty() && best) {
+    write_table(best->table, options.output);
+    files.table = options.output;
   }
+  const Json json = options.json ? optimum_json(optimization, files) : Json();
+  const std::string text = options.json ? "" : optimum_text(optimization, files);
+  progress.end();
+  print(options, json, text);
   return exit_code(optimization);
 }
 
 /// Every entry, each within `--time-limit`.
 int search_archive(const Options& options, OptimizationRequest search) {
-  Progress progress("searching the archive");
-  const ArchiveCheck check =
-      workbench::check_archive(workbench::read_archive(read_file(options.archive), options.archive),
-                               {.every = options.every,
-                                .time = time_request(options),
-                                .search = std::move(search),
-                                .progress = [&](double fraction) { progress.show(fraction); }});
+  Progress progress;
+  const ArchiveCheck check = workbench::check_archive(
+      workbench::read_archive(read_file(options.archive), options.archive),
+      {.every = options.every,
+       .time = time_request(options),
+       .search = std::move(search),
+       .progress = [&](double fraction) { progress.show("searching the archive", fraction); }});
   progress.end();
   if (!options.output.empty()) {
     write_file(options.output, workbench::write_archive(check.archive));
   }
-  if (options.json) {
-    write_stdout(archive_json(check).text() + "\n");
-  } else {
-    write_text(archive_text(check), terminal_of(options));
-  }
+  print(options, archive_json(check), archive_text(check));
   return exit_code(check);
 }
 

@@ -179,7 +179,9 @@ std::vector<OptionRow> output_rows() {
       {.name = "output",
        .letter = 'o',
        .metavar = "FILE",
-       .meaning = "the table (.json or .csv), or the archive made better; - for standard output",
+       .meaning =
+           "the table (.json or .csv), or the archive made better; - for standard output, instead "
+           "of the report",
        .target = &Options::output,
        .commands = "optimize",
        .group = kGroup},

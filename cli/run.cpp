@@ -3,11 +3,15 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/progress.hpp"
 #include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "workbench/execution.hpp"
 #include "workbench/run_file.hpp"
+
+#include <fmt/format.h>
 
 namespace stagger::cli {
 namespace {
@@ -46,7 +50,7 @@ int code_of(const Execution& execution) {
   if (!execution.runs) return exit_code(execution.analysis);
   switch (execution.runs->verdict) {
     case gpu::RunVerdict::ok:
-      return kHolds;
+      return execution.cut_short ? kInterrupted : kHolds;
     case gpu::RunVerdict::mismatch:
       return kViolated;
     case gpu::RunVerdict::deadlock:
@@ -59,11 +63,20 @@ int code_of(const Execution& execution) {
 int run(const Options& options) {
   check_options(options);
   if (options.device == Device::cuda && !has_device()) return kSkipped;
-  Progress progress("computing what the gradients should be");
+  Progress progress;
   workbench::ExecutionRequest request = execution_request(options);
-  request.progress = [&](const char*, double fraction) { progress.show(fraction); };
+  request.progress = [&](const char* what, double fraction) {
+    // Before the first run there is nothing to keep.
+    if (std::string_view(what) == "running") finish_on_interrupt();
+    progress.show(what, fraction);
+  };
+  request.stop = interrupted;
   const Execution execution = workbench::execute(std::move(request));
   progress.end();
+  if (execution.cut_short) {
+    complain(
+        fmt::format("interrupted after {} of {} runs", execution.runs->repeats, execution.repeats));
+  }
   if (!options.output.empty() && execution.runs) {
     write_file(options.output, write_timeline_json(timeline_of(execution)));
   }

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -33,15 +31,6 @@ bool locale_is_utf8() {
   return false;
 }
 
-int terminal_width(int file) {
-  winsize size{};
-  if (::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
-  const std::string text = environment("COLUMNS");
-  int columns = 0;
-  std::from_chars(text.data(), text.data() + text.size(), columns);
-  return columns >= 20 && columns <= 10'000 ? columns : 80;
-}
-
 /// Columns that UTF-8 text takes; escape sequences, which end with `m`, take none.
 int columns_of(std::string_view text) {
   int columns = 0;
@@ -55,11 +44,16 @@ int columns_of(std::string_view text) {
   return columns;
 }
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
+
+int terminal_width(int file) {
+  winsize size{};
+  if (::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
+  const std::string text = environment("COLUMNS");
+  int columns = 0;
+  std::from_chars(text.data(), text.data() + text.size(), columns);
+  return columns >= 20 && columns <= 10'000 ? columns : 80;
+}
 
 Terminal terminal_of(const Options& options) {
   Terminal terminal;
@@ -134,30 +128,6 @@ std::string labelled(const std::string& label, const std::string& text, int widt
   return wrapped(label + std::string(static_cast<std::size_t>(spaces), ' ') + text, width,
                  kLabelColumns + nested) +
          "\n";
-}
-
-Progress::Progress(std::string what)
-    : what_(std::move(what)),
-      terminal_(::isatty(STDERR_FILENO) != 0),
-      started_(seconds()),
-      shown_(started_) {}
-
-Progress::~Progress() {
-  end();
-}
-
-void Progress::end() {
-  if (drawn_) std::fprintf(stderr, "\r\033[K");
-  drawn_ = false;
-}
-
-void Progress::show(double fraction) {
-  const double now = seconds();
-  if (!terminal_ || now - started_ < 0.5 || now - shown_ < 0.1) return;
-  shown_ = now;
-  drawn_ = true;
-  const double left = fraction > 0 ? (now - started_) * (1 - fraction) / fraction : 0;
-  std::fprintf(stderr, "\r%s %3.0f %%, %.0f s left\033[K", what_.c_str(), 100 * fraction, left);
 }
 
 }  // namespace stagger::cli

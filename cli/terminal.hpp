@@ -17,6 +17,9 @@ struct Terminal {
 /// terminal itself.
 [[nodiscard]] Terminal terminal_of(const Options& options);
 
+/// The columns of the terminal that a file descriptor is, else COLUMNS, else 80.
+[[nodiscard]] int terminal_width(int file);
+
 /// Writes text to standard output; without Unicode, `…` becomes `...`, `§` becomes `section ` and
 /// `µ` becomes `u`. Throws Error{io}.
 void write_text(const std::string& text, const Terminal& terminal);
@@ -31,25 +34,5 @@ void complain(const std::string& text) noexcept;
 
 /// A label in a column of 14, and text beside it, wrapped; a line.
 [[nodiscard]] std::string labelled(const std::string& label, const std::string& text, int width);
-
-/// A bar on standard error, if that is a terminal and the work takes longer than half a second.
-class Progress {
- public:
-  explicit Progress(std::string what);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(double fraction);
-  /// Takes the bar away.
-  void end();
-
- private:
-  std::string what_;
-  bool terminal_;
-  double started_;
-  double shown_;
-  bool drawn_ = false;
-};
 
 }  // namespace stagger::cli

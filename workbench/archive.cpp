@@ -139,7 +139,7 @@ std::string write_archive(const std::vector<ArchiveEntry>& archive) {
 }
 
 const char* outcome_name(ArchiveOutcome outcome) {
-  constexpr const char* kNames[] = {"holds", "new", "better", "not reached", "contradicted"};
+  constexpr const char* kNames[] = {"holds", "new", "better", "not_reached", "contradicted"};
   return kNames[static_cast<int>(outcome)];
 }
 

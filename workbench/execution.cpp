@@ -95,6 +95,10 @@ struct Judged {
   std::optional<gpu::ReferenceGradients> exact;
 };
 
+void tell(const ExecutionRequest& request, const char* what, double fraction) {
+  if (request.progress) request.progress(what, fraction);
+}
+
 Judged judged(const Execution& execution, const ExecutionRequest& request) {
   const Problem& problem = execution.analysis.table.problem;
   gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
@@ -102,7 +106,7 @@ Judged judged(const Execution& execution, const ExecutionRequest& request) {
     return {gpu::unjudged_attention(problem, execution.shape, std::move(inputs)), std::nullopt};
   }
   const auto progress = [&](double fraction) {
-    if (request.progress) request.progress("computing what the gradients should be", fraction);
+    tell(request, "computing what the gradients should be", fraction);
   };
   progress(0.1);
   const bool on_device = execution.device_reference;
@@ -114,9 +118,22 @@ Judged judged(const Execution& execution, const ExecutionRequest& request) {
   return {std::move(attention), std::move(exact)};
 }
 
+/// Asked after each run.
+gpu::GoesOn goes_on(Execution& execution, const ExecutionRequest& request) {
+  tell(request, "running", 0);
+  return [&](std::int64_t finished) {
+    tell(request, "running", static_cast<double>(finished) / static_cast<double>(request.repeats));
+    execution.cut_short = request.stop && request.stop();
+    return !execution.cut_short;
+  };
+}
+
 /// Whether bare runs are worth it: what ran on the CPU has no stamps to leave out.
-bool runs_bare(const Execution& execution) {
-  return execution.cuda && execution.runs->verdict == gpu::RunVerdict::ok;
+bool runs_bare(const Execution& execution, const ExecutionRequest& request) {
+  if (!execution.cuda || execution.cut_short) return false;
+  if (execution.runs->verdict != gpu::RunVerdict::ok) return false;
+  tell(request, "timing bare runs", 0);
+  return true;
 }
 
 gpu::BareRuns bare_runs(const Execution& execution, const gpu::Attention& attention) {
@@ -135,12 +152,12 @@ void run_attention(Execution& execution, const ExecutionRequest& request) {
   execution.device_reference = uses_device_reference(execution, request.reference);
   const Judged problem = judged(execution, request);
   execution.flops = gpu::backward_flops(problem.attention);
-  execution.runs =
-      gpu::check_runs(execution.analysis.table, problem.attention,
-                      problem.exact ? &*problem.exact : nullptr, execution.options, request.repeats,
-                      execution.cuda ? execution.kernel->on_cuda : execution.kernel->on_cpu,
-                      execution.adds_partials && execution.lost_partials == 0);
-  if (!runs_bare(execution)) return;
+  execution.runs = gpu::check_runs(
+      execution.analysis.table, problem.attention, problem.exact ? &*problem.exact : nullptr,
+      execution.options, request.repeats,
+      execution.cuda ? execution.kernel->on_cuda : execution.kernel->on_cpu,
+      execution.adds_partials && execution.lost_partials == 0, goes_on(execution, request));
+  if (!runs_bare(execution, request)) return;
   gpu::check_bare_runs(bare_runs(execution, problem.attention), execution.options.mode,
                        *execution.runs);
 }
@@ -149,8 +166,9 @@ void run_replay(Execution& execution, const ExecutionRequest& request) {
   const Table& table = execution.analysis.table;
   const gpu::Replay replay{.device = gpu::replay_on_cuda,
                            .times = {execution.spun, execution.tick_ns}};
-  execution.runs = gpu::check_replays(table, execution.options, request.repeats, replay);
-  if (!runs_bare(execution)) return;
+  execution.runs = gpu::check_replays(table, execution.options, request.repeats, replay,
+                                      goes_on(execution, request));
+  if (!runs_bare(execution, request)) return;
   gpu::check_bare_runs(gpu::bare_replays(table, execution.options, kBareRuns, replay),
                        execution.options.mode, *execution.runs);
 }
@@ -189,6 +207,7 @@ Execution execute(ExecutionRequest request) {
     STAGGER_EXPECTS(execution.cuda.has_value());
     fit(request.source.model.timing, request.source.table.problem, execution.cuda->sms);
   }
+  tell(request, "analysing the table", 0);
   execution.analysis = analyze(std::move(request.source), request.analysis);
   const Analysis& analysis = execution.analysis;
   execution.shape = gpu::attention_shape(analysis.table.problem, request.head_dim);
@@ -198,6 +217,7 @@ Execution execute(ExecutionRequest request) {
   execution.adds_partials = request.adds_partials;
   execution.spun = request.spun;
   execution.tick_ns = request.tick_ns;
+  execution.repeats = request.repeats;
   if (!runnable(analysis.verification)) return execution;
   if (execution.cuda) execution.refused = refusal(analysis, *execution.cuda);
   if (!execution.refused.empty()) return execution;

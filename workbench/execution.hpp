@@ -41,6 +41,7 @@ struct ExecutionRequest {
   Timing spun = {};                           ///< a kernel that spins: for how long, in ticks
   std::int64_t tick_ns = 1000;                ///< and what such a tick lasts
   std::function<void(const char* what, double fraction)> progress = {};
+  std::function<bool()> stop = {};  ///< asked after each run: what is done is kept
 };
 
 /// A table that was run, and what that showed.
@@ -59,6 +60,8 @@ struct Execution {
   bool adds_partials = true;            ///< again, in the table's order, where they fit
   std::int64_t lost_partials = 0;  ///< bytes of those that are too large to be kept; 0: they are
   double flops = 0;
+  std::int64_t repeats = 0;              ///< runs that were asked for
+  bool cut_short = false;                ///< by `stop`, before all of them
   std::optional<gpu::CheckedRuns> runs;  ///< absent: the table was not run
 
   /// "ok", "mismatch", "deadlock", "timeout" or "refused"; of a table that was not run "invalid",

@@ -51,14 +51,19 @@ class Search {
         .stop = [this] { return stopped(); },
         .progress =
             [this](const std::string& phase, const Optimum& so_far) {
-              if (request_.progress) request_.progress(phase, so_far, seconds());
+              tell(phase, so_far.lower_bound.ticks, so_far.best ? &*so_far.best : nullptr);
             },
-        .proof_file = request_.proof_file};
+        .proof_file = request_.slots ? request_.proof_file : std::string()};
     const dag::Bound& bound = result_.bounds.best;
     result_.optimum =
         search::optimize(result_.problem, {.timing = timing(), .slots = request_.slots},
                          {bound.ticks, bound.by}, std::move(known_), options);
-    if (result_.optimum.best) check(*result_.optimum.best);
+    const auto& best = result_.optimum.best;
+    if (best) {
+      tell("verifying what was found", result_.optimum.lower_bound.ticks, &*best);
+      check(*best);
+      result_.found_by = result_.optimum.found_by.empty() ? known_by_ : result_.optimum.found_by;
+    }
     result_.seconds = seconds();
     return std::move(result_);
   }
@@ -74,6 +79,13 @@ class Search {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
+  void tell(std::string phase, Ticks lower_bound, const Incumbent* best) const {
+    if (!request_.progress) return;
+    request_.progress({.phase = std::move(phase),
+                       .lower_bound = lower_bound,
+                       .best = best == nullptr ? std::nullopt : std::optional(best->makespan)});
+  }
+
   /// The named schedule that is best in the model asked for is the table to beat.
   void find_best_named() {
     auto& best = result_.best_named;
@@ -81,12 +93,15 @@ class Search {
       const schedules::Selection selection = schedules::select(schedule->name);
       if (schedule->searches) continue;
       if (schedules::why_unsupported(selection, result_.problem)) continue;
-      if (known_ && seconds() >= request_.time_limit) return;
+      if (known_ && stopped()) return;
+      tell(std::string("schedule ") + schedule->name, result_.bounds.best.ticks,
+           known_ ? &*known_ : nullptr);
       Table table = schedules::build(selection, result_.problem, timing());
       const std::optional<Ticks> makespan = makespan_of(table);
       if (!makespan || (best && best->makespan <= *makespan)) continue;
       best = {table.name, *makespan};
       known_ = {std::move(table), *makespan};
+      known_by_ = "schedule " + best->schedule;
     }
   }
 
@@ -102,7 +117,9 @@ class Search {
     const std::optional<Ticks> makespan = makespan_of(table);
     if (!makespan) return;
     result_.imported = *makespan;
-    if (!known_ || *makespan < known_->makespan) known_ = {std::move(table), *makespan};
+    if (known_ && *makespan >= known_->makespan) return;
+    known_ = {std::move(table), *makespan};
+    known_by_ = "the imported solution";
   }
 
   /// In the model asked for, nullopt if it does not run to the end in it.
@@ -110,7 +127,7 @@ class Search {
     if (request_.slots) {
       // Lanes in launch order are no schedule of the slot model, which has no dispatch.
       if (table.dispatch != Dispatch::static_) return std::nullopt;
-      return search::slots_of(table, [this] { return known_ && seconds() >= request_.time_limit; });
+      return search::slots_of(table, [this] { return known_ && stopped(); });
     }
     const sim::Simulation simulation = sim::simulate(table, timing());
     if (!simulation.complete) return std::nullopt;
@@ -133,6 +150,7 @@ class Search {
   std::chrono::steady_clock::time_point begin_;
   Optimization result_;
   std::optional<Incumbent> known_;  ///< the better of the best named and the imported
+  std::string known_by_;            ///< which of them it is
 };
 
 Problem with_sms(Problem problem, std::int32_t sms) {

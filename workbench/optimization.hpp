@@ -20,6 +20,13 @@ struct SolverAnswer {
   std::int64_t slots = 0;  ///< that were asked about; 0: the lower bound
 };
 
+/// How far a search has come.
+struct SearchState {
+  std::string phase;  ///< what it does
+  Ticks lower_bound = 0;
+  std::optional<Ticks> best;  ///< the shortest makespan that was found
+};
+
 /// What to search for, and how long.
 struct OptimizationRequest {
   Problem problem;
@@ -30,11 +37,10 @@ struct OptimizationRequest {
   std::uint64_t seed = 1;
   std::int64_t effort = 100;                          ///< of the heuristics
   std::optional<SolverAnswer> answer = std::nullopt;  ///< a table to beat
-  std::string proof_file = {};      ///< DRAT proof of the last slot count refuted, if not empty
-  std::function<bool()> stop = {};  ///< asked often, from any thread
-  /// Told of every phase and improvement.
-  std::function<void(const std::string& phase, const search::Optimum& so_far, double seconds)>
-      progress = {};
+  /// Slot model: DRAT proof of the last slot count refuted, if not empty.
+  std::string proof_file = {};
+  std::function<bool()> stop = {};                        ///< asked often, from any thread
+  std::function<void(const SearchState&)> progress = {};  ///< told of phases and improvements
 };
 
 /// The best table that was found for a problem, and what is known of it.
@@ -50,6 +56,7 @@ struct Optimization {
   dag::Bounds bounds;
   std::optional<Named> best_named;  ///< of the schedules that do not search
   std::optional<Ticks> imported;    ///< makespan of the solver's answer
+  std::string found_by;             ///< what found the best table, in words; empty: none was found
   search::Optimum optimum;
   double seconds = 0;
 

@@ -79,10 +79,32 @@ std::string advice_lines(const Optimization& optimization) {
   return text;
 }
 
+/// What became of the proof file that was asked for.
+std::string proof_line(const Optimization& optimization, const std::string& file) {
+  const search::Optimum& optimum = optimization.optimum;
+  if (file.empty()) return "";
+  if (optimum.proof_written) {
+    return fmt::format("proof        {}: {} slots do not suffice (DRAT)\n", file,
+                       optimum.lower_bound.ticks - 1);
+  }
+  const char* const why = !optimization.slots ? "not written, it is for --model slot"
+                          : optimum.proof == ProofKind::bound
+                              ? "not needed, a bound is reached; not written"
+                              : "not written, no number of slots was refuted";
+  return fmt::format("proof        {}: {}\n", file, why);
+}
+
+/// `not reached`.
+std::string words_of(ArchiveOutcome outcome) {
+  std::string words = outcome_name(outcome);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& found) {
   const workbench::ArchiveEntry& entry = check.archive[found.entry];
   const Problem& problem = entry.problem;
-  return fmt::format("{}: {} n={} m={} S={} {}: {}{}\n", outcome_name(found.outcome),
+  return fmt::format("{}: {} n={} m={} S={} {}: {}{}\n", words_of(found.outcome),
                      mask_words(problem.mask), problem.grid.kv_tiles(), problem.heads, problem.sms,
                      entry.model_word(), found.makespan,
                      found.known ? fmt::format(" (known {})", *found.known) : "");
@@ -90,7 +112,7 @@ std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& fou
 
 }  // namespace
 
-Json optimum_json(const Optimization& optimization) {
+Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   const auto& best = optimum.best;
   const search::ProvenBound& bound = optimum.lower_bound;
@@ -104,23 +126,32 @@ Json optimum_json(const Optimization& optimization) {
           {"unit", optimization.unit()},
           {"lower_bound", bound_json(bound.ticks, bound.by)},
           {"status", optimization.status()},
-          {"proof", {{"kind", optimization.proof()}, {"detail", optimum.detail}}},
+          {"proof",
+           {{"kind", optimization.proof()},
+            {"detail", optimum.detail},
+            {"file", optimum.proof_written ? Json(files.proof) : Json()}}},
           {"stopped", optimum.stopped},
           {"schedule", best ? Json(best->table.name) : Json()},
+          {"found_by", best ? Json(optimization.found_by) : Json()},
+          {"written", files.table.empty() ? Json() : Json(files.table)},
           {"best_named", best_named_json(optimization)},
           {"imported", optimization.imported},
           {"advice", advice_json(optimization)},
           {"seconds", optimization.seconds}};
 }
 
-std::string optimum_text(const Optimization& optimization) {
+std::string optimum_text(const Optimization& optimization, const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   std::string text = describe(optimization.problem) + "\n" +
                      (optimization.slots ? "slot model" : model_line(optimization.model)) + "\n\n";
   if (!optimum.best) return text + "no table was found\n";
   text += fmt::format("makespan     {} {}\n", optimum.best->makespan, optimization.unit());
-  text += bound_line(optimization) + status_line(optimization) + best_named_line(optimization);
+  text += bound_line(optimization) + status_line(optimization);
+  text += fmt::format("found by     {}\n", optimization.found_by);
+  text += best_named_line(optimization);
   if (optimization.imported) text += fmt::format("imported     {}\n", *optimization.imported);
+  text += proof_line(optimization, files.proof);
+  if (!files.table.empty()) text += fmt::format("written      {}\n", files.table);
   return text + advice_lines(optimization);
 }
 

@@ -8,9 +8,17 @@
 
 namespace stagger::cli {
 
+/// What a search was asked to write.
+struct OptimumFiles {
+  std::string table;  ///< where the best table is; empty: nowhere
+  std::string proof;  ///< where a proof may be; empty: none was asked for
+};
+
 /// Schema `stagger.optimum/1`.
-[[nodiscard]] Json optimum_json(const workbench::Optimization& optimization);
-[[nodiscard]] std::string optimum_text(const workbench::Optimization& optimization);
+[[nodiscard]] Json optimum_json(const workbench::Optimization& optimization,
+                                const OptimumFiles& files);
+[[nodiscard]] std::string optimum_text(const workbench::Optimization& optimization,
+                                       const OptimumFiles& files);
 
 /// Schema `stagger.archive-check/1`.
 [[nodiscard]] Json archive_json(const workbench::ArchiveCheck& check);

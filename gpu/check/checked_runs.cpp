@@ -136,6 +136,15 @@ class Check {
   CheckedRuns result_;
 };
 
+/// Does run(0), run(1) and so on, while each finishes and `goes_on` says so.
+template <class Run>
+void repeat(std::int64_t repeats, const GoesOn& goes_on, Run run) {
+  STAGGER_EXPECTS(repeats >= 1);
+  for (std::int64_t finished = 0; run(finished);) {
+    if (++finished == repeats || (goes_on && !goes_on(finished))) return;
+  }
+}
+
 /// Plays run(options) bare, again and again.
 template <class Run>
 BareRuns bare_runs_of(const BackwardOptions& options, int runs, Run run) {
@@ -160,25 +169,23 @@ const char* verdict_name(RunVerdict verdict) {
 
 CheckedRuns check_runs(const Table& table, const Attention& attention,
                        const ReferenceGradients* exact, const BackwardOptions& options,
-                       std::int64_t repeats, Device device, bool partials) {
-  STAGGER_EXPECTS(repeats >= 1);
+                       std::int64_t repeats, Device device, bool partials, const GoesOn& goes_on) {
   Check check(table, options, &attention, exact);
-  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
-    BackwardOptions each = options_of(options, repeat);
-    each.keep_partials = partials && repeat == 0 && options.mode == Mode::deterministic;
-    if (!check.add(device(table, attention, each), each.perturb.has_value())) break;
-  }
+  repeat(repeats, goes_on, [&](std::int64_t run) {
+    BackwardOptions each = options_of(options, run);
+    each.keep_partials = partials && run == 0 && options.mode == Mode::deterministic;
+    return check.add(device(table, attention, each), each.perturb.has_value());
+  });
   return check.finish();
 }
 
 CheckedRuns check_replays(const Table& table, const BackwardOptions& options, std::int64_t repeats,
-                          const Replay& replay) {
-  STAGGER_EXPECTS(repeats >= 1);
+                          const Replay& replay, const GoesOn& goes_on) {
   Check check(table, options);
-  for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
-    const BackwardOptions each = options_of(options, repeat);
-    if (!check.add(replay.device(table, replay.times, each), each.perturb.has_value())) break;
-  }
+  repeat(repeats, goes_on, [&](std::int64_t run) {
+    const BackwardOptions each = options_of(options, run);
+    return check.add(replay.device(table, replay.times, each), each.perturb.has_value());
+  });
   return check.finish();
 }
 

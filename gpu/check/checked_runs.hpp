@@ -8,6 +8,7 @@
 #include "gpu/check/replay_times.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,15 +60,19 @@ struct CheckedRuns {
 
 using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
 
+/// Whether there is to be one run more, after so many that finished; asked after each of them.
+using GoesOn = std::function<bool(std::int64_t finished)>;
+
 /// Runs a table `repeats` times and checks everything that its mode promises; the partials of the
 /// first run, if `partials` says that there is memory for them (partial_bytes()). With a seed in
 /// options.perturb the first run is left alone and each later one has delays of its own seed, from
-/// that one upwards. Stops at the first run that does not finish. Without `exact` the gradients are
-/// not judged. Requires repeats >= 1.
+/// that one upwards. Stops at the first run that does not finish, or when `goes_on` says so.
+/// Without `exact` the gradients are not judged. Requires repeats >= 1.
 [[nodiscard]] CheckedRuns check_runs(const Table& table, const Attention& attention,
                                      const ReferenceGradients* exact,
                                      const BackwardOptions& options, std::int64_t repeats,
-                                     Device device, bool partials = true);
+                                     Device device, bool partials = true,
+                                     const GoesOn& goes_on = {});
 
 /// A device whose tasks compute nothing.
 struct Replay {
@@ -78,7 +83,8 @@ struct Replay {
 /// Runs a replay as check_runs() runs a device. Only its order can be checked: no errors, digests
 /// or bits.
 [[nodiscard]] CheckedRuns check_replays(const Table& table, const BackwardOptions& options,
-                                        std::int64_t repeats, const Replay& replay);
+                                        std::int64_t repeats, const Replay& replay,
+                                        const GoesOn& goes_on = {});
 
 /// Bare runs in a row, without stamps or delays: what times are measured by.
 struct BareRuns {

@@ -103,6 +103,7 @@ class Optimizer {
     while (table.lanes() < sms_)
       table.end_lane();
     optimum_.best = {std::move(table), found};
+    optimum_.found_by = phase_;
     tell();
   }
 
@@ -222,6 +223,7 @@ class Optimizer {
                        "the SAT solver"));
         return;
       }
+      optimum_.proof_written = !options_.proof_file.empty();
       if (objective_.slots) {
         raise_bound(slots + 1, "SAT: " + std::to_string(slots) + " slots do not suffice");
       }
@@ -306,7 +308,7 @@ class Optimizer {
   const SearchOptions& options_;
   Timing rule_timing_;  ///< that list scheduling uses
   Optimum optimum_;
-  std::string phase_;
+  std::string phase_ = "dealing chains in turn";
   std::int64_t rules_ = 0;  ///< that may still be tried
   Arrangement start_;       ///< the best packing
   Ticks start_makespan_ = 0;

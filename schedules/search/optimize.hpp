@@ -40,9 +40,11 @@ enum class ProofKind {
 
 struct Optimum {
   std::optional<Incumbent> best;  ///< absent: no table was found
+  std::string found_by = {};      ///< the phase that found it; empty: it was known
   ProvenBound lower_bound;        ///< the best known; raised by searches that fail
   ProofKind proof = ProofKind::none;
-  std::string detail;  ///< what proves it, in words
+  std::string detail;          ///< what proves it, in words
+  bool proof_written = false;  ///< to `proof_file`
   bool stopped = false;
 };
 

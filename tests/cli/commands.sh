@@ -111,7 +111,20 @@ expect 0 '"schema": "stagger.optimum/1"' optimize --mask causal --n 5 --json
 expect 0 "): one more SM" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
 hard="--mask causal --n 24 --heads 5 --sms 17 --model overlap --reduce 4 --latency 3"
 expect 5 "stopped before a proof" optimize $hard --time-limit 0
-expect 0 "" optimize --mask causal --n 6 --sms 4 -o "$work/best.table.json"
+expect 0 "written $work/best.table.json" optimize --mask causal --n 6 --sms 4 -o "$work/best.table.json"
+expect 0 "found by schedule head-blocks" optimize --mask causal --n 5 --heads 3
+expect 0 "found by packing" optimize --mask sliding:left=7,right=0 --n 16 --sms 6
+expect 0 '"written": null' optimize --mask causal --n 5 --json
+expect 0 "$work/p.drat: not needed, a bound is reached" optimize --mask causal --n 5 --model slot --proof "$work/p.drat"
+expect 0 "$work/p.drat: not written, it is for --model slot" optimize --mask causal --n 5 --proof "$work/p.drat"
+test ! -e "$work/p.drat" || fail "a proof is written that is not needed"
+above='{"kind": "tiles", "rows": [".fff.", "..fff", "ff...", ".fff.", ".fff."]}'
+if "$stagger" --version | grep -q CaDiCaL\ ; then
+  expect 0 "$work/p.drat: 4 slots do not suffice (DRAT)" optimize --mask "$above" --sms 5 --model slot --proof "$work/p.drat"
+  test -s "$work/p.drat" || fail "a proof is said to be written that is not"
+fi
+"$stagger" optimize --mask causal --n 5 -o - >"$work/alone" && "$stagger" verify - <"$work/alone" >/dev/null ||
+  fail "a table on standard output is not alone there"
 expect 0 "verdict       ok" verify "$work/best.table.json"
 for format in cnf mzn dzn lp; do
   expect 0 "" export --mask causal --n 4 --sms 3 -o "$work/question.$format"
@@ -127,6 +140,25 @@ kill -INT $searching
 wait $searching
 test $? -eq 130 || fail "an interrupt does not end a search with 130"
 expect 0 "verdict       ok" verify "$work/interrupted.table.json"
+# A run and a comparison keep what they have.
+# interrupted COMMAND...: until the first run or row, more time.
+interrupted() {
+  for seconds in 1 3 10; do
+    "$stagger" "$@" >"$work/kept" 2>"$work/said" &
+    working=$!
+    sleep $seconds
+    kill -INT $working
+    wait $working
+    test $? -eq 130 || fail "an interrupt does not end with 130: $*"
+    test -s "$work/kept" && return
+  done
+}
+interrupted run --mask full --n 8 --tile-q 32 --tile-kv 32 --schedule shift --repeat 1000000
+grep -q "verdict  *ok" "$work/kept" || fail "an interrupted run says nothing"
+grep -q "interrupted after [0-9]* of 1000000 runs" "$work/said" || fail "an interrupted run does not say so"
+interrupted compare --mask causal --n 1024 --heads 8 --sms 132
+grep -q "contention" "$work/kept" || fail "an interrupted comparison prints no rows"
+grep -q "more would be compared" "$work/said" || fail "an interrupted comparison does not say so"
 # Two at once: nothing half-written is left.
 touch "$work/proof.drat.part"
 "$stagger" optimize $hard --effort 1000000 --proof "$work/proof.drat" >/dev/null 2>&1 &

@@ -304,6 +304,21 @@ TEST_CASE("a later run that does not finish ends the checks and is the one that 
   CHECK(runs.errors.has_value());
 }
 
+TEST_CASE("runs end early when they are told to, and are checked as far as they went") {
+  const Case causal = causal_case();
+  std::vector<std::int64_t> asked;
+  const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 5,
+                                      backward_on_cpu, true, [&](std::int64_t finished) {
+                                        asked.push_back(finished);
+                                        return finished < 2;
+                                      });
+  CHECK(runs.verdict == RunVerdict::ok);
+  CHECK(runs.repeats == 2);
+  CHECK(runs.identical);
+  CHECK(runs.errors.has_value());
+  CHECK(asked == std::vector<std::int64_t>{1, 2});
+}
+
 // ---- replays ------------------------------------------------------------------------------------
 
 /// A replay that a CPU run stands for: its witness and times.
