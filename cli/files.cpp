@@ -63,16 +63,31 @@ void write_directly(const std::string& path, std::string_view text) {
   write_all(file.value, text, path);
 }
 
-void write_temporary(const std::string& path, std::string_view text) {
-  const Descriptor file(::mkstemp(temporary_name));
-  if (file.value < 0) {
-    temporary_name[0] = '\0';
-    fail(path, "cannot create a file beside it");
-  }
-  write_all(file.value, text, path);
+/// The permissions of the file that is replaced, or those of a new one.
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return status.st_mode & 07777;
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  if (::fchmod(file.value, 0666 & ~mask) != 0 || ::fsync(file.value) != 0) {
+  return 0666 & ~mask;
+}
+
+/// Opens a temporary file beside a path. Its name is short: the path's own may be as long as names
+/// can be.
+int open_temporary(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  keep_name(temporary_name, folder + ".stagger.XXXXXX");
+  const int file = ::mkstemp(temporary_name);
+  if (file >= 0) return file;
+  temporary_name[0] = '\0';
+  fail(path, "cannot create a file beside it");
+}
+
+void write_temporary(const std::string& path, std::string_view text) {
+  const Descriptor file(open_temporary(path));
+  write_all(file.value, text, path);
+  if (::fchmod(file.value, mode_of(path)) != 0 || ::fsync(file.value) != 0) {
     fail(path, "cannot write");
   }
 }
@@ -103,13 +118,46 @@ void write_stdout(std::string_view text) {
   write_all(STDOUT_FILENO, text, "standard output");
 }
 
+std::string link_target(const std::string& path) {
+  constexpr int kMostLinks = 40;
+  std::string target = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    char to[kLongestName];
+    const ssize_t length = ::readlink(target.c_str(), to, sizeof to);
+    if (length < 0 || std::size(to) == static_cast<std::size_t>(length)) return target;
+    const std::string next(to, static_cast<std::size_t>(length));
+    const std::size_t slash = target.rfind('/');
+    const bool beside = !next.starts_with('/') && slash != std::string::npos;
+    target = (beside ? target.substr(0, slash + 1) : "") + next;
+  }
+  throw Error(ErrorKind::io, path + ": too many symbolic links");
+}
+
+void expect_writable(const std::string& path) {
+  if (path == "-") return;
+  const std::string target = link_target(path);
+  struct stat status {};
+  if (::stat(target.c_str(), &status) != 0 && errno != ENOENT) fail(path, "cannot write");
+  if (S_ISDIR(status.st_mode)) {
+    errno = EISDIR;
+    fail(path, "cannot write");
+  }
+  if (is_special(target)) {
+    if (::access(target.c_str(), W_OK) != 0) fail(path, "cannot write");
+    return;
+  }
+  ::close(open_temporary(target));
+  ::unlink(temporary_name);
+  temporary_name[0] = '\0';
+}
+
 void write_file(const std::string& path, std::string_view text) {
   if (path == "-") return write_stdout(text);
-  if (is_special(path)) return write_directly(path, text);
-  keep_name(temporary_name, path + ".XXXXXX");
+  const std::string target = link_target(path);
+  if (is_special(target)) return write_directly(target, text);
   try {
-    write_temporary(path, text);
-    if (::rename(temporary_name, path.c_str()) != 0) fail(path, "cannot rename onto it");
+    write_temporary(target, text);
+    if (::rename(temporary_name, target.c_str()) != 0) fail(path, "cannot rename onto it");
   } catch (const Error&) {
     if (temporary_name[0] != '\0') ::unlink(temporary_name);
     temporary_name[0] = '\0';

@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/files.hpp"
 #include "cli/help.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/parser.hpp"
@@ -51,7 +52,13 @@ int run(const std::vector<std::string>& words) {
     return kHolds;
   }
   const CommandLine line = parse(words);
-  if (!line.options.help) return line.command->run(line.options);
+  if (!line.options.help) {
+    // Before work that would be lost.
+    for (const std::string* path : {&line.options.output, &line.options.proof}) {
+      if (!path->empty()) expect_writable(*path);
+    }
+    return line.command->run(line.options);
+  }
   const Terminal terminal = terminal_of({});
   write_text(help_text(*line.command, terminal.width), terminal);
   return kHolds;

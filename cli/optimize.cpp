@@ -104,7 +104,7 @@ int run(const Options& options) {
   OptimizationRequest request = search_request(options);
   request.stop = interrupted;
   // After a second interrupt nobody comes to an end of it.
-  if (!options.proof.empty()) mark_temporary(search::unfinished_proof(options.proof));
+  if (!options.proof.empty()) mark_temporary(search::unfinished_proof(request.proof_file));
   return options.archive.empty() ? search_table(options, std::move(request))
                                  : search_archive(options, std::move(request));
 }

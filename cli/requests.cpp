@@ -195,7 +195,7 @@ workbench::OptimizationRequest search_request(const Options& options) {
                                          .threads = options.threads,
                                          .seed = static_cast<std::uint64_t>(options.seed),
                                          .effort = options.effort,
-                                         .proof_file = options.proof};
+                                         .proof_file = link_target(options.proof)};
   if (!options.solution.empty()) {
     request.answer = {
         .text = read_file(options.solution), .source = options.solution, .slots = options.slots};

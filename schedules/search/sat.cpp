@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <optional>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #ifdef STAGGER_WITH_CADICAL
@@ -14,7 +18,10 @@
 namespace stagger::search {
 
 std::string unfinished_proof(const std::string& path) {
-  return path + ".part";
+  // A short name: the path's own may be as long as names can be.
+  const std::string name = ".stagger." + std::to_string(std::hash<std::string>()(path)) + "." +
+                           std::to_string(::getpid()) + ".drat";
+  return std::filesystem::path(path).replace_filename(name);
 }
 
 #ifdef STAGGER_WITH_CADICAL
@@ -37,7 +44,7 @@ class ProofFile {
   explicit ProofFile(const std::string& path)
       : path_(path),
         temporary_(unfinished_proof(path)),
-        stream_(std::fopen(temporary_.c_str(), "w")) {
+        stream_(std::fopen(temporary_.c_str(), "wx")) {
     if (stream_ == nullptr) fail();
   }
   ~ProofFile() {
@@ -53,6 +60,12 @@ class ProofFile {
     const bool written = std::ferror(stream_) == 0;
     const bool closed = std::fclose(std::exchange(stream_, nullptr)) == 0;
     if (!written || !closed) fail();
+    // A proof that is replaced keeps its permissions.
+    std::error_code absent;
+    const auto permissions = std::filesystem::status(path_, absent).permissions();
+    if (permissions != std::filesystem::perms::unknown && !absent) {
+      std::filesystem::permissions(temporary_, permissions, absent);
+    }
     kept_ = std::rename(temporary_.c_str(), path_.c_str()) == 0;
     if (!kept_) fail();
   }

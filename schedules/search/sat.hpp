@@ -27,7 +27,7 @@ struct SatLimits {
   std::function<bool()> stop;   ///< asked often
 };
 
-/// Where a proof is while it is written: beside its path.
+/// Where a proof is while this process writes it: beside its path, in a file of its own.
 [[nodiscard]] std::string unfinished_proof(const std::string& path);
 
 /// Asks the solver until it knows or has to give up. A `proof` path, if not empty, receives a DRAT

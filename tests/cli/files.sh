@@ -92,4 +92,30 @@ for config in "$source_dir"/configs/fig*.json; do
   expect 0 "" export --config "$config" -o "$work/figure.svg"
 done
 
-finish 48
+# What is replaced keeps its permissions, and a link leads where it led; names may be long.
+mkdir "$work/kept"
+touch "$work/kept/mine.csv"
+chmod 600 "$work/kept/mine.csv"
+ln -s mine.csv "$work/kept/link.csv"
+expect 0 "" export $causal --schedule spt -o "$work/kept/link.csv"
+[ -L "$work/kept/link.csv" ] && cmp -s "$work/kept/mine.csv" "$work/kept/link.csv" ||
+  fail "a link is replaced"
+[ "$(stat -c %a "$work/kept/mine.csv")" = 600 ] || fail "permissions are widened"
+ln -s nothing.csv "$work/kept/new.csv"
+expect 0 "" export $causal --schedule spt -o "$work/kept/new.csv"
+[ -s "$work/kept/nothing.csv" ] || fail "a link to nothing is not followed"
+ln -s round.csv "$work/kept/round.csv"
+expect 3 "round.csv" export $causal --schedule spt -o "$work/kept/round.csv"
+long=$(printf 'l%.0s' {1..251}).csv
+expect 0 "" export $causal --schedule spt -o "$work/kept/$long"
+expect 3 "File name too long" export $causal --schedule spt -o "$work/kept/$long$long"
+[ "$(ls -A "$work/kept" | grep -c '^[.]')" = 0 ] || fail "temporary files are left"
+# Where nothing can be written is said before the work, not after it.
+for output in none/x.json . "$work" ""/dev/full/x; do
+  checks=$((checks + 1))
+  timeout 5 "$stagger" optimize --mask causal --n 24 --heads 3 --model overlap --effort 100000 -o "$output" >/dev/null 2>&1
+  [ $? = 3 ] || fail "optimize -o $output searches first"
+done
+expect 3 "none/q.drat" optimize --mask causal --n 4 --model slot --proof none/q.drat
+
+finish 60
