@@ -49,7 +49,9 @@ int exit_code(const Optimization& optimization) {
 int exit_code(const ArchiveCheck& check) {
   if (interrupted()) return kInterrupted;
   if (check.count(ArchiveOutcome::contradicted) > 0) return kViolated;
-  return check.count(ArchiveOutcome::not_reached) > 0 ? kLimit : kHolds;
+  const bool open =
+      check.count(ArchiveOutcome::not_reached) + check.count(ArchiveOutcome::refused) > 0;
+  return open ? kLimit : kHolds;
 }
 
 /// Prints JSON or text, unless what was written went to standard output.

@@ -7,6 +7,7 @@
 #include "core/version.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace stagger::workbench {
@@ -100,7 +101,8 @@ void check(ArchiveCheck& check, std::size_t index, const ArchiveRequest& request
   check.found.push_back({.entry = index,
                          .outcome = outcome,
                          .makespan = makespan,
-                         .known = entry.best ? std::optional(entry.best->makespan) : std::nullopt});
+                         .known = entry.best ? std::optional(entry.best->makespan) : std::nullopt,
+                         .why = {}});
   const bool replaces = outcome == ArchiveOutcome::is_new || outcome == ArchiveOutcome::better ||
                         (outcome == ArchiveOutcome::holds && proves_more(*entry.best, optimum));
   if (!replaces) return;
@@ -139,7 +141,8 @@ std::string write_archive(const std::vector<ArchiveEntry>& archive) {
 }
 
 const char* outcome_name(ArchiveOutcome outcome) {
-  constexpr const char* kNames[] = {"holds", "new", "better", "not_reached", "contradicted"};
+  constexpr const char* kNames[] = {"holds",       "new",          "better",
+                                    "not_reached", "contradicted", "refused"};
   return kNames[static_cast<int>(outcome)];
 }
 
@@ -151,13 +154,22 @@ ArchiveCheck check_archive(std::vector<ArchiveEntry> archive, const ArchiveReque
   STAGGER_EXPECTS(request.every >= 1);
   ArchiveCheck result{.archive = std::move(archive), .found = {}};
   const std::size_t entries = result.archive.size();
+  std::exception_ptr first_refusal;
   for (std::size_t index = 0; index < entries; index += static_cast<std::size_t>(request.every)) {
     if (request.search.stop && request.search.stop()) break;
     if (request.progress) {
       request.progress(static_cast<double>(index) / static_cast<double>(entries));
     }
-    check(result, index, request);
+    try {
+      check(result, index, request);
+    } catch (const Error& error) {
+      if (!first_refusal) first_refusal = std::current_exception();
+      result.found.push_back(
+          {.entry = index, .outcome = ArchiveOutcome::refused, .known = {}, .why = error.what()});
+    }
   }
+  const bool none = result.count(ArchiveOutcome::refused) == std::ssize(result.found);
+  if (first_refusal && none) std::rethrow_exception(first_refusal);
   return result;
 }
 

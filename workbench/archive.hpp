@@ -47,6 +47,7 @@ enum class ArchiveOutcome {
   better,        ///< a shorter table was found
   not_reached,   ///< none as short was found
   contradicted,  ///< it is below a proved bound, or a shorter one was proved impossible
+  refused,       ///< it cannot be searched
 };
 [[nodiscard]] const char* outcome_name(ArchiveOutcome outcome);
 
@@ -65,15 +66,17 @@ struct ArchiveCheck {
     ArchiveOutcome outcome = ArchiveOutcome::holds;
     Ticks makespan = 0;
     std::optional<Ticks> known;  ///< what the entry said
+    std::string why;             ///< it is refused
   };
   std::vector<ArchiveEntry> archive;  ///< with what is new or better
-  std::vector<Found> found;           ///< by entry searched for which a table was found
+  std::vector<Found> found;           ///< by entry searched for which a table was found, or refused
   std::int64_t optimal = 0;           ///< of those, proved optimal
 
   [[nodiscard]] std::int64_t count(ArchiveOutcome outcome) const;
 };
 
-/// Searches the entries again until `search.stop` says so. Throws Error.
+/// Searches the entries again until `search.stop` says so. An entry that cannot be searched takes
+/// no other with it; throws its Error where there is none that can.
 [[nodiscard]] ArchiveCheck check_archive(std::vector<ArchiveEntry> archive,
                                          const ArchiveRequest& request);
 

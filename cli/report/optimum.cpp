@@ -19,9 +19,9 @@ using workbench::ArchiveCheck;
 using workbench::ArchiveOutcome;
 using workbench::Optimization;
 
-constexpr ArchiveOutcome kOutcomes[] = {ArchiveOutcome::holds, ArchiveOutcome::is_new,
-                                        ArchiveOutcome::better, ArchiveOutcome::not_reached,
-                                        ArchiveOutcome::contradicted};
+constexpr ArchiveOutcome kOutcomes[] = {ArchiveOutcome::holds,        ArchiveOutcome::is_new,
+                                        ArchiveOutcome::better,       ArchiveOutcome::not_reached,
+                                        ArchiveOutcome::contradicted, ArchiveOutcome::refused};
 
 Json bound_json(Ticks ticks, const std::string& by) {
   return {{"ticks", ticks}, {"by", by}};
@@ -104,10 +104,12 @@ std::string words_of(ArchiveOutcome outcome) {
 std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& found) {
   const workbench::ArchiveEntry& entry = check.archive[found.entry];
   const Problem& problem = entry.problem;
-  return fmt::format("{}: {} n={} m={} S={} {}: {}{}\n", words_of(found.outcome),
+  const std::string known = found.known ? fmt::format(" (known {})", *found.known) : "";
+  const bool refused = found.outcome == ArchiveOutcome::refused;
+  return fmt::format("{}: {} n={} m={} S={} {}: {}\n", words_of(found.outcome),
                      mask_words(problem.mask), problem.grid.kv_tiles(), problem.heads, problem.sms,
-                     entry.model_word(), found.makespan,
-                     found.known ? fmt::format(" (known {})", *found.known) : "");
+                     entry.model_word(),
+                     refused ? found.why : std::to_string(found.makespan) + known);
 }
 
 }  // namespace
@@ -171,13 +173,14 @@ std::string archive_text(const ArchiveCheck& check) {
     if (found.outcome != ArchiveOutcome::holds) text += found_line(check, found);
   }
   const auto count = [&](ArchiveOutcome outcome) { return check.count(outcome); };
+  const std::int64_t refused = count(ArchiveOutcome::refused);
   return text + fmt::format(
                     "{} entries: {} hold, {} new, {} better, {} not reached, {} "
-                    "contradicted; {} of those searched are proved optimal\n",
+                    "contradicted{}; {} of those searched are proved optimal\n",
                     check.archive.size(), count(ArchiveOutcome::holds),
                     count(ArchiveOutcome::is_new), count(ArchiveOutcome::better),
                     count(ArchiveOutcome::not_reached), count(ArchiveOutcome::contradicted),
-                    check.optimal);
+                    refused > 0 ? fmt::format(", {} refused", refused) : "", check.optimal);
 }
 
 }  // namespace stagger::cli

@@ -68,6 +68,26 @@ TEST_CASE("what is new or better is in the archive that comes back") {
   CHECK(check.optimal == 1);
 }
 
+TEST_CASE("an entry that cannot be searched takes no other with it") {
+  const auto asked = [](std::int64_t heads) {
+    return R"({"mask": "causal", "n": 4, "sms": 4, "model": "chain", "heads": )" +
+           std::to_string(heads) + "}";
+  };
+  ArchiveRequest long_phases;
+  long_phases.time.given.compute = Ticks{1} << 50;
+  const auto checked = [&](const std::string& entries) {
+    return check_archive(read_archive(archive_of(entries), "x"), long_phases);
+  };
+  const ArchiveCheck check = checked(asked(10'000) + "," + asked(1) + "," + asked(20'000));
+  REQUIRE(check.found.size() == 3);
+  CHECK(check.count(ArchiveOutcome::refused) == 2);
+  CHECK(check.found[0].outcome == ArchiveOutcome::refused);
+  CHECK_FALSE(check.found[0].why.empty());
+  CHECK_FALSE(check.archive[0].best.has_value());
+  CHECK(check.found[1].outcome == ArchiveOutcome::is_new);
+  CHECK_THROWS_AS(checked(asked(10'000)), Error);
+}
+
 TEST_CASE("only each N-th entry is searched, and none once it is stopped") {
   const std::string five = entry("chain", 30, 30) + "," + entry("chain", 30, 30) + "," +
                            entry("chain", 30, 30) + "," + entry("chain", 30, 30) + "," +
