@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/requests.hpp"
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
 #include "core/version.hpp"
@@ -39,28 +40,31 @@ auto timed(Step& step, Work work) {
   return result;
 }
 
-std::vector<Step> measure(const Options& options, const Problem& problem) {
+struct Measured {
+  std::vector<Step> steps;
+  dag::Verdict verdict = dag::Verdict::ok;  ///< of the table; the other steps are for sound ones
+};
+
+Measured measure(const Options& options, const Problem& problem) {
   const schedules::Selection selection = schedules::select(options.schedule);
   const Timing timing = time_model_of(options, problem).timing;
   check_timing(timing, problem);
-  std::vector<Step> steps = {{"generate", {}}, {"verify", {}},        {"simulate", {}},
-                             {"bubbles", {}},  {"critical path", {}}, {"Lemma 1", {}},
-                             {"bounds", {}}};
+  Measured measured;
+  measured.steps = {{"generate", {}},      {"verify", {}},  {"simulate", {}}, {"bubbles", {}},
+                    {"critical path", {}}, {"Lemma 1", {}}, {"bounds", {}}};
   for (std::int64_t run = 0; run < options.repeat; ++run) {
-    auto step = steps.begin();
+    auto step = measured.steps.begin();
     const Table table =
         timed(*step++, [&] { return schedules::build(selection, problem, timing); });
-    const auto verified = timed(*step++, [&] { return dag::verify(table, timing); });
-    if (verified.verdict != dag::Verdict::ok) {
-      throw Error(ErrorKind::usage, "this table is not ok; see `stagger analyze`");
-    }
+    measured.verdict = timed(*step++, [&] { return dag::verify(table, timing); }).verdict;
+    if (measured.verdict != dag::Verdict::ok) return measured;
     const auto simulation = timed(*step++, [&] { return sim::simulate(table, timing); });
     timed(*step++, [&] { return sim::bubbles(table, timing, simulation); });
     timed(*step++, [&] { return sim::critical_path(table, timing, simulation); });
     timed(*step++, [&] { return dag::check_lemma1(table, timing, 0, false); });
     timed(*step++, [&] { return dag::lower_bounds(problem, timing, table.dispatch); });
   }
-  return steps;
+  return measured;
 }
 
 int run(const Options& given) {
@@ -71,7 +75,11 @@ int run(const Options& given) {
     options.heads = 64;
   }
   const Problem problem = problem_of(options);
-  std::vector<Step> steps = measure(options, problem);
+  auto [steps, verdict] = measure(options, problem);
+  if (verdict != dag::Verdict::ok) {
+    complain(options.schedule + ": " + dag::verdict_name(verdict) + "; see `stagger analyze`");
+    return exit_code(verdict);
+  }
   const auto tasks = static_cast<double>(problem.tasks());
   Json json = {{"schema", "stagger.bench/1"},
                {"version", version()},

@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/calibration.hpp"
@@ -128,6 +129,15 @@ int run(const Options& options) {
   const bool shaped = options.tile_q && options.tile_kv;
   if (!kernel.spins() && !options.memory && !shaped) {
     throw Error(ErrorKind::usage, "give --tile-q and --tile-kv: a profile speaks of their phases");
+  }
+  if (kernel.spins()) {
+    reject(given_of(options, "dtype head-dim tile-q tile-kv"),
+           "means nothing beside --kernel replay, which computes nothing");
+  } else {
+    reject(given_of(options, "tick-ns"), "is for a replay");
+  }
+  if (options.memory) {
+    reject(given_of(options, "head-dim tile-q tile-kv"), "means nothing beside --memory");
   }
   if (!has_device()) return kSkipped;
   const Machine machine = profile_of(options.output, *gpu::cuda_device());

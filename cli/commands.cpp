@@ -29,9 +29,21 @@ constexpr std::array kCommands = {
 
 }  // namespace
 
+ExitCode exit_code(dag::Verdict verdict) {
+  switch (verdict) {
+    case dag::Verdict::ok:
+      return kHolds;
+    case dag::Verdict::invalid:
+      return kViolated;
+    case dag::Verdict::deadlock:
+      break;
+  }
+  return kDeadlock;
+}
+
 ExitCode exit_code(const workbench::Summary& summary) {
-  if (summary.verification.verdict == dag::Verdict::deadlock) return kDeadlock;
-  return summary.ok() && summary.formula_holds() ? kHolds : kViolated;
+  const ExitCode code = exit_code(summary.verification.verdict);
+  return code == kHolds && !summary.formula_holds() ? kViolated : code;
 }
 
 std::span<const Command* const> commands() {

@@ -24,6 +24,7 @@ enum ExitCode : int {
 };
 
 /// What the status says of a table, whichever command looked at it.
+[[nodiscard]] ExitCode exit_code(dag::Verdict verdict);
 [[nodiscard]] ExitCode exit_code(const workbench::Summary& summary);
 
 /// One subcommand: a file each.

@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
@@ -92,7 +93,9 @@ constexpr Format kFormats[] = {
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_tikz(timeline); }, nullptr},
     {"txt", "the Gantt chart as text",
      [](const Timeline& timeline, const Terminal& terminal) {
-       return sim::gantt_text(timeline, {.width = terminal.width, .unicode = terminal.unicode});
+       return sim::gantt_text(
+           timeline,
+           {.width = terminal.width, .unicode = terminal.unicode, .color = terminal.color});
      },
      nullptr},
     {"dot", "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
@@ -115,6 +118,31 @@ constexpr Format kFormats[] = {
        return search::write_linear_program(question.problem, question.slots);
      }},
 };
+
+bool is_one_of(const Format& format, std::string_view names) {
+  return has_word(names, format.name);
+}
+
+/// Rejects options that what is written does not heed.
+void check_options(const Options& options, const Format& format) {
+  check_standard_output(options);
+  const bool asks = is_one_of(format, "cnf dzn lp");
+  if (!is_one_of(format, "txt")) reject(given_of(options, "width ascii color"), "is for txt");
+  if (!asks) reject(given_of(options, "slots"), "is for cnf, dzn and lp");
+  if (!options.schedule.empty() || !options.table.empty()) return;
+  if (!options.timelines.empty()) {
+    const std::string why = "means nothing beside --timeline without --schedule or --table";
+    for (const Group group : {Group::problem, Group::timing})
+      reject(given_in(options, group), why);
+    reject(given_of(options, "machine kernel dtype head-dim ranks"), why);
+  } else if (format.of_problem != nullptr) {
+    const std::string why =
+        std::string("means nothing to ") + format.name + " without --schedule or --table";
+    const std::string timing = given_in(options, Group::timing);
+    if (!asks || timing != "--residency") reject(timing, why);
+    reject(given_of(options, "kernel dtype head-dim tick-ns ranks"), why);
+  }
+}
 
 const Format& format_of(const Options& options) {
   for (const Format& format : kFormats) {
@@ -147,6 +175,12 @@ Analysis analyzed(const Options& options) {
   return analysis;
 }
 
+bool is_one_clock(const std::vector<Timeline>& timelines) {
+  return std::ranges::all_of(timelines, [&](const Timeline& timeline) {
+    return timeline.clock == timelines.front().clock;
+  });
+}
+
 /// The timelines of the files and, if a schedule or a table is given, what is predicted of it: one
 /// above the other if there are several.
 Exported timelines_exported(const Options& options, const Format& format,
@@ -160,6 +194,9 @@ Exported timelines_exported(const Options& options, const Format& format,
   }
   for (const std::string& path : options.timelines)
     timelines.push_back(read_timeline_json(read_file(path), path));
+  if (is_one_clock(timelines) && !options.kernel->spins()) {
+    reject(given_of(options, "tick-ns"), "is for a timeline in ticks beside one in ns");
+  }
   if (timelines.size() > 1 && format.name == std::string("timeline.json")) {
     throw Error(ErrorKind::usage, "several timelines make no timeline.json");
   }
@@ -171,12 +208,14 @@ Exported timelines_exported(const Options& options, const Format& format,
 }
 
 Exported exported(const Options& options, const Format& format) {
-  const Terminal terminal = terminal_of(options);
+  Terminal terminal = terminal_of(options);
+  // A file is no terminal.
+  terminal.color = terminal.color && (options.output == "-" || options.color == Color::always);
   if (format.of_timeline != nullptr) return timelines_exported(options, format, terminal);
   if (!options.timelines.empty()) {
     throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
   }
-  if (format.of_problem != nullptr && options.table.empty()) {
+  if (format.of_problem != nullptr && options.table.empty() && options.schedule.empty()) {
     return {.text = format.of_problem(problem_of(options), options)};
   }
   const Analysis analysis = analyzed(options);
@@ -189,6 +228,7 @@ Exported exported(const Options& options, const Format& format) {
 
 int run(const Options& options) {
   const Format& format = format_of(options);
+  check_options(options, format);
   const auto& [text, code] = exported(options, format);
   if (!text) {
     complain(options.output + ": not written, as such a table has no graph");

@@ -1,5 +1,6 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/duration.hpp"
@@ -101,7 +102,17 @@ int search_archive(const Options& options, OptimizationRequest search) {
   return exit_code(check);
 }
 
+void check_options(const Options& options) {
+  check_standard_output(options);
+  if (!options.slot_model) return;
+  const std::string why = "means nothing in the slot model";
+  reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
+         why);
+  reject(given_of(options, "bandwidth kernel dtype head-dim tick-ns"), why);
+}
+
 int run(const Options& options) {
+  check_options(options);
   finish_on_interrupt();
   OptimizationRequest request = search_request(options);
   request.stop = interrupted;

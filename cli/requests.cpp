@@ -1,7 +1,7 @@
 #include "cli/requests.hpp"
 
 #include "cli/files.hpp"
-#include "cli/option_rows.hpp"
+#include "cli/heed.hpp"
 #include "cli/options.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -18,7 +18,7 @@ namespace {
 /// Tiles of a side that are one token each without being asked for.
 constexpr std::int64_t kMostOneTokenTiles = 256;
 
-[[noreturn]] void reject(const std::string& what) {
+[[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::usage, what);
 }
 
@@ -30,7 +30,7 @@ Mask mask_of(const Options& options) {
     if (options.mask.starts_with('{')) return read_mask_json(options.mask, "--mask");
     return parse_mask(options.mask);
   } catch (const Error& error) {
-    reject(std::string("--mask: ") + error.what());
+    fail(std::string("--mask: ") + error.what());
   }
 }
 
@@ -40,8 +40,8 @@ void check_tiles(const Options& options, const Lengths& lengths) {
   const auto check = [](std::int64_t tokens, const std::optional<std::int64_t>& tile,
                         const char* option) {
     if (tile || tokens <= kMostOneTokenTiles) return;
-    reject(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
-           " (64 or 128, say), or --n TILES");
+    fail(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
+         " (64 or 128, say), or --n TILES");
   };
   check(lengths.q, options.tile_q, "--tile-q");
   check(lengths.kv, options.tile_kv, "--tile-kv");
@@ -60,8 +60,8 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
   const auto kv = either(options.seq_kv, options.seq);
   if (q || kv) return {either(q, kv).value(), either(kv, q).value()};
   if (mask.family->implied == nullptr) {
-    reject(std::string("the size is missing: give --n TILES or --seq TOKENS for a ") +
-           mask.family->name + " mask");
+    fail(std::string("the size is missing: give --n TILES or --seq TOKENS for a ") +
+         mask.family->name + " mask");
   }
   const Lengths implied = mask.family->implied(mask);
   if (!block_sparse) return implied;
@@ -72,15 +72,6 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
 std::int64_t sms_of(const Options& options) {
   if (options.sms > 0 || options.machine.empty()) return options.sms;
   return read_machine_json(read_file(options.machine), options.machine).sms;
-}
-
-/// What the command line gives of the problem; empty if nothing.
-std::string problem_option(const Options& options) {
-  for (const std::string& name : options.given) {
-    const OptionRow* row = find_row("analyze", name);
-    if (row != nullptr && row->group == Group::problem) return row->spelled();
-  }
-  return "";
 }
 
 workbench::GivenTiming given_timing(const Options& options) {
@@ -111,11 +102,11 @@ Table read_table(const std::string& path, const Options& options) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = path.ends_with(".json") ||
                     (!path.ends_with(".csv") && begin != std::string::npos && text[begin] == '{');
-  const std::string option = problem_option(options);
+  const std::string option = given_in(options, Group::problem);
   // `compare` holds what it is given against the table's.
   const bool says_problem = json || text.starts_with("stagger.table/1");
   if (says_problem && !option.empty() && options.tables.empty()) {
-    reject(option + " is for tables that do not say their problem; " + path + " does");
+    fail(option + " is for tables that do not say their problem; " + path + " does");
   }
   if (json) return read_table_json(text, path);
   if (says_problem || (!options.problem_given && option.empty())) {
@@ -126,6 +117,13 @@ Table read_table(const std::string& path, const Options& options) {
 }
 
 workbench::TimeRequest time_request(const Options& options) {
+  const std::string kernel = std::string("--kernel ") + options.kernel->name;
+  if (options.kernel->spins()) {
+    reject(given_of(options, "dtype head-dim"),
+           "means nothing beside " + kernel + ", which computes nothing");
+  } else if (options.timelines.empty()) {
+    reject(given_of(options, "tick-ns"), "is for a replay; " + kernel + " takes what it takes");
+  }
   if (options.residency > kMaxSms) {
     throw Error(ErrorKind::limit, "--residency is above " + std::to_string(kMaxSms));
   }
@@ -155,7 +153,7 @@ workbench::Source source_of(const Options& options) {
     const Problem problem = problem_of(options);
     source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
   } else {
-    reject("give --schedule NAME (see `stagger list schedules`) or --table FILE");
+    fail("give --schedule NAME (see `stagger list schedules`) or --table FILE");
   }
   if (options.ranks == dag::LockValues::absolute) use_kv_index_ranks(source.table);
   return source;

@@ -3,6 +3,7 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/requests.hpp"
@@ -32,9 +33,18 @@ void check_options(const Options& options) {
   if (spins && options.model.value_or(options.kernel->model) != options.kernel->model) {
     throw Error(ErrorKind::usage, kernel + " plays the chain model alone");
   }
-  if (options.tick_ns && !spins && options.machine.empty()) {
-    throw Error(ErrorKind::usage, "--tick-ns is for a replay; " + kernel + " takes what it takes");
+  if (spins) {
+    reject(given_of(options, "dtype head-dim seed reference no-partials"),
+           "means nothing beside " + kernel + ", which computes nothing");
   }
+  if (options.mode != gpu::Mode::deterministic) {
+    reject(given_of(options, "no-partials"),
+           "means nothing beside --mode, as only deterministic partials are kept");
+  }
+  if (options.runs == 1) {
+    reject(given_of(options, "perturb"), "delays all runs but the first; give --repeat 2 or more");
+  }
+  check_standard_output(options);
   if (options.threads != 0 && options.device != Device::cpu) {
     throw Error(ErrorKind::usage, "--threads is for --device cpu");
   }

@@ -1,0 +1,179 @@
+# No option is ignored: each changes what a command says or writes, or is refused.
+source "$(dirname "$0")/check.sh"
+cd "$work" || exit 1
+h200=$source_dir/configs/machines/h200.json
+small="--mask causal --n 6 --heads 2"
+tiled="--mask causal --seq 512 --tile-q 64 --tile-kv 64"
+hard="--mask causal --n 12 --heads 3 --sms 7 --model overlap --reduce 4 --latency 3"
+
+"$stagger" export $small --schedule ascending -o table.csv
+"$stagger" export --mask document:lengths=2+2+2 --n 6 --schedule ascending -o sparse.csv
+printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n' >answer
+"$stagger" export --mask causal --n 6 --schedule descending -o other.csv
+tail -n +2 table.csv >bare.csv
+printf '{"kind": "full"}' >mask.json
+printf '{"schema": "stagger.config/1", "heads": 3, "width": 50, "ascii": true}' >config.json
+"$stagger" export $small --schedule spt -o ticks.timeline.json
+sed 's/"clock": "ticks"/"clock": "ns", "device": "toy"/' ticks.timeline.json >ns.timeline.json
+
+# What a command is given beside the problem, and beside a schedule.
+declare -A rest=([export]="-o out.svg" [run]="--head-dim 8 --repeat 2 --threads 1" [bench]="--repeat 1")
+declare -A default=([verify]=table.csv [list]=schedules [formulas]="--n 1..3"
+  [predict]=$source_dir/gpu/results/random.jsonl)
+
+# says COMMAND WORDS...: runs the command, by a schedule if it takes one; sets `code`, and leaves in
+# `said` what it said and wrote, but for how long it took.
+says() {
+  case $1-$* in
+    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | list* | formulas* | predict*) ;;
+    *) set -- "$@" --schedule descending ;;
+  esac
+  rm -f out.*
+  code=0
+  "$stagger" "$@" >said 2>messages </dev/null || code=$?
+  cat out.* >>said 2>/dev/null
+  sed -i -E '/^measured|_ns"|"(ms|seconds|tflops|tasks_per_s)"|million/d; s/[0-9.]+ (s|ms)\b//g' said
+}
+
+# check_heeded COMMAND OPTION PROBLEM: beside the problem, the option changes what is said.
+check_heeded() {
+  local command=$1 before
+  checks=$((checks + 1))
+  says $command $3
+  before=$code
+  cp said said.before
+  [ $code != 2 ] || { fail "refused: stagger $command $3"; cat messages; }
+  says $command $3 $2
+  if [ $code = 2 ]; then
+    fail "refused: stagger $command $3 $2"
+    cat messages
+  elif [ $code = $before ] && cmp -s said.before said; then
+    fail "ignored: stagger $command $3 $2"
+  fi
+}
+
+described="show analyze compare export run optimize"
+# Commands | an option | what it is beside, if not `small` or the command's own, and not `rest`.
+while IFS='|' read -r commands option problem; do
+  for command in $commands; do
+    check_heeded $command "$option" "${problem:-${default[$command]:-$small}} ${rest[$command]:-}"
+  done
+done <<EOF
+$described bench|--mask full|--n 6
+$described bench|--mask-file mask.json|--n 6
+$described bench|--n 5|--mask document:lengths=3+3 --heads 2 --tile-q 1
+$described bench|--heads 3|--n 6
+$described bench|--seq 6|--seq-q 5
+$described bench|--seq-q 5|--seq 6
+$described bench|--seq-kv 5|--seq 6
+$described bench|--tile-q 2|--seq 6
+$described bench|--tile-kv 2|--seq 6
+$described bench|--sms 2|
+verify|--mask full|bare.csv --n 6 --heads 2
+verify|--mask-file mask.json|bare.csv --n 6 --heads 2
+verify|--heads 3|bare.csv --n 6
+verify|--sms 9|bare.csv --n 6 --heads 2
+verify|--seq 6 --heads 2|bare.csv --seq-q 5
+verify|--seq-q 7|bare.csv --seq 6 --heads 2
+verify|--seq-kv 7|bare.csv --seq 6 --heads 2
+verify|--tile-q 2|bare.csv --seq 6 --heads 2
+verify|--tile-kv 2|bare.csv --seq 6 --heads 2
+$described verify|--model overlap|
+$described verify|--compute 7|
+$described|--compute-partial 9|--mask causal --seq 12 --tile-q 2 --tile-kv 2
+verify|--compute-partial 9|bare.csv --mask causal --seq 12 --tile-q 2 --tile-kv 2
+$described verify|--reduce 3|
+$described|--latency 2|--mask causal --n 6 --heads 2 --sms 3
+verify|--latency 2|
+$described verify|--launch 1|
+$described verify|--epilogue 2|
+show analyze export run|--release delayed|--mask full --n 4 --schedule shift
+compare verify|--release delayed|
+$described verify|--residency 3|
+$described verify|--l2 3000 --bandwidth 3|
+show analyze compare export optimize|--machine $h200|$tiled
+show analyze compare optimize|--tick-ns 7|$small --kernel replay --machine $h200
+analyze compare optimize|--dtype bf16|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
+analyze compare optimize|--head-dim 128|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
+show analyze export run compare|--ranks kv-index|--mask document:lengths=2+2+2 --n 6
+verify|--ranks kv-index|sparse.csv
+analyze compare verify|--expect makespan==1|
+predict|--expect worst_ppm==1|
+analyze verify|--limit 0|
+$described bench|--config config.json|--n 6
+verify predict list formulas|--config config.json|
+show analyze compare run verify optimize list formulas predict|--width 50|
+show compare|--ascii|
+show analyze compare run verify|--color always|
+show analyze compare run verify optimize list formulas predict|--json|
+compare|--table table.csv|
+compare|--schedules spt,descending|
+compare|--baseline spt|
+compare|--csv|
+compare|--markdown|
+compare|--limit 0|$small --json
+run|--mode atomic|
+run|--dtype bf16|
+run|--seed 2|
+run|--perturb 3|
+run|--reference none|
+run|--no-partials|
+run|--output -|
+export|--format tex|
+export|--width 50|$small --format txt
+export|--ascii|$small --format txt
+export|--color always|$small --format txt
+export|--slots 9|$small --format cnf
+export|--residency 2|$small --format cnf
+export|--timeline ticks.timeline.json|$small --schedule spt
+export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
+optimize|--model slot|
+optimize|--output out.table.json|
+optimize|--proof out.drat|
+optimize|--import-solution answer|--mask full --n 2 --model slot
+optimize|--effort 1|$hard
+predict|--machine $h200|$source_dir/gpu/results/grid.jsonl
+predict|--summary|
+list|--json|masks
+formulas|--heads 1|
+formulas|--compute 2|
+formulas|--reduce 1|
+EOF
+
+# What would mean nothing is refused, and nothing is written.
+refuses() { expect 2 "$@"; rm -f out.*; }
+refuses "--width is for txt" export $small --schedule spt -o out.svg --width 60
+refuses "--color is for txt" export $small --schedule spt -o out.csv --color always
+refuses "--slots is for cnf, dzn and lp" export $small --schedule spt -o out.svg --slots 9
+refuses "--compute means nothing to mask.json without --schedule" export $small -o out.mask.json --compute 7
+refuses "--ranks means nothing to cnf without --schedule" export $small -o out.cnf --ranks kv-index
+refuses "--residency means nothing to mask.json" export $small -o out.mask.json --residency 2
+refuses "--mask means nothing beside --timeline" export --timeline ticks.timeline.json --mask full -o out.svg
+refuses "--latency means nothing beside --timeline" export --timeline ticks.timeline.json --latency 2 -o out.svg
+refuses "--tick-ns is for a timeline in ticks beside one in ns" export --timeline ticks.timeline.json --tick-ns 5 -o out.svg
+refuses "--json would go to standard output" export $small --schedule spt -o - --format csv --json
+refuses "--json would go to standard output" run $small --schedule spt -o - --json
+refuses "--json would go to standard output" optimize $small -o - --json
+refuses "--compute means nothing in the slot model" optimize $small --model slot --compute 7
+refuses "--bandwidth means nothing in the slot model" optimize $small --model slot --machine "$h200" --bandwidth 3
+refuses "--tick-ns is for a replay" analyze $tiled --schedule spt --machine "$h200" --tick-ns 5
+refuses "--dtype means nothing beside --kernel replay" analyze $small --schedule spt --machine "$h200" --kernel replay --dtype bf16
+refuses "--perturb delays all runs but the first" run $small --schedule spt --repeat 1 --perturb 3
+refuses "--no-partials means nothing beside --mode" run $small --schedule spt --mode atomic --no-partials
+replay="--schedule spt --device cuda --kernel replay"
+refuses "--seed means nothing beside --kernel replay" run $small $replay --seed 3
+refuses "--reference means nothing beside --kernel replay" run $small $replay --reference none
+refuses "--head-dim means nothing beside --kernel replay" run $small $replay --head-dim 64
+refuses "--tick-ns is for a replay" calibrate --tile-q 64 --tile-kv 64 --tick-ns 3 -o out.json
+refuses "--dtype means nothing beside --kernel replay" calibrate --kernel replay --dtype bf16 -o out.json
+refuses "--tile-q means nothing beside --memory" calibrate --memory --tile-q 64 -o out.json
+refuses "unknown option '-o'" verify table.csv -o out.svg
+refuses "FILE is given 2 times" verify table.csv other.csv
+refuses "--table is given 2 times" show --table table.csv --table other.csv
+refuses "--table excludes --schedule" show --table table.csv --schedule spt
+# A config serves several commands: what one does not heed is no matter there.
+printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}' >config.json
+expect 0 "" export $small -o out.mask.json --config config.json
+expect 0 "p cnf" export $small --schedule spt -o - --format cnf --config config.json
+
+finish 190
