@@ -9,6 +9,7 @@
 #include "cli/requests.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/text.hpp"
 #include "workbench/execution.hpp"
 #include "workbench/run_file.hpp"
 
@@ -84,8 +85,8 @@ int run(const Options& options) {
   const Execution execution = workbench::execute(std::move(request));
   progress.end();
   if (execution.cut_short) {
-    complain(
-        fmt::format("interrupted after {} of {} runs", execution.runs->repeats, execution.repeats));
+    complain(fmt::format("interrupted after {} of {}", execution.runs->repeats,
+                         counted(execution.repeats, "run")));
   }
   if (!options.output.empty() && execution.runs) {
     write_file(options.output, write_timeline_json(timeline_of(execution)));

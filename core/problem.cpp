@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 #include "core/tiling.hpp"
 
 #include <algorithm>
@@ -56,11 +57,6 @@ std::string describe(const Mask& mask) {
     }
   }
   return line;
-}
-
-/// `4 heads`, `1 head`.
-std::string counted(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace

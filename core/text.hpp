@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace stagger {
@@ -8,6 +10,11 @@ namespace stagger {
 [[nodiscard]] constexpr std::string_view without_bom(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+/// `1 head`, `4 heads`.
+[[nodiscard]] inline std::string counted(std::int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace stagger

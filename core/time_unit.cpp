@@ -40,15 +40,15 @@ std::string TimeUnit::mark(Ticks time) const {
 }
 
 std::string TimeUnit::text(Ticks time) const {
-  return number(time) + " " + name;
+  return number(time) + " " + (time == ticks ? one : name);
 }
 
 TimeUnit unit_of_ns(Ticks longest) {
-  if (longest < 10'000) return {.name = "ns", .ascii = "ns"};
+  if (longest < 10'000) return {.name = "ns", .one = "ns", .ascii = "ns"};
   if (longest < 100'000'000) {
-    return {.name = "µs", .ascii = "us", .ticks = 1'000, .decimals = 2};
+    return {.name = "µs", .one = "µs", .ascii = "us", .ticks = 1'000, .decimals = 2};
   }
-  return {.name = "ms", .ascii = "ms", .ticks = 1'000'000, .decimals = 3};
+  return {.name = "ms", .one = "ms", .ascii = "ms", .ticks = 1'000'000, .decimals = 3};
 }
 
 TimeUnit unit_of(const std::string& clock, Ticks longest) {

@@ -10,6 +10,7 @@ namespace stagger {
 /// thousands apart. Without more said, ticks as they are.
 struct TimeUnit {
   const char* name = "ticks";   ///< "ticks", "ns", "µs" or "ms"
+  const char* one = "tick";     ///< the name of exactly one
   const char* ascii = "ticks";  ///< the same where there is no µ
   Ticks ticks = 1;              ///< of the clock that make one
   int decimals = 0;             ///< 0 to 3
@@ -18,7 +19,7 @@ struct TimeUnit {
   [[nodiscard]] std::string number(Ticks time) const;
   /// As number() writes it, without zeros at the end of a fraction.
   [[nodiscard]] std::string mark(Ticks time) const;
-  /// `12,415 ticks`, `8,413.18 µs`.
+  /// `12,415 ticks`, `1 tick`, `8,413.18 µs`.
   [[nodiscard]] std::string text(Ticks time) const;
 };
 

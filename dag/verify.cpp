@@ -1,6 +1,7 @@
 #include "dag/verify.hpp"
 
 #include "core/rank_places.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -74,9 +75,8 @@ class Verifier {
     if (table_.dispatch != Dispatch::static_ || table_.lanes() <= table_.problem.sms) return;
     coverage_broken_ = true;
     add({.kind = FindingKind::too_many_lanes,
-         .message = std::to_string(table_.lanes()) + " lanes for " +
-                    std::to_string(table_.problem.sms) +
-                    " SMs; with static dispatch lane i is SM i",
+         .message = counted(table_.lanes(), "lane") + " for " + counted(table_.problem.sms, "SM") +
+                    "; with static dispatch lane i is SM i",
          .lane = table_.problem.sms});
   }
 
@@ -207,8 +207,10 @@ class Verifier {
   }
 
   void report_deadlock(const Liveness& liveness) {
-    std::string message = std::to_string(liveness.stuck_tasks) + " tasks never run; ";
-    message += std::to_string(liveness.hanging.size()) + " dQ tiles are never finished; ";
+    std::string message = counted(liveness.stuck_tasks, "task") +
+                          (liveness.stuck_tasks == 1 ? " never runs; " : " never run; ");
+    message += counted(std::ssize(liveness.hanging), "dQ tile") +
+               (liveness.hanging.size() == 1 ? " is" : " are") + " never finished; ";
     const Wait* where = nullptr;
     if (!liveness.cycle.empty()) {
       where = &liveness.cycle.front();

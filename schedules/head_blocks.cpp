@@ -26,6 +26,7 @@
 // No round is shared and a reduction ends with its round, so no one waits in the chain model
 // either. Source: none known; the paper's symmetric shift needs even n and even m.
 
+#include "core/text.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/shape.hpp"
 
@@ -39,7 +40,7 @@ std::optional<std::string> unsupported(const Problem& problem, const Parameters&
     return "needs a square causal mask: KV tile i live from Q tile i to the last";
   }
   if (problem.sms != problem.grid.kv_tiles()) {
-    return "needs as many SMs as KV tiles; there are " + std::to_string(problem.sms) + " SMs and " +
+    return "needs as many SMs as KV tiles; there are " + counted(problem.sms, "SM") + " and " +
            std::to_string(problem.grid.kv_tiles()) + " KV tiles";
   }
   return std::nullopt;

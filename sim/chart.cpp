@@ -179,18 +179,11 @@ Chart chart_within(const Timeline& timeline, double resolution, std::size_t most
   return chart;
 }
 
-std::string grouped(Ticks number) {
-  std::string digits = std::to_string(number);
-  for (std::ptrdiff_t at = std::ssize(digits) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
-
-std::vector<std::string> layer_lines(const Timeline& overlay) {
+std::vector<std::string> layer_lines(const Timeline& overlay, const char* unit) {
   std::vector<std::string> lines;
   for (const auto& [name, tag, makespan] : overlay.layers) {
-    lines.push_back(fmt::format("{} {}: {} {}", tag, name, grouped(makespan), overlay.clock));
+    lines.push_back(
+        fmt::format("{} {}: {} {}", tag, name, unit_of(overlay).number(makespan), unit));
     const Ticks first = overlay.layers.front().makespan;
     if (lines.size() == 1 || first == 0) continue;
     lines.back() += fmt::format(

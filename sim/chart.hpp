@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/time_unit.hpp"
 #include "core/timeline.hpp"
 
 #include <array>
@@ -81,11 +82,14 @@ inline constexpr std::array<const char*, 7> kReduceColors = {"2a7fb0", "a06e00",
   return static_cast<std::size_t>(head) % kHeadColors.size();
 }
 
-/// `12,345` for long numbers, in a picture.
-[[nodiscard]] std::string grouped(Ticks number);
+/// What a picture's times are written in: its axis and its words alike.
+[[nodiscard]] inline TimeUnit unit_of(const Timeline& timeline) {
+  return stagger::unit_of(timeline.clock, timeline.makespan);
+}
 
-/// What the rows of an overlay are, from above: `p predicted: 24,384 ns`, `m measured on NVIDIA
-/// H200: 25,000 ns (+2.5 %)`, each but the first with its difference to that.
-[[nodiscard]] std::vector<std::string> layer_lines(const Timeline& overlay);
+/// What the rows of an overlay are, from above: `p predicted: 24.38 µs`, `m measured on NVIDIA
+/// H200: 25.00 µs (+2.5 %)`, each but the first with its difference to that. The unit's name is
+/// given.
+[[nodiscard]] std::vector<std::string> layer_lines(const Timeline& overlay, const char* unit);
 
 }  // namespace stagger::sim

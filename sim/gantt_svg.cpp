@@ -34,6 +34,7 @@ class Svg {
  public:
   Svg(const Timeline& timeline, const SvgOptions& options)
       : timeline_(timeline),
+        unit_(unit_of(timeline)),
         rows_(static_cast<std::int32_t>(std::clamp<std::int64_t>(timeline.rows(), 1, kMostRows))),
         layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(760.0 / rows_, 5.0, 30.0)),
@@ -181,16 +182,16 @@ class Svg {
     line(left_, bottom_ + 4, right_, bottom_ + 4, "stroke=\"black\"");
     for (const Ticks time : chart_.axis) {
       line(x_of(time), bottom_ + 4, x_of(time), bottom_ + 9, "stroke=\"black\"");
-      label(x_of(time), bottom_ + 20, "middle", "font-size=\"10\"", grouped(time));
+      label(x_of(time), bottom_ + 20, "middle", "font-size=\"10\"", unit_.mark(time));
     }
-    label(right_, bottom_ + 34, "end", "font-size=\"10\"",
-          timeline_.device.empty() ? timeline_.clock : timeline_.clock + ", " + timeline_.device);
+    const std::string device = timeline_.device.empty() ? "" : ", " + timeline_.device;
+    label(right_, bottom_ + 34, "end", "font-size=\"10\"", unit_.name + device);
   }
 
   /// Where each of an overlay's timelines ends, and what they are.
   void layers() {
     std::string words;
-    for (const std::string& line : layer_lines(timeline_))
+    for (const std::string& line : layer_lines(timeline_, unit_.name))
       words += (words.empty() ? "" : "; ") + line;
     label(left_, top_ - 10, "start", "font-size=\"11\"", words);
     for (const TimelineLayer& layer : timeline_.layers) {
@@ -207,7 +208,7 @@ class Svg {
     const bool reached = bound == timeline_.makespan && bound > 0 && !timeline_.hangs;
     line(right_, top_ - 8, right_, bottom_ + 4, "stroke=\"black\" stroke-width=\"1.2\"");
     label(right_, top_ - 11, "end", "font-size=\"10\"",
-          fmt::format("{} {}{}", timeline_.end_words(), grouped(timeline_.makespan),
+          fmt::format("{} {}{}", timeline_.end_words(), unit_.number(timeline_.makespan),
                       reached ? " = lower bound" : ""));
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(x_of(bound), top_ - 8, x_of(bound), bottom_ + 4,
@@ -215,7 +216,7 @@ class Svg {
     // Beside the line, clear of the makespan's label.
     const double room = std::min(x_of(bound) - 4, right_ - 110);
     label(room, top_ - 11, "end", "font-size=\"10\" fill=\"#b00000\"",
-          "lower bound " + grouped(bound));
+          "lower bound " + unit_.number(bound));
   }
 
   void legend() {
@@ -242,6 +243,7 @@ class Svg {
   }
 
   const Timeline& timeline_;
+  TimeUnit unit_;
   std::int32_t rows_;
   std::int32_t layers_;  ///< rows of an SM
   double pitch_;

@@ -34,6 +34,7 @@ class Text {
   Text(const Timeline& timeline, const TextOptions& options)
       : timeline_(timeline),
         options_(options),
+        unit_(unit_of(timeline)),
         split_(chart_of(timeline, 0).split_rows),
         layers_(timeline.rows_per_sm()),
         label_(static_cast<int>(std::to_string(std::max(timeline.sms - 1, 0)).size()) +
@@ -60,6 +61,9 @@ class Text {
   }
 
  private:
+  [[nodiscard]] const char* unit_name() const {
+    return options_.unicode ? unit_.name : unit_.ascii;
+  }
   [[nodiscard]] std::string glyph(char32_t unicode, char ascii) const {
     return options_.unicode ? utf8(unicode) : std::string(1, ascii);
   }
@@ -198,12 +202,12 @@ class Text {
     std::string marks(static_cast<std::size_t>(columns_) + 1, ' ');
     std::string numbers = marks;
     // As many marks as leave room for their numbers.
-    const std::size_t digits = std::to_string(timeline_.makespan).size();
+    const std::size_t digits = unit_.mark(timeline_.makespan).size();
     const auto times = axis_of(timeline_.makespan, columns_ / (static_cast<int>(digits) + 3));
     for (const Ticks time : times) {
       const auto at = static_cast<std::size_t>(std::min<std::int64_t>(column(time), columns_));
       marks[at] = '|';
-      const std::string number = std::to_string(time);
+      const std::string number = unit_.mark(time);
       if (at + number.size() <= numbers.size()) numbers.replace(at, number.size(), number);
     }
     const std::string indent(static_cast<std::size_t>(label_), ' ');
@@ -216,17 +220,17 @@ class Text {
 
   /// Words, broken into lines of the width.
   [[nodiscard]] std::string footer() const {
-    std::vector<std::string> parts = layer_lines(timeline_);
+    std::vector<std::string> parts = layer_lines(timeline_, unit_name());
     for (std::string& part : parts)  // it names devices
       part = options_.unicode ? printable(part) : printable_ascii(part);
     if (parts.empty()) {
-      parts = {fmt::format("{} {} {}", timeline_.end_words(), timeline_.makespan, timeline_.clock)};
+      parts = {fmt::format("{} {} {}", timeline_.end_words(), unit_.number(timeline_.makespan), unit_name())};
     }
     if (timeline_.lower_bound > 0) {
-      parts.push_back(fmt::format("lower bound {}", timeline_.lower_bound));
+      parts.push_back("lower bound " + unit_.number(timeline_.lower_bound));
     }
     if (per_column_ > 1) {
-      parts.push_back(fmt::format("{} {} a column", per_column_, timeline_.clock));
+      parts.push_back(fmt::format("{} {} a column", unit_.number(per_column_), unit_name()));
     }
     parts.push_back(fmt::format("{} {} compute (even, odd heads; number: Q tile)", glyph(U'░', '-'),
                                 glyph(U'▒', '=')));
@@ -277,6 +281,7 @@ class Text {
 
   const Timeline& timeline_;
   const TextOptions& options_;
+  TimeUnit unit_;
   bool split_;
   std::int32_t layers_;  ///< rows of an SM
   int label_;

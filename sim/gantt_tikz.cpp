@@ -13,8 +13,15 @@ constexpr std::size_t kMostShapes = 6'000;  ///< TeX's main memory takes about t
 
 std::string escape(const std::string& text) {
   std::string escaped;
-  for (const char letter : text) {
+  constexpr std::string_view kMicro = "µ";
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
     const auto code = static_cast<unsigned char>(letter);
+    if (std::string_view(text).substr(at).starts_with(kMicro)) {
+      escaped += "$\\mu$";
+      at += kMicro.size() - 1;
+      continue;
+    }
     if (std::string("#$%&_{}").find(letter) != std::string::npos) {
       escaped += std::string("\\") + letter;
     } else if (letter == '\\') {
@@ -34,6 +41,7 @@ class Tikz {
  public:
   Tikz(const Timeline& timeline, const TikzOptions& options)
       : timeline_(timeline),
+        unit_(unit_of(timeline)),
         rows_(static_cast<std::int32_t>(std::clamp<std::int64_t>(timeline.rows(), 1, kMostRows))),
         layers_(timeline.rows_per_sm()),
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
@@ -164,10 +172,10 @@ class Tikz {
     line(fmt::format("\\draw (0,{0:.3f}) -- ({1:.3f},{0:.3f});", base, width_));
     for (const Ticks time : chart_.axis) {
       line(fmt::format("\\draw ({0:.4f},{1:.3f}) -- ++(0,-0.1) node[below] {{{2}}};", x_of(time),
-                       base, grouped(time)));
+                       base, unit_.mark(time)));
     }
     const std::string unit =
-        timeline_.device.empty() ? timeline_.clock : timeline_.clock + ", " + timeline_.device;
+        unit_.name + (timeline_.device.empty() ? std::string() : ", " + timeline_.device);
     line(fmt::format("\\node[anchor=north east] at ({:.3f},{:.3f}) {{{}}};", width_, base - 0.5,
                      escape(unit)));
   }
@@ -175,7 +183,7 @@ class Tikz {
   /// Where each of an overlay's timelines ends, and what they are.
   void layers() {
     std::string words;
-    for (const std::string& text : layer_lines(timeline_))
+    for (const std::string& text : layer_lines(timeline_, unit_.name))
       words += (words.empty() ? "" : "; ") + text;
     line(fmt::format("\\node[anchor=south west] at (0,0.16) {{{}}};", escape(words)));
     for (const TimelineLayer& layer : timeline_.layers) {
@@ -191,13 +199,13 @@ class Tikz {
     const bool reached = bound == timeline_.makespan && bound > 0 && !timeline_.hangs;
     line(fmt::format("\\draw[thick] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});", width_, bottom() - 0.1));
     line(fmt::format("\\node[anchor=south east] at ({:.3f},0.16) {{{} {}{}}};", width_,
-                     timeline_.end_words(), grouped(timeline_.makespan),
+                     timeline_.end_words(), unit_.number(timeline_.makespan),
                      reached ? " = lower bound" : ""));
     if (reached || bound <= 0 || bound > timeline_.makespan) return;
     line(fmt::format("\\draw[thick,dashed,red!70!black] ({0:.3f},0.15) -- ({0:.3f},{1:.3f});",
                      x_of(bound), bottom() - 0.1));
     line(fmt::format("\\node[anchor=south east,red!70!black] at ({:.3f},0.16) {{lower bound {}}};",
-                     std::min(x_of(bound) - 0.05, width_ - 2.4), grouped(bound)));
+                     std::min(x_of(bound) - 0.05, width_ - 2.4), unit_.number(bound)));
   }
 
   void legend() {
@@ -218,6 +226,7 @@ class Tikz {
   }
 
   const Timeline& timeline_;
+  TimeUnit unit_;
   std::int32_t rows_;
   std::int32_t layers_;  ///< rows of an SM
   double pitch_;

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
@@ -227,10 +228,10 @@ Execution execute(ExecutionRequest request) {
 
 Timeline timeline_of(const Execution& execution) {
   STAGGER_EXPECTS(execution.runs.has_value());
-  const std::string threads = std::to_string(execution.options.threads);
   Timeline timeline = gpu::measured_timeline(
       execution.analysis.table, execution.runs->run,
-      execution.cuda ? execution.device : execution.device + ", " + threads + " threads");
+      execution.cuda ? execution.device
+                     : execution.device + ", " + counted(execution.options.threads, "thread"));
   timeline.title += ": " + describe(execution.analysis.table.problem);
   return timeline;
 }
@@ -238,8 +239,8 @@ Timeline timeline_of(const Execution& execution) {
 std::string why_stopped(const Execution& execution) {
   STAGGER_EXPECTS(execution.stopped());
   const std::string left = std::to_string(tasks_left(execution)) + " of " +
-                           std::to_string(execution.analysis.table.problem.tasks()) +
-                           " tasks have not reduced";
+                           counted(execution.analysis.table.problem.tasks(), "task") +
+                           (tasks_left(execution) == 1 ? " has not reduced" : " have not reduced");
   if (execution.runs->verdict == gpu::RunVerdict::deadlock) {
     return "nothing can move any more; " + left;
   }

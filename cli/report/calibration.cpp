@@ -1,6 +1,7 @@
 #include "cli/report/calibration.hpp"
 
 #include "core/files.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
@@ -34,9 +35,10 @@ std::string calibration_text(const Machine& machine, const KernelTimes& times) {
     text += fmt::format("{:<15}{:>7} ns  quartiles {} to {} of {}\n", name, measured->value,
                         measured->low, measured->high, measured->samples);
   }
-  return text + fmt::format("fit           median error {:.2f} %, worst {:.2f} %, of {} tables\n",
+  return text + fmt::format("fit           median error {:.2f} %, worst {:.2f} %, of {}\n",
                             1e-4 * static_cast<double>(times.fit.median_ppm),
-                            1e-4 * static_cast<double>(times.fit.worst_ppm), times.fit.runs);
+                            1e-4 * static_cast<double>(times.fit.worst_ppm),
+                            counted(times.fit.runs, "table"));
 }
 
 std::string calibration_json(const Machine& machine,
@@ -68,9 +70,10 @@ std::string memory_text(const Machine& machine) {
       "{} ({}): memory\n"
       "L2 cache   {:.1f} MB stay in it\n"
       "rate       {} bytes a ns from and to device memory\n"
-      "fit        {} runs: median error {:.1f} %, worst {:.1f} %\n",
+      "fit        {}: median error {:.1f} %, worst {:.1f} %\n",
       machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),
-      memory.bytes_per_ns, memory.fit.runs, 1e-4 * static_cast<double>(memory.fit.median_ppm),
+      memory.bytes_per_ns, counted(memory.fit.runs, "run"),
+      1e-4 * static_cast<double>(memory.fit.median_ppm),
       1e-4 * static_cast<double>(memory.fit.worst_ppm));
 }
 

@@ -1,7 +1,7 @@
 #include "cli/report/comparison.hpp"
 
 #include "cli/report/comparison_columns.hpp"
-#include "cli/report/text.hpp"
+#include "cli/report/words.hpp"
 #include "core/printable.hpp"
 #include "sim/gantt_text.hpp"
 
@@ -20,9 +20,11 @@ using workbench::ComparisonRow;
 /// The problem, the timing model and, in ns, whose it is.
 std::string heading(const Comparison& comparison, const char* between) {
   const workbench::TimeModel& model = comparison.model;
-  std::string text = describe(comparison.problem) + between + model_line(model) + between;
-  if (model.clock == Clock::ns) text += machine_line(model) + between;
-  return text;
+  const std::string text = describe(comparison.problem) + between + model_line(model) + between;
+  if (model.clock != Clock::ns) return text;
+  const TimeUnit unit = unit_of_ns(std::max(model.start, model.passes));
+  return text + machine_line(model) + between +
+         "a whole run takes longer: " + around_words(model, unit) + " " + unit.name + between;
 }
 
 /// `symmetric-shift; as fast: head-blocks, optimal`.

@@ -1,6 +1,6 @@
 #include "cli/report/comparison_columns.hpp"
 
-#include "cli/report/duration.hpp"
+#include "cli/report/words.hpp"
 #include "core/printable.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 #include "cli/report/formulas.hpp"
 
+#include "core/text.hpp"
 #include "core/version.hpp"
 
 #include <fmt/format.h>
@@ -58,12 +59,12 @@ std::string formulas_text(const std::vector<SweptFormula>& results) {
     text += fmt::format("{} = {}   ({}; {})\n", result.formula->name, result.formula->text,
                         result.schedule->name, result.formula->source);
     text += fmt::format("  domain: {}\n", result.formula->domain);
-    text += fmt::format("  inside: {} of {} cases hold: {}\n", result.inside.holds,
-                        result.inside.checked, holds ? "ok" : "FAILS");
+    text += fmt::format("  inside: {} of {} hold: {}\n", result.inside.holds,
+                        counted(result.inside.checked, "case"), holds ? "ok" : "FAILS");
     if (!holds) text += "    first: " + describe(*result.inside.first_failure) + "\n";
     if (result.outside.checked > 0) {
-      text += fmt::format("  outside: {} of {} cases hold\n", result.outside.holds,
-                          result.outside.checked);
+      text += fmt::format("  outside: {} of {} hold\n", result.outside.holds,
+                          counted(result.outside.checked, "case"));
     }
     if (result.outside.first_failure) {
       text += "    first that does not: " + describe(*result.outside.first_failure) + "\n";

@@ -1,7 +1,7 @@
 #include "cli/report/optimum.hpp"
 
-#include "cli/report/duration.hpp"
 #include "cli/report/text.hpp"
+#include "cli/report/words.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
@@ -42,11 +42,18 @@ Json advice_json(const Optimization& optimization) {
   return json;
 }
 
+/// Of all times that are printed of a search.
+TimeUnit unit_of(const Optimization& optimization) {
+  if (optimization.slots) return {.name = "slots", .one = "slot", .ascii = "slots"};
+  const auto& best = optimization.optimum.best;
+  return unit_of(optimization.model.unit(), best ? best->makespan : 0);
+}
+
 std::string bound_line(const Optimization& optimization) {
   const search::ProvenBound& bound = optimization.optimum.lower_bound;
   const dag::Bound& first = optimization.bounds.best;
-  return fmt::format("lower bound  {} ({}{})\n", bound.ticks, bound.by,
-                     bound.ticks == first.ticks ? std::string(": ") + first.why : "");
+  return fmt::format("lower bound  {} ({}{})\n", unit_of(optimization).number(bound.ticks),
+                     bound.by, bound.ticks == first.ticks ? std::string(": ") + first.why : "");
 }
 
 std::string status_line(const Optimization& optimization) {
@@ -64,7 +71,7 @@ std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
   const auto& [schedule, named] = *optimization.best_named;
   const Ticks makespan = optimization.optimum.best->makespan;
-  return fmt::format("best named   {} ({}{})\n", named, schedule,
+  return fmt::format("best named   {} ({}{})\n", unit_of(optimization).number(named), schedule,
                      named > makespan ? ", " + percent(named - makespan, makespan) + " more" : "");
 }
 
@@ -74,7 +81,7 @@ std::string advice_lines(const Optimization& optimization) {
   for (const Advice& advice : advise(optimization)) {
     if (advice.lower_bound >= optimization.bounds.best.ticks) continue;
     text += fmt::format("{} bound {} ({}): {}\n", std::exchange(label, "            "),
-                        advice.lower_bound, advice.by, advice.change);
+                        unit_of(optimization).number(advice.lower_bound), advice.by, advice.change);
   }
   return text;
 }
@@ -147,11 +154,12 @@ std::string optimum_text(const Optimization& optimization, const OptimumFiles& f
   std::string text = describe(optimization.problem) + "\n" +
                      (optimization.slots ? "slot model" : model_line(optimization.model)) + "\n\n";
   if (!optimum.best) return text + "no table was found\n";
-  text += fmt::format("makespan     {} {}\n", optimum.best->makespan, optimization.unit());
+  text += fmt::format("makespan     {}\n", unit_of(optimization).text(optimum.best->makespan));
   text += bound_line(optimization) + status_line(optimization);
   text += fmt::format("found by     {}\n", optimization.found_by);
   text += best_named_line(optimization);
-  if (optimization.imported) text += fmt::format("imported     {}\n", *optimization.imported);
+  if (optimization.imported)
+    text += fmt::format("imported     {}\n", unit_of(optimization).number(*optimization.imported));
   text += proof_line(optimization, files.proof);
   if (!files.table.empty()) text += fmt::format("written      {}\n", files.table);
   return text + advice_lines(optimization);
@@ -175,11 +183,12 @@ std::string archive_text(const ArchiveCheck& check) {
   const auto count = [&](ArchiveOutcome outcome) { return check.count(outcome); };
   const std::int64_t refused = count(ArchiveOutcome::refused);
   return text + fmt::format(
-                    "{} entries: {} hold, {} new, {} better, {} not reached, {} "
+                    "{} {}: {} hold, {} new, {} better, {} not reached, {} "
                     "contradicted{}; {} of those searched are proved optimal\n",
-                    check.archive.size(), count(ArchiveOutcome::holds),
-                    count(ArchiveOutcome::is_new), count(ArchiveOutcome::better),
-                    count(ArchiveOutcome::not_reached), count(ArchiveOutcome::contradicted),
+                    check.archive.size(), check.archive.size() == 1 ? "entry" : "entries",
+                    count(ArchiveOutcome::holds), count(ArchiveOutcome::is_new),
+                    count(ArchiveOutcome::better), count(ArchiveOutcome::not_reached),
+                    count(ArchiveOutcome::contradicted),
                     refused > 0 ? fmt::format(", {} refused", refused) : "", check.optimal);
 }
 

@@ -1,8 +1,9 @@
 #include "cli/report/prediction.hpp"
 
-#include "cli/report/duration.hpp"
 #include "cli/report/json.hpp"
+#include "cli/report/words.hpp"
 #include "cli/terminal.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,6 @@ namespace stagger::cli {
 namespace {
 
 using workbench::Accuracy;
-using workbench::Clock;
 using workbench::Judged;
 using workbench::MeasuredRun;
 using workbench::PredictedRuns;
@@ -29,10 +30,9 @@ constexpr int kName = 15;  ///< columns of a schedule's name: the table is 79 wi
 std::string noise(const Accuracy& accuracy) {
   if (accuracy.alike == 0) return "";
   return fmt::format(
-      "  noise: {} pair{} of one table, but for the names of tiles: apart by {:.1f} % in the "
-      "median, {:.1f} % at most\n",
-      accuracy.alike, accuracy.alike == 1 ? "" : "s",
-      1e-4 * static_cast<double>(accuracy.noise_median_ppm),
+      "  noise: {} of one table, but for the names of tiles: apart by {:.1f} % in the median, "
+      "{:.1f} % at most\n",
+      counted(accuracy.alike, "pair"), 1e-4 * static_cast<double>(accuracy.noise_median_ppm),
       1e-4 * static_cast<double>(accuracy.noise_ppm));
 }
 
@@ -43,8 +43,8 @@ std::string ranking(const Judged& judged) {
   }
   const std::int64_t right = accuracy.pairs - std::ssize(accuracy.misranked);
   std::string text =
-      fmt::format("  ranking: {} of {} pairs that differ by more than 3 % are predicted\n", right,
-                  accuracy.pairs);
+      fmt::format("  ranking: {} of {} that differ by more than 3 % {} predicted\n", right,
+                  counted(accuracy.pairs, "pair"), accuracy.pairs == 1 ? "is" : "are");
   for (const auto& [faster, slower] : accuracy.misranked) {
     const Prediction& first = judged.predictions[faster];
     const Prediction& second = judged.predictions[slower];
@@ -61,17 +61,11 @@ std::string summary(const char* what, const Judged& judged) {
   if (judged.empty()) return "";
   const Accuracy& accuracy = judged.accuracy;
   const Prediction& worst = judged.predictions[accuracy.worst];
-  return fmt::format("{}, {} run{}: median error {:.1f} %, worst {:.1f} % ({}, {})\n", what,
-                     judged.runs.size(), judged.runs.size() == 1 ? "" : "s",
+  return fmt::format("{}, {}: median error {:.1f} %, worst {:.1f} % ({}, {})\n", what,
+                     counted(std::ssize(judged.runs), "run"),
                      1e-4 * static_cast<double>(accuracy.median_ppm),
                      1e-4 * static_cast<double>(accuracy.worst_ppm), worst.schedule, worst.group) +
          ranking(judged);
-}
-
-/// `measured, predicted, error`.
-std::string columns(const Prediction& prediction) {
-  return fmt::format(" {:>10} {:>10} {:>+5.1f} %", duration(prediction.measured, Clock::ns),
-                     duration(prediction.predicted, Clock::ns), 100 * prediction.error());
 }
 
 /// Runs, those of a group behind its first one.
@@ -86,26 +80,68 @@ std::vector<std::size_t> by_group(const Judged& spans) {
   return order;
 }
 
-std::string heading(const std::string& group, int width, bool wholes) {
-  const std::string names = fmt::format(" {:>10} {:>10} {:>7}", "measured", "predicted", "error");
-  std::string text = "\n" + wrapped(group + "\n", width, 6);
-  if (wholes) {
-    text += fmt::format("  {:<{}} {:<29} | {}\n", "", kName, "first task to last", "whole run");
+/// The runs of one group, in one unit.
+class Group {
+ public:
+  Group(const PredictedRuns& predicted, std::span<const std::size_t> runs)
+      : predicted_(predicted), runs_(runs) {
+    Ticks longest = 0;
+    for (const std::size_t run : runs) {
+      const Prediction* const whole = predicted.wholes.find(run);
+      for (const Prediction* prediction : {&predicted.spans.predictions[run], whole}) {
+        if (prediction == nullptr) continue;
+        longest = std::max({longest, prediction->measured, prediction->predicted});
+      }
+    }
+    unit_ = unit_of_ns(longest);
   }
-  return text + fmt::format("  {:<{}}", "schedule", kName) + names + (wholes ? " |" + names : "") +
-         "\n";
-}
+
+  [[nodiscard]] std::string text(int width) const {
+    std::string text = heading(width);
+    for (const std::size_t run : runs_) {
+      const Prediction& span = predicted_.spans.predictions[run];
+      text += fmt::format("  {:<{}}", span.schedule, kName) + columns(span);
+      const Prediction* const whole = predicted_.wholes.find(run);
+      text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  [[nodiscard]] std::string heading(int width) const {
+    const bool wholes = !predicted_.wholes.empty();
+    const std::string names = fmt::format(" {:>10} {:>10} {:>7}", "measured", "predicted", "error");
+    std::string text =
+        "\n" + wrapped(predicted_.spans.predictions[runs_.front()].group + "\n", width, 6);
+    const std::string span = fmt::format("first task to last, {}", unit_.name);
+    text += wholes ? fmt::format("  {:<{}} {:<29} | whole run, {}\n", "", kName, span, unit_.name)
+                   : fmt::format("  {:<{}} {}\n", "", kName, span);
+    return text + fmt::format("  {:<{}}", "schedule", kName) + names +
+           (wholes ? " |" + names : "") + "\n";
+  }
+
+  /// `measured, predicted, error`.
+  [[nodiscard]] std::string columns(const Prediction& prediction) const {
+    return fmt::format(" {:>10} {:>10} {:>+5.1f} %", unit_.number(prediction.measured),
+                       unit_.number(prediction.predicted), 100 * prediction.error());
+  }
+
+  const PredictedRuns& predicted_;
+  std::span<const std::size_t> runs_;
+  TimeUnit unit_;
+};
 
 std::string lines(const PredictedRuns& predicted, int width) {
+  const std::vector<std::size_t> order = by_group(predicted.spans);
+  const auto group_of = [&](std::size_t run) -> const std::string& {
+    return predicted.spans.predictions[run].group;
+  };
   std::string text;
-  std::string group;
-  for (const std::size_t index : by_group(predicted.spans)) {
-    const Prediction& span = predicted.spans.predictions[index];
-    if (span.group != group) text += heading(span.group, width, !predicted.wholes.empty());
-    group = span.group;
-    text += fmt::format("  {:<{}}", span.schedule, kName) + columns(span);
-    const Prediction* const whole = predicted.wholes.find(index);
-    text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = std::find_if(
+        begin, order.end(), [&](std::size_t run) { return group_of(run) != group_of(*begin); });
+    text += Group(predicted, {begin, end}).text(width);
+    begin = end;
   }
   return text;
 }

@@ -1,7 +1,8 @@
 #include "cli/report/run.hpp"
 
-#include "cli/report/duration.hpp"
 #include "cli/report/text.hpp"
+#include "cli/report/words.hpp"
+#include "core/text.hpp"
 
 #include <fmt/format.h>
 
@@ -32,7 +33,10 @@ std::vector<Wait> culprits_of(const std::vector<Wait>& waits) {
 class RunReport {
  public:
   RunReport(const Execution& execution, const Terminal& terminal)
-      : execution_(execution), analysis_(execution.analysis), terminal_(terminal) {}
+      : execution_(execution),
+        analysis_(execution.analysis),
+        terminal_(terminal),
+        wall_(unit_of_ns(execution.runs ? execution.runs->median_ns : 0)) {}
 
   std::string text() {
     line("problem", describe(analysis_.table.problem));
@@ -74,8 +78,7 @@ class RunReport {
                          execution_.cuda->driver);
     }
     const std::int32_t threads = execution_.options.threads;
-    return fmt::format("cpu ({}), {} thread{}", execution_.device, threads,
-                       threads == 1 ? "" : "s");
+    return fmt::format("cpu ({}), {}", execution_.device, counted(threads, "thread"));
   }
   [[nodiscard]] std::string work() const {
     if (execution_.kernel->spins()) {
@@ -162,8 +165,8 @@ class RunReport {
 
   void bits() {
     const gpu::CheckedRuns& runs = *execution_.runs;
-    line("bits", fmt::format("{} in {} run{}{}", runs.identical ? "the same" : "NOT the same",
-                             runs.repeats, runs.repeats == 1 ? "" : "s",
+    line("bits", fmt::format("{} in {}{}", runs.identical ? "the same" : "NOT the same",
+                             counted(runs.repeats, "run"),
                              execution_.options.perturb ? ", all but the first perturbed" : ""));
     line("FNV-1a",
          fmt::format("dQ {}, dK {}, dV {}", runs.digests.dq, runs.digests.dk, runs.digests.dv));
@@ -190,20 +193,19 @@ class RunReport {
 
   void times() {
     if (execution_.runs->median_ns == 0) return;
-    const double ms = 1e-6 * static_cast<double>(execution_.runs->median_ns);
+    const std::int64_t median = execution_.runs->median_ns;
     line("measured",
          execution_.kernel->spins()
-             ? fmt::format("{:.3f} ms, of which {:.3f} from the first task to the last", ms,
-                           1e-6 * static_cast<double>(measured_makespan(execution_)))
-             : fmt::format("{:.3f} ms, {:.2f} GFLOP/s", ms,
-                           execution_.flops / static_cast<double>(execution_.runs->median_ns)));
+             ? fmt::format("{}, of which {} from the first task to the last", wall_.text(median),
+                           wall_.number(measured_makespan(execution_)))
+             : fmt::format("{}, {:.2f} GFLOP/s", wall_.text(median),
+                           execution_.flops / static_cast<double>(median)));
     if (execution_.cuda) device_times();
     if (!analysis_.ok()) return;
     const Ticks all = analysis_.bubbles.total() + analysis_.bubbles.busy;
-    line("predicted",
-         fmt::format("{} ({}), {} bubbles", duration(analysis_.makespan, analysis_.model.clock),
-                     model_line(analysis_.model),
-                     percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
+    line("predicted", fmt::format("{} ({}), {} bubbles", predicted_unit().text(analysis_.makespan),
+                                  model_line(analysis_.model),
+                                  percent(analysis_.bubbles.total(), std::max<Ticks>(all, 1))));
     if (execution_.is_predicted()) {
       against_profile();
     } else if (execution_.kernel->spins() && analysis_.model.clock == Clock::ticks) {
@@ -211,26 +213,30 @@ class RunReport {
     }
   }
 
+  /// That of what was measured, if the two can be held against each other.
+  [[nodiscard]] TimeUnit predicted_unit() const {
+    return analysis_.model.clock == Clock::ns ? wall_ : TimeUnit{};
+  }
+
   void device_times() {
     const std::int64_t hand_over = gpu::median_hand_over_ns(analysis_.table, execution_.runs->run);
     if (hand_over > 0) {
-      line("", fmt::format("a hand-over that was waited for took {} ns (median)", hand_over));
+      line("", fmt::format("a hand-over that was waited for took {} (median)",
+                           unit_of_ns(hand_over).text(hand_over)));
     }
     if (stamp_overhead(execution_)) {
-      const auto ns = static_cast<double>(*execution_.runs->bare_median_ns);
-      line("", fmt::format("{:.3f} ms{} bare; each task's stamps cost {:.1f} %", 1e-6 * ns,
-                           execution_.kernel->spins()
-                               ? ""
-                               : fmt::format(", {:.1f} TFLOP/s,", execution_.flops / ns / 1e3),
+      const std::int64_t bare = *execution_.runs->bare_median_ns;
+      const double rate = execution_.flops / static_cast<double>(bare) / 1e3;
+      line("", fmt::format("{}{} bare; each task's stamps cost {:.1f} %", wall_.text(bare),
+                           execution_.kernel->spins() ? "" : fmt::format(", {:.1f} TFLOP/s,", rate),
                            100 * *stamp_overhead(execution_)));
     }
   }
 
   void against_profile() {
     const auto add = [&](const char* what, Ticks predicted, std::int64_t measured) {
-      line("", fmt::format("{}: predicted {}, measured {}: {:+.1f} %", what,
-                           duration(predicted, Clock::ns), duration(measured, Clock::ns),
-                           100 * workbench::error_of(predicted, measured)));
+      line("", fmt::format("{}: predicted {}, measured {}: {:+.1f} %", what, wall_.text(predicted),
+                           wall_.text(measured), 100 * workbench::error_of(predicted, measured)));
     };
     add("first task to last", analysis_.last_reduction, measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
@@ -243,15 +249,17 @@ class RunReport {
   }
 
   void against_prediction() {
-    const auto predicted = static_cast<double>(analysis_.makespan * execution_.tick_ns);
-    line("",
-         fmt::format("= {:.3f} ms; measured {:+.1f} %", 1e-6 * predicted,
-                     100 * (static_cast<double>(measured_makespan(execution_)) / predicted - 1)));
+    const Ticks predicted = analysis_.makespan * execution_.tick_ns;
+    line("", fmt::format("= {}; measured {:+.1f} %", wall_.text(predicted),
+                         100 * (static_cast<double>(measured_makespan(execution_)) /
+                                    static_cast<double>(predicted) -
+                                1)));
   }
 
   const Execution& execution_;
   const Analysis& analysis_;
   const Terminal& terminal_;
+  TimeUnit wall_;  ///< of what was measured
   std::string text_;
 };
 

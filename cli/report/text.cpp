@@ -1,7 +1,8 @@
 #include "cli/report/text.hpp"
 
-#include "cli/report/duration.hpp"
+#include "cli/report/words.hpp"
 #include "core/printable.hpp"
+#include "core/text.hpp"
 #include "dag/liveness.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,6 @@ namespace {
 using workbench::Analysis;
 using workbench::Clock;
 using workbench::Summary;
-using workbench::TimeModel;
 
 constexpr std::size_t kFindingsShown = 3;  ///< of a kind
 constexpr std::size_t kWaitsShown = 4;
@@ -49,7 +49,10 @@ std::string q_tiles(const std::vector<std::int32_t>& tiles, const char* one_does
 class Report {
  public:
   Report(const Analysis& analysis, const Terminal& terminal)
-      : analysis_(analysis), terminal_(terminal) {}
+      : analysis_(analysis),
+        terminal_(terminal),
+        unit_(unit_of(analysis.model.unit(),
+                      std::max(analysis.makespan, analysis.bounds.best.ticks))) {}
 
   std::string text() {
     const Table& table = analysis_.table;
@@ -65,8 +68,8 @@ class Report {
       lemma1();
       critical_path();
     } else {
-      line("lower bound",
-           fmt::format("{} ({})", time(analysis_.bounds.best.ticks), analysis_.bounds.best.by));
+      line("lower bound", fmt::format("{} ({})", unit_.text(analysis_.bounds.best.ticks),
+                                      analysis_.bounds.best.by));
     }
     return std::move(text_);
   }
@@ -81,18 +84,11 @@ class Report {
     return terminal_.color ? fmt::format("\033[{}m{}\033[0m", code, what) : what;
   }
 
-  [[nodiscard]] std::string time(Ticks ticks) const {
-    return duration(ticks, analysis_.model.clock);
-  }
-  [[nodiscard]] std::string short_time(Ticks ticks) const {
-    return short_duration(ticks, analysis_.model.clock);
-  }
-
   [[nodiscard]] std::string verdict() const {
     const dag::Verification& verification = analysis_.verification;
     if (analysis_.ok()) return paint("32", "ok") + ": complete, deterministic, deadlock-free";
-    return paint("31;1", dag::verdict_name(verification.verdict)) +
-           fmt::format(", {} finding{}", verification.total, verification.total == 1 ? "" : "s");
+    return paint("31;1", dag::verdict_name(verification.verdict)) + ", " +
+           counted(verification.total, "finding");
   }
 
   /// The first few of each kind.
@@ -145,32 +141,39 @@ class Report {
     if (analysis_.memory) {
       memory(*analysis_.memory, by);
     } else {
-      line("makespan", time(makespan) + by);
+      line("makespan", unit_.text(makespan) + by);
     }
-    std::string gap = fmt::format("{} ({}: {})", time(lower), bounds.best.by, bounds.best.why);
+    if (analysis_.model.clock == Clock::ns) {
+      line("whole run",
+           fmt::format("{}: {} more", unit_.text(analysis_.model.elapsed(analysis_.makespan)),
+                       around_words(analysis_.model, unit_)));
+    }
+    std::string gap =
+        fmt::format("{} ({}: {})", unit_.text(lower), bounds.best.by, bounds.best.why);
     gap += analysis_.optimal.value_or(false)
                ? paint("32", "; reached: optimal")
                : fmt::format("; gap {}", lower == 0 ? "-" : percent(makespan - lower, lower));
     line("lower bound", gap);
     const sim::Bubbles& bubbles = analysis_.bubbles;
     const Ticks all = bubbles.total() + bubbles.busy;
-    line("bubbles",
-         fmt::format("{} of SM time: startup {}, order {}, tail {}",
-                     percent(bubbles.total(), std::max<Ticks>(all, 1)), short_time(bubbles.startup),
-                     short_time(bubbles.order), time(bubbles.tail)));
+    line("bubbles", fmt::format("{} of SM time: startup {}, order {}, tail {}",
+                                percent(bubbles.total(), std::max<Ticks>(all, 1)),
+                                unit_.number(bubbles.startup), unit_.number(bubbles.order),
+                                unit_.text(bubbles.tail)));
     if (analysis_.formula) {
       const workbench::FormulaCheck& check = *analysis_.formula;
-      line("formula", fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.formula->text,
-                                  time(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
-                                  check.formula->source));
+      line("formula",
+           fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.formula->text,
+                       unit_.text(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
+                       check.formula->source));
     }
   }
 
   void memory(const sim::MemoryPlay& memory, const char* phases_by) {
     const Memory& model = *analysis_.model.timing.memory;
     const auto megabytes = [](std::int64_t bytes) { return 1e-6 * static_cast<double>(bytes); };
-    line("makespan", time(memory.makespan) + " with the memory");
-    line("phases", time(analysis_.phases) + phases_by);
+    line("makespan", unit_.text(memory.makespan) + " with the memory");
+    line("phases", unit_.text(analysis_.phases) + phases_by);
     line("memory",
          fmt::format("{:.1f} MB read, {:.1f} MB written; {} of {:.1f} MB touched are in L2",
                      megabytes(memory.read), megabytes(memory.written),
@@ -211,19 +214,22 @@ class Report {
 
   void critical_path() {
     const auto& steps = analysis_.critical_path.steps;
-    line("critical path",
-         fmt::format("{} in {} steps{}", time(analysis_.critical_path.length), steps.size(),
-                     steps.size() > kStepsShown ? ", the last:" : ":"));
+    line("critical path", fmt::format("{} in {}{}", unit_.text(analysis_.critical_path.length),
+                                      counted(std::ssize(steps), "step"),
+                                      steps.size() > kStepsShown ? ", the last:" : ":"));
     const std::size_t first = steps.size() > kStepsShown ? steps.size() - kStepsShown : 0;
+    const std::size_t width = std::max<std::size_t>(unit_.number(analysis_.makespan).size(), 6);
     for (std::size_t index = first; index < steps.size(); ++index) {
       const CriticalStep& step = steps[index];
-      more(fmt::format("  {:>6} to {:<6} SM {:<3} {:<8} {}", step.start, step.end, step.sm.value,
-                       phase_name(step.phase), describe(step.task)));
+      more(fmt::format("  {:>{}} to {:<{}} SM {:<3} {:<8} {}", unit_.number(step.start), width,
+                       unit_.number(step.end), width, step.sm.value, phase_name(step.phase),
+                       describe(step.task)));
     }
   }
 
   const Analysis& analysis_;
   const Terminal& terminal_;
+  TimeUnit unit_;  ///< of all times but those of phases
   std::string text_;
 };
 
@@ -250,25 +256,6 @@ std::string hanging_line(const Problem& problem,
       q_tiles(hang, "hangs", "hang") + "; " + q_tiles(finish, "finishes", "finish");
   if (problem.heads == 1) return words;
   return fmt::format("head {}: {} (other heads: --json)", head.value, words);
-}
-
-std::string model_line(const TimeModel& model) {
-  const Timing& timing = model.timing;
-  std::string line = fmt::format("{}, compute {}", model_name(timing.model), timing.compute);
-  if (!timing.uniform()) line += fmt::format(" (partial {})", *timing.compute_partial);
-  line += fmt::format(", reduce {}", timing.reduce);
-  for (const auto& [name, ticks] :
-       {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
-        std::pair{"epilogue", timing.epilogue}}) {
-    if (ticks != 0) line += fmt::format(", {} {}", name, ticks);
-  }
-  if (timing.release == Release::delayed) line += ", delayed release";
-  if (timing.residency != 0) line += fmt::format(", {} SMs resident", timing.residency);
-  return line + " " + model.unit();
-}
-
-std::string machine_line(const TimeModel& model) {
-  return printable(model.machine + " (" + model.device + "): " + describe(model.kernel));
 }
 
 std::string report_text(const Analysis& analysis, const Terminal& terminal) {

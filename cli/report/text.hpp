@@ -17,9 +17,5 @@ namespace stagger::cli {
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);
-/// One line: `chain, compute 5, reduce 1 ticks`.
-[[nodiscard]] std::string model_line(const workbench::TimeModel& model);
-/// One line: `h200 (NVIDIA H200): replay`; of a model in ns.
-[[nodiscard]] std::string machine_line(const workbench::TimeModel& model);
 
 }  // namespace stagger::cli

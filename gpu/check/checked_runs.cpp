@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/median.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -205,13 +206,14 @@ BareRuns bare_replays(const Table& table, const BackwardOptions& options, int ru
 void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked) {
   STAGGER_EXPECTS(checked.verdict == RunVerdict::ok);
   if (bare.last.outcome != Outcome::finished) {
-    checked.faults.push_back({"stopped", "after " + std::to_string(bare.elapsed_ns.size()) +
-                                             " bare runs that finished, one was stopped: a task "
+    checked.faults.push_back({"stopped", "after " +
+                                             counted(std::ssize(bare.elapsed_ns), "bare run") +
+                                             " that finished, one was stopped: a task "
                                              "waited for longer than the timeout"});
   } else if (mode != Mode::atomic && !same_bits(bare.last, checked.run)) {
     checked.identical = false;
-    checked.faults.push_back({"bits", "after " + std::to_string(bare.elapsed_ns.size()) +
-                                          " bare runs the gradients have other bits than the "
+    checked.faults.push_back({"bits", "after " + counted(std::ssize(bare.elapsed_ns), "bare run") +
+                                          " the gradients have other bits than the "
                                           "first run's"});
   }
   if (!checked.faults.empty()) {

@@ -10,6 +10,7 @@ namespace {
 TEST_CASE("ticks are written as they are, thousands apart") {
   const TimeUnit ticks;
   CHECK(ticks.text(0) == "0 ticks");
+  CHECK(ticks.text(1) == "1 tick");
   CHECK(ticks.number(999) == "999");
   CHECK(ticks.number(1'000) == "1,000");
   CHECK(ticks.number(123'456) == "123,456");

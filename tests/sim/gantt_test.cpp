@@ -279,8 +279,32 @@ TEST_CASE("the axis has round times") {
       REQUIRE(std::is_sorted(axis.begin(), axis.end()));
     }
   }
-  CHECK(grouped(1234567) == "1,234,567");
-  CHECK(grouped(100) == "100");
+}
+
+TEST_CASE("an axis and the words beside it are in one unit") {
+  Timeline timeline = timeline_of("spt", "causal", 4, 2, {.model = Model::overlap});
+  timeline.clock = "ns";
+  for (Interval& interval : timeline.intervals) {
+    interval.start *= 1000;
+    interval.end *= 1000;
+  }
+  timeline.makespan *= 1000;
+  timeline.lower_bound = timeline.makespan - 1'000;
+  const std::string number = std::to_string(timeline.makespan / 1000) + ".00";
+  const std::string text = gantt_text(timeline);
+  CHECK(text.find("makespan " + number + " µs") != std::string::npos);
+  CHECK(text.find(" ns") == std::string::npos);
+  const std::string ascii = gantt_text(timeline, {.unicode = false});
+  CHECK(ascii.find("makespan " + number + " us") != std::string::npos);
+  CHECK(std::all_of(ascii.begin(), ascii.end(), [](char letter) { return letter >= 0; }));
+  const std::string svg = gantt_svg(timeline);
+  CHECK(svg.find(">µs<") != std::string::npos);
+  CHECK(svg.find("makespan " + number) != std::string::npos);
+  const std::string tikz = gantt_tikz(timeline);
+  CHECK(tikz.find("{$\\mu$s}") != std::string::npos);
+  CHECK(tikz.find("{makespan " + number) != std::string::npos);
+  for (const std::string& picture : {svg, tikz})
+    CHECK(picture.find("1,000") == std::string::npos);
 }
 
 TEST_CASE("trace events of a thread never overlap, and times in ns are exact") {

@@ -54,7 +54,7 @@ TEST_CASE("an SM has a row for each timeline, the predicted one above, on one ax
   CHECK(both.layers[1].name == "measured on Toy 1");
   CHECK(drawable(both));
   CHECK(both.intervals.size() == 10);
-  CHECK(layer_lines(both) ==
+  CHECK(layer_lines(both, unit_of(both).name) ==
         std::vector<std::string>{"p predicted: 800 ns", "m measured on Toy 1: 900 ns (+12.5 %)"});
   CHECK(gantt_text(both, {.width = 44, .unicode = false}) ==
         "SM 0 p 0-------------------####\n"

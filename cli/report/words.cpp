@@ -1,0 +1,49 @@
+#include "cli/report/words.hpp"
+
+#include "core/printable.hpp"
+#include "core/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::cli {
+
+using workbench::TimeModel;
+
+std::string percent(Ticks part, Ticks whole) {
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string model_line(const TimeModel& model) {
+  const Timing& timing = model.timing;
+  const TimeUnit unit = unit_of(
+      model.unit(), std::max({timing.compute, timing.compute_partial.value_or(0), timing.reduce,
+                              timing.latency, timing.launch, timing.epilogue}));
+  std::string line =
+      fmt::format("{}, compute {}", model_name(timing.model), unit.number(timing.compute));
+  if (!timing.uniform()) line += fmt::format(" (partial {})", unit.number(*timing.compute_partial));
+  line += ", reduce " + unit.number(timing.reduce);
+  for (const auto& [name, ticks] :
+       {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
+        std::pair{"epilogue", timing.epilogue}}) {
+    if (ticks != 0) line += fmt::format(", {} {}", name, unit.number(ticks));
+  }
+  line += std::string(" ") + unit.name;
+  if (timing.release == Release::delayed) line += ", delayed release";
+  if (timing.residency != 0) line += ", " + counted(timing.residency, "SM") + " resident";
+  return line;
+}
+
+std::string machine_line(const TimeModel& model) {
+  return printable(model.machine + " (" + model.device + "): " + describe(model.kernel));
+}
+
+std::string around_words(const TimeModel& model, const TimeUnit& unit) {
+  std::string words = "start " + unit.number(model.start);
+  if (model.passes > 0) words += ", passes " + unit.number(model.passes);
+  return words;
+}
+
+}  // namespace stagger::cli

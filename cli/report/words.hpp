@@ -1,0 +1,21 @@
+#pragma once
+
+#include "core/time_unit.hpp"
+#include "workbench/time_model.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace stagger::cli {
+
+/// `12.5 %`, of a part and a positive whole.
+[[nodiscard]] std::string percent(Ticks part, Ticks whole);
+
+/// One line: `chain, compute 5, reduce 1 ticks, 50 SMs resident`.
+[[nodiscard]] std::string model_line(const workbench::TimeModel& model);
+/// One line: `h200 (NVIDIA H200): replay`; of a model in ns.
+[[nodiscard]] std::string machine_line(const workbench::TimeModel& model);
+/// `start 3.50, passes 120.00`: what a whole run takes beside its makespan; of a model in ns.
+[[nodiscard]] std::string around_words(const workbench::TimeModel& model, const TimeUnit& unit);
+
+}  // namespace stagger::cli
