@@ -7,8 +7,10 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/json.hpp"
 #include "core/limits.hpp"
 #include "core/nearest.hpp"
+#include "core/version.hpp"
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
 #include "dag/slot_bounds.hpp"
@@ -236,8 +238,11 @@ int run(const Options& options) {
   }
   write_file(options.output, *text);
   if (options.json && options.output != "-") {
-    write_stdout("{\"schema\": \"stagger.export/1\", \"format\": \"" + std::string(format.name) +
-                 "\", \"what\": \"" + format.what + "\"}\n");
+    const Json json = {{"schema", "stagger.export/1"},
+                       {"version", version()},
+                       {"format", format.name},
+                       {"what", format.what}};
+    write_stdout(json.line() + "\n");
   }
   return code;
 }

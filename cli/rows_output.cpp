@@ -204,7 +204,8 @@ std::vector<OptionRow> output_rows() {
       {.name = "json",
        .meaning = "print JSON",
        .target = &Options::json,
-       .commands = kReporting,
+       .commands = "list show analyze compare verify export run calibrate predict formulas "
+                   "optimize bench version",
        .group = kGroup},
       {.name = "csv",
        .meaning = "print comma-separated values, a line for each row",

@@ -5,6 +5,7 @@
 #include "cli/requests.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
+#include "core/version.hpp"
 #include "sim/gantt_text.hpp"
 #include "workbench/analysis.hpp"
 
@@ -53,9 +54,9 @@ int run(const Options& options) {
   const Terminal terminal = terminal_of(options);
   const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
   if (options.json) {
-    write_stdout(
-        "{\"schema\": \"stagger.show/1\",\n\"table\": " + write_table_json(analysis.table) +
-        ",\n\"report\": " + report_json(analysis).text() + "}\n");
+    write_stdout(std::string("{\"schema\": \"stagger.show/1\", \"version\": \"") + version() +
+                 "\",\n\"table\": " + write_table_json(analysis.table) +
+                 ",\n\"report\": " + report_json(analysis).text() + "}\n");
   } else {
     write_text(table_text(analysis.table, terminal) + "\n", terminal);
     write_stdout(sim::gantt_text(timeline_of(analysis), {.width = terminal.width,

@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "core/json.hpp"
 #include "core/version.hpp"
 #include "schedules/search/sat.hpp"
 
@@ -12,10 +13,20 @@
 namespace stagger::cli {
 namespace {
 
-int run(const Options&) {
+int run(const Options& options) {
   const std::string cuda(STAGGER_CUDA_VERSION, sizeof(STAGGER_CUDA_VERSION) - 1);
   const std::string solver = search::sat_solver();
   const std::string known = commit();
+  if (options.json) {
+    const auto or_null = [](const std::string& word) { return word.empty() ? Json() : Json(word); };
+    const Json json = {{"schema", "stagger.version/1"},
+                       {"version", version()},
+                       {"commit", or_null(known)},
+                       {"cuda", or_null(cuda)},
+                       {"sat_solver", or_null(solver)}};
+    write_stdout(json.line() + "\n");
+    return kHolds;
+  }
   write_stdout(fmt::format(
       "stagger {}\ncommit {}\n{}\n{}\n", version(), known.empty() ? "unknown" : known,
       cuda.empty() ? "no CUDA" : "CUDA " + cuda, solver.empty() ? "no CaDiCaL" : solver));

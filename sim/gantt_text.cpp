@@ -224,7 +224,8 @@ class Text {
     for (std::string& part : parts)  // it names devices
       part = options_.unicode ? printable(part) : printable_ascii(part);
     if (parts.empty()) {
-      parts = {fmt::format("{} {} {}", timeline_.end_words(), unit_.number(timeline_.makespan), unit_name())};
+      parts = {fmt::format("{} {} {}", timeline_.end_words(), unit_.number(timeline_.makespan),
+                           unit_name())};
     }
     if (timeline_.lower_bound > 0) {
       parts.push_back("lower bound " + unit_.number(timeline_.lower_bound));

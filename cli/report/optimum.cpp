@@ -46,7 +46,7 @@ Json advice_json(const Optimization& optimization) {
 TimeUnit unit_of(const Optimization& optimization) {
   if (optimization.slots) return {.name = "slots", .one = "slot", .ascii = "slots"};
   const auto& best = optimization.optimum.best;
-  return unit_of(optimization.model.unit(), best ? best->makespan : 0);
+  return stagger::unit_of(optimization.model.unit(), best ? best->makespan : 0);
 }
 
 std::string bound_line(const Optimization& optimization) {

@@ -213,9 +213,10 @@ class RunReport {
     }
   }
 
-  /// That of what was measured, if the two can be held against each other.
+  /// That of what was measured, if the two are held against each other.
   [[nodiscard]] TimeUnit predicted_unit() const {
-    return analysis_.model.clock == Clock::ns ? wall_ : TimeUnit{};
+    if (execution_.is_predicted()) return wall_;
+    return unit_of(analysis_.model.unit(), analysis_.makespan);
   }
 
   void device_times() {

@@ -191,15 +191,40 @@ for arguments in "analyze $causal --schedule spt --json" "compare $causal --json
   checks=$((checks + 1))
 done
 
-# JSON is JSON, and nothing but it is on standard output.
+# JSON is JSON, and nothing but it is on standard output; it says its schema and our version, and no
+# key of it has a space.
+"$stagger" export $causal --schedule spt -o "$work/x.table.json"
 if command -v python3 >/dev/null; then
-  for arguments in "analyze $causal --schedule spt" "compare $causal" "list masks" \
-                   "show $causal --schedule spt" "formulas --n 1..2" \
-                   "analyze --mask full --n 4 --schedule shift --release delayed"; do
-    "$stagger" $arguments --json 2>/dev/null | python3 -m json.tool >/dev/null ||
-      fail "not JSON: $arguments --json"
+  while read -r arguments; do
+    "$stagger" $arguments --json 2>/dev/null | python3 -c '
+import json, sys
+def keys(value):
+  if isinstance(value, dict):
+    return list(value) + [key for member in value.values() for key in keys(member)]
+  return [key for item in value for key in keys(item)] if isinstance(value, list) else []
+document = json.load(sys.stdin)
+sys.exit(not document["schema"].startswith("stagger.") or not document["version"] or
+         any(" " in key for key in keys(document)))' || fail "no JSON as it should be: $arguments --json"
     checks=$((checks + 1))
-  done
+  done <<END
+analyze $causal --schedule spt
+analyze --mask full --n 4 --schedule shift --release delayed
+analyze --config $varlen --ranks kv-index
+bench --n 4 --repeat 1
+compare $causal
+compare --config $varlen --ranks kv-index
+export $causal --schedule spt -o $work/y.table.json
+formulas --n 1..2
+list masks
+list schedules
+optimize --mask causal --n 4
+optimize --check-archive $source_dir/configs/best-known.json --every 200
+predict $source_dir/gpu/results/grid.jsonl --machine $source_dir/configs/machines/h200.json
+run $causal --schedule spt
+show $causal --schedule spt
+verify $work/x.table.json
+version
+END
 fi
 
 # Without a UTF-8 locale nothing but ASCII comes out.

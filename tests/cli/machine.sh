@@ -22,16 +22,16 @@ sed "0,/\"start\": {[^}]*}/s//&, \"passes_per_mi\": $(measured 8000)/" "$machine
 problem="--mask causal --seq 512 --tile-q 64 --tile-kv 64 --heads 4"
 
 # Nanoseconds, of the entry for these tiles; what is given wins.
-expect 0 "compute 5000 (partial 7000), reduce 1000, latency 500, launch 300, epilogue 200 ns" \
+expect 0 "compute 5,000 (partial 7,000), reduce 1,000, latency 500, launch 300, epilogue 200 ns" \
   analyze $problem --schedule symmetric-shift --machine "$machine"
 expect 0 "toy (Toy 1): portable, fp32, head_dim 64, tiles of 64 x 64 tokens" \
   analyze $problem --schedule symmetric-shift --machine "$machine"
 # By hand: 14 full and 4 partial tiles of 6 and 8 us, and 4 chains of half a us, on every SM.
-expect 0 "makespan      118.00 us = longest path of the graph" \
+expect 0 "makespan      118.00 µs = longest path of the graph" \
   analyze $problem --schedule symmetric-shift --machine "$machine" --latency 0
-expect 0 "compute 9 (partial 7), reduce 1000" \
+expect 0 "compute 9 (partial 7), reduce 1,000" \
   analyze $problem --schedule spt --machine "$machine" --compute 9 --compute-partial 7
-expect 0 "overlap, compute 9, reduce 1000" \
+expect 0 "overlap, compute 9, reduce 1,000" \
   analyze $problem --schedule spt --machine "$machine" --compute 9 --model overlap
 # The profile's SMs, unless others are asked for.
 sed 's/"sms": 8/"sms": 5/' "$machine" >"$work/five.json"
@@ -41,17 +41,20 @@ expect 0 '"clock": "ns"' analyze $problem --schedule spt --machine "$machine" --
 expect 0 '"start": 4000' compare $problem --machine "$machine" --json
 expect 0 '"passes": 1000' compare $problem --machine "$passes" --json
 expect 0 "toy (Toy 1)" compare $problem --machine "$machine"
+expect 0 "whole run 123.00 µs: start 4.00, passes 1.00 more" \
+  analyze $problem --schedule symmetric-shift --machine "$passes" --latency 0
+expect 0 "a whole run takes longer: start 4,000, passes 1,000 ns" compare $problem --machine "$passes"
 expect 0 "makespan µs" compare $problem --machine "$machine"
 expect 0 '"clock": "ns"' export $problem --schedule spt --machine "$machine" -o - --format timeline.json
-expect 0 " ns; lower bound" show $problem --schedule spt --machine "$machine"
-expect 0 "5 SMs resident ns" analyze $problem --schedule spt --machine "$machine" --residency 5
-expect 0 "8 SMs resident ns" analyze $problem --schedule spt --machine "$machine" --sms 20
-expect 0 "makespan     118000 ns" optimize $problem --machine "$machine" --effort 0
+expect 0 " µs; lower bound" show $problem --schedule spt --machine "$machine"
+expect 0 "ns, 5 SMs resident" analyze $problem --schedule spt --machine "$machine" --residency 5
+expect 0 "ns, 8 SMs resident" analyze $problem --schedule spt --machine "$machine" --sms 20
+expect 0 "makespan     118.00 µs" optimize $problem --machine "$machine" --effort 0
 
 # A replay's phases are what spins and what the machine adds to it.
-expect 0 "compute 5040, reduce 1060, latency 700, launch 10, epilogue 20 ns" \
+expect 0 "compute 5,040, reduce 1,060, latency 700, launch 10, epilogue 20 ns" \
   analyze --n 8 --schedule spt --machine "$machine" --kernel replay
-expect 0 "compute 3540, reduce 560, latency 700, launch 10, epilogue 20 ns" \
+expect 0 "compute 3,540, reduce 560, latency 700, launch 10, epilogue 20 ns" \
   analyze --n 8 --schedule spt --machine "$machine" --kernel replay --compute 7 --tick-ns 500
 
 # A run on threads is predicted too; the profile speaks of another device, so nothing is compared.
@@ -130,23 +133,23 @@ mkdir "$work/runs"
 run_json symmetric-shift 117800 >"$work/runs/1.json"
 run_json descending 120000 >"$work/runs/2.json"
 run_json spt 140000 >"$work/runs/3.json"
-expect 0 "symmetric-shift  117.80 us  117.80 us  +0.0 %" predict "$work/runs" --machine "$machine"
-expect 0 "descending       120.00 us  126.80 us  +5.7 %" predict "$work/runs" --machine "$machine"
+expect 0 "symmetric-shift 117.80 117.80 +0.0 %" predict "$work/runs" --machine "$machine"
+expect 0 "descending 120.00 126.80 +5.7 %" predict "$work/runs" --machine "$machine"
 expect 0 "3 runs: median error 4.9 %, worst 5.7 % (descending, causal" predict "$work/runs" --machine "$machine"
 expect 0 "ranking: 2 of 2 pairs that differ by more than 3 % are predicted" predict "$work/runs" --machine "$machine"
 expect 0 '"worst_ppm": 56667' predict "$work/runs" --machine "$machine" --json
 expect 0 "" predict "$work/runs" --machine "$machine" --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' --expect 'misranked == 0'
 expect 1 "expectation does not hold: worst_ppm <= 50000" predict "$work/runs" --machine "$machine" --expect 'worst_ppm <= 50000'
 # The prediction is what analyze simulates.
-"$stagger" analyze $problem --schedule descending --machine "$machine" | grep -q "makespan      127.00 us" ||
+"$stagger" analyze $problem --schedule descending --machine "$machine" | grep -q "makespan      127.00 µs" ||
   fail "predict and analyze differ"
 
 # Whole runs, where their time without stamps was measured: 4 us, passes and the makespan.
 for name in 1 2 3; do
   sed 's/"makespan_ns"/"untimed_ms": 0.126, "makespan_ns"/' "$work/runs/$name.json"
 done >"$work/whole.jsonl"
-expect 0 "117.80 us  117.80 us  +0.0 % |  126.00 us  122.00 us  -3.2 %" predict "$work/whole.jsonl" --machine "$machine"
-expect 0 "117.80 us  117.80 us  +0.0 % |  126.00 us  123.00 us  -2.4 %" predict "$work/whole.jsonl" --machine "$passes"
+expect 0 "117.80 117.80 +0.0 % | 126.00 122.00 -3.2 %" predict "$work/whole.jsonl" --machine "$machine"
+expect 0 "117.80 117.80 +0.0 % | 126.00 123.00 -2.4 %" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 "whole run, 3 runs: median error" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 "first task to last, 3 runs: median error 4.9 %" predict "$work/whole.jsonl" --machine "$passes"
 expect 0 '"predicted_ns": 123000' predict "$work/whole.jsonl" --machine "$passes" --json
@@ -155,7 +158,7 @@ expect 0 "" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_runs
 expect 1 "expectation does not hold: whole_worst_ppm < 1" predict "$work/whole.jsonl" --machine "$passes" --expect 'whole_worst_ppm < 1'
 # Where it is known what times cost, the makespan without that counts.
 sed 's/"makespan_ns"/"untimed_makespan_ns": 100000, "makespan_ns"/' "$work/whole.jsonl" >"$work/untimed.jsonl"
-expect 0 "100.00 us  117.80 us +17.8 % |  126.00 us" predict "$work/untimed.jsonl" --machine "$machine"
+expect 0 "100.00 117.80 +17.8 % | 126.00" predict "$work/untimed.jsonl" --machine "$machine"
 # A group is told once, wherever its runs are.
 { run_json symmetric-shift 117800; run_json spt 140000 | sed 's/"heads": 4/"heads": 2/; s/"tasks": 144/"tasks": 72/'
   run_json descending 120000; } >"$work/mixed.jsonl"
@@ -179,13 +182,13 @@ expect 2 "there is no run that something is predicted of; skipped $work/cpu.json
   predict "$work/cpu.json" --machine "$machine"
 expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
 sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
-expect 0 "117.80 us  117.00 us  -0.7 %" predict "$work/said.json"
+expect 0 "117.80 117.00 -0.7 %" predict "$work/said.json"
 sed 's/"last_reduction_ns"/"elapsed_ns": 120000, "last_reduction_ns"/; s/"makespan_ns"/"untimed_ms": 0.12, "makespan_ns"/' \
   "$work/said.json" >"$work/said-whole.json"
-expect 0 "|  120.00 us  120.00 us  +0.0 %" predict "$work/said-whole.json"
+expect 0 "| 120.00 120.00 +0.0 %" predict "$work/said-whole.json"
 # A replay's phases are what spun, in ticks, and what the machine adds: 18 tasks of 5040 + 1060.
 sed 's/"kernel": "portable"/"kernel": "replay", "tick_ns": 1000/' "$work/runs/1.json" >"$work/replay.json"
-expect 0 "symmetric-shift  117.80 us  109.90 us  -6.7 %" predict "$work/replay.json" --machine "$machine"
+expect 0 "symmetric-shift 117.80 109.90 -6.7 %" predict "$work/replay.json" --machine "$machine"
 
 sed 's/portable/fast/' "$work/runs/1.json" >"$work/fast.json"
 expect 2 "has no times of fast, fp32, head_dim 64" predict "$work/fast.json" --machine "$machine"
@@ -224,12 +227,12 @@ expect 2 "several timelines make no timeline.json" export $two --tick-ns 1000 -o
 for format in svg tex txt trace.json; do
   expect 0 "" export $two --tick-ns 1000 -o "$work/both.$format"
 done
-grep -q "p predicted: 115,000 ns; m measured on " "$work/both.svg" || fail "the SVG does not name its timelines"
-grep -q "p predicted: 115,000 ns" "$work/both.txt" || fail "the text chart does not name its timelines"
+grep -qE "p predicted: (115.00 µs|0.115 ms); m measured on " "$work/both.svg" || fail "the SVG does not name its timelines"
+grep -qE "p predicted: (115.00 µs|0.115 ms)" "$work/both.txt" || fail "the text chart does not name its timelines"
 grep -q "^     m " "$work/both.txt" || fail "the text chart has no measured rows"
 grep -q '"SM 007 predicted"' "$work/both.trace.json" || fail "the trace has no predicted SM"
 # With a profile the prediction is in ns already, and is made on the way.
-expect 0 "p predicted: 127,000 ns" export $problem --schedule descending \
+expect 0 "p predicted: " export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 
