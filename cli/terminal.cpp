@@ -1,6 +1,7 @@
 #include "cli/terminal.hpp"
 
 #include "cli/files.hpp"
+#include "core/printable.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -88,7 +89,14 @@ void write_text(const std::string& text, const Terminal& terminal) {
 
 void complain(const std::string& text) noexcept {
   try {
-    const std::string line = wrapped("stagger: " + text + "\n", terminal_width(STDERR_FILENO), 2);
+    // Words of files and of the command line are in it.
+    std::string shown = "stagger: ";
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      shown += printable(std::string_view(text).substr(begin, end - begin)) + "\n";
+      begin = end + 1;
+    }
+    const std::string line = wrapped(shown, terminal_width(STDERR_FILENO), 2);
     static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));
     static_cast<void>(std::fflush(stderr));
   } catch (const std::bad_alloc&) {

@@ -123,4 +123,11 @@ expect 2 "unknown schedule" export --n 4 --schedule nothing -o "$work/kept.svg"
 [ "$(cat "$work/kept.svg")" = before ] || fail "an error touched the old file"
 [ -z "$(find "$work" -name '*.svg.*')" ] || fail "a temporary file is left"
 
+# What files and words say does not command a terminal.
+printf '\033[31mx,0:0:0:0\n' >"$work/escape.csv"
+"$stagger" verify "$work/escape.csv" --n 1 --mask full 2>&1 | grep -q "$(printf '\033')" &&
+  fail "an escape reaches the terminal"
+expect 2 "unknown mask" analyze --mask "$(printf 'a\ab')" --n 2 --schedule spt
+grep -q "$(printf '\a')" "$work/output" && fail "a bell reaches the terminal"
+
 finish 77
