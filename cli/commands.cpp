@@ -16,6 +16,8 @@ extern const Command kPredict;
 extern const Command kFormulas;
 extern const Command kOptimize;
 extern const Command kBench;
+extern const Command kBlock;
+extern const Command kOverlap;
 extern const Command kCompletion;
 extern const Command kMan;
 extern const Command kHelp;
@@ -23,9 +25,10 @@ extern const Command kVersion;
 
 namespace {
 
-constexpr std::array kCommands = {
-    &kList,    &kShow,     &kAnalyze,  &kCompare, &kVerify,     &kExport, &kRun,  &kCalibrate,
-    &kPredict, &kFormulas, &kOptimize, &kBench,   &kCompletion, &kMan,    &kHelp, &kVersion};
+constexpr std::array kCommands = {&kList,     &kShow,  &kAnalyze,   &kCompare, &kVerify,
+                                  &kExport,   &kRun,   &kCalibrate, &kPredict, &kFormulas,
+                                  &kOptimize, &kBench, &kBlock,     &kOverlap, &kCompletion,
+                                  &kMan,      &kHelp,  &kVersion};
 
 }  // namespace
 

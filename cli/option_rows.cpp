@@ -24,10 +24,13 @@ std::optional<std::string> read_integer(const std::string& word, const Range& ra
          std::to_string(range.most);
 }
 
-std::optional<std::string> read_decimal(const std::string& word, double& value) {
+template <class Value>
+std::optional<std::string> read_decimal(const std::string& word, Value& decimal) {
+  double value = 0;
   const char* end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data(), end, value);
   if (error == std::errc{} && stop == end && std::isfinite(value) && value >= 0) {
+    decimal = value;
     return std::nullopt;
   }
   return in_quotes(word) + " is no number that is 0 or more";
@@ -65,9 +68,9 @@ std::vector<Word> OptionRow::words() const {
 std::span<const OptionRow> option_rows() {
   static const std::vector<OptionRow> rows = [] {
     std::vector<OptionRow> all;
-    for (const auto& part :
-         {argument_rows(), problem_rows(), range_rows(), schedule_rows(), run_rows(), timing_rows(),
-          machine_rows(), search_rows(), report_rows(), output_rows()}) {
+    for (const auto& part : {argument_rows(), problem_rows(), block_rows(), overlap_rows(),
+                             range_rows(), schedule_rows(), run_rows(), timing_rows(),
+                             machine_rows(), search_rows(), report_rows(), output_rows()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -119,7 +122,8 @@ std::optional<std::string> assign(const OptionRow& row, const std::string& word,
           options.*target = word;
         } else if constexpr (std::is_same_v<Member, std::vector<std::string> Options::*>) {
           (options.*target).push_back(word);
-        } else if constexpr (std::is_same_v<Member, double Options::*>) {
+        } else if constexpr (std::is_same_v<Member, double Options::*> ||
+                             std::is_same_v<Member, std::optional<double> Options::*>) {
           return read_decimal(word, options.*target);
         } else {
           std::int64_t value = 0;

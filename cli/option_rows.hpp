@@ -28,9 +28,10 @@ struct Choice {
 };
 
 /// Where a value goes, which says how it is written.
-using Target = std::variant<bool Options::*, std::int64_t Options::*,
-                            std::optional<std::int64_t> Options::*, double Options::*,
-                            std::string Options::*, std::vector<std::string> Options::*, Choice>;
+using Target =
+    std::variant<bool Options::*, std::int64_t Options::*, std::optional<std::int64_t> Options::*,
+                 double Options::*, std::optional<double> Options::*, std::string Options::*,
+                 std::vector<std::string> Options::*, Choice>;
 
 /// Under which headline help shows an option, in the order in which it does.
 enum class Group { arguments, problem, schedule, run, timing, machine, search, report, output };

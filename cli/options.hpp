@@ -16,6 +16,7 @@ enum class Device { cpu, cuda };
 enum class Color { automatic, always, never };
 enum class Topic { masks, schedules };  ///< of `list`
 enum class Shell { bash, zsh, fish };
+enum class Passes { forward, both };  ///< of `overlap`
 
 /// Every option of every command, as it was given. Names are the long option names.
 struct Options {
@@ -102,6 +103,37 @@ struct Options {
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;
   std::int64_t timeout_ms = 10'000;
+
+  // block
+  std::string transformer;  ///< a model's name or file
+  std::optional<std::int64_t> batch;
+  std::int64_t tp = 1;
+  std::optional<std::int64_t> ffn;
+  std::optional<std::int64_t> block_heads_kv;
+  std::optional<std::int64_t> window;
+  std::string ops;        ///< empty: the profile's first
+  std::string attention;  ///< likewise
+  std::optional<double> kappa;
+  std::optional<double> attn_fwd_ms;
+  std::optional<double> attn_bwd_ms;
+  std::optional<double> new_attn_bwd_ms;
+  std::optional<double> block_ms;
+  std::optional<double> speedup;
+
+  // overlap
+  std::optional<std::int64_t> attention_heads;
+  std::int64_t attention_dim = 128;
+  std::int64_t philox = 7;
+  std::int64_t bits = 8;
+  std::int64_t layers = 1;
+  double dropout = 0.1;
+  std::string calibration = "paper";
+  std::optional<double> gemm_tflops;
+  std::optional<double> attn_tflops;
+  std::optional<double> room;
+  std::optional<double> x;
+  std::string sweep;
+  Passes passes = Passes::forward;
 
   std::int64_t repeat = 5;
   std::string topic;  ///< of `help`: a command; empty: all

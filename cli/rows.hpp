@@ -10,6 +10,8 @@ namespace stagger::cli {
 // The rows of option_rows(), a function a file or part of one.
 [[nodiscard]] std::vector<OptionRow> argument_rows();
 [[nodiscard]] std::vector<OptionRow> problem_rows();
+[[nodiscard]] std::vector<OptionRow> block_rows();
+[[nodiscard]] std::vector<OptionRow> overlap_rows();
 [[nodiscard]] std::vector<OptionRow> range_rows();
 [[nodiscard]] std::vector<OptionRow> schedule_rows();
 [[nodiscard]] std::vector<OptionRow> run_rows();
@@ -22,7 +24,8 @@ namespace stagger::cli {
 // Commands that share options.
 inline constexpr const char* kOnProblems = "show analyze compare verify export run optimize bench";
 inline constexpr const char* kReporting =
-    "list show analyze compare verify export run calibrate predict formulas optimize bench";
+    "list show analyze compare verify export run calibrate predict formulas optimize bench block "
+    "overlap";
 
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
 inline constexpr Range kSms = {.least = 1, .most = kMaxSms};

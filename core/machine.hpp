@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/block_rates.hpp"
 #include "core/memory.hpp"
 #include "core/timing.hpp"
 
@@ -90,6 +91,7 @@ struct Machine {
   std::int32_t sms = 0;  ///< CTAs that the device holds at once: one an SM
   std::vector<KernelTimes> kernels = {};
   std::optional<DeviceMemory> memory = std::nullopt;  ///< absent: not measured
+  std::optional<BlockRates> block = std::nullopt;     ///< absent: not measured
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };

@@ -125,18 +125,23 @@ std::string write_memory(const DeviceMemory& memory) {
          member("command", json_quote(memory.command)) + "},\n";
 }
 
+std::string write_block(const BlockRates& rates) {
+  return " " + member("block", write_block_rates(rates)) + ",\n";
+}
+
 }  // namespace
 
 Machine read_machine_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
   root.expect_schema("stagger.machine/1");
-  root.expect_keys({"schema", "name", "device", "driver", "sms", "memory", "kernels"});
+  root.expect_keys({"schema", "name", "device", "driver", "sms", "memory", "block", "kernels"});
   Machine machine{.name = root.at("name").string(),
                   .device = root.at("device").string(),
                   .driver = root.at("driver").string(),
                   .sms = static_cast<std::int32_t>(root.at("sms").integer(1, kMaxSms))};
   if (root.has("memory")) machine.memory = read_memory(root.at("memory"));
+  if (root.has("block")) machine.block = read_block_rates(root.at("block"));
   const JsonValue kernels = root.at("kernels");
   for (std::size_t index = 0; index < kernels.size(); ++index) {
     const JsonValue entry = kernels.item(index);
@@ -156,7 +161,8 @@ std::string write_machine_json(const Machine& machine) {
                      member("device", json_quote(machine.device)) + ", " +
                      member("driver", json_quote(machine.driver)) + ", " +
                      member("sms", std::to_string(machine.sms)) + ",\n" +
-                     (machine.memory ? write_memory(*machine.memory) : "") + " " +
+                     (machine.memory ? write_memory(*machine.memory) : "") +
+                     (machine.block ? write_block(*machine.block) : "") + " " +
                      member("kernels", "[");
   const char* separator = "\n";
   for (const KernelTimes& times : machine.kernels) {

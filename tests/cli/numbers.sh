@@ -10,7 +10,8 @@ numbers=(0 1 2147483647 2147483648 2147483649 4294967295 4294967296 4294967297 9
   4611686018427387903 4611686018427387904 4611686018427387905 9223372036854775807
   9223372036854775808 1000000000000000000000000 -1 010 1.5 0x10 1e3 "" " 1")
 words=" MASK FILE NAME RANKS MODEL WHEN KERNEL DTYPE EXPR FORMAT SHELL DEVICE MODE
-  NAMES WHERE "
+  NAMES WHERE OPS RANGES PASS "
+decimals=" SECONDS MILLISECONDS S K X P TFLOPS FACTOR "
 
 tail -n +2 <("$stagger" export --mask causal --n 4 --schedule spt -o - --format csv) >"$work/bare.csv"
 
@@ -28,6 +29,8 @@ base() {
     formulas) base=(--n 1..3) ;;
     predict) base=("$source_dir/gpu/results/random.jsonl" --summary) ;;
     calibrate) base=(--kernel replay -o "$work/machine.json") ;;
+    block) base=(--model llama3-8b --machine "$source_dir/configs/machines/h200.json") ;;
+    overlap) base=(--heads 4 --seq 1024) ;;
     *) base=() ;;
   esac
 }
@@ -73,7 +76,7 @@ for command in $commands; do
       ends "$command" "${call[@]}"
       case $number in
         9223372036854775808 | 1000000000000000000000000 | 1.5 | 0x10 | 1e3 | "" | " 1")
-          [ "$meaning" = SECONDS ] || grep -qF -- "$option" "$work/output" ||
+          [[ $decimals == *" $meaning "* ]] || grep -qF -- "$option" "$work/output" ||
             fail "no complaint of $option '$number': stagger $command ${call[*]}" ;;
       esac
     done

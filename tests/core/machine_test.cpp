@@ -73,6 +73,72 @@ TEST_CASE("a profile reads as it says and writes what it read") {
   CHECK(write_machine_json(machine) == kMachine);
 }
 
+const std::string kRates = R"("block": {"gemm_tflops": 730.5, "gemm_t0_ns": 24000,
+   "copy_tbs": [[1000000,2],[4000000,4]],
+   "kappa_permille": [{"ops": "eager", "layers": "swiglu", "permille": 4400},{"permille": 2000}],
+   "attention": [
+    {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "forward_tflops": 600, "backward_tflops": 400}],
+   "source": "measured",
+   "date": "2026-01-02"},
+ "kernels")";
+
+std::string with_rates() {
+  std::string text = kMachine;
+  return text.replace(text.find("\"kernels\""), 9, kRates);
+}
+
+TEST_CASE("the rates of blocks are read as they are written") {
+  const Machine machine = read_machine_json(with_rates(), "h200.json");
+  REQUIRE(machine.block);
+  CHECK(machine.block->gemm_tflops == 730.5);
+  CHECK(machine.block->gemm_t0_ns == 24000);
+  CHECK(machine.block->kappas.size() == 2);
+  CHECK(machine.block->kappas[0].layers == "swiglu");
+  CHECK_FALSE(machine.block->kappas[1].ops.has_value());
+  CHECK(machine.block->attention[0].backward_tflops == 400);
+  CHECK(write_machine_json(machine) == with_rates());
+  CHECK_FALSE(read_machine_json(kMachine, "h200.json").block.has_value());
+}
+
+TEST_CASE("a rate between two sizes is linear in the logarithm of the size") {
+  const std::vector<RateAt> copy = {{1e6, 2}, {4e6, 4}};
+  CHECK(rate_at(copy, 1) == 2);
+  CHECK(rate_at(copy, 1e6) == 2);
+  CHECK(rate_at(copy, 2e6) == Approx(3));
+  CHECK(rate_at(copy, 4e6) == 4);
+  CHECK(rate_at(copy, 1e12) == 4);
+  CHECK(rate_at(std::vector<RateAt>{{1, 7}}, 1e9) == 7);
+}
+
+TEST_CASE("a profile's rates of blocks are read strictly") {
+  const auto rejected = [](const std::string& from, const std::string& to,
+                           const std::string& words) {
+    std::string text = with_rates();
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    CAPTURE(from, to);
+    try {
+      static_cast<void>(read_machine_json(text, "h200.json"));
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::invalid_input);
+      CHECK_THAT(std::string(error.what()), Catch::Contains(words));
+    }
+  };
+  rejected("gemm_t0_ns", "gemm_t0", "/block: unknown key 'gemm_t0'");
+  rejected("730.5", "0", "/block/gemm_tflops");
+  rejected("730.5", "\"fast\"", "/block/gemm_tflops");
+  rejected("[[1000000,2],[4000000,4]]", "[]", "/block/copy_tbs: no rate is given");
+  rejected("[1000000,2]", "[1000000]", "/block/copy_tbs/0");
+  rejected("[1000000,2]", "[4000000,2]", "/block/copy_tbs/1: sizes must ascend");
+  rejected("\"eager\"", "\"lazy\"", "/block/kappa_permille/0/ops: unknown ops 'lazy'");
+  rejected("4400", "0", "/block/kappa_permille/0/permille");
+  rejected("\"seq\": 4096", "\"seq\": 0", "/block/attention/0/seq");
+  rejected("\"causal\": true", "\"causal\": 1", "/block/attention/0/causal");
+  rejected("\"name\": \"a\"", "\"nom\": \"a\"", "/block/attention/0: unknown key 'nom'");
+}
+
 TEST_CASE("passes take what their elements take") {
   const Machine machine = read_machine_json(kMachine, "h200.json");
   KernelTimes times = times_of(machine, kPortable);

@@ -1,0 +1,158 @@
+#include "cli/report/block.hpp"
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/nearest.hpp"
+#include "workbench/block/bars.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace stagger::cli {
+namespace {
+
+/// `--expect` can ask for these.
+constexpr std::array kNames = {
+    ExpectName{"total_ms", "what the block takes, to a nanosecond"},
+    ExpectName{"attention_backward_ms", "of that, the backward pass of attention"},
+    ExpectName{"fraction", "the part that this is, in millionths exactly"},
+    ExpectName{"kernel_speedup", "of what replaces it"},
+    ExpectName{"block_speedup", "of the block with that"},
+};
+
+/// A built-in model or a file of one.
+block::Transformer model_of(const Options& options) {
+  const char* text = block::find_builtin(block::builtin_models(), options.transformer);
+  const bool file =
+      options.transformer.find_first_of("./") != std::string::npos || options.transformer == "-";
+  if (text == nullptr && !file) {
+    throw Error(ErrorKind::usage,
+                unknown_name("model", options.transformer, names_of(block::builtin_models())) +
+                    " (or a file of one)");
+  }
+  const block::Transformer model =
+      text != nullptr
+          ? block::read_transformer(text, options.transformer)
+          : block::read_transformer(read_file(options.transformer), options.transformer);
+  return block::with(model, {.ffn = options.ffn,
+                             .heads_kv = options.block_heads_kv,
+                             .window = options.window,
+                             .seq = options.seq,
+                             .batch = options.batch});
+}
+
+void expect_positive(const char* option, const std::optional<double>& value) {
+  // Times of an hour and more are mistakes of the unit.
+  if (!value || (*value >= 1e-6 && *value <= 1e7)) return;
+  throw Error(ErrorKind::usage,
+              "--" + std::string(option) + " is not within 0.000001 and 10000000");
+}
+
+block::CostRequest cost_request(const Options& options) {
+  expect_positive("kappa", options.kappa);
+  expect_positive("attn-fwd-ms", options.attn_fwd_ms);
+  expect_positive("attn-bwd-ms", options.attn_bwd_ms);
+  expect_positive("new-attn-bwd-ms", options.new_attn_bwd_ms);
+  expect_positive("block-ms", options.block_ms);
+  expect_positive("speedup", options.speedup);
+  if (!options.ops.empty() && options.ops != kOpsNames[0] && options.ops != kOpsNames[1]) {
+    throw Error(ErrorKind::usage,
+                "--ops: " + unknown_name("word", options.ops,
+                                         std::vector<std::string>(std::begin(kOpsNames),
+                                                                  std::end(kOpsNames))));
+  }
+  return {.machine = read_machine_json(read_file(options.machine), options.machine),
+          .ops = options.ops,
+          .attention = options.attention,
+          .tp = options.tp,
+          .kappa = options.kappa,
+          .attention_forward_ms = options.attn_fwd_ms,
+          .attention_backward_ms = options.attn_bwd_ms,
+          .block_ms = options.block_ms};
+}
+
+/// What replaces the attention backward pass, in ms; absent: nothing does.
+std::optional<double> replaced_ms(const Options& options, BlockReport& report) {
+  if (options.speedup) return report.cost.attention_backward_ms / *options.speedup;
+  if (options.new_attn_bwd_ms) return options.new_attn_bwd_ms;
+  if (options.schedule.empty()) return std::nullopt;
+  report.schedule = workbench::attention_backward(block::shard_of(report.model, report.tp),
+                                                  {.schedule = options.schedule,
+                                                   .machine = report.machine,
+                                                   .tile_q = options.tile_q,
+                                                   .tile_kv = options.tile_kv});
+  return 1e-6 * static_cast<double>(report.schedule->ns);
+}
+
+BlockReport report_of(const Options& options) {
+  const block::CostRequest request = cost_request(options);
+  BlockReport report{.model = model_of(options), .machine = request.machine, .tp = options.tp};
+  report.cost = block::cost_of(report.model, request);
+  if (const auto after = replaced_ms(options, report)) {
+    report.replacement =
+        block::replace(report.cost.total_ms, report.cost.attention_backward_ms, *after);
+  }
+  return report;
+}
+
+/// To six decimals.
+Exact millionths(double value) {
+  return exact(std::llround(1e6 * value), 1'000'000);
+}
+
+Values values_of(const BlockReport& report) {
+  return {{"total_ms", millionths(report.cost.total_ms)},
+          {"attention_backward_ms", millionths(report.cost.attention_backward_ms)},
+          {"fraction", millionths(report.cost.fraction())},
+          {"kernel_speedup", millionths(report.kernel_speedup())},
+          {"block_speedup", millionths(report.block_speedup())}};
+}
+
+int run(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+  if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".svg")) {
+    throw Error(ErrorKind::usage,
+                options.output + ": the extension is no known format; known: svg");
+  }
+  const BlockReport report = report_of(options);
+  const Values values = values_of(report);
+  const std::vector<Judgement> judgements = judge(expectations, &values);
+  if (!options.output.empty()) {
+    write_file(options.output,
+               block::bars_svg(block_title(report), report.cost, report.replacement));
+  }
+  if (options.output == "-") return all_hold(judgements) ? kHolds : kViolated;
+  if (options.json) {
+    write_stdout(block_json(report, judgements).text() + "\n");
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(block_text(report, terminal), terminal);
+  }
+  return all_hold(judgements) ? kHolds : kViolated;
+}
+
+}  // namespace
+
+extern const Command kBlock;
+const Command kBlock{
+    .name = "block",
+    .summary = "A whole transformer block: what its kernels take, and what a schedule buys in it",
+    .examples =
+        "  stagger block --model llama3-8b --seq 16384 \\\n"
+        "      --machine configs/machines/h200.json\n"
+        "  stagger block --model llama3-8b --seq 16384 --attention flash-deterministic \\\n"
+        "      --schedule symmetric-shift --machine configs/machines/h200.json \\\n"
+        "      --expect 'block_speedup >= 1.3'\n"
+        "  stagger block --model qwen2.5-7b --seq 8192 --speedup 1.259 \\\n"
+        "      --machine configs/machines/h800.json -o qwen.svg\n"
+        "  stagger block --model llama3-8b --seq 16384 --block-ms 62.967 \\\n"
+        "      --attn-bwd-ms 18.097 --new-attn-bwd-ms 30.425 \\\n"
+        "      --machine configs/machines/h200.json --json\n",
+    .run = run,
+    .names = [] { return std::vector(kNames.begin(), kNames.end()); },
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,206 @@
+#include "cli/report/block.hpp"
+
+#include "cli/report/json.hpp"
+#include "core/version.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stagger::cli {
+namespace {
+
+using block::Pass;
+using block::TimedKernel;
+using block::Work;
+
+Json kernel_json(const TimedKernel& timed) {
+  const block::Kernel& kernel = timed.kernel;
+  return {{"name", kernel.name},
+          {"pass", block::kPassNames[static_cast<int>(kernel.pass)]},
+          {"flops", kernel.flops},
+          {"bytes", kernel.bytes},
+          {"launches", kernel.launches},
+          {"ms", timed.ms},
+          {"bound_by", block::kBoundNames[static_cast<int>(timed.bound_by)]}};
+}
+
+Json model_json(const block::Transformer& model) {
+  Json json = {{"name", model.name},
+               {"hidden", model.hidden},
+               {"heads", model.heads},
+               {"heads_kv", model.heads_kv},
+               {"head_dim", model.head_dim},
+               {"ffn", model.ffn},
+               {"activation", block::kActivationNames[static_cast<int>(model.activation)]},
+               {"experts", Json({{"count", model.experts}, {"active", model.experts_active}})},
+               {"rope", model.rope},
+               {"attention", block::kAttentionNames[static_cast<int>(model.attention)]}};
+  if (model.attention == block::Attention::sliding) json["window"] = model.window;
+  json["parameters"] = block::active_parameters(model);
+  json["source"] = model.source;
+  json["uncertain"] = model.uncertain;
+  return json;
+}
+
+Json replacement_json(const BlockReport& report) {
+  if (!report.replacement) return {};
+  const block::Replacement& after = *report.replacement;
+  Json json = {{"attention_backward_ms", after.attention_backward_ms},
+               {"total_ms", after.total_ms},
+               {"fraction", after.attention_backward_ms / after.total_ms},
+               {"schedule", nullptr}};
+  if (report.schedule) {
+    const workbench::AttentionBackward& schedule = *report.schedule;
+    json["schedule"] = {{"name", schedule.schedule},
+                        {"kernel", schedule.kernel.kernel},
+                        {"tile_q", schedule.kernel.tile.q},
+                        {"tile_kv", schedule.kernel.tile.kv},
+                        {"ns", schedule.ns}};
+  }
+  return json;
+}
+
+class BlockText {
+ public:
+  BlockText(const BlockReport& report, const Terminal& terminal)
+      : report_(report), terminal_(terminal) {
+    for (const TimedKernel& kernel : report.cost.kernels)
+      longest_ = std::max(longest_, kernel.ms);
+  }
+
+  [[nodiscard]] std::string text() const {
+    return wrapped(heading(), terminal_.width, 6) + "\n" + table() + "\n" +
+           wrapped(reading(), terminal_.width, 2);
+  }
+
+ private:
+  [[nodiscard]] std::string heading() const {
+    const block::Transformer& model = report_.model;
+    const block::BlockCost& cost = report_.cost;
+    std::string text = fmt::format("{}: {}\n", model.name, block::describe(model));
+    text += fmt::format("batch {} x {} tokens", model.batch, model.seq);
+    if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
+    text += fmt::format("\n{} ({}): {}, kappa {:.2f}", report_.machine.name, report_.machine.device,
+                        cost.ops, cost.kappa);
+    if (!cost.attention.empty()) text += ", attention " + cost.attention;
+    return text + "\n";
+  }
+
+  [[nodiscard]] std::string table() const {
+    std::string text = fmt::format("{:<21} {:>8} {:>7} {:>9} {:>5}  {}\n", "", "GFLOP", "MB", "ms",
+                                   "%", "bound by");
+    std::optional<Pass> pass;
+    for (const TimedKernel& timed : report_.cost.kernels) {
+      if (pass != timed.kernel.pass) {
+        text += fmt::format("{}\n", block::kPassNames[static_cast<int>(timed.kernel.pass)]);
+      }
+      pass = timed.kernel.pass;
+      text += line(timed);
+    }
+    return text +
+           fmt::format("{:<21} {:>8} {:>7} {:>9.3f}\n", "block", "", "", report_.cost.total_ms);
+  }
+
+  [[nodiscard]] std::string line(const TimedKernel& timed) const {
+    const block::Kernel& kernel = timed.kernel;
+    std::string line = fmt::format(
+        "  {:<19} {:>8} {:>7.0f} {:>9.3f} {:>5.1f}  {:<8} ", kernel.name,
+        kernel.flops == 0 ? "-" : fmt::format("{:.0f}", 1e-9 * static_cast<double>(kernel.flops)),
+        1e-6 * static_cast<double>(kernel.bytes), timed.ms, 100 * timed.ms / report_.cost.total_ms,
+        block::kBoundNames[static_cast<int>(timed.bound_by)]);
+    // What is left of the terminal is the bar's.
+    const double room = std::clamp(terminal_.width - 66, 0, 60);
+    const auto cells = static_cast<int>(std::lround(room * timed.ms / longest_));
+    for (int cell = 0; cell < cells; ++cell)
+      line += terminal_.unicode ? "█" : "#";
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
+  }
+
+  [[nodiscard]] std::string reading() const {
+    const block::BlockCost& cost = report_.cost;
+    std::string text = fmt::format(
+        "attention backward: {:.3f} ms, {:.1f} % of the block; however fast, it cannot make the "
+        "block more than {:.2f} times as fast\n",
+        cost.attention_backward_ms, 100 * cost.fraction(), block::most_speedup(cost.fraction()));
+    if (report_.replacement) text += replaced();
+    if (report_.tp > 1) {
+      text +=
+          fmt::format("not timed: all-reduces of {:.0f} MB in all\n",
+                      1e-6 * static_cast<double>(block::reduced_bytes(report_.model, report_.tp)));
+    }
+    if (!report_.model.uncertain.empty()) text += "of the model: " + report_.model.uncertain + "\n";
+    return text;
+  }
+
+  [[nodiscard]] std::string replaced() const {
+    const block::Replacement& after = *report_.replacement;
+    std::string text = "replaced";
+    if (report_.schedule) {
+      const KernelKey& key = report_.schedule->kernel;
+      text += fmt::format(" by {} ({}, tiles of {} x {})", report_.schedule->schedule, key.kernel,
+                          key.tile.kv, key.tile.q);
+    }
+    return text + fmt::format(
+                      ": {:.3f} ms, {:.3f} times as fast; the block takes {:.3f} ms, {:.3f} times "
+                      "as fast\n",
+                      after.attention_backward_ms, after.kernel_speedup, after.total_ms,
+                      after.block_speedup);
+  }
+
+  const BlockReport& report_;
+  const Terminal& terminal_;
+  double longest_ = 1e-9;
+};
+
+}  // namespace
+
+std::string block_title(const BlockReport& report) {
+  return fmt::format("{}, {} x {} tokens on {}", report.model.name, report.model.batch,
+                     report.model.seq, report.machine.name);
+}
+
+Json block_json(const BlockReport& report, std::span<const Judgement> judgements) {
+  const block::BlockCost& cost = report.cost;
+  Json kernels = Json::array();
+  std::vector<block::Kernel> all;
+  for (const TimedKernel& timed : cost.kernels) {
+    kernels.push_back(kernel_json(timed));
+    all.push_back(timed.kernel);
+  }
+  const Json totals = {{"gemm_flops", block::flops_of(all, Work::gemm)},
+                       {"attention_flops", block::flops_of(all, Work::attention)},
+                       {"elementwise_bytes", block::bytes_of(all, Work::elementwise)}};
+  Json json = {{"schema", "stagger.block/1"},
+               {"version", version()},
+               {"model", model_json(report.model)},
+               {"batch", report.model.batch},
+               {"seq", report.model.seq},
+               {"tp", report.tp},
+               {"machine", report.machine.name},
+               {"ops", cost.ops},
+               {"kappa", cost.kappa},
+               {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
+               {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},
+               {"kernels", std::move(kernels)},
+               {"totals", totals},
+               {"all_reduce_bytes", block::reduced_bytes(report.model, report.tp)},
+               {"kernels_ms", cost.kernels_ms},
+               {"total_ms", cost.total_ms},
+               {"attention_backward_ms", cost.attention_backward_ms},
+               {"fraction", cost.fraction()},
+               {"most_block_speedup", block::most_speedup(cost.fraction())},
+               {"kernel_speedup", report.kernel_speedup()},
+               {"block_speedup", report.block_speedup()},
+               {"replaced", replacement_json(report)}};
+  if (!judgements.empty()) json["expectations"] = judgements_json(judgements);
+  return json;
+}
+
+std::string block_text(const BlockReport& report, const Terminal& terminal) {
+  return BlockText(report, terminal).text();
+}
+
+}  // namespace stagger::cli

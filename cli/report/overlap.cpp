@@ -1,0 +1,283 @@
+#include "cli/report/overlap.hpp"
+
+#include "cli/report/json.hpp"
+#include "core/version.hpp"
+#include "workbench/block/streams.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace stagger::cli {
+namespace {
+
+using block::Overlap;
+
+/// A GEMM of the calibration, what it leaves of an SM, and the end of an RNG kernel of one CTA an
+/// SM that was launched behind it.
+struct RoomRow {
+  const block::CtaSize* gemm = nullptr;
+  block::Room room;
+};
+
+std::vector<RoomRow> rooms_of(const block::Calibration& calibration) {
+  std::vector<RoomRow> rows;
+  if (!calibration.rng_kernel) return rows;
+  for (const block::CtaSize& gemm : calibration.gemms)
+    rows.push_back({&gemm, room_of(calibration.sm, gemm, *calibration.rng_kernel)});
+  return rows;
+}
+
+/// When the RNG would end that is launched behind GEMMs without room, one CTA for each SM.
+std::optional<double> crowded_ms(const OverlapReport& report, const Overlap& point) {
+  const block::Calibration& calibration = report.calibration;
+  if (!calibration.rng_kernel) return std::nullopt;
+  return block::crowded(point.gemm.ms, point.rng_alone.ms, calibration.sm.count,
+                        calibration.sm.count,
+                        block::resident_ctas(calibration.sm, *calibration.rng_kernel));
+}
+
+Json borders_json(const block::Borders& borders) {
+  return {{"region_2", borders.region2},
+          {"region_3", borders.region3},
+          {"exposed", borders.exposed},
+          {"break_even", borders.break_even}};
+}
+
+Json peak_json(const block::Borders& borders) {
+  return {{"x", borders.peak_x}, {"speedup", borders.peak_speedup}};
+}
+
+Json dropout_json(const OverlapReport& report) {
+  const block::Representable can = block::representable(report.dropout, report.rng.bits);
+  return {{"probability", report.dropout}, {"bits", report.rng.bits},
+          {"threshold", can.threshold},    {"kept", can.kept},
+          {"dropped", can.dropped},        {"bias", can.bias}};
+}
+
+Json backward_json(const Overlap& point) {
+  if (!point.backward) return {};
+  return {{"gemm_ms", point.backward->gemm_ms},
+          {"attention_ms", point.backward->attention_ms},
+          {"fused_ms", point.backward->fused_ms},
+          {"attention_dropping_ms", point.backward->dropping_ms}};
+}
+
+Json point_json(const OverlapReport& report, const Overlap& point) {
+  return {{"batch", point.shape.batch},
+          {"heads", point.shape.heads},
+          {"head_dim", point.shape.head_dim},
+          {"seq", point.shape.seq},
+          {"x", point.x},
+          {"elements", point.elements},
+          {"mask_bytes", point.mask_bytes},
+          {"layers", report.layers},
+          {"mask_bytes_all_layers",
+           static_cast<double>(point.mask_bytes) * static_cast<double>(report.layers)},
+          {"gemm_ms", point.gemm.ms},
+          {"gemm_limiter", point.gemm.by},
+          {"attention_ms", point.attention.ms},
+          {"attention_limiter", point.attention.by},
+          {"rng_ms", point.rng_alone.ms},
+          {"rng_limiter", point.rng_alone.by},
+          {"fused_ms", point.fused_ms},
+          {"gemm_slowed_ms", point.ways.gemm_slowed},
+          {"rng_slowed_ms", point.ways.rng_slowed},
+          {"rng_exposed_ms", point.ways.rng_exposed},
+          {"attention_dropping_ms", point.ways.attention_dropping},
+          {"backward", backward_json(point)},
+          {"baseline_ms", point.baseline_ms},
+          {"overlap_ms", point.overlap_ms},
+          {"speedup", point.speedup()},
+          {"region", point.region},
+          {"crowded_ms", crowded_ms(report, point)}};
+}
+
+Json streams_json(const Overlap& point) {
+  Json json = Json::array();
+  for (const block::Stream& stream : block::streams_of(point)) {
+    Json spans = Json::array();
+    for (const block::Span& span : stream.spans) {
+      spans.push_back({{"name", span.name}, {"start_ms", span.start_ms}, {"end_ms", span.end_ms}});
+    }
+    json.push_back({{"name", stream.name}, {"spans", std::move(spans)}});
+  }
+  return json;
+}
+
+Json rooms_json(const OverlapReport& report) {
+  Json json = Json::array();
+  for (const RoomRow& row : rooms_of(report.calibration)) {
+    json.push_back({{"gemm", row.gemm->name},
+                    {"tflops", row.gemm->tflops},
+                    {"registers_left", row.room.registers},
+                    {"shared_bytes_left", row.room.shared_bytes},
+                    {"rng_ctas_that_fit", row.room.ctas}});
+  }
+  return json;
+}
+
+class OverlapText {
+ public:
+  OverlapText(const OverlapReport& report, const Terminal& terminal)
+      : report_(report), terminal_(terminal) {}
+
+  [[nodiscard]] std::string text() const {
+    std::string text = wrapped(heading(), terminal_.width, 6) + "\n";
+    if (report_.x) {
+      text += fmt::format("S({:g}) = {:.4f}, in region {}\n", *report_.x, report_.x_speedup,
+                          report_.borders.region_of(*report_.x));
+    } else {
+      text += report_.swept ? sweep() : point(report_.points.front());
+    }
+    return text + "\n" + wrapped(borders() + dropout() + rooms(), terminal_.width, 2);
+  }
+
+ private:
+  [[nodiscard]] std::string heading() const {
+    return fmt::format("{}\ncalibration {} ({})\n", overlap_title(report_),
+                       report_.calibration.name, report_.calibration.device);
+  }
+
+  [[nodiscard]] std::string sweep() const {
+    std::string text =
+        fmt::format("{:>6} {:>8} {:>8} {:>10} {:>10} {:>9} {:>7} {:>11}\n", "heads", "tokens", "x",
+                    "baseline", "overlap", "speedup", "region", "mask MB");
+    for (const Overlap& point : report_.points) {
+      text += fmt::format("{:>6} {:>8} {:>8.1f} {:>10.3f} {:>10.3f} {:>9.4f} {:>7} {:>11.1f}\n",
+                          point.shape.heads, point.shape.seq, point.x, point.baseline_ms,
+                          point.overlap_ms, point.speedup(), point.region,
+                          1e-6 * static_cast<double>(point.mask_bytes));
+    }
+    return text;
+  }
+
+  static std::string row(const char* what, double ms, const std::string& note) {
+    return fmt::format("  {:<34} {:>10.3f} ms{}\n", what, ms, note.empty() ? "" : "  " + note);
+  }
+
+  [[nodiscard]] std::string point(const Overlap& point) const {
+    const block::Ways& ways = point.ways;
+    std::string text =
+        "alone\n" + row("GEMMs", point.gemm.ms, point.gemm.by) +
+        row("attention", point.attention.ms, point.attention.by) +
+        row("RNG", point.rng_alone.ms, point.rng_alone.by) +
+        row("attention that makes its bits", point.fused_ms, "") + "beside each other\n" +
+        row("GEMMs", ways.gemm_slowed, "") +
+        row("RNG", ways.rng_slowed,
+            ways.rng_exposed > 0 ? fmt::format("behind the GEMMs: {:.3f}", ways.rng_exposed) : "") +
+        row("attention that reads bits", ways.attention_dropping, "");
+    if (point.backward) {
+      text += "backward\n" + row("GEMMs", point.backward->gemm_ms, "") +
+              row("attention", point.backward->attention_ms, "") +
+              row("attention that makes its bits again", point.backward->fused_ms, "") +
+              row("attention that reads bits", point.backward->dropping_ms, "");
+    }
+    text += point.backward ? "both passes\n" : "forward\n";
+    text += row("baseline", point.baseline_ms, "") + row("overlap", point.overlap_ms, "");
+    text += fmt::format("\nspeedup {:.4f}, in region {} (x = {:.4g} tokens a head)\n",
+                        point.speedup(), point.region, point.x);
+    text +=
+        "\n" + block::streams_text(block::streams_of(point), terminal_.width, terminal_.unicode);
+    return text + "\n" + wrapped(memory(point), terminal_.width, 2);
+  }
+
+  [[nodiscard]] std::string memory(const Overlap& point) const {
+    const auto mb = 1e-6 * static_cast<double>(point.mask_bytes);
+    std::string text = fmt::format("bits: {} elements, {:.1f} MB a layer", point.elements, mb);
+    if (report_.layers > 1) {
+      text += fmt::format(", {:.1f} MB for {} layers", mb * static_cast<double>(report_.layers),
+                          report_.layers);
+    }
+    return text + "\n";
+  }
+
+  [[nodiscard]] std::string borders() const {
+    const block::Borders& borders = report_.borders;
+    std::string text = fmt::format(
+        "by x = tokens / heads: region 2 from {:.1f} (the RNG, slowed, takes half of the GEMMs' "
+        "time), region 3 from {:.1f} (all of it); bits are waited for from {:.1f}; largest at {}: "
+        "{:.4f}",
+        borders.region2, borders.region3, borders.exposed, borders.peak_x, borders.peak_speedup);
+    text += borders.break_even ? fmt::format("; loses from {:.1f}\n", *borders.break_even) : "\n";
+    return text;
+  }
+
+  [[nodiscard]] std::string dropout() const {
+    const block::Representable can = block::representable(report_.dropout, report_.rng.bits);
+    return fmt::format(
+        "p = {:g} with {} bits: keeps {} of 2^{} values, so drops {:.6g}; scaled by 1 / (1 - p), "
+        "sums are off by {:+.2f} %\n",
+        report_.dropout, report_.rng.bits, can.threshold, report_.rng.bits, can.dropped,
+        100 * can.bias);
+  }
+
+  [[nodiscard]] std::string rooms() const {
+    std::string text;
+    for (const auto& [gemm, room] : rooms_of(report_.calibration)) {
+      text += fmt::format(
+          "room: {} ({:g} TFLOP/s) leaves {} registers and {} bytes of an SM: {} CTAs of the RNG\n",
+          gemm->name, gemm->tflops, room.registers, room.shared_bytes, room.ctas);
+    }
+    if (report_.points.size() != 1) return text;
+    if (const auto crowded = crowded_ms(report_, report_.points.front())) {
+      text += fmt::format(
+          "launched behind GEMMs without room, one CTA an SM, the RNG ends after {:.3f} ms: its "
+          "CTAs crowd on the first SMs that free up\n",
+          *crowded);
+    }
+    return text;
+  }
+
+  const OverlapReport& report_;
+  const Terminal& terminal_;
+};
+
+}  // namespace
+
+std::string overlap_title(const OverlapReport& report) {
+  std::string text = "dropout bits behind GEMMs: ";
+  if (!report.points.empty()) {
+    const block::DropoutShape& shape = report.points.front().shape;
+    if (shape.batch > 1) text += fmt::format("batch {}, ", shape.batch);
+    if (!report.swept) text += fmt::format("{} heads, {} tokens, ", shape.heads, shape.seq);
+  }
+  return text + fmt::format("head_dim {}, Philox {}, {} bits", report.head_dim, report.rng.rounds,
+                            report.rng.bits);
+}
+
+Json overlap_json(const OverlapReport& report, std::span<const Judgement> judgements) {
+  Json json = {
+      {"schema", "stagger.overlap/1"},
+      {"version", version()},
+      {"calibration", Json({{"name", report.calibration.name},
+                            {"device", report.calibration.device},
+                            {"source", report.calibration.source}})},
+      {"pass", !report.points.empty() && report.points.front().backward ? "both" : "forward"},
+      {"philox", report.rng.rounds},
+      {"bits", report.rng.bits}};
+  if (report.x) {
+    json["x"] = *report.x;
+    json["speedup"] = report.x_speedup;
+    json["region"] = report.borders.region_of(*report.x);
+  } else if (!report.swept) {
+    json.append(point_json(report, report.points.front()));
+    json["streams"] = streams_json(report.points.front());
+  } else {
+    json["sweep"] = Json::array();
+    for (const Overlap& point : report.points)
+      json["sweep"].push_back(point_json(report, point));
+  }
+  json["borders"] = borders_json(report.borders);
+  json["peak"] = peak_json(report.borders);
+  json["dropout"] = dropout_json(report);
+  json["room"] = rooms_json(report);
+  if (!judgements.empty()) json["expectations"] = judgements_json(judgements);
+  return json;
+}
+
+std::string overlap_text(const OverlapReport& report, const Terminal& terminal) {
+  return OverlapText(report, terminal).text();
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,156 @@
+#include "core/block_rates.hpp"
+
+#include "core/error.hpp"
+#include "core/json.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stagger {
+namespace {
+
+constexpr double kLeastRate = 1e-6;
+constexpr double kMostRate = 1e9;
+constexpr double kMostBytes = 1e18;
+constexpr std::int64_t kMostPermille = 1'000'000;
+constexpr std::int64_t kLongestNs = std::int64_t{1} << 40;
+
+double read_rate(const JsonValue& value) {
+  return value.number(kLeastRate, kMostRate);
+}
+
+/// `4.0`, or `[[64000000, 3.07], …]` by ascending bytes.
+std::vector<RateAt> read_copy(const JsonValue& value) {
+  if (!value.is_array()) return {{.size = 1, .rate = read_rate(value)}};
+  std::vector<RateAt> points;
+  if (value.size() == 0) value.reject("no rate is given");
+  for (std::size_t index = 0; index < value.size(); ++index) {
+    const JsonValue item = value.item(index);
+    if (item.size() != 2) item.reject("a rate by size is [bytes, TB/s]");
+    const RateAt point{.size = item.item(0).number(1, kMostBytes), .rate = read_rate(item.item(1))};
+    if (!points.empty() && point.size <= points.back().size) {
+      item.reject("sizes must ascend");
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+/// `4400`, or `[{"ops": "eager", "layers": "swiglu", "permille": 4400}, …]`.
+std::vector<Kappa> read_kappas(const JsonValue& value) {
+  if (!value.is_array()) return {{.permille = value.integer(1, kMostPermille)}};
+  std::vector<Kappa> kappas;
+  for (std::size_t index = 0; index < value.size(); ++index) {
+    const JsonValue item = value.item(index);
+    item.expect_keys({"ops", "layers", "permille"});
+    Kappa kappa{.permille = item.at("permille").integer(1, kMostPermille)};
+    if (item.has("ops")) kappa.ops = kOpsNames[item.at("ops").word("ops", kOpsNames)];
+    if (item.has("layers")) {
+      kappa.layers = kLayersNames[item.at("layers").word("layers", kLayersNames)];
+    }
+    kappas.push_back(std::move(kappa));
+  }
+  return kappas;
+}
+
+AttentionRate read_attention(const JsonValue& item) {
+  item.expect_keys({"name", "head_dim", "causal", "seq", "forward_tflops", "backward_tflops"});
+  return {.name = item.at("name").string(),
+          .head_dim = item.at("head_dim").integer(1, kMaxTokens),
+          .causal = item.at("causal").boolean(),
+          .seq = item.at("seq").integer(1, kMaxTokens),
+          .forward_tflops = read_rate(item.at("forward_tflops")),
+          .backward_tflops = read_rate(item.at("backward_tflops"))};
+}
+
+bool same_shape(const AttentionRate& left, const AttentionRate& right) {
+  return left.name == right.name && left.head_dim == right.head_dim &&
+         left.causal == right.causal && left.seq == right.seq;
+}
+
+/// A whole number without a point.
+Json number_json(double number) {
+  constexpr double kExact = 1e15;
+  if (number == std::floor(number) && number < kExact) return static_cast<std::int64_t>(number);
+  return number;
+}
+
+Json copy_json(const std::vector<RateAt>& points) {
+  if (points.size() == 1) return number_json(points.front().rate);
+  Json json = Json::array();
+  for (const RateAt& point : points)
+    json.push_back(std::vector<Json>{number_json(point.size), number_json(point.rate)});
+  return json;
+}
+
+Json kappas_json(const std::vector<Kappa>& kappas) {
+  Json json = Json::array();
+  for (const Kappa& kappa : kappas) {
+    Json item = Json::object();
+    if (kappa.ops) item["ops"] = *kappa.ops;
+    if (kappa.layers) item["layers"] = *kappa.layers;
+    item["permille"] = kappa.permille;
+    json.push_back(std::move(item));
+  }
+  return json;
+}
+
+}  // namespace
+
+double rate_at(std::span<const RateAt> points, double size) {
+  STAGGER_EXPECTS(!points.empty());
+  const auto above =
+      std::ranges::find_if(points, [size](const RateAt& point) { return point.size >= size; });
+  if (above == points.begin()) return points.front().rate;
+  if (above == points.end()) return points.back().rate;
+  const RateAt& low = *(above - 1);
+  const double part = std::log(size / low.size) / std::log(above->size / low.size);
+  return low.rate + part * (above->rate - low.rate);
+}
+
+BlockRates read_block_rates(const JsonValue& value) {
+  value.expect_keys(
+      {"gemm_tflops", "gemm_t0_ns", "copy_tbs", "kappa_permille", "attention", "source", "date"});
+  BlockRates rates{.gemm_tflops = read_rate(value.at("gemm_tflops")),
+                   .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestNs),
+                   .copy = read_copy(value.at("copy_tbs")),
+                   .kappas = read_kappas(value.at("kappa_permille"))};
+  if (value.has("attention")) {
+    const JsonValue entries = value.at("attention");
+    for (std::size_t index = 0; index < entries.size(); ++index) {
+      const JsonValue item = entries.item(index);
+      AttentionRate rate = read_attention(item);
+      const bool known = std::ranges::any_of(
+          rates.attention, [&](const AttentionRate& other) { return same_shape(rate, other); });
+      if (known) item.reject("the rates of " + rate.name + " at this shape are given twice");
+      rates.attention.push_back(std::move(rate));
+    }
+  }
+  if (value.has("source")) rates.source = value.at("source").string();
+  if (value.has("date")) rates.date = value.at("date").string();
+  return rates;
+}
+
+std::string write_block_rates(const BlockRates& rates) {
+  std::string text = "{\"gemm_tflops\": " + number_json(rates.gemm_tflops).line() +
+                     ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line() +
+                     ",\n   \"copy_tbs\": " + copy_json(rates.copy).line() +
+                     ",\n   \"kappa_permille\": " + kappas_json(rates.kappas).line();
+  const char* separator = ",\n   \"attention\": [\n    ";
+  for (const AttentionRate& rate : rates.attention) {
+    const Json json = {{"name", rate.name},
+                       {"head_dim", rate.head_dim},
+                       {"causal", rate.causal},
+                       {"seq", rate.seq},
+                       {"forward_tflops", number_json(rate.forward_tflops)},
+                       {"backward_tflops", number_json(rate.backward_tflops)}};
+    text += separator + json.line();
+    separator = ",\n    ";
+  }
+  if (!rates.attention.empty()) text += "]";
+  return text + ",\n   \"source\": " + json_quote(rates.source) +
+         ",\n   \"date\": " + json_quote(rates.date) + "}";
+}
+
+}  // namespace stagger

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "core/json_value.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stagger {
+
+/// A rate that was measured at one size.
+struct RateAt {
+  double size = 0;  ///< > 0: bytes, tokens
+  double rate = 0;  ///< > 0
+
+  friend bool operator==(const RateAt&, const RateAt&) = default;
+};
+
+/// Returns the rate at a size, > 0: between two measured sizes linear in the logarithm of the size,
+/// outside of them the nearest. Requires points by ascending size, at least one.
+[[nodiscard]] double rate_at(std::span<const RateAt> points, double size);
+
+/// How many times the least time of their bytes a block's elementwise kernels take. A word that is
+/// absent stands for any.
+struct Kappa {
+  std::optional<std::string> ops = std::nullopt;     ///< "eager", "compiled"
+  std::optional<std::string> layers = std::nullopt;  ///< "swiglu", "gelu", "experts"
+  std::int64_t permille = 1000;                      ///< > 0
+
+  friend bool operator==(const Kappa&, const Kappa&) = default;
+};
+
+inline constexpr const char* kOpsNames[] = {"eager", "compiled"};
+inline constexpr const char* kLayersNames[] = {"swiglu", "gelu", "experts"};
+
+/// What one implementation of attention reaches at one shape, in TFLOP/s of the live pairs' 4 (10)
+/// FLOPs an element of Q.
+struct AttentionRate {
+  std::string name;
+  std::int64_t head_dim = 0;  ///< elements
+  bool causal = false;
+  std::int64_t seq = 0;  ///< tokens
+  double forward_tflops = 0;
+  double backward_tflops = 0;
+
+  friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
+};
+
+/// What the kernels of a transformer block reach on a device.
+struct BlockRates {
+  double gemm_tflops = 0;
+  std::int64_t gemm_t0_ns = 0;  ///< what a GEMM takes beyond its FLOPs
+  std::vector<RateAt> copy;     ///< TB/s, read and written, by bytes; at least one
+  std::vector<Kappa> kappas;    ///< the first that fits counts
+  std::vector<AttentionRate> attention = {};
+  std::string source = {};  ///< where all of it is from
+  std::string date = {};
+
+  friend bool operator==(const BlockRates&, const BlockRates&) = default;
+};
+
+/// Reads and writes the `block` of a machine profile. Reading throws Error{invalid_input}.
+[[nodiscard]] BlockRates read_block_rates(const JsonValue& value);
+[[nodiscard]] std::string write_block_rates(const BlockRates& rates);
+
+}  // namespace stagger

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "gpu/numerics/host_device.hpp"
+#include "gpu/numerics/philox.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stagger::gpu {
+
+/// Which elements of attention's matrix are kept: a pure function of seed, offset, batch, head,
+/// query and key, the same for every tile shape, schedule, thread and device, for the forward and
+/// the backward pass, and for bits that are stored and bits that are made where they are needed.
+struct DropoutRule {
+  PhiloxKey key = {};           ///< of dropout_key()
+  int rounds = 7;               ///< of Philox-4x32; 3 leave bits that are seen to be no chance
+  int bits = 8;                 ///< random bits that decide on an element: 8, 16 or 32
+  std::uint64_t threshold = 0;  ///< kept are the elements whose bits are below; 0 … 2^bits
+};
+
+/// Returns the key of one call of dropout. An offset is a call's place among those of one seed.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr PhiloxKey dropout_key(std::uint64_t seed,
+                                                                  std::uint64_t offset) {
+  const PhiloxCounter words =
+      philox({{static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32), 0, 0}},
+             {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}});
+  return {{words.word[0], words.word[1]}};
+}
+
+/// A row of attention's matrix.
+struct DropoutRow {
+  std::uint32_t batch = 0;
+  std::uint32_t head = 0;
+  std::uint32_t query = 0;
+};
+
+/// Returns whether 32 keys of a row are kept: bit j speaks of key 32 * word + j.
+///
+/// A call of Philox decides on the next 128 / bits keys, in the order of its words and, within a
+/// word, from its low bits on: with 8 bits two calls a word, with 32 bits eight.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_word(const DropoutRule& rule,
+                                                                    const DropoutRow& row,
+                                                                    std::uint32_t word) {
+  const int elements = 32 / rule.bits;  // of a random word
+  const std::uint32_t calls = static_cast<std::uint32_t>(rule.bits) / 4;
+  const std::uint64_t mask = (std::uint64_t{1} << rule.bits) - 1;
+  std::uint32_t kept = 0;
+  int key = 0;
+  for (std::uint32_t call = 0; call < calls; ++call) {
+    const PhiloxCounter random =
+        philox({{word * calls + call, row.query, row.head, row.batch}}, rule.key, rule.rounds);
+    for (const std::uint32_t values : random.word) {
+      for (int element = 0; element < elements; ++element) {
+        const std::uint64_t value = (std::uint64_t{values} >> (element * rule.bits)) & mask;
+        if (value < rule.threshold) kept |= std::uint32_t{1} << key;
+        ++key;
+      }
+    }
+  }
+  return kept;
+}
+
+/// Stored bits: [batch, heads, seq_q, ceil(seq_kv / 32)] words. Bits beyond the last key are those
+/// that keys there would have.
+struct DropoutLayout {
+  std::int64_t heads = 0;
+  std::int64_t seq_q = 0;
+  std::int64_t seq_kv = 0;
+
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t words_of_row() const {
+    return (seq_kv + 31) / 32;
+  }
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t words(std::int64_t batches) const {
+    return batches * heads * seq_q * words_of_row();
+  }
+  /// Where a row's first word is.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t place(const DropoutRow& row) const {
+    return ((row.batch * heads + row.head) * seq_q + row.query) * words_of_row();
+  }
+  /// Whether stored bits keep a key of a row.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr bool kept(const std::uint32_t* bits,
+                                                        const DropoutRow& row,
+                                                        std::int64_t key) const {
+    return (bits[place(row) + key / 32] >> (key % 32) & 1) != 0;
+  }
+};
+
+}  // namespace stagger::gpu

@@ -1,0 +1,112 @@
+# A whole transformer block, and dropout bits behind its GEMMs.
+source "$(dirname "$0")/check.sh"
+h200="--machine $source_dir/configs/machines/h200.json"
+h800="--machine $source_dir/configs/machines/h800.json"
+llama="--model llama3-8b --seq 16384"
+
+for model in llama3-8b qwen2.5-7b mixtral-8x7b mistral-7b sam-h sd3.5-large sd3.5-medium llada-1b \
+  llada-8b; do
+  expect 0 "attention backward:" block --model $model $h200
+  fits block --model $model $h200
+  expect 0 '"schema": "stagger.block/1"' block --model $model $h800 --json
+  expect 0 "attention backward:" block --model "$source_dir/configs/models/$model.json" $h200
+done
+expect 0 "hidden 4096, 32 heads (8 KV) of 128, FFN 14336 swiglu, causal" block $llama $h200
+expect 0 "FFN 2 of 8 x 14336 swiglu" block --model mixtral-8x7b $h200
+expect 0 "sliding 4096" block --model mistral-7b $h200
+expect 0 "swiglu, causal" block --model mistral-7b --window 0 $h200
+expect 0 "FFN 5634" block --model llada-1b --ffn 5634 $h200
+expect 0 "attention flash-deterministic" block $llama --attention flash-deterministic $h200
+expect 0 "compiled, kappa 1.68" block $llama --ops compiled $h200
+expect 0 "not timed: all-reduces of 537 MB" block $llama --tp 8 $h200
+# Measured blocks: flash's backward pass replaced by its deterministic one; 75.78 was measured.
+expect 0 "the block takes 75.295 ms" block $llama $h200 --block-ms 62.967 --attn-bwd-ms 18.097 \
+  --new-attn-bwd-ms 30.425
+# DASH's figure 10: a schedule 1.284 times as fast makes a block 6 % faster.
+expect 0 "" block $llama $h800 --speedup 1.284 --expect 'block_speedup >= 1.055' \
+  --expect 'block_speedup <= 1.065' --expect 'fraction > 0.25'
+expect 1 "block_speedup >= 1.1; block_speedup = 1.0" block $llama $h800 --speedup 1.284 \
+  --expect 'block_speedup >= 1.1'
+# What a table buys, by the profile's kernel.
+expect 0 "replaced by symmetric-shift (hopper, tiles of 128 x" block --model llama3-8b --seq 4096 \
+  --attention flash-deterministic --schedule symmetric-shift $h200
+expect 0 '"name": "symmetric-shift"' block --model llama3-8b --seq 2048 $h200 --tile-q 128 \
+  --schedule symmetric-shift --json
+expect 2 "no times of hopper, bf16, head_dim 80" block --model sam-h --schedule shift $h200
+expect 2 "of these tiles" block $llama --schedule spt --tile-q 96 $h200
+expect 2 "unknown schedule 'spd'" block $llama --schedule spd $h200
+expect 2 "full mask" block --model llama3-8b --seq 1024 --schedule shift $h200
+expect 2 "excludes" block $llama $h200 --schedule spt --speedup 2
+expect 2 "means nothing without" block $llama $h200 --block-ms 5
+expect 2 "unknown model 'llama3-8'; did you mean llama3-8b" block --model llama3-8 $h200
+expect 2 "--machine is required" block $llama
+expect 2 "--model is required" block $h200
+expect 2 "no kappa of eager swiglu layers; it has those of compiled any layers" block $llama $h800 --ops eager
+expect 2 "32 heads cannot be shared by 3 devices" block $llama --tp 3 $h200
+expect 2 "longer than its attention backward" block $llama $h200 --attn-bwd-ms 9 --block-ms 9 --speedup 2
+expect 2 "is not within" block $llama $h200 --speedup 0
+expect 2 "unknown word 'lazy'" block $llama $h200 --ops lazy
+expect 3 "cannot" block --model nowhere.json $h200
+echo '{"schema": "stagger.model/1", "name": "x"}' >"$work/x.json"
+expect 3 "key 'hidden' is missing" block --model "$work/x.json" $h200
+expect 2 "more than 2^58" block --model llama3-8b --seq 67108864 --batch 67108864 $h200
+sed 's/"gemm_t0_ns": 0/"gemm_t0_ms": 0/' "$source_dir/configs/machines/h800.json" >"$work/m.json"
+expect 3 "/block: unknown key 'gemm_t0_ms'" block $llama --machine "$work/m.json"
+echo '{"schema": "stagger.machine/1", "name": "toy", "device": "", "driver": "", "sms": 1, "kernels": []}' \
+  >"$work/m.json"
+expect 2 "has no rates of blocks" block $llama --machine "$work/m.json"
+# The least that a profile can say: four numbers.
+echo '{"schema": "stagger.machine/1", "name": "toy", "device": "", "driver": "", "sms": 1,
+ "block": {"gemm_tflops": 100, "gemm_t0_ns": 0, "copy_tbs": 1, "kappa_permille": 1000},
+ "kernels": []}' >"$work/m.json"
+expect 0 "eager, kappa 1.00" block $llama --machine "$work/m.json" --attn-fwd-ms 4 --attn-bwd-ms 12
+expect 2 "has no rates of attention at head_dim 128, causal; it has none" block $llama --machine "$work/m.json"
+
+expect 0 "speedup 1.1414, in region 1" overlap --heads 64 --seq 4096
+expect 0 "S(148) = 1.2335, in region 3" overlap --x 148
+expect 0 "keeps 230 of 2^8 values" overlap --x 148
+expect 0 "134.2 MB a layer, 10737.4 MB for 80 layers" overlap --heads 64 --seq 4096 --layers 80
+expect 0 "leaves 1024 registers and 19244 bytes" overlap --heads 64 --seq 4096 --calibration h200-cudnn
+expect 0 "both passes" overlap --heads 64 --seq 4096 --calibration h200-fa2 --pass both
+expect 0 '"schema": "stagger.overlap/1"' overlap --x 64 --json
+expect 0 '"region": 3' overlap --heads 48 --seq 16384 --json
+expect 0 "" overlap --sweep seq=2048:65536,heads=48,64,96,128 --expect 'speedup > 0.9'
+expect 1 "speedup >= 1.2" overlap --heads 64 --seq 4096 --expect 'speedup >= 1.2'
+for arguments in "--heads 64 --seq 4096" "--heads 48 --seq 16384 --pass both" "--x 9" \
+  "--sweep seq=2048:65536,heads=48,64 --calibration h200-fa2"; do
+  fits overlap $arguments
+  LC_ALL=C "$stagger" overlap $arguments >"$work/ascii"
+  LC_ALL=C grep -n '[^ -~]' "$work/ascii" && fail "not ASCII: overlap $arguments"
+  checks=$((checks + 1))
+done
+expect 2 "the shape is missing" overlap --heads 64
+expect 2 "excludes" overlap --x 3 --heads 4
+expect 2 "no Philox of 10 rounds" overlap --x 3 --philox 10
+expect 2 "unknown calibration 'papers'; did you mean paper" overlap --x 3 --calibration papers
+expect 2 "--dropout is not below 1" overlap --x 3 --dropout 1
+expect 2 "the heads are missing" overlap --sweep seq=1:2
+expect 2 "a ratio alone has no picture" overlap --x 3 -o "$work/x.svg"
+expect 2 "a sweep's picture is an svg" overlap --sweep seq=1:2,heads=3 -o "$work/x.txt"
+expect 2 "no known format" overlap --heads 64 --seq 4096 -o "$work/x.pdf"
+expect 2 "no known format" block $llama $h200 -o "$work/x.pdf"
+expect 2 "2^60" overlap --heads 16777216 --seq 67108864 --batch 1000
+
+# Pictures: well formed, and the same twice.
+for arguments in "block $llama $h200 --speedup 2" "overlap --heads 64 --seq 4096" \
+  "overlap --sweep seq=2048:65536,heads=48,64,96,128"; do
+  "$stagger" $arguments -o "$work/a.svg" >/dev/null && "$stagger" $arguments -o - >"$work/b.svg"
+  cmp -s "$work/a.svg" "$work/b.svg" || fail "not the same picture twice: $arguments"
+  python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "$work/a.svg" ||
+    fail "not XML: $arguments"
+  checks=$((checks + 2))
+done
+expect 0 "" overlap --heads 48 --seq 16384 -o "$work/s.trace.json"
+python3 -m json.tool "$work/s.trace.json" >/dev/null || fail "not JSON: a trace"
+expect 0 "" overlap --heads 48 --seq 16384 -o "$work/s.txt"
+grep -q "overlap, RNG" "$work/s.txt" || fail "no streams in a text"
+
+# All of it once more, by another program.
+python3 "$source_dir/tests/cli/block.py" "$stagger" "$source_dir" || fail "block.py"
+checks=$((checks + 1))
+
+finish 90

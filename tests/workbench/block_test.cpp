@@ -1,0 +1,344 @@
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+#include "workbench/block/cost.hpp"
+#include "workbench/block/kernels.hpp"
+#include "workbench/block/transformer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace stagger::block {
+namespace {
+
+Transformer builtin(const std::string& name) {
+  const char* text = find_builtin(builtin_models(), name);
+  REQUIRE(text != nullptr);
+  return read_transformer(text, name);
+}
+
+Transformer at(const std::string& name, std::int64_t seq, std::int64_t batch) {
+  return with(builtin(name), {.seq = seq, .batch = batch});
+}
+
+/// A device whose rates are easy to compute with by hand.
+Machine toy() {
+  return {.name = "toy",
+          .device = "Toy 1",
+          .driver = "",
+          .sms = 8,
+          .block = BlockRates{
+              .gemm_tflops = 100,
+              .copy = {{.size = 1, .rate = 1}},
+              .kappas = {{.ops = "eager", .permille = 2000}, {.ops = "compiled", .permille = 1500}},
+              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
+}
+
+std::string message_of(const std::function<void()>& act, ErrorKind kind) {
+  try {
+    act();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+  FAIL("accepted");
+  return "";
+}
+
+TEST_CASE("FLOPs and bytes of a block are those of its dimensions") {
+  struct Row {
+    const char* name;
+    std::int64_t seq;
+    std::int64_t batch;
+    std::int64_t parameters;
+    double gemm_tflop;
+    double forward_tflop;
+    double backward_tflop;
+    double elementwise_gb;
+  };
+  constexpr Row kRows[] = {
+      {"llama3-8b", 16384, 1, 218'103'808, 21.44, 2.199, 5.498, 6.71},
+      {"qwen2.5-7b", 16384, 1, 233'046'016, 22.91, 1.924, 4.810, 7.50},
+      {"mixtral-8x7b", 16384, 1, 394'264'576, 38.76, 2.199, 5.498, 10.47},
+      {"sam-h", 4096, 16, 19'660'800, 7.73, 1.374, 3.436, 6.21},
+      {"sd3.5-large", 4096, 16, 70'975'488, 27.91, 2.611, 6.528, 11.79},
+      {"sd3.5-medium", 4096, 16, 28'311'552, 11.13, 1.649, 4.123, 7.45},
+      {"llada-1b", 4096, 16, 44'040'192, 17.32, 2.199, 5.498, 11.68},
+      {"llada-8b", 4096, 16, 218'103'808, 85.76, 4.398, 10.995, 26.31},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.name);
+    const Transformer model = at(row.name, row.seq, row.batch);
+    const std::vector<Kernel> kernels = kernels_of(model);
+    CHECK(active_parameters(model) == row.parameters);
+    // Exactly 6 T P, and to the printed digits what was measured against.
+    CHECK(flops_of(kernels, Work::gemm) == 6 * row.seq * row.batch * row.parameters);
+    CHECK(std::abs(1e-12 * double(flops_of(kernels, Work::gemm)) - row.gemm_tflop) < 0.006);
+    CHECK(std::abs(1e-9 * double(bytes_of(kernels, Work::elementwise)) - row.elementwise_gb) <
+          0.006);
+    for (const Kernel& kernel : kernels) {
+      if (kernel.work != Work::attention) continue;
+      const double expected = kernel.pass == Pass::forward ? row.forward_tflop : row.backward_tflop;
+      CHECK(std::abs(1e-12 * double(kernel.flops) - expected) < 0.0006);
+    }
+  }
+}
+
+TEST_CASE("attention moves each tensor once") {
+  // The least traffic of the backward pass beside the forward one, as in 0.6795 GB of both passes'
+  // inputs and gradients: here 2 (4 X + 4 Y) + 16 b H s.
+  const std::vector<Kernel> kernels = kernels_of(at("llama3-8b", 16384, 1));
+  for (const Kernel& kernel : kernels) {
+    if (kernel.work != Work::attention || kernel.pass != Pass::backward) continue;
+    CHECK(kernel.bytes == 679'477'248);
+  }
+}
+
+TEST_CASE("live pairs of a window are counted, up to half a tile's diagonal") {
+  test::Random random(test::seed(7));
+  for (int round = 0; round < 200; ++round) {
+    Transformer model = builtin("mistral-7b");
+    model.seq = random.between(1, 300);
+    model.window = random.between(1, 400);
+    model.attention = Attention::sliding;
+    std::int64_t pairs = 0;
+    for (std::int64_t q = 0; q < model.seq; ++q)
+      pairs += std::min(q + 1, model.window);
+    CAPTURE(model.seq, model.window, pairs);
+    for (const Kernel& kernel : kernels_of(model)) {
+      if (kernel.work != Work::attention || kernel.pass != Pass::forward) continue;
+      // Half of the diagonal's pairs are left out, as of a causal mask's s^2 / 2.
+      const std::int64_t diagonal = std::min(model.window, model.seq);
+      CHECK(kernel.flops == 2 * model.heads * model.head_dim * (2 * pairs - diagonal));
+    }
+  }
+}
+
+TEST_CASE("tensor parallel devices share heads and FFN, not the norms") {
+  const Transformer model = at("llama3-8b", 4096, 1);
+  const std::vector<Kernel> whole = kernels_of(model);
+  const std::vector<Kernel> eighth = kernels_of(model, 8);
+  REQUIRE(whole.size() == eighth.size());
+  for (std::size_t index = 0; index < whole.size(); ++index) {
+    CAPTURE(whole[index].name);
+    CHECK(whole[index].flops == 8 * eighth[index].flops);
+    const bool norms = whole[index].name == "norms and residuals";
+    if (whole[index].work == Work::elementwise) {
+      CHECK(whole[index].bytes == (norms ? 1 : 8) * eighth[index].bytes);
+    }
+  }
+  CHECK(reduced_bytes(model, 8) == 4 * 2 * 4096 * 4096);
+  CHECK(reduced_bytes(model, 1) == 0);
+  // Fewer KV heads than devices: each has a copy.
+  CHECK(shard_of(at("qwen2.5-7b", 4096, 1), 4).heads_kv == 1);
+  CHECK(shard_of(with(model, {.heads_kv = 1}), 8).heads_kv == 1);
+  CHECK_THAT(message_of([&] { static_cast<void>(kernels_of(model, 3)); }, ErrorKind::usage),
+             Catch::Contains("32 heads cannot be shared by 3 devices"));
+}
+
+TEST_CASE("a block takes what its kernels take") {
+  const Transformer model = at("llama3-8b", 16384, 1);
+  const BlockCost cost = cost_of(model, {.machine = toy()});
+  std::map<std::pair<std::string, Pass>, double> ms;
+  double sum = 0;
+  for (const TimedKernel& timed : cost.kernels) {
+    ms[{timed.kernel.name, timed.kernel.pass}] = timed.ms;
+    sum += timed.ms;
+  }
+  const double tokens = 16384;
+  CHECK(ms.at({"qkv", Pass::forward}) == Approx(2 * tokens * 4096 * 6144 / 100e9));
+  CHECK(ms.at({"gate+up", Pass::backward}) == Approx(4 * tokens * 4096 * 28672 / 100e9));
+  CHECK(ms.at({"norms and residuals", Pass::forward}) == Approx(2 * 2 * tokens * 9 * 4096 / 1e9));
+  CHECK(ms.at({"rope", Pass::backward}) == Approx(2 * 2 * tokens * 2 * 40 * 128 / 1e9));
+  CHECK(ms.at({"activation", Pass::backward}) == Approx(2 * 2 * tokens * 5 * 14336 / 1e9));
+  CHECK(ms.at({"attention", Pass::backward}) == Approx(10 * 32 * tokens * tokens * 64 / 44e9));
+  CHECK(cost.total_ms == Approx(sum));
+  CHECK(cost.fraction() == Approx(ms.at({"attention", Pass::backward}) / sum));
+  CHECK(cost.ops == "eager");
+  CHECK(cost.attention == "a");
+  // Half way between two sequences, in octaves, is half way between their rates.
+  const BlockCost between = cost_of(at("llama3-8b", 8192, 1), {.machine = toy()});
+  CHECK(between.attention_backward_ms == Approx(10.0 * 32 * 8192 * 8192 * 64 / 42e9));
+}
+
+TEST_CASE("what is given wins over the rates") {
+  const Transformer model = at("llama3-8b", 16384, 1);
+  const BlockCost plain = cost_of(model, {.machine = toy(), .ops = "compiled"});
+  CHECK(plain.kappa == 1.5);
+  const BlockCost given = cost_of(
+      model, {.machine = toy(), .kappa = 3, .attention_forward_ms = 4, .attention_backward_ms = 5});
+  CHECK(given.attention.empty());
+  CHECK(given.attention_backward_ms == 5);
+  CHECK(given.kappa == 3);
+  CHECK(cost_of(model, {.machine = toy(), .attention_backward_ms = 5, .block_ms = 77}).total_ms ==
+        77);
+  Machine without_t0 = toy();
+  without_t0.block->gemm_t0_ns = 1'000'000;
+  const BlockCost slow = cost_of(model, {.machine = without_t0});
+  const BlockCost fast = cost_of(model, {.machine = toy()});
+  CHECK(slow.total_ms - fast.total_ms == Approx(12));  // 4 GEMMs forward, 8 backward
+}
+
+TEST_CASE("a profile that lacks a rate says what it has") {
+  const auto refused = [](const Transformer& model, const CostRequest& request) {
+    return message_of([&] { static_cast<void>(cost_of(model, request)); }, ErrorKind::usage);
+  };
+  const Transformer llama = at("llama3-8b", 16384, 1);
+  Machine machine = toy();
+  CHECK_THAT(refused(at("sam-h", 4096, 16), {.machine = machine}),
+             Catch::Contains("no rates of attention at head_dim 80, full; it has a (head_dim 128, "
+                             "causal)"));
+  CHECK_THAT(refused(llama, {.machine = machine, .attention = "b"}),
+             Catch::Contains("unknown attention 'b'"));
+  machine.block->kappas = {{.ops = "compiled", .permille = 1}};
+  CHECK_THAT(refused(llama, {.machine = machine, .ops = "eager"}),
+             Catch::Contains("no kappa of eager swiglu layers; it has those of compiled any"));
+  machine.block.reset();
+  CHECK_THAT(refused(llama, {.machine = machine}), Catch::Contains("has no rates of blocks"));
+  CHECK_THAT(refused(llama, {.machine = toy(), .attention_backward_ms = 5, .block_ms = 5}),
+             Catch::Contains("longer than its attention backward"));
+}
+
+TEST_CASE("the rule of replacement gives the blocks that were measured on an H200") {
+  struct Row {
+    double before;
+    double attention_before;
+    double attention_after;
+    double measured;
+  };
+  // LLaMA3-8B eager: flash's backward pass, then its deterministic one, at 8k, 16k and 32k tokens.
+  constexpr Row kRows[] = {{24.849, 5.029, 8.198, 28.38},
+                           {62.967, 18.097, 30.425, 75.78},
+                           {174.4, 68.67, 117.3, 223.58}};
+  for (const Row& row : kRows) {
+    const Replacement after = replace(row.before, row.attention_before, row.attention_after);
+    CAPTURE(row.measured, after.total_ms);
+    CHECK(std::abs(after.total_ms / row.measured - 1) < 0.02);
+    CHECK(after.total_ms == Approx(row.before - row.attention_before + row.attention_after));
+    // The formula and the rule are one.
+    CHECK(after.block_speedup == Approx(row.before / after.total_ms));
+  }
+  CHECK(replace(62.967, 18.097, 30.425).total_ms == Approx(75.295));
+}
+
+TEST_CASE("the ranges of a paper's end-to-end figure come out of its parts") {
+  // DASH, Figure 10: H800, forward and backward, fused elementwise kernels. What a schedule gains
+  // in the kernel is that of figures 8 and 9.
+  const std::string path = std::string(STAGGER_SOURCE_DIR) + "/configs/machines/h800.json";
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  const Machine h800 = read_machine_json(text.str(), path);
+  const auto gain = [&](const std::string& name, std::int64_t seq, std::int64_t batch,
+                        double speedup) {
+    const BlockCost cost = cost_of(at(name, seq, batch), {.machine = h800});
+    return 100 *
+           (replace(cost.total_ms, cost.attention_backward_ms, cost.attention_backward_ms / speedup)
+                .block_speedup -
+            1);
+  };
+  std::vector<double> causal;
+  for (const char* name : {"llama3-8b", "qwen2.5-7b", "mixtral-8x7b"}) {
+    causal.push_back(gain(name, 8192, 1, 489.1 / 388.5));
+    causal.push_back(gain(name, 16384, 1, 511.6 / 398.5));
+    causal.push_back(gain(name, 32768, 1, 511.6 / 398.5));
+  }
+  std::vector<double> full;
+  for (const char* name : {"sam-h", "sd3.5-large", "sd3.5-medium", "llada-1b"})
+    full.push_back(gain(name, 4096, 16, 479.9 / 397.2));
+  double sum = 0;
+  for (const double percent : causal) {
+    CHECK(percent >= 1.95);  // "2 % to 10 %"
+    CHECK(percent <= 10);
+    sum += percent;
+  }
+  for (const double percent : full) {
+    CHECK(percent >= 3.5);  // "approximately 4 %"
+    CHECK(percent <= 6);
+    sum += percent;
+  }
+  CHECK(std::abs(sum / 13 - 5.1) < 0.15);  // "around 5 %"
+  // Each as it was computed by hand.
+  constexpr double kCausal[] = {3.3, 6.0, 9.2, 2.8, 5.1, 8.2, 2.0, 3.8, 6.4};
+  constexpr double kFull[] = {5.8, 4.1, 5.4, 4.8};
+  for (std::size_t index = 0; index < causal.size(); ++index)
+    CHECK(std::abs(causal[index] - kCausal[index]) < 0.15);
+  for (std::size_t index = 0; index < full.size(); ++index)
+    CHECK(std::abs(full[index] - kFull[index]) < 0.1);
+  CHECK(std::abs(gain("llada-8b", 4096, 16, 1.056) - 0.7) < 0.1);
+}
+
+TEST_CASE("blocks measured on an H200 are predicted from its profile") {
+  const std::string path = std::string(STAGGER_SOURCE_DIR) + "/configs/machines/h200.json";
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  const Machine h200 = read_machine_json(text.str(), path);
+  struct Row {
+    const char* name;
+    std::int64_t seq;
+    std::int64_t batch;
+    const char* attention;
+    double measured;
+    double within;
+  };
+  constexpr Row kRows[] = {{"llama3-8b", 8192, 1, "cudnn", 22.30, 0.03},
+                           {"llama3-8b", 16384, 1, "cudnn", 51.81, 0.03},
+                           {"llama3-8b", 32768, 1, "cudnn", 132.0, 0.05},
+                           {"qwen2.5-7b", 16384, 1, "cudnn", 52.52, 0.03},
+                           {"mixtral-8x7b", 16384, 1, "cudnn", 84.89, 0.03},
+                           {"sam-h", 4096, 16, "cudnn", 28.11, 0.03},
+                           {"sd3.5-large", 4096, 16, "cudnn", 67.50, 0.03},
+                           {"sd3.5-medium", 4096, 16, "cudnn", 33.35, 0.08},
+                           {"llada-1b", 4096, 16, "cudnn", 54.63, 0.08},
+                           {"llada-8b", 4096, 16, "cudnn", 186.5, 0.08},
+                           {"llama3-8b", 8192, 1, "flash", 24.85, 0.03},
+                           {"llama3-8b", 16384, 1, "flash", 62.97, 0.03},
+                           {"llama3-8b", 16384, 1, "flash-deterministic", 75.78, 0.03},
+                           {"llama3-8b", 32768, 1, "flash-deterministic", 223.6, 0.05}};
+  for (const Row& row : kRows) {
+    const BlockCost cost =
+        cost_of(at(row.name, row.seq, row.batch), {.machine = h200, .attention = row.attention});
+    CAPTURE(row.name, row.seq, row.attention, cost.total_ms, row.measured,
+            cost.total_ms / row.measured - 1);
+    CHECK(std::abs(cost.total_ms / row.measured - 1) < row.within);
+  }
+}
+
+TEST_CASE("a model's file is read strictly") {
+  const std::string good = find_builtin(builtin_models(), "mixtral-8x7b");
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t place = text.find(from);
+    REQUIRE(place != std::string::npos);
+    text.replace(place, from.size(), to);
+    return message_of([&] { static_cast<void>(read_transformer(text, "m.json")); },
+                      ErrorKind::invalid_input);
+  };
+  CHECK_THAT(refused("\"hidden\": 4096", "\"hidden\": 4096, \"depth\": 3"),
+             Catch::Contains("unknown key 'depth'"));
+  CHECK_THAT(refused("\"hidden\": 4096", "\"hidden\": 0"), Catch::Contains("/hidden"));
+  CHECK_THAT(refused("\"active\": 2", "\"active\": 9"), Catch::Contains("more experts are active"));
+  CHECK_THAT(refused("\"heads_kv\": 8", "\"heads_kv\": 5"), Catch::Contains("do not divide"));
+  CHECK_THAT(refused("swiglu", "relu"), Catch::Contains("/activation"));
+  CHECK_THAT(refused("causal", "sliding"), Catch::Contains("a window is missing"));
+  CHECK_THAT(refused("stagger.model/1", "stagger.model/2"), Catch::Contains("unknown schema"));
+}
+
+TEST_CASE("sizes from outside end in a message and not in an overflow") {
+  Transformer model = builtin("llama3-8b");
+  model.seq = std::int64_t{1} << 26;
+  model.batch = std::int64_t{1} << 26;
+  CHECK_THAT(message_of([&] { static_cast<void>(kernels_of(model)); }, ErrorKind::limit),
+             Catch::Contains("more than 2^58"));
+}
+
+}  // namespace
+}  // namespace stagger::block

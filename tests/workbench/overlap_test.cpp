@@ -1,0 +1,354 @@
+#include "workbench/block/overlap.hpp"
+
+#include "core/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+#include "workbench/block/streams.hpp"
+#include "workbench/block/sweep.hpp"
+#include "workbench/block/transformer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+namespace stagger::block {
+namespace {
+
+Calibration builtin(const std::string& name) {
+  const char* text = find_builtin(builtin_calibrations(), name);
+  REQUIRE(text != nullptr);
+  return read_calibration(text, name);
+}
+
+double speedup(const Calibration& calibration, double x) {
+  return speedup_at(ratios_of(calibration, {}, 128), calibration.slowdown, x);
+}
+
+std::string message_of(const std::function<void()>& act, ErrorKind kind) {
+  try {
+    act();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+  FAIL("accepted");
+  return "";
+}
+
+/// The end of both ways, played step by step in small steps of time: how far GEMMs and RNG are.
+Ways played(const Alone& alone, const Slowdown& slowdown, int steps) {
+  Ways ways{.baseline = alone.gemm + alone.attention + alone.exposed};
+  const double step = (alone.gemm + alone.rng) / steps;
+  double rng = 0;
+  double time = 0;
+  // Up to the slowed end of the GEMMs the RNG makes 1 / slowdown of its progress; the GEMMs lose
+  // for as long as it runs, their own time at most.
+  double lost = 0;
+  for (; time < slowdown.room * alone.gemm + lost; time += step) {
+    if (rng >= alone.rng) continue;
+    rng += step / slowdown.rng;
+    if (time < slowdown.room * alone.gemm) lost += (slowdown.gemm - 1) * step;
+  }
+  ways.gemm_slowed = time;
+  for (; rng < alone.rng; rng += step)
+    time += step;
+  ways.rng_exposed = time - ways.gemm_slowed;
+  ways.overlap = time + slowdown.dropping * alone.attention;
+  return ways;
+}
+
+TEST_CASE("the paper's calibration gives the paper's speedups") {
+  const Calibration paper = builtin("paper");
+  const Ratios ratios = ratios_of(paper, {}, 128);
+  CHECK(ratios.alpha == Approx(0.0060));
+  CHECK(ratios.phi == Approx(0.0042));
+  CHECK(ratios.beta == Approx(0.0042 / 0.9));
+  CHECK(std::abs(speedup(paper, 2048.0 / 96) - 1.0594) < 5e-4);   // GPT-3: 1.06
+  CHECK(std::abs(speedup(paper, 4096.0 / 64) - 1.1414) < 5e-4);   // Llama 2: 1.14
+  CHECK(std::abs(speedup(paper, 16384.0 / 48) - 1.0587) < 5e-4);  // region 3
+  CHECK(std::abs(speedup(paper, 148) - 1.2335) < 5e-4);           // the largest: 1.23
+  CHECK(std::abs(speedup(paper, 59) - 1.13) < 5e-3);              // MoE
+  CHECK(std::abs(speedup(paper, 228) - 1.13) < 5e-3);
+  constexpr std::pair<double, double> kRow[] = {{85, 1.171},  {128, 1.216}, {171, 1.197},
+                                                {256, 1.107}, {512, 1.007}, {4096.0 / 3, 0.939}};
+  for (const auto& [x, expected] : kRow) {
+    CAPTURE(x);
+    CHECK(std::abs(speedup(paper, x) - expected) < 1.1e-3);
+  }
+}
+
+TEST_CASE("borders and the peak are where a search finds them") {
+  for (const char* name : {"paper", "h200-cudnn", "h200-fa2"}) {
+    CAPTURE(name);
+    const Calibration calibration = builtin(name);
+    const Borders borders = borders_of(ratios_of(calibration, {}, 128), calibration.slowdown);
+    std::int64_t peak = 1;
+    for (std::int64_t x = 1; x < 3000; ++x) {
+      if (speedup(calibration, double(x)) > speedup(calibration, double(peak))) peak = x;
+    }
+    CHECK(borders.peak_x == peak);
+    CHECK(borders.peak_speedup == Approx(speedup(calibration, double(peak))));
+    if (borders.break_even) {
+      CHECK(speedup(calibration, *borders.break_even) == Approx(1));
+      CHECK(speedup(calibration, *borders.break_even * 1.01) < 1);
+      CHECK(speedup(calibration, *borders.break_even * 0.99) > 1);
+    }
+    CHECK(borders.region_of(borders.region3 * 0.999) == 2);
+    CHECK(borders.region_of(borders.region3 * 1.001) == 3);
+  }
+  const Borders paper = borders_of(ratios_of(builtin("paper"), {}, 128), builtin("paper").slowdown);
+  CHECK(paper.peak_x == 148);
+  CHECK(paper.region3 == Approx(1 / (1.5 * 0.0042 / 0.9)));  // 142.9
+  // 6.9K, 9.1K, 13.7K and 18.3K tokens.
+  CHECK(std::abs(48 * paper.region3 - 6900) < 50);
+  CHECK(std::abs(64 * paper.region3 - 9100) < 50);
+  CHECK(std::abs(96 * paper.region3 - 13700) < 50);
+  CHECK(std::abs(128 * paper.region3 - 18300) < 50);
+  // An H200's RNG is cheap: region 3 is far away.
+  const Calibration h200 = builtin("h200-fa2");
+  CHECK(std::abs(borders_of(ratios_of(h200, {}, 128), h200.slowdown).region3 - 1038) < 2);
+}
+
+TEST_CASE("what is computed is what a play in small steps comes to") {
+  test::Random random(test::seed(3));
+  for (int round = 0; round < 100; ++round) {
+    const Alone alone{.gemm = 0.1 * double(random.between(1, 100)),
+                      .attention = 0.1 * double(random.between(0, 100)),
+                      .rng = 0.1 * double(random.between(1, 150)),
+                      .exposed = 0.1 * double(random.between(0, 100))};
+    const Slowdown slowdown{.gemm = 1 + 0.01 * double(random.between(0, 10)),
+                            .rng = 1 + 0.1 * double(random.between(0, 10)),
+                            .room = 1 + 0.01 * double(random.between(0, 30)),
+                            .dropping = 1 + 0.01 * double(random.between(0, 20))};
+    const Ways ways = ways_of(alone, slowdown);
+    const Ways steps = played(alone, slowdown, 20'000);
+    CAPTURE(alone.gemm, alone.rng, slowdown.gemm, slowdown.rng, slowdown.room);
+    const double near = 1e-3 * (alone.gemm + alone.rng) + 1e-9;
+    CHECK(std::abs(ways.gemm_slowed - steps.gemm_slowed) < near);
+    CHECK(std::abs(ways.rng_exposed - steps.rng_exposed) < near);
+    CHECK(std::abs(ways.overlap - steps.overlap) < near);
+    CHECK(ways.baseline == steps.baseline);
+  }
+}
+
+TEST_CASE("the speedup is a function of tokens over heads") {
+  const Calibration paper = builtin("paper");
+  for (const std::int64_t scale : {1, 2, 5}) {
+    const Overlap overlap =
+        overlap_of({.batch = scale, .heads = 64 * scale, .seq = 4096 * scale}, {}, paper, false);
+    CHECK(overlap.speedup() == Approx(speedup(paper, 64)));
+    CHECK(overlap.region == 1);
+  }
+}
+
+TEST_CASE("an H200's own numbers give its table") {
+  struct Row {
+    std::int64_t heads;
+    std::int64_t seq;
+    double gemm_bf16;
+    double gemm_fp8;
+    double attention;
+    double fused;
+    double rng;
+    double cudnn_bf16;
+    double cudnn_fp8;
+    double fa2_bf16;
+    double fa2_fp8;
+  };
+  constexpr Row kRows[] = {{96, 2048, 10.45, 5.58, 0.32, 0.33, 0.14, 1.027, 1.048, 1.005, 1.010},
+                           {64, 4096, 9.29, 4.96, 0.85, 0.89, 0.38, 1.075, 1.129, 1.015, 1.024},
+                           {64, 8192, 18.6, 9.92, 3.38, 3.56, 1.53, 1.136, 1.222, 1.025, 1.038},
+                           {48, 16384, 20.9, 11.2, 10.2, 10.7, 4.58, 1.282, 1.403, 1.046, 1.060}};
+  for (const Row& row : kRows) {
+    CAPTURE(row.heads, row.seq);
+    const DropoutShape shape{.heads = row.heads, .seq = row.seq};
+    Calibration cudnn = builtin("h200-cudnn");
+    Calibration fa2 = builtin("h200-fa2");
+    const Overlap bf16 = overlap_of(shape, {}, cudnn, false);
+    CHECK(std::abs(bf16.gemm.ms / row.gemm_bf16 - 1) < 0.005);
+    CHECK(std::abs(bf16.attention.ms / row.attention - 1) < 0.015);
+    CHECK(std::abs((bf16.fused_ms - bf16.attention.ms) / row.fused - 1) < 0.015);
+    CHECK(std::abs(bf16.rng_alone.ms / row.rng - 1) < 0.03);
+    CHECK(bf16.gemm.by == "MMA");
+    CHECK(bf16.rng_alone.by == "ALU");
+    CHECK(std::abs(bf16.speedup() - row.cudnn_bf16) < 1e-3);
+    CHECK(std::abs(overlap_of(shape, {}, fa2, false).speedup() - row.fa2_bf16) < 1e-3);
+    cudnn.gemm[0].rate = fa2.gemm[0].rate = 1330;
+    const Overlap fp8 = overlap_of(shape, {}, cudnn, false);
+    CHECK(std::abs(fp8.gemm.ms / row.gemm_fp8 - 1) < 0.005);
+    CHECK(std::abs(fp8.speedup() - row.cudnn_fp8) < 1e-3);
+    CHECK(std::abs(overlap_of(shape, {}, fa2, false).speedup() - row.fa2_fp8) < 1e-3);
+  }
+}
+
+TEST_CASE("overlapping wins by the condition of its parts") {
+  test::Random random(test::seed(5));
+  int wins = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Alone alone{.gemm = double(random.between(1, 100)),
+                      .attention = double(random.between(1, 100)),
+                      .rng = double(random.between(1, 100)),
+                      .exposed = double(random.between(0, 40))};
+    const Slowdown slowdown{.gemm = 1.04, .rng = 1.5, .room = 1.1, .dropping = 1.12};
+    const double room = 1.1 * alone.gemm;
+    const bool expected = alone.exposed - 0.12 * alone.attention >
+                          std::max(0.0, alone.rng - 1.04 * room / 1.5) +
+                              0.04 * std::min(room, 1.5 * alone.rng) + (room - alone.gemm);
+    CHECK((ways_of(alone, slowdown).speedup() > 1) == expected);
+    wins += expected ? 1 : 0;
+  }
+  CHECK(wins > 5);
+}
+
+TEST_CASE("bits take a word for 32 keys") {
+  const auto bytes = [](std::int64_t heads, std::int64_t seq) {
+    return mask_bytes_of({.heads = heads, .seq = seq});
+  };
+  CHECK(bytes(96, 2048) == 50'331'648);              // GPT-3 2K
+  CHECK(bytes(64, 4096) == 134'217'728);             // Llama 2 4K
+  CHECK(bytes(64, 16384) == std::int64_t{2} << 30);  // 2 GiB
+  CHECK(bytes(64, 32768) == std::int64_t{8} << 30);  // 8 GiB exactly
+  CHECK(bytes(48, 32768) == std::int64_t{6} << 30);
+  CHECK(bytes(96, 32768) == std::int64_t{12} << 30);
+  CHECK(bytes(1, 33) == 33 * 2 * 4);
+  CHECK(elements_of({.batch = 3, .heads = 5, .seq = 7}) == 3 * 5 * 49);
+}
+
+TEST_CASE("a probability becomes a multiple of what its bits tell apart") {
+  const Representable tenth = representable(0.1, 8);
+  CHECK(tenth.threshold == 230);
+  CHECK(tenth.kept == Approx(0.8984).margin(5e-5));
+  CHECK(tenth.dropped == Approx(0.1016).margin(5e-5));
+  CHECK(tenth.bias == Approx(-0.0017).margin(5e-5));
+  CHECK(representable(0, 8).threshold == 256);
+  CHECK(representable(0.5, 1).threshold == 1);
+  CHECK(representable(0.999, 8).threshold == 1);  // never nothing
+  CHECK(std::abs(representable(0.1, 32).bias) < 1e-9);
+}
+
+TEST_CASE("a kernel behind GEMMs without room crowds on the first SMs") {
+  // Measured on an H200: a GEMM of 8.66 ms, bits of 2^33 elements.
+  CHECK(std::abs(crowded(8.66, 2.89, 132, 132, 12) / 42.96 - 1) < 0.03);
+  CHECK(std::abs(crowded(8.66, 2.89, 132, 132, 32) / 101.4 - 1) < 0.03);
+  CHECK(std::abs(crowded(8.66, 2.89, 132, 264, 12) / 25.67 - 1) < 0.03);
+  CHECK(crowded(8.66, 2.89, 132, 132 * 12, 12) == Approx(8.66 + 2.89));
+  CHECK(crowded(8.66, 2.89, 132, 1'000'000, 12) == Approx(8.66 + 2.89));
+  const SmSize sm{.count = 132, .registers = 65536, .shared_bytes = 233472};
+  CHECK(resident_ctas(sm, {.name = "RNG", .threads = 128, .registers = 40}) == 12);
+  CHECK(resident_ctas(sm, {.name = "RNG", .threads = 32, .registers = 32}) == 32);
+}
+
+TEST_CASE("room is what a GEMM leaves of an SM") {
+  const Calibration h200 = builtin("h200-cudnn");
+  REQUIRE(h200.gemms.size() == 2);
+  const Room cublas = room_of(h200.sm, h200.gemms[0], *h200.rng_kernel);
+  CHECK(cublas.registers == 1024);  // one warp of 32
+  CHECK(cublas.shared_bytes == 19244);
+  CHECK(cublas.ctas == 0);
+  const Room triton = room_of(h200.sm, h200.gemms[1], *h200.rng_kernel);
+  CHECK(triton.registers == 24576);
+  CHECK(triton.ctas == 4);
+  CtaSize huge = h200.gemms[0];
+  huge.ctas_per_sm = 2;
+  CHECK_THAT(message_of([&] { static_cast<void>(room_of(h200.sm, huge, *h200.rng_kernel)); },
+                        ErrorKind::usage),
+             Catch::Contains("more registers or shared memory than an SM has"));
+}
+
+TEST_CASE("both passes are the forward one and what is behind it") {
+  const Calibration fa2 = builtin("h200-fa2");
+  const DropoutShape shape{.heads = 64, .seq = 16384};
+  const Overlap forward = overlap_of(shape, {}, fa2, false);
+  const Overlap both = overlap_of(shape, {}, fa2, true);
+  REQUIRE(both.backward);
+  CHECK(both.backward->gemm_ms == Approx(2 * forward.gemm.ms));
+  CHECK(both.backward->attention_ms == Approx(70.22).epsilon(0.01));  // measured, and with dropout:
+  CHECK(both.backward->fused_ms == Approx(73.47).epsilon(0.01));
+  CHECK(both.baseline_ms ==
+        Approx(forward.baseline_ms + both.backward->gemm_ms + both.backward->fused_ms));
+  CHECK(both.overlap_ms ==
+        Approx(forward.overlap_ms + both.backward->gemm_ms + both.backward->dropping_ms));
+}
+
+TEST_CASE("Philox of fewer rounds or bits is cheaper by what was measured") {
+  const Calibration h200 = builtin("h200-fa2");
+  const auto rng = [&](std::int64_t rounds, std::int64_t bits) {
+    return limited(rng_of(h200, rounds, bits).limiters,
+                   {.elements = std::exp2(34), .bytes = std::exp2(31)})
+        .ms;
+  };
+  CHECK(rng(7, 8) == Approx(6.11).epsilon(1e-3));
+  CHECK(rng(5, 8) / rng(7, 8) == Approx(0.898).epsilon(2e-3));
+  CHECK(rng(3, 32) / rng(7, 32) == Approx(0.496).epsilon(2e-3));
+  const Calibration paper = builtin("paper");
+  const auto part = [&](std::int64_t rounds) {
+    return rng_of(paper, rounds, 8).limiters[0].rate / rng_of(paper, 7, 8).limiters[0].rate;
+  };
+  CHECK(part(5) == Approx(0.81));
+  CHECK(part(3) == Approx(0.67));
+  CHECK_THAT(message_of([&] { static_cast<void>(rng_of(paper, 10, 8)); }, ErrorKind::usage),
+             Catch::Contains("no Philox of 10 rounds"));
+}
+
+TEST_CASE("streams end when the ways end, and never overlap on themselves") {
+  for (const std::int64_t seq : {2048, 8192, 16384, 65536}) {
+    const Overlap overlap = overlap_of({.heads = 48, .seq = seq}, {}, builtin("paper"), false);
+    const std::vector<Stream> streams = streams_of(overlap);
+    REQUIRE(streams.size() == 3);
+    CHECK(streams[0].spans.back().end_ms == Approx(overlap.ways.baseline));
+    CHECK(streams[1].spans.back().end_ms == Approx(overlap.ways.overlap));
+    CHECK(streams[2].spans.back().end_ms == Approx(overlap.ways.rng_slowed));
+    CHECK(streams[1].spans.back().start_ms >= streams[2].spans.back().end_ms - 1e-9);
+    for (const Stream& stream : streams) {
+      double end = 0;
+      for (const Span& span : stream.spans) {
+        CHECK(span.start_ms >= end - 1e-9);
+        CHECK(span.end_ms >= span.start_ms);
+        end = span.end_ms;
+      }
+    }
+  }
+}
+
+TEST_CASE("a sweep is read strictly") {
+  const SweepRange range = parse_sweep("seq=2048:65536,heads=48,64,96,128");
+  CHECK(range.first_seq == 2048);
+  CHECK(range.last_seq == 65536);
+  CHECK(range.heads == std::vector<std::int64_t>{48, 64, 96, 128});
+  CHECK(parse_sweep("heads=4,seq=7").last_seq == 7);
+  CHECK(sweep(range, {}, {}, builtin("paper"), false).size() == 4 * 6);
+  for (const char* text :
+       {"", "seq=1:2", "heads=3", "seq=2:1,heads=3", "seq=1:2,heads=", "seq=a,heads=1",
+        "seq=1:2:3,heads=1", "seq=1,heads=1,x=2", "seq=0,heads=1", "48,seq=1"}) {
+    CAPTURE(text);
+    static_cast<void>(message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
+  }
+}
+
+TEST_CASE("a calibration is read strictly") {
+  const std::string good = find_builtin(builtin_calibrations(), "h200-fa2");
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t place = text.find(from);
+    REQUIRE(place != std::string::npos);
+    text.replace(place, from.size(), to);
+    return message_of([&] { static_cast<void>(read_calibration(text, "c.json")); },
+                      ErrorKind::invalid_input);
+  };
+  CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 710, \"ps\": 1"), Catch::Contains("/gemm/0"));
+  CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 0"), Catch::Contains("/gemm/0/tflops"));
+  CHECK_THAT(refused("\"rounds\": 10", "\"round\": 10"), Catch::Contains("unknown key 'round'"));
+  CHECK_THAT(refused("\"gemm\": 1.04", "\"gemm\": 0.5"), Catch::Contains("/slowdown/gemm"));
+  CHECK_THAT(refused("{\"exposed\": 0.9757}", "{}"), Catch::Contains("/fused/forward"));
+}
+
+TEST_CASE("shapes too large are refused") {
+  const DropoutShape shape{.batch = 1 << 20, .heads = 1 << 20, .seq = 1 << 20};
+  CHECK_THAT(message_of([&] { static_cast<void>(overlap_of(shape, {}, builtin("paper"), false)); },
+                        ErrorKind::limit),
+             Catch::Contains("2^60"));
+}
+
+}  // namespace
+}  // namespace stagger::block

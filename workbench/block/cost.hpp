@@ -1,0 +1,70 @@
+#pragma once
+
+#include "core/machine.hpp"
+#include "workbench/block/kernels.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stagger::block {
+
+/// What a kernel's time comes from.
+enum class Bound { compute, memory, given, schedule };
+inline constexpr const char* kBoundNames[] = {"compute", "memory", "given", "schedule"};
+
+struct TimedKernel {
+  Kernel kernel;
+  double ms = 0;
+  Bound bound_by = Bound::compute;
+};
+
+/// What determines a block's time but its dimensions.
+struct CostRequest {
+  Machine machine;       ///< with rates of blocks
+  std::string ops = {};  ///< "eager" or "compiled"; empty: the first for which there is a kappa
+  std::string attention = {};                  ///< whose rates; empty: the first that fits
+  std::int64_t tp = 1;                         ///< tensor parallel devices
+  std::optional<double> kappa = std::nullopt;  ///< in the place of the profile's
+  std::optional<double> attention_forward_ms = std::nullopt;   ///< in the place of a rate
+  std::optional<double> attention_backward_ms = std::nullopt;  ///< likewise
+  std::optional<double> block_ms = std::nullopt;  ///< measured, in the place of the kernels' sum
+};
+
+/// One block on one device, forward and backward.
+struct BlockCost {
+  std::vector<TimedKernel> kernels;
+  std::string ops;        ///< "eager", "compiled"
+  double kappa = 1;       ///< times the least time of their bytes that elementwise kernels take
+  std::string attention;  ///< whose rates; empty: both times were given
+  double kernels_ms = 0;
+  double total_ms = 0;  ///< `block_ms` if that was given, else `kernels_ms`
+  double attention_backward_ms = 0;
+
+  /// The part of the block that the backward pass of attention takes, 0 to 1.
+  [[nodiscard]] double fraction() const { return attention_backward_ms / total_ms; }
+};
+
+/// Returns what each kernel takes: a GEMM its FLOPs by the rate, or its bytes if that is longer; an
+/// elementwise kernel kappa times its bytes by the rate of copies of that size; attention its FLOPs
+/// by the implementation's rate. Throws Error{usage}, which names what the profile has, if it lacks
+/// a rate, or if the block takes no longer than its attention.
+[[nodiscard]] BlockCost cost_of(const Transformer& model, const CostRequest& request);
+
+/// A block whose attention backward is replaced by another: T' = T − T_ab + T'_ab.
+struct Replacement {
+  double attention_backward_ms = 0;
+  double total_ms = 0;
+  double kernel_speedup = 1;  ///< s: before by after
+  double block_speedup = 1;   ///< 1 / (1 − f (1 − 1 / s))
+};
+
+/// Returns the block with an attention backward of `attention_backward_ms`, > 0. Requires a total
+/// longer than its attention backward, > 0.
+[[nodiscard]] Replacement replace(double total_ms, double attention_backward_ms,
+                                  double replaced_ms);
+
+/// Returns what no attention backward can pass: 1 / (1 − f).
+[[nodiscard]] double most_speedup(double fraction);
+
+}  // namespace stagger::block
