@@ -232,7 +232,7 @@ std::vector<OptionRow> output_rows() {
        .meaning = "print JSON",
        .target = &Options::json,
        .commands = "list show analyze compare verify export run calibrate predict formulas "
-                   "optimize bench version",
+                   "optimize bench block overlap version",
        .group = kGroup},
       {.name = "csv",
        .meaning = "print comma-separated values, a line for each row",
