@@ -86,8 +86,10 @@ int run(const Options& given) {
                {"schedule", options.schedule},
                {"tasks", problem.tasks()},
                {"steps", Json::array()}};
-  std::string text = fmt::format("{}, {}\n{:<14} {:>10} {:>16}\n", describe(problem),
-                                 options.schedule, "step", "median ms", "million tasks/s");
+  const int width = terminal_of(options).width;
+  std::string text =
+      wrapped(fmt::format("{}, {}\n", describe(problem), options.schedule), width, 6) +
+      fmt::format("{:<14} {:>10} {:>16}\n", "step", "median ms", "million tasks/s");
   for (Step& step : steps) {
     const double seconds = step.median();
     json["steps"].push_back(

@@ -200,7 +200,7 @@ const Command kCompare{
         "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
         "      --heads 16 --sms 132 --model overlap --latency 2 --baseline spt\n"
         "  stagger compare --mask causal --n 8 --schedules spt,spt:swizzle=2,optimal \\\n"
-        "      --expect 'makespan_spt <= 1.25 * lower_bound'\n"
+        "      --expect 'makespan_spt <= 1.25*lower_bound'\n"
         "  stagger compare --table mine.table.json --markdown\n",
     .run = run,
     .names = expect_names,

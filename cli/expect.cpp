@@ -7,6 +7,7 @@
 
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
+#include "core/nearest.hpp"
 
 #include <cctype>
 #include <charconv>
@@ -194,16 +195,18 @@ class Expectation::Parser {
       ++length;
     }
     const std::string name(rest.substr(0, length));
-    std::string known;
     for (const ExpectName& row : known_) {
-      known += (known.empty() ? "" : ", ") + std::string(row.name);
       if (name != row.name) continue;
       steps_->push_back({.does = '$', .place = place_, .name = name});
       expectation_.names_.insert(name);
       place_ += length;
       return;
     }
-    reject("a number or one of " + known);
+    const std::vector<std::string> known = names_of(known_);
+    std::string expected = "a number or one of " + listed(known);
+    const std::vector<std::string> near = nearest(name, known);
+    if (!near.empty()) expected += " (did you mean " + near.front() + "?)";
+    reject(expected);
   }
 
   Expectation& expectation_;

@@ -157,8 +157,12 @@ const Format& format_of(const Options& options) {
   if (!options.format.empty()) {
     throw Error(ErrorKind::usage, unknown_name("format", options.format, names_of(kFormats)));
   }
-  throw Error(ErrorKind::usage, options.output + ": the extension is no known format; known: " +
-                                    listed(names_of(kFormats)) + " (or give --format)");
+  const std::string name = options.output.substr(options.output.rfind('/') + 1);
+  const std::size_t point = name.find('.');
+  const std::string extension = point == std::string::npos ? "" : name.substr(point + 1);
+  throw Error(ErrorKind::usage,
+              options.output + ": the extension is no known format, and no --format is given: " +
+                  unknown_name("format", extension, names_of(kFormats)));
 }
 
 /// What is written, and what the exit status says of the table that it is of.

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -35,9 +37,10 @@ constexpr std::array<ExitMeaning, 9> kExits = {{
 
 std::string listed_at(const std::string& name, const std::string& text, int columns, int width) {
   const std::string line = fmt::format("  {:<{}}", name, columns - 2);
-  const auto size = static_cast<int>(line.size());
+  // A name that leaves no space behind it has a line of its own.
+  const bool long_name = static_cast<int>(name.size()) + 2 >= columns;
   const std::string gap =
-      size > columns ? "\n" + std::string(static_cast<std::size_t>(columns), ' ') : "";
+      long_name ? "\n" + std::string(static_cast<std::size_t>(columns), ' ') : "";
   return wrapped(line + gap + text, width, columns) + "\n";
 }
 
@@ -48,6 +51,19 @@ std::string name_of(const OptionRow& row) {
   return row.flag() ? name : name + " " + row.metavar;
 }
 
+/// Each with the lines that it goes on in.
+std::vector<std::string_view> command_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    std::size_t end = text.find('\n');
+    while (end > 0 && end != std::string_view::npos && text[end - 1] == '\\')
+      end = text.find('\n', end + 1);
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+  }
+  return lines;
+}
+
 std::string exit_text(int width) {
   std::string text = "Exit status:\n";
   for (const ExitMeaning& exit : kExits)
@@ -55,9 +71,45 @@ std::string exit_text(int width) {
   return text;
 }
 
-/// Examples are lines of their own, broken where they are.
-std::string examples_of(const Command& command) {
-  return std::string("Examples:\n") + command.examples;
+/// The words of a command line, quoted ones whole; the ends of lines that it goes on after are
+/// spaces.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (const char letter : line) {
+    quoted = quoted != (letter == '\'');
+    if (!quoted && (letter == ' ' || letter == '\n' || letter == '\\')) {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += letter;
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+/// A command line as a shell reads it, broken where it would be wider than the terminal.
+std::string example(std::string_view line, int width) {
+  const std::vector<std::string> words = words_of(line);
+  std::string text = "  " + words.front();
+  std::size_t column = text.size();
+  for (std::size_t index = 1; index < words.size(); ++index) {
+    const std::size_t behind = index + 1 < words.size() ? 2 : 0;  // for the sign that it goes on
+    if (column + 1 + words[index].size() + behind > static_cast<std::size_t>(width)) {
+      text += " \\\n     ";
+      column = 5;
+    }
+    text += " " + words[index];
+    column += 1 + words[index].size();
+  }
+  return text + "\n";
+}
+
+std::string examples_of(const Command& command, int width) {
+  std::string text = "Examples:\n";
+  for (const std::string_view line : command_lines(command.examples))
+    text += example(line, width);
+  return text;
 }
 
 }  // namespace
@@ -113,7 +165,7 @@ std::string help_text(const Command& command, int width) {
     for (const ExpectName& name : command.names())
       text += listed_at(name.name, name.meaning, name_columns(width), width);
   }
-  return text + "\n" + examples_of(command);
+  return text + "\n" + examples_of(command, width);
 }
 
 std::string help_text(int width) {
@@ -130,15 +182,16 @@ std::string help_text(int width) {
 }
 
 std::string overview_text(int width) {
+  const auto told = [width](const char* line, const char* what) {
+    return example(line, width) + wrapped(std::string("      ") + what + "\n", width, 6);
+  };
   return wrapped("stagger: schedules for a deterministic attention backward pass.\n\n", width, 0) +
-         "  stagger compare --mask causal --n 8 --heads 4\n" +
-         wrapped("      every schedule on one problem: which is best, and how far from the bound\n",
-                 width, 6) +
-         "  stagger show --mask causal --n 8 --schedule symmetric-shift\n" +
-         wrapped("      one schedule as a table and a chart\n", width, 6) +
-         "  stagger verify mine.table.json\n" +
-         wrapped("      whether a table of yours is complete, deterministic and free of deadlock\n",
-                 width, 6) +
+         told("stagger compare --mask causal --n 8 --heads 4",
+              "every schedule on one problem: which is best, and how far from the bound") +
+         told("stagger show --mask causal --n 8 --schedule symmetric-shift",
+              "one schedule as a table and a chart") +
+         told("stagger verify mine.table.json",
+              "whether a table of yours is complete, deterministic and free of deadlock") +
          wrapped("\n`stagger --help` lists the commands, `stagger help COMMAND` explains one.\n",
                  width, 0);
 }

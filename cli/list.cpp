@@ -12,6 +12,8 @@
 namespace stagger::cli {
 namespace {
 
+constexpr int kIndent = 14;  ///< columns of what is said of a mask
+
 const char* type_of(const MaskValue& value) {
   constexpr const char* kTypes[] = {"integer", "boolean", "integers", "strings"};
   return kTypes[value.index()];
@@ -71,7 +73,19 @@ Json schedules_json() {
       {"schema", "stagger.schedules/1"}, {"version", version()}, {"schedules", std::move(rows)}};
 }
 
-std::string masks_text() {
+/// The example as words, or as JSON, which may be broken at its spaces, if the line would be too
+/// long.
+std::string example_of(const MaskFamily& family, int width) {
+  const std::string words = std::string("--mask ") + family.example;
+  if (static_cast<int>(words.size()) + kIndent <= width) return words;
+  const Mask mask = parse_mask(family.example);
+  Json json = {{"kind", family.name}};
+  for (const auto& [key, value] : mask.values)
+    json[key] = std::visit([](const auto& held) { return Json(held); }, value);
+  return "--mask '" + json.line() + "'";
+}
+
+std::string masks_text(int width) {
   std::string text;
   for (const MaskFamily& family : mask_families()) {
     text += fmt::format("{:<14}{}\n", family.name, family.summary);
@@ -80,10 +94,13 @@ std::string masks_text() {
                           key.required ? ", required" : ", default " + default_of(key).line(),
                           key.meaning);
     }
-    text += fmt::format("{:<14}--mask {}\n\n", "", family.example);
+    text += fmt::format("{:<{}}{}\n\n", "", kIndent, example_of(family, width));
   }
-  return text +
-         "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, --tile-kv.\n";
+  return wrapped(text, width, kIndent + 4) +
+         wrapped(
+             "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, "
+             "--tile-kv.\n",
+             width, 2);
 }
 
 std::string schedules_text() {
@@ -112,8 +129,8 @@ int run(const Options& options) {
     write_stdout((masks ? masks_json() : schedules_json()).text() + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
-    const std::string text = masks ? wrapped(masks_text(), terminal.width, 18)
-                                   : wrapped(schedules_text(), terminal.width, 19);
+    const std::string text =
+        masks ? masks_text(terminal.width) : wrapped(schedules_text(), terminal.width, 19);
     write_text(text, terminal);
   }
   return kHolds;

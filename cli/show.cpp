@@ -37,12 +37,14 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
 }
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  std::string text = fmt::format("{}\n{} (a slot is Q tile @ rank)\n", describe(table.problem),
-                                 printable(table.name));
+  std::string text = wrapped(fmt::format("{}\n{} (a slot is Q tile @ rank)\n",
+                                         describe(table.problem), printable(table.name)),
+                             terminal.width, 6);
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {
-      text += fmt::format("… {} more; `stagger export -o x.table.json` writes them all\n",
-                          table.lanes() - kLanesShown);
+      text += wrapped(fmt::format("… {} more; `stagger export -o x.table.json` writes them all\n",
+                                  table.lanes() - kLanesShown),
+                      terminal.width, 2);
       break;
     }
     text += lane_text(table, lane, terminal) + "\n";

@@ -96,33 +96,55 @@ class Group {
     unit_ = unit_of_ns(longest);
   }
 
+  /// First task to last and whole run beside each other, or one above the other.
   [[nodiscard]] std::string text(int width) const {
-    std::string text = heading(width);
+    constexpr int kBoth = 79;
+    const std::string group = predicted_.spans.predictions[runs_.front()].group;
+    std::string text = "\n" + wrapped(group + "\n", width, 6);
+    if (predicted_.wholes.empty()) return text + table({&kSpan});
+    if (width >= kBoth) return text + table({&kSpan, &kWhole});
+    return text + table({&kSpan}) + table({&kWhole});
+  }
+
+ private:
+  /// One of the two times that are predicted of a run.
+  struct Time {
+    const char* name;
+    const Judged PredictedRuns::*judged;
+  };
+  static constexpr Time kSpan = {"first task to last", &PredictedRuns::spans};
+  static constexpr Time kWhole = {"whole run", &PredictedRuns::wholes};
+
+  [[nodiscard]] std::string table(const std::vector<const Time*>& times) const {
+    std::string first = fmt::format("  {:<{}}", "", kName);
+    std::string second = fmt::format("  {:<{}}", "schedule", kName);
+    const char* separator = " ";
+    for (const Time* time : times) {
+      first += fmt::format("{}{:<29}", separator, fmt::format("{}, {}", time->name, unit_.name));
+      second += fmt::format("{}{:>10} {:>10} {:>7}", separator, "measured", "predicted", "error");
+      separator = " | ";
+    }
+    std::string text = without_blanks_behind(first) + "\n" + second + "\n";
     for (const std::size_t run : runs_) {
-      const Prediction& span = predicted_.spans.predictions[run];
-      text += fmt::format("  {:<{}}", span.schedule, kName) + columns(span);
-      const Prediction* const whole = predicted_.wholes.find(run);
-      text += (whole == nullptr ? "" : " |" + columns(*whole)) + "\n";
+      std::string line = fmt::format("  {:<{}}", predicted_.spans.predictions[run].schedule, kName);
+      separator = " ";
+      for (const Time* time : times) {
+        const Prediction* const prediction = (predicted_.*time->judged).find(run);
+        if (prediction != nullptr) line += std::exchange(separator, " | ") + columns(*prediction);
+      }
+      text += without_blanks_behind(line) + "\n";
     }
     return text;
   }
 
- private:
-  [[nodiscard]] std::string heading(int width) const {
-    const bool wholes = !predicted_.wholes.empty();
-    const std::string names = fmt::format(" {:>10} {:>10} {:>7}", "measured", "predicted", "error");
-    std::string text =
-        "\n" + wrapped(predicted_.spans.predictions[runs_.front()].group + "\n", width, 6);
-    const std::string span = fmt::format("first task to last, {}", unit_.name);
-    text += wholes ? fmt::format("  {:<{}} {:<29} | whole run, {}\n", "", kName, span, unit_.name)
-                   : fmt::format("  {:<{}} {}\n", "", kName, span);
-    return text + fmt::format("  {:<{}}", "schedule", kName) + names +
-           (wholes ? " |" + names : "") + "\n";
+  static std::string without_blanks_behind(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line;
   }
 
   /// `measured, predicted, error`.
   [[nodiscard]] std::string columns(const Prediction& prediction) const {
-    return fmt::format(" {:>10} {:>10} {:>+5.1f} %", unit_.number(prediction.measured),
+    return fmt::format("{:>10} {:>10} {:>+5.1f} %", unit_.number(prediction.measured),
                        unit_.number(prediction.predicted), 100 * prediction.error());
   }
 

@@ -14,13 +14,30 @@ for command in list show analyze compare verify export run calibrate predict opt
   expect 0 "Examples:" $command --help
   fits $command --help
   for columns in 40 60 132; do
-    width=$(COLUMNS=$columns "$stagger" $command --help | sed '/^Examples:/,$d' | wc -L)
+    width=$(COLUMNS=$columns "$stagger" $command --help | wc -L)
     [ "$width" -le $columns ] || fail "$command --help is $width columns wide on $columns"
     checks=$((checks + 1))
   done
 done
 fits --help
 fits list schedules
+fits list masks
+fits show --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index
+fits show --n 64 --schedule spt
+fits predict "$source_dir/gpu/results/grid.jsonl" --machine "$source_dir/configs/machines/h200.json"
+for columns in 50 60 132; do
+  width=$(COLUMNS=$columns "$stagger" predict "$source_dir/gpu/results/grid.jsonl" \
+    --machine "$source_dir/configs/machines/h200.json" | wc -L)
+  [ "$width" -le $columns ] || fail "predict is $width columns wide on $columns"
+done
+# An example that is broken is the command that it was, quotes and all.
+for columns in 40 80; do
+  COLUMNS=$columns "$stagger" analyze --help | sed -n '/^Examples:/,$p' |
+    sed -e :a -e '/\\$/N; s/ *\\\n */ /; ta' >"$work/examples$columns"
+done
+cmp -s "$work/examples40" "$work/examples80" || fail "an example depends on the terminal's width"
+grep -qxF "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift --expect 'makespan == m*(n+1)*(c+r)/2'" \
+  "$work/examples40" || fail "an example is broken within quotes"
 fits formulas --n 1..3
 fits compare $causal
 fits optimize --mask sliding:left=7,right=0 --n 32 --sms 8

@@ -18,6 +18,9 @@ expect 2 "unknown format 'sgv'; did you mean svg?" export --n 4 --schedule spt -
 expect 2 "unknown what 'schedule'; did you mean schedules?" list schedule
 expect 2 "unknown shell 'bas'; did you mean bash?" completion bas
 expect 2 "unknown command 'comapre'; did you mean compare?" help comapre
+expect 2 "(did you mean gap?) at character 1" analyze --n 4 --schedule spt --expect 'gapp < 1'
+expect 2 "unknown format 'svgg'; did you mean svg?" export --n 4 --schedule spt -o "$work/x.svgg"
+expect 2 "unknown format ''" export --n 4 --schedule spt -o "$work/x"
 expect 2 "unknown mask 'diagonal'; known: full, causal" compare --mask diagonal --n 4
 expect 2 "unknown schedule 'fastest'; known: ascending" analyze --n 4 --schedule fastest
 expect 2 "the size is missing: give --n TILES or --seq TOKENS" compare --mask causal
