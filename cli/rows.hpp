@@ -2,6 +2,7 @@
 
 #include "cli/option_rows.hpp"
 #include "core/limits.hpp"
+#include "gpu/check/attention.hpp"
 
 #include <vector>
 
@@ -29,6 +30,12 @@ inline constexpr const char* kReporting =
 
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
 inline constexpr Range kSms = {.least = 1, .most = kMaxSms};
+inline constexpr Range kHeadDims = {.least = 1, .most = gpu::kMaxHeadDim};
+inline constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
+
+// What runs and predictions are both asked for.
+[[nodiscard]] Choice one_kernel();
+[[nodiscard]] Choice one_dtype();
 
 /// A word, and the value that it stands for.
 template <class Value>

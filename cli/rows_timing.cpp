@@ -1,0 +1,171 @@
+// What a task's phases take, and whose they are.
+
+#include "cli/rows.hpp"
+
+#include <array>
+
+namespace stagger::cli {
+namespace {
+
+/// Where a machine profile is the only reason to name a kernel.
+constexpr const char* kPredicting = "show analyze compare verify export optimize bench";
+
+constexpr Range kBytes = {.least = 1, .most = std::int64_t{1} << 40};
+
+constexpr std::array kModels = {
+    Named<Model>{"chain", Model::chain, "the paper's: an SM computes or reduces"},
+    Named<Model>{"overlap", Model::overlap, "a writer of its own reduces dQ"}};
+constexpr std::array kReleases = {
+    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
+    Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
+
+std::vector<Word> words_of_models_and_slots() {
+  std::vector<Word> words = words_of<kModels>();
+  words.push_back({"slot", "no collisions, in slots"});
+  return words;
+}
+
+/// What `optimize` can search in: a timing model, or slots.
+Choice one_model_or_slots() {
+  return {.words = words_of_models_and_slots, .put = [](Options& options, std::size_t index) {
+            options.slot_model = index == kModels.size();
+            if (!options.slot_model) options.model = kModels[index].value;
+          }};
+}
+
+OptionRow phase_row(const char* name, std::optional<Ticks> Options::*target, const char* meaning,
+                    const char* fallback) {
+  return {.name = name,
+          .metavar = "TICKS",
+          .meaning = meaning,
+          .target = target,
+          .commands = kOnProblems,
+          .group = Group::timing,
+          .fallback = fallback,
+          .range = {.least = 0}};
+}
+
+}  // namespace
+
+std::vector<OptionRow> timing_rows() {
+  constexpr Group kGroup = Group::timing;
+  return {
+      {.name = "model",
+       .metavar = "MODEL",
+       .meaning = "how an SM's phases overlap",
+       .target = one_of<kModels, &Options::model>(),
+       .commands = "show analyze compare verify export run bench",
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else chain"},
+      {.name = "model",
+       .metavar = "MODEL",
+       .meaning = "how an SM's phases overlap",
+       .target = one_model_or_slots(),
+       .commands = "optimize",
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else chain"},
+      phase_row("compute", &Options::compute, "c: compute phase of a task", "5"),
+      phase_row("compute-partial", &Options::compute_partial,
+                "compute phase of a task on a partial tile", "as --compute"),
+      phase_row("reduce", &Options::reduce, "r: reduction of a task into dQ", "1"),
+      phase_row("latency", &Options::latency, "from a release until the next rank may start", "0"),
+      phase_row("launch", &Options::launch, "before each KV tile's chain", "0"),
+      phase_row("epilogue", &Options::epilogue, "after each KV tile's chain", "0"),
+      {.name = "release",
+       .metavar = "WHEN",
+       .meaning = "when a lock shows the next rank",
+       .target = one_of<kReleases, &Options::release>(),
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else immediate"},
+      {.name = "residency",
+       .metavar = "SMS",
+       .meaning = "SMs that are really there",
+       .target = &Options::residency,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "all of them",
+       .range = kSms},
+      {.name = "l2",
+       .metavar = "BYTES",
+       .meaning = "bytes that stay in the L2 cache before device memory",
+       .target = &Options::l2,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else no memory is modelled",
+       .range = kBytes,
+       .needs = "bandwidth machine"},
+      {.name = "bandwidth",
+       .metavar = "BYTES",
+       .meaning = "bytes that device memory moves in a tick",
+       .target = &Options::bandwidth,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine",
+       .range = kBytes,
+       .needs = "l2 machine"},
+  };
+}
+
+std::vector<OptionRow> machine_rows() {
+  constexpr Group kGroup = Group::machine;
+  return {
+      {.name = "machine",
+       .metavar = "FILE",
+       .meaning = "phases as `stagger calibrate` measured them; a tick is then 1 ns",
+       .target = &Options::machine,
+       .commands = kOnProblems,
+       .group = kGroup},
+      {.name = "machine",
+       .metavar = "FILE",
+       .meaning = "the profile that predicts",
+       .target = &Options::machine,
+       .commands = "predict",
+       .group = kGroup,
+       .fallback = "what the runs say themselves"},
+      {.name = "kernel",
+       .metavar = "KERNEL",
+       .meaning = "whose phases",
+       .target = one_kernel(),
+       .commands = kPredicting,
+       .group = kGroup,
+       .fallback = "portable",
+       .needs = "machine"},
+      {.name = "dtype",
+       .metavar = "DTYPE",
+       .meaning = "its number format",
+       .target = one_dtype(),
+       .commands = kPredicting,
+       .group = kGroup,
+       .fallback = "fp32",
+       .needs = "machine l2"},
+      {.name = "head-dim",
+       .metavar = "ELEMENTS",
+       .meaning = "its elements of a query, key or value",
+       .target = &Options::head_dim,
+       .commands = kPredicting,
+       .group = kGroup,
+       .fallback = "64",
+       .range = kHeadDims,
+       .needs = "machine l2"},
+      {.name = "tick-ns",
+       .metavar = "NS",
+       .meaning = "what a tick lasts in a replay",
+       .target = &Options::tick_ns,
+       .commands = "show analyze compare verify optimize bench",
+       .group = kGroup,
+       .fallback = "1000",
+       .range = kTickNs,
+       .needs = "machine"},
+      {.name = "tick-ns",
+       .metavar = "NS",
+       .meaning = "what a tick lasts in a replay (1000), or beside a timeline in ns",
+       .target = &Options::tick_ns,
+       .commands = "export",
+       .group = kGroup,
+       .range = kTickNs,
+       .needs = "machine timeline"},
+  };
+}
+
+}  // namespace stagger::cli
