@@ -111,8 +111,9 @@ std::string schedules_text() {
     text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
                         dispatch_name(schedule->dispatch));
     for (const schedules::Parameter& parameter : schedule->parameters) {
-      text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name, parameter.fallback,
-                          parameter.most, parameter.meaning);
+      text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name,
+                          parameter.spelled(parameter.fallback), parameter.spelled(parameter.most),
+                          parameter.meaning);
     }
     for (const schedules::Formula& formula : schedule->formulas) {
       text +=
@@ -120,7 +121,9 @@ std::string schedules_text() {
     }
     text += "\n";
   }
-  return text;
+  const schedules::Parameter& order = schedules::kHeadOrder;
+  return text + fmt::format("every schedule   :{}={} (or {}): {}, where it has several heads\n",
+                            order.name, order.spelled(0), order.spelled(1), order.meaning);
 }
 
 int run(const Options& options) {

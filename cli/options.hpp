@@ -30,6 +30,9 @@ struct Options {
   std::optional<std::int64_t> tile_q;  ///< absent: 1
   std::optional<std::int64_t> tile_kv;
   std::int64_t heads = 1;
+  std::optional<std::int64_t> heads_kv;  ///< absent: as many as heads
+  std::string span = "auto";             ///< or heads of a chain
+  std::optional<Combine> combine;        ///< absent: partials
   std::int64_t sms = 0;
 
   // timing model

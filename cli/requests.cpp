@@ -3,12 +3,14 @@
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/options.hpp"
+#include "cli/rows.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
 #include "workbench/kernels.hpp"
 
+#include <charconv>
 #include <chrono>
 #include <string_view>
 
@@ -68,6 +70,19 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
   return {implied.q * options.tile().q, implied.kv * options.tile().kv};
 }
 
+/// How heads share K and V and chains.
+Grouping grouping_of(const Options& options) {
+  Grouping grouping{.heads_kv = options.heads_kv.value_or(0),
+                    .combine = options.combine.value_or(Combine::partials)};
+  if (options.span == kAutoSpan) return grouping;
+  const std::string& word = options.span;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), grouping.span);
+  if (error != std::errc{} || end != word.data() + word.size() || grouping.span < 1) {
+    fail("--span: '" + word + "' is neither auto nor a number of heads");
+  }
+  return grouping;
+}
+
 /// What is given, else the profile's; 0 is one per KV tile.
 std::int64_t sms_of(const Options& options) {
   if (options.sms > 0 || options.machine.empty()) return options.sms;
@@ -93,7 +108,13 @@ Problem problem_of(const Options& options) {
   Mask mask = mask_of(options);
   const Lengths lengths = lengths_of(options, mask);
   if (!options.n && mask.family->tiles == nullptr) check_tiles(options, lengths);
-  return make_problem(std::move(mask), lengths, options.tile(), options.heads, sms_of(options));
+  Problem problem = make_problem(std::move(mask), lengths, options.tile(), options.heads,
+                                 sms_of(options), grouping_of(options));
+  if (options.combine && problem.combine == Combine::none) {
+    fail("--combine is for chains of some of the heads that share K and V; here a chain has all " +
+         std::to_string(problem.group()) + " of its group (--heads-kv, --span)");
+  }
+  return problem;
 }
 
 Table read_table(const std::string& path, const Options& options) {
@@ -104,7 +125,7 @@ Table read_table(const std::string& path, const Options& options) {
                     (!path.ends_with(".csv") && begin != std::string::npos && text[begin] == '{');
   const std::string option = given_in(options, Group::problem);
   // `compare` holds what it is given against the table's.
-  const bool says_problem = json || text.starts_with("stagger.table/1");
+  const bool says_problem = json || text.starts_with("stagger.table/");
   if (says_problem && !option.empty() && options.tables.empty()) {
     fail(option + " is for tables that do not say their problem; " + path + " does");
   }

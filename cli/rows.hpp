@@ -28,6 +28,7 @@ inline constexpr const char* kReporting =
     "list show analyze compare verify export run calibrate predict formulas optimize bench block "
     "overlap";
 
+inline constexpr const char* kAutoSpan = "auto";
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
 inline constexpr Range kSms = {.least = 1, .most = kMaxSms};
 inline constexpr Range kHeadDims = {.least = 1, .most = gpu::kMaxHeadDim};

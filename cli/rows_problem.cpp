@@ -24,6 +24,14 @@ constexpr std::array kFileRanks = {
     Named<dag::LockValues>{"position", dag::LockValues::ranks, "the table's own"},
     Named<dag::LockValues>{"kv-index", dag::LockValues::absolute, "absolute lock values instead"}};
 
+constexpr std::array kCombines = {
+    Named<Combine>{"partials", Combine::partials, "in a pass after the kernel"},
+    Named<Combine>{"ordered", Combine::ordered, "in turn, by a second semaphore"}};
+
+std::vector<Word> span_words() {
+  return {{kAutoSpan, "the largest whose chains are no longer than an SM's share"}};
+}
+
 std::vector<Word> command_words() {
   std::vector<Word> words;
   for (const Command* command : commands())
@@ -172,6 +180,31 @@ std::vector<OptionRow> problem_rows() {
        .group = kGroup,
        .fallback = "1",
        .range = {.least = 1, .most = kMaxHeads}},
+      {.name = "heads-kv",
+       .metavar = "K",
+       .meaning = "heads of K and V, each shared by as many of the heads (GQA, MQA)",
+       .target = &Options::heads_kv,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "as many as heads",
+       .range = {.least = 1, .most = kMaxHeads}},
+      {.name = "span",
+       .metavar = "P",
+       .meaning = "heads of a chain, a divisor of those that share K and V; auto: by a rule",
+       .target = &Options::span,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "auto",
+       .proposed = span_words,
+       .needs = "heads-kv"},
+      {.name = "combine",
+       .metavar = "HOW",
+       .meaning = "where a group has several chains a KV tile, how their dK and dV are summed",
+       .target = one_of<kCombines, &Options::combine>(),
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "partials",
+       .needs = "heads-kv"},
       {.name = "sms",
        .metavar = "SMS",
        .meaning = "SMs that share the work",

@@ -18,6 +18,13 @@ using workbench::Analysis;
 
 constexpr std::int32_t kLanesShown = 40;
 
+/// The heads of a head's chains: `h3`, `h0-3`.
+std::string heads_text(const Problem& problem, Head head) {
+  const std::int32_t first = problem.part_of(head).value * problem.span;
+  return problem.span == 1 ? fmt::format("h{}", first)
+                           : fmt::format("h{}-{}", first, first + problem.span - 1);
+}
+
 /// `SM 0  h0 kv0: 3@0 4@1 | h0 kv7: 7@7`, cut at the terminal's width.
 std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
   const char* unit = table.dispatch == Dispatch::static_ ? "SM" : "CTA";
@@ -27,18 +34,22 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
   for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
     const auto& [task, rank] = table.slots[slot];
     if (table.begins_chain(lane, slot)) {
-      text += fmt::format("{}h{} kv{}:", text.size() == label ? "" : " | ", task.head.value,
-                          task.kv.value);
+      text += fmt::format("{}{} kv{}:", text.size() == label ? "" : " | ",
+                          heads_text(table.problem, task.head), task.kv.value);
     }
-    text += fmt::format(" {}@{}", task.q.value, rank);
+    const std::string head = table.problem.span == 1 ? "" : fmt::format("{}.", task.head.value);
+    text += fmt::format(" {}{}@{}", head, task.q.value, rank);
     if (text.size() > width) return text.substr(0, width - 3) + "...";
   }
   return text;
 }
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  std::string text = wrapped(fmt::format("{}\n{} (a slot is Q tile @ rank)\n",
-                                         describe(table.problem), printable(table.name)),
+  const char* const head = table.problem.span == 1 ? "" : "head.";
+  std::string text = wrapped(fmt::format("{}
+                                         {}(a slot is {} Q tile @rank) ",
+                                         describe(table.problem),
+                                         printable(table.name), head),
                              terminal.width, 6);
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {

@@ -20,14 +20,15 @@ namespace stagger {
 [[nodiscard]] Problem read_problem(const JsonValue& problem);
 [[nodiscard]] Json problem_json(const Problem& problem);
 
-/// Reads schema `stagger.table/1`. The table may be wrong in every way that dag::verify finds;
+/// Reads schemas `stagger.table/1` and, with what heads share, `stagger.table/2`; the second is
+/// written where heads share K and V. The table may be wrong in every way that dag::verify finds;
 /// only what cannot be represented is refused.
 [[nodiscard]] Table read_table_json(std::string_view text, const std::string& source);
 [[nodiscard]] std::string write_table_json(const Table& table);
 
 /// One row per lane, a cell `head:kv:q:rank` a slot; empty cells are skipped. A first row that
-/// begins with the cell `stagger.table/1` holds the problem as `key=value` cells; without it the
-/// problem must come from elsewhere (else Error{usage}) and the dispatch is static.
+/// begins with the cell `stagger.table/1` (or 2) holds the problem as `key=value` cells; without it
+/// the problem must come from elsewhere (else Error{usage}) and the dispatch is static.
 [[nodiscard]] Table read_table_csv(std::string_view text, const std::string& source,
                                    const Problem* problem);
 [[nodiscard]] std::string write_table_csv(const Table& table);

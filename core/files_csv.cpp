@@ -4,6 +4,9 @@
 //   stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,dispatch=static,mask=tiles:rows=ff+.f
 //   0:0:0:0,0:0:1:1
 //   0:1:1:0
+//
+// Where heads share K and V it begins with stagger.table/2 and has heads_kv, span, combine and, if
+// they are not the parts' places, dkv_ranks=kv_head:kv:part:rank+... too.
 
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -11,6 +14,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -19,6 +23,7 @@ namespace stagger {
 namespace {
 
 constexpr std::string_view kHeader = "stagger.table/1";
+constexpr std::string_view kGroupedHeader = "stagger.table/2";
 
 [[noreturn]] void reject(const std::string& place, const std::string& what) {
   throw Error(ErrorKind::invalid_input, place + ": " + what);
@@ -50,29 +55,93 @@ std::int64_t number(const std::string& place, std::string_view text, std::int64_
   return value;
 }
 
-Slot read_cell(const std::string& place, std::string_view cell) {
-  std::int32_t parts[4] = {};
-  if (std::count(cell.begin(), cell.end(), ':') != std::ssize(parts) - 1) {
-    reject(place, "'" + std::string(cell) + "' is not head:kv:q:rank");
+/// Four numbers joined by colons.
+std::array<std::int32_t, 4> read_four(const std::string& place, std::string_view cell,
+                                      const char* meaning) {
+  std::array<std::int32_t, 4> numbers = {};
+  if (std::count(cell.begin(), cell.end(), ':') != std::ssize(numbers) - 1) {
+    reject(place, "'" + std::string(cell) + "' is not " + meaning);
   }
   std::string_view rest = cell;
-  for (std::int32_t& part : parts) {
-    part = static_cast<std::int32_t>(number(place, take(rest, ':'), -INT32_MAX, INT32_MAX));
+  for (std::int32_t& each : numbers)
+    each = static_cast<std::int32_t>(number(place, take(rest, ':'), -INT32_MAX, INT32_MAX));
+  return numbers;
+}
+
+Slot read_cell(const std::string& place, std::string_view cell) {
+  const auto [head, kv, q, rank] = read_four(place, cell, "head:kv:q:rank");
+  return {{Head{head}, KvTile{kv}, QTile{q}}, rank};
+}
+
+void read_dkv_ranks(std::string_view cell, const std::string& place, Table& table) {
+  const Problem& problem = table.problem;
+  constexpr std::int32_t kNone = -1;
+  table.dkv_ranks.assign(problem.chains(), kNone);
+  while (!cell.empty()) {
+    const std::string text(take(cell, '+'));
+    const auto [kv_head, kv, part, rank] = read_four(place, text, "kv_head:kv:part:rank");
+    if (kv_head < 0 || kv_head >= problem.heads_kv || kv < 0 || kv >= problem.grid.kv_tiles() ||
+        part < 0 || part >= problem.group_parts()) {
+      reject(place, "'" + text + "' is a part that does not exist");
+    }
+    table.dkv_ranks[problem.chain_place(Part{kv_head * problem.group_parts() + part}, KvTile{kv})] =
+        rank;
   }
-  return {{Head{parts[0]}, KvTile{parts[1]}, QTile{parts[2]}}, parts[3]};
+}
+
+std::string dkv_ranks_text(const Table& table) {
+  const Problem& problem = table.problem;
+  std::string text;
+  for (Part part{0}; part.value < problem.parts(); ++part) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      const std::int32_t rank = table.dkv_ranks[problem.chain_place(part, kv)];
+      if (rank < 0 && problem.chain_length(kv) == 0) continue;
+      text += (text.empty() ? "" : "+") + std::to_string(problem.kv_head_of(part).value) + ":" +
+              std::to_string(kv.value) + ":" + std::to_string(part.value % problem.group_parts()) +
+              ":" + std::to_string(rank);
+    }
+  }
+  return text;
+}
+
+using Cells = std::map<std::string, std::string, std::less<>>;
+
+/// What a first row says of heads that share K and V.
+Grouping read_grouping(const Cells& values, const std::string& place, std::int64_t heads) {
+  const auto found = [&](const char* key) { return values.find(key); };
+  Grouping grouping;
+  if (const auto cell = found("heads_kv"); cell != values.end()) {
+    grouping.heads_kv = number(place, cell->second, 1, heads);
+  }
+  if (const auto cell = found("span"); cell != values.end()) {
+    grouping.span = number(place, cell->second, 1, heads);
+  }
+  if (const auto cell = found("combine"); cell != values.end()) {
+    const auto known = std::find(std::begin(kCombineNames), std::end(kCombineNames), cell->second);
+    if (known == std::end(kCombineNames)) {
+      reject(place, "unknown combination '" + cell->second + "'; known: none, partials, ordered");
+    }
+    grouping.combine = static_cast<Combine>(known - std::begin(kCombineNames));
+  }
+  if (grouping.heads_kv > 0 && (grouping.span == 0 || found("combine") == values.end())) {
+    reject(place, "with heads_kv there must be span and combine");
+  }
+  return grouping;
 }
 
 void read_header(std::string_view row, const std::string& place, Table& table) {
-  std::map<std::string, std::string, std::less<>> values;
+  Cells values;
   while (!row.empty()) {
     std::string_view cell = trim(take(row, ','));
     if (cell.empty()) continue;
     const std::string key(take(cell, '='));
     constexpr std::string_view kKnown[] = {"name", "heads",    "kv_tiles", "q_tiles",
-                                           "sms",  "dispatch", "mask"};
+                                           "sms",  "dispatch", "mask",     "heads_kv",
+                                           "span", "combine",  "dkv_ranks"};
     if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
       reject(place, "unknown key '" + key +
-                        "'; known: name, heads, kv_tiles, q_tiles, sms, dispatch, mask");
+                        "'; known: name, heads, kv_tiles, q_tiles, sms, dispatch, mask, heads_kv, "
+                        "span, combine, dkv_ranks");
     }
     if (!values.emplace(key, cell).second) reject(place, "key '" + key + "' is given twice");
   }
@@ -86,11 +155,13 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
   const std::int64_t heads = number(place, get("heads"), 1, kMaxHeads);
   const std::int64_t sms = number(place, get("sms"), 1, kMaxSms);
   try {
-    table.problem = make_problem(parse_mask(get("mask")), lengths, {}, heads, sms);
+    table.problem = make_problem(parse_mask(get("mask")), lengths, {}, heads, sms,
+                                 read_grouping(values, place, heads));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::limit) throw;
     reject(place, error.what());
   }
+  if (values.contains("dkv_ranks")) read_dkv_ranks(get("dkv_ranks"), place, table);
   if (values.contains("name")) table.name = get("name");
   if (!values.contains("dispatch") || get("dispatch") == "static") return;
   if (get("dispatch") != "in-order") {
@@ -113,7 +184,7 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
   Table table;
   table.name = "table";
   text = without_bom(text);
-  const bool has_header = text.starts_with(kHeader);
+  const bool has_header = text.starts_with(kHeader) || text.starts_with(kGroupedHeader);
   if (has_header) {
     std::string_view row = take(text, '\n');
     take(row, ',');
@@ -140,12 +211,19 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
 
 std::string write_table_csv(const Table& table) {
   const TileGrid& grid = table.problem.grid;
-  std::string text = std::string(kHeader) + ",name=" + plain(table.name) +
-                     ",heads=" + std::to_string(table.problem.heads) +
-                     ",kv_tiles=" + std::to_string(grid.kv_tiles()) +
-                     ",q_tiles=" + std::to_string(grid.q_tiles()) +
-                     ",sms=" + std::to_string(table.problem.sms) +
-                     ",dispatch=" + dispatch_name(table.dispatch) + ",mask=tiles:rows=";
+  const Problem& problem = table.problem;
+  std::string text =
+      std::string(problem.group() > 1 ? kGroupedHeader : kHeader) + ",name=" + plain(table.name) +
+      ",heads=" + std::to_string(table.problem.heads) +
+      ",kv_tiles=" + std::to_string(grid.kv_tiles()) +
+      ",q_tiles=" + std::to_string(grid.q_tiles()) + ",sms=" + std::to_string(table.problem.sms) +
+      ",dispatch=" + dispatch_name(table.dispatch);
+  if (problem.group() > 1) {
+    text += ",heads_kv=" + std::to_string(problem.heads_kv) +
+            ",span=" + std::to_string(problem.span) + ",combine=" + combine_name(problem.combine);
+    if (!table.dkv_ranks.empty()) text += ",dkv_ranks=" + dkv_ranks_text(table);
+  }
+  text += ",mask=tiles:rows=";
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     if (kv.value > 0) text += '+';
     for (QTile q{0}; q.value < grid.q_tiles(); ++q)

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
+constexpr const char* kTable = "stagger.table/1";
+constexpr const char* kGroupedTable = "stagger.table/2";  ///< written where heads share K and V
 
 // ---- masks ------------------------------------------------------------------------------------
 
@@ -57,6 +59,85 @@ Slot read_slot(const JsonValue& slot) {
   return {{Head{number(0)}, KvTile{number(1)}, QTile{number(2)}}, number(3)};
 }
 
+/// The part of a table's `dkv` that belongs to the problem.
+Grouping read_grouping(const JsonValue& dkv, const Problem& problem) {
+  dkv.expect_keys({"span", "combine", "ranks"});
+  const JsonValue span = dkv.at("span");
+  const Grouping grouping{
+      .heads_kv = problem.heads_kv,
+      .span = span.integer(1, kMaxHeads),
+      .combine = static_cast<Combine>(dkv.at("combine").word("combination", kCombineNames))};
+  const bool whole = grouping.span == problem.group();
+  if (problem.group() % grouping.span != 0) {
+    span.reject("does not divide the group of " + std::to_string(problem.group()) + " heads");
+  }
+  if (whole != (grouping.combine == Combine::none)) {
+    dkv.at("combine").reject(whole ? "is 'none' where a chain has all heads of its group"
+                                   : "is 'partials' or 'ordered' where a group has several parts");
+  }
+  return grouping;
+}
+
+/// Ranks [kv_head, kv, part, rank] of a table's `dkv`.
+void read_dkv_ranks(const JsonValue& ranks, Table& table) {
+  const Problem& problem = table.problem;
+  constexpr std::int32_t kNone = -1;
+  table.dkv_ranks.assign(problem.chains(), kNone);
+  IndexVector<std::int64_t, bool> given(problem.chains(), false);
+  for (std::size_t index = 0; index < ranks.size(); ++index) {
+    const JsonValue entry = ranks.item(index);
+    if (entry.size() != 4) entry.reject("a rank of dK and dV is [kv_head, kv, part, rank]");
+    const auto number = [&](std::size_t place, std::int64_t least, std::int64_t most) {
+      return static_cast<std::int32_t>(entry.item(place).integer(least, most));
+    };
+    const std::int32_t kv_head = number(0, 0, problem.heads_kv - 1);
+    const KvTile kv{number(1, 0, problem.grid.kv_tiles() - 1)};
+    const Part part{kv_head * problem.group_parts() + number(2, 0, problem.group_parts() - 1)};
+    const std::int64_t place = problem.chain_place(part, kv);
+    if (given[place]) entry.reject("this part of this KV tile has a rank already");
+    given[place] = true;
+    table.dkv_ranks[place] = number(3, -kAnyIndex, kAnyIndex);
+  }
+}
+
+/// What the table says of dK and dV.
+void read_dkv(const JsonValue& dkv, Table& table) {
+  const Grouping grouping = read_grouping(dkv, table.problem);
+  table.problem = with_span(std::move(table.problem), grouping.span, grouping.combine);
+  if (!dkv.has("ranks")) return;
+  if (grouping.combine != Combine::ordered) {
+    dkv.at("ranks").reject("only an ordered combination has ranks");
+  }
+  read_dkv_ranks(dkv.at("ranks"), table);
+}
+
+std::string dkv_ranks_text(const Table& table) {
+  const Problem& problem = table.problem;
+  std::string text;
+  const char* separator = "[";
+  for (Part part{0}; part.value < problem.parts(); ++part) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      const std::int32_t rank = table.dkv_ranks[problem.chain_place(part, kv)];
+      if (rank < 0 && problem.chain_length(kv) == 0) continue;
+      text += separator + std::string("[") + std::to_string(problem.kv_head_of(part).value) + "," +
+              std::to_string(kv.value) + "," + std::to_string(part.value % problem.group_parts()) +
+              "," + std::to_string(rank) + "]";
+      separator = ",";
+    }
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
+/// The line of a table's `dkv`; none where heads share nothing.
+std::string dkv_text(const Table& table) {
+  const Problem& problem = table.problem;
+  if (problem.group() == 1) return "";
+  std::string text = ",\n \"dkv\": {\"span\": " + std::to_string(problem.span) +
+                     ", \"combine\": \"" + combine_name(problem.combine) + "\"";
+  if (!table.dkv_ranks.empty()) text += ", \"ranks\": " + dkv_ranks_text(table);
+  return text + "}";
+}
+
 // ---- timelines --------------------------------------------------------------------------------
 
 Interval read_interval(const JsonValue& value, const Timeline& timeline) {
@@ -80,8 +161,8 @@ Interval read_interval(const JsonValue& value, const Timeline& timeline) {
 }  // namespace
 
 Problem read_problem(const JsonValue& problem) {
-  problem.expect_keys({"heads", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv", "tile_q",
-                       "tile_kv", "tasks"});
+  problem.expect_keys({"heads", "heads_kv", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv",
+                       "tile_q", "tile_kv", "tasks"});
   const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
     return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
   };
@@ -93,10 +174,14 @@ Problem read_problem(const JsonValue& problem) {
                         .kv = optional("seq_kv", kv_tiles, kMaxTokens)};
   const std::int64_t heads = problem.at("heads").integer(1, kMaxHeads);
   const std::int64_t sms = problem.at("sms").integer(1, kMaxSms);
+  const Grouping grouping{.heads_kv = optional("heads_kv", heads, heads)};
+  if (heads % grouping.heads_kv != 0) {
+    problem.at("heads_kv").reject("does not divide the " + std::to_string(heads) + " heads");
+  }
   const JsonValue mask = problem.at("mask");
   Mask description = read_mask(mask);
   try {
-    Problem made = make_problem(std::move(description), lengths, shape, heads, sms);
+    Problem made = make_problem(std::move(description), lengths, shape, heads, sms, grouping);
     if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
       problem.reject("the lengths make " + std::to_string(made.grid.kv_tiles()) + " KV and " +
                      std::to_string(made.grid.q_tiles()) + " Q tiles, not " +
@@ -110,10 +195,11 @@ Problem read_problem(const JsonValue& problem) {
 }
 
 Json problem_json(const Problem& problem) {
-  Json json = {{"heads", problem.heads},
-               {"kv_tiles", problem.grid.kv_tiles()},
+  Json json = {{"heads", problem.heads}};
+  if (problem.group() > 1) json["heads_kv"] = problem.heads_kv;
+  json.append({{"kv_tiles", problem.grid.kv_tiles()},
                {"q_tiles", problem.grid.q_tiles()},
-               {"sms", problem.sms}};
+               {"sms", problem.sms}});
   if (problem.shape != TileShape{}) {
     json.append({{"seq_q", problem.lengths.q},
                  {"seq_kv", problem.lengths.kv},
@@ -129,12 +215,22 @@ Json problem_json(const Problem& problem) {
 Table read_table_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
-  root.expect_schema("stagger.table/1");
-  root.expect_keys({"schema", "name", "problem", "dispatch", "lanes"});
+  const std::string schema = root.has("schema") ? root.at("schema").string() : "";
+  const bool grouped = schema == kGroupedTable;
+  if (!grouped) root.expect_schema(kTable);
+  if (grouped) {
+    root.expect_keys({"schema", "name", "problem", "dispatch", "dkv", "lanes"});
+  } else {
+    root.expect_keys({"schema", "name", "problem", "dispatch", "lanes"});
+  }
   Table table;
   table.name = root.has("name") ? root.at("name").string() : "table";
   const JsonValue problem = root.at("problem");
+  if (!grouped && problem.has("heads_kv")) {
+    problem.at("heads_kv").reject(std::string("is a key of ") + kGroupedTable);
+  }
   table.problem = read_problem(problem);
+  if (grouped && (table.problem.group() > 1 || root.has("dkv"))) read_dkv(root.at("dkv"), table);
   table.dispatch = static_cast<Dispatch>(root.at("dispatch").word("dispatch", kDispatchNames));
   const JsonValue lanes = root.at("lanes");
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
@@ -148,9 +244,11 @@ Table read_table_json(std::string_view text, const std::string& source) {
 }
 
 std::string write_table_json(const Table& table) {
-  std::string text = "{\"schema\": \"stagger.table/1\", \"name\": " + json_quote(table.name) +
-                     ",\n \"problem\": " + problem_json(table.problem).line() +
-                     ",\n \"dispatch\": \"" + dispatch_name(table.dispatch) + "\",\n \"lanes\": [";
+  const char* const schema = table.problem.group() > 1 ? kGroupedTable : kTable;
+  std::string text =
+      std::string("{\"schema\": \"") + schema + "\", \"name\": " + json_quote(table.name) +
+      ",\n \"problem\": " + problem_json(table.problem).line() + ",\n \"dispatch\": \"" +
+      dispatch_name(table.dispatch) + "\"" + dkv_text(table) + ",\n \"lanes\": [";
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     text += lane.value == 0 ? "\n  [" : ",\n  [";
     const char* separator = "[";

@@ -23,6 +23,8 @@ struct Index {
 };
 
 using Head = Index<struct HeadKind>;      ///< one copy of the tile grid; the batch is folded in
+using KvHead = Index<struct KvHeadKind>;  ///< K and V that a group of heads shares
+using Part = Index<struct PartKind>;      ///< heads of one KV head whose tasks share chains
 using KvTile = Index<struct KvTileKind>;  ///< `n_block` in FlashAttention's kernels
 using QTile = Index<struct QTileKind>;    ///< `m_block` in FlashAttention's kernels
 using Sm = Index<struct SmKind>;          ///< a streaming multiprocessor

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/span.hpp"
 #include "core/text.hpp"
 #include "core/tiling.hpp"
 
@@ -62,18 +63,60 @@ std::string describe(const Mask& mask) {
 }  // namespace
 
 Problem make_problem(Mask mask, const Lengths& lengths, const TileShape& shape, std::int64_t heads,
-                     std::int64_t sms) {
+                     std::int64_t sms, const Grouping& grouping) {
   check_count("heads", heads, kMaxHeads);
+  const std::int64_t heads_kv = grouping.heads_kv == 0 ? heads : grouping.heads_kv;
+  check_count("KV heads", heads_kv, heads);
+  if (heads % heads_kv != 0) {
+    throw Error(ErrorKind::usage, std::to_string(heads_kv) + " KV heads do not divide " +
+                                      std::to_string(heads) + " heads into equal groups");
+  }
   TileGrid grid = tile(mask, lengths, shape);
   if (sms == 0) sms = std::max(grid.kv_tiles(), 1);
   check_count("SMs", sms, kMaxSms);
   check_size(grid, heads);
-  return {.heads = static_cast<std::int32_t>(heads),
-          .sms = static_cast<std::int32_t>(sms),
-          .mask = std::move(mask),
-          .lengths = lengths,
-          .shape = shape,
-          .grid = std::move(grid)};
+  Problem problem{.heads = static_cast<std::int32_t>(heads),
+                  .heads_kv = static_cast<std::int32_t>(heads_kv),
+                  .sms = static_cast<std::int32_t>(sms),
+                  .mask = std::move(mask),
+                  .lengths = lengths,
+                  .shape = shape,
+                  .grid = std::move(grid)};
+  const std::int64_t span = grouping.span == 0 ? span_rule(problem).span : grouping.span;
+  return with_span(std::move(problem), span, grouping.combine);
+}
+
+Problem with_span(Problem problem, std::int64_t span, Combine combine) {
+  if (span < 1 || problem.group() % span != 0) {
+    throw Error(ErrorKind::usage, "a span of " + std::to_string(span) +
+                                      " heads does not divide a group of " +
+                                      std::to_string(problem.group()));
+  }
+  problem.span = static_cast<std::int32_t>(span);
+  if (problem.span == problem.group()) {
+    combine = Combine::none;
+  } else if (combine == Combine::none) {
+    throw Error(ErrorKind::usage, "chains of " + std::to_string(span) + " of " +
+                                      std::to_string(problem.group()) +
+                                      " heads leave parts of dK and dV to combine");
+  }
+  problem.combine = combine;
+  return problem;
+}
+
+Problem problem_of_parts(Problem problem) {
+  problem.heads = problem.parts();
+  problem.span = 1;
+  return problem;
+}
+
+void expect_no_groups(const Problem& problem, const char* what) {
+  if (problem.group() == 1) return;
+  throw Error(ErrorKind::unsupported,
+              std::string(what) +
+                  " does not know heads that share K and V yet: give as many KV "
+                  "heads as heads, not " +
+                  std::to_string(problem.heads_kv) + " for " + std::to_string(problem.heads));
 }
 
 std::string describe(const Task& task) {
@@ -88,8 +131,12 @@ std::string describe(const Problem& problem) {
     line += " of " + std::to_string(problem.shape.kv) + " x " + std::to_string(problem.shape.q) +
             " tokens";
   }
-  return line + ", " + counted(problem.heads, "head") + " on " + counted(problem.sms, "SM") + ": " +
-         counted(problem.tasks(), "task");
+  line += ", " + counted(problem.heads, "head");
+  if (problem.group() > 1) {
+    line += " of " + counted(problem.heads_kv, "KV head") + ", " + std::to_string(problem.span) +
+            " a chain";
+  }
+  return line + " on " + counted(problem.sms, "SM") + ": " + counted(problem.tasks(), "task");
 }
 
 }  // namespace stagger

@@ -22,9 +22,35 @@ struct Task {
 /// `(head 0, kv 3, q 5)`.
 [[nodiscard]] std::string describe(const Task& task);
 
+/// Where the parts of a KV head's dK and dV come together.
+enum class Combine {
+  none,      ///< there is one part: they stay in the registers of its chain
+  partials,  ///< in a pass after the kernel, from a buffer a part
+  ordered,   ///< in one accumulation a KV tile, each part in its turn: a second semaphore
+};
+
+inline constexpr const char* kCombineNames[] = {"none", "partials", "ordered"};
+[[nodiscard]] constexpr const char* combine_name(Combine combine) {
+  return kCombineNames[static_cast<int>(combine)];
+}
+
+/// Which heads share K and V, and which of those share chains; 0 for what is not given.
+struct Grouping {
+  std::int64_t heads_kv = 0;            ///< 0: as many as heads
+  std::int64_t span = 0;                ///< heads of a chain; 0: by the rule of core/span.hpp
+  Combine combine = Combine::partials;  ///< where the span is below the group
+};
+
 /// What is to be scheduled: `heads` copies of one tile grid on `sms` SMs.
+///
+/// A group of heads / heads_kv heads shares the K and V of a KV head: head h those of KV head
+/// h / group. The heads of a group are cut into parts of `span`: a chain is all tasks of one part
+/// and one KV tile. Without groups every head is a part of its own.
 struct Problem {
   std::int32_t heads = 1;
+  std::int32_t heads_kv = 1;        ///< divides heads
+  std::int32_t span = 1;            ///< divides the group
+  Combine combine = Combine::none;  ///< none if and only if the span is the group
   std::int32_t sms = 1;
   Mask mask;        ///< where the grid comes from
   Lengths lengths;  ///< tokens
@@ -32,18 +58,58 @@ struct Problem {
   TileGrid grid;    ///< == tile(mask, lengths, shape)
 
   [[nodiscard]] std::int64_t tasks() const { return heads * grid.live_tiles(); }
+  /// Heads of a KV head.
+  [[nodiscard]] std::int32_t group() const { return heads / heads_kv; }
+  /// Parts of all KV heads, group by group.
+  [[nodiscard]] std::int32_t parts() const { return heads / span; }
+  /// Parts of a KV head.
+  [[nodiscard]] std::int32_t group_parts() const { return group() / span; }
+  [[nodiscard]] Part part_of(Head head) const { return {head.value / span}; }
+  [[nodiscard]] KvHead kv_head_of(Head head) const { return {head.value / group()}; }
+  [[nodiscard]] KvHead kv_head_of(Part part) const { return {part.value / group_parts()}; }
+  /// Chains, with those of empty KV tiles, and a chain's place among them: by part, then KV tile.
+  [[nodiscard]] std::int64_t chains() const { return std::int64_t{parts()} * grid.kv_tiles(); }
+  [[nodiscard]] std::int64_t chain_place(Part part, KvTile kv) const {
+    return std::int64_t{part.value} * grid.kv_tiles() + kv.value;
+  }
+  [[nodiscard]] std::int64_t chain_place(const Task& task) const {
+    return chain_place(part_of(task.head), task.kv);
+  }
+  /// Tasks of a KV tile's chain.
+  [[nodiscard]] std::int64_t chain_length(KvTile kv) const {
+    return std::int64_t{span} * grid.chain_length(kv);
+  }
+  /// Whether two tasks are of one chain.
+  [[nodiscard]] bool same_chain(const Task& task, const Task& other) const {
+    return task.kv == other.kv &&
+           (task.head == other.head || part_of(task.head) == part_of(other.head));
+  }
   [[nodiscard]] bool contains(const Task& task) const {
     return task.head.value >= 0 && task.head.value < heads && grid.contains(task.kv, task.q);
   }
 };
 
 /// Tiles the mask and checks every size. `sms` = 0 means one SM per KV tile, the paper's
-/// assumption. Throws Error{usage} if heads or SMs are out of range, Error{limit} above
-/// core/limits.hpp, and what tile() throws.
+/// assumption. Throws Error{usage} if heads, SMs, KV heads or span are out of range, Error{limit}
+/// above core/limits.hpp, and what tile() throws.
 [[nodiscard]] Problem make_problem(Mask mask, const Lengths& lengths, const TileShape& shape,
-                                   std::int64_t heads, std::int64_t sms);
+                                   std::int64_t heads, std::int64_t sms,
+                                   const Grouping& grouping = {});
 
-/// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`.
+/// The problem with chains of `span` heads. Throws Error{usage} if that does not divide the group;
+/// `combine` counts where the span is below the group, and cannot be `none` there.
+[[nodiscard]] Problem with_span(Problem problem, std::int64_t span, Combine combine);
+
+/// The problem with a head for every part: what is scheduled before the heads of a part are told
+/// apart. Its chains are as many, each as long as for one head.
+[[nodiscard]] Problem problem_of_parts(Problem problem);
+
+/// Throws Error{unsupported} if heads share K and V; `what` cannot do that: `run`, `the portable
+/// kernel`.
+void expect_no_groups(const Problem& problem, const char* what);
+
+/// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`; with groups, `8 heads of 2 KV
+/// heads, 4 a chain`.
 [[nodiscard]] std::string describe(const Problem& problem);
 
 }  // namespace stagger

@@ -31,11 +31,6 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-/// Whether two tasks that follow one another on a lane are of one chain: of one KV tile.
-[[nodiscard]] inline bool same_chain(const Task& task, const Task& next) {
-  return task.head == next.head && task.kv == next.kv;
-}
-
 /// The assignment table: who computes what, in which order, and each reduction's rank. The one
 /// artefact handed around; it may come from a schedule or from a file, and may be wrong
 /// (dag/verify.hpp finds out how).
@@ -47,6 +42,9 @@ struct Table {
   Dispatch dispatch = Dispatch::static_;
   IndexVector<std::int64_t, Slot> slots;
   IndexVector<std::int64_t, std::int64_t> lane_begin = {0};  ///< ascending; lanes + 1 entries
+  /// Where dK and dV are combined in order, each chain's rank among its KV tile's parts, by
+  /// Problem::chain_place; -1 where a chain has none. Empty: the part's place in its group.
+  IndexVector<std::int64_t, std::int32_t> dkv_ranks = {};
 
   [[nodiscard]] std::int32_t lanes() const {
     return static_cast<std::int32_t>(lane_begin.size()) - 1;
@@ -57,13 +55,18 @@ struct Table {
   [[nodiscard]] std::span<const Slot> lane(Lane lane) const {
     return std::span(slots).subspan(at(begin_of(lane)), at(end_of(lane) - begin_of(lane)));
   }
-  /// Whether a chain begins at a slot of the lane: its first slot, or another KV tile than before.
+  /// Whether a chain begins at a slot of the lane: its first slot, or another chain's than before.
   [[nodiscard]] bool begins_chain(Lane lane, std::int64_t slot) const {
-    return slot == begin_of(lane) || !same_chain(slots[slot - 1].task, slots[slot].task);
+    return slot == begin_of(lane) || !problem.same_chain(slots[slot - 1].task, slots[slot].task);
   }
-  /// Whether a chain ends at a slot of the lane: its last slot, or another KV tile than behind it.
+  /// Whether a chain ends at a slot of the lane: its last slot, or another chain's than behind it.
   [[nodiscard]] bool ends_chain(Lane lane, std::int64_t slot) const {
-    return slot + 1 == end_of(lane) || !same_chain(slots[slot].task, slots[slot + 1].task);
+    return slot + 1 == end_of(lane) || !problem.same_chain(slots[slot].task, slots[slot + 1].task);
+  }
+  /// A chain's rank in the accumulation of its KV tile's dK and dV.
+  [[nodiscard]] std::int32_t dkv_rank(Part part, KvTile kv) const {
+    return dkv_ranks.empty() ? part.value % problem.group_parts()
+                             : dkv_ranks[problem.chain_place(part, kv)];
   }
   /// Ends the lane under construction: every slot added since the last call belongs to it.
   void end_lane() { lane_begin.push_back(std::ssize(slots)); }

@@ -47,6 +47,10 @@ struct Timing {
   Ticks latency = 0;   ///< from a lock's release until the next rank may start (ranks above 0)
   Ticks launch = 0;    ///< before each KV tile's chain
   Ticks epilogue = 0;  ///< after each KV tile's chain (dK and dV are written)
+  /// A chain's reduction into the dK and dV of its KV tile, after its last one into dQ and before
+  /// its epilogue: where parts are combined in order (Combine::ordered), each in its turn.
+  Ticks reduce_kv = 0;
+  bool reduce_kv_async = false;  ///< a writer's: the SM goes on meanwhile, to its next reduction
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
   /// The memory that can make a table slower than its phases; absent: none is modelled, as in the

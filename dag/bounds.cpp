@@ -80,14 +80,17 @@ class Costs {
   Ticks once_ = 0;
 };
 
-/// The loads of the KV tiles, without those of empty chains.
-std::vector<Load> loads_of(const TileGrid& grid, const Timing& timing) {
+/// The loads of one part's chains, without those of empty KV tiles.
+std::vector<Load> loads_of(const Problem& problem, const Timing& timing) {
+  const TileGrid& grid = problem.grid;
   std::vector<Load> loads;
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     Load load{.full = grid.chain_length(kv)};
     for (QTile q{0}; !timing.uniform() && q.value < grid.q_tiles(); ++q)
       load.partial += grid.kind(kv, q) == TileKind::partial ? 1 : 0;
     load.full -= load.partial;
+    load.full *= problem.span;
+    load.partial *= problem.span;
     if (load.tasks() > 0) loads.push_back(load);
   }
   return loads;
@@ -146,8 +149,9 @@ Ticks traffic(const Problem& problem, const Memory& memory) {
   for (QTile q{0}; q.value < grid.q_tiles(); ++q)
     q_tiles += grid.contributions(q) > 0 ? 1 : 0;
   const TileBytes& tile = memory.tile;
-  const std::int64_t read = problem.heads * (chains * tile.kv + q_tiles * tile.q);
-  const std::int64_t written = problem.heads * (chains * tile.gradient + q_tiles * tile.dq);
+  const std::int64_t read = problem.heads_kv * chains * tile.kv + problem.heads * q_tiles * tile.q;
+  const std::int64_t written =
+      problem.parts() * chains * tile.gradient + problem.heads * q_tiles * tile.dq;
   return divide_up(read + std::max<std::int64_t>(written - memory.l2, 0), memory.rate);
 }
 
@@ -169,7 +173,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     return bounds;
   }
   const std::int64_t sms = resident_lanes(problem, timing.residency);
-  const std::vector<Load> loads = loads_of(grid, timing);
+  const std::vector<Load> loads = loads_of(problem, timing);
   Load all;
   std::int64_t longest = 0;
   for (const Load& load : loads) {
@@ -184,8 +188,8 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
   for (const Load& load : loads) {
     const Ticks chain = costs.of(load);
     costliest = std::max(costliest, chain);
-    sum += problem.heads * chain;
-    chains.insert(chains.end(), at(problem.heads), chain);
+    sum += problem.parts() * chain;
+    chains.insert(chains.end(), at(problem.parts()), chain);
   }
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
   const Margins margin = margins(timing, dispatch, costs, loads);
@@ -195,8 +199,8 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     most = std::max(most, grid.contributions(q));
     accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
   }
-  all.full *= problem.heads;
-  all.partial *= problem.heads;
+  all.full *= problem.parts();
+  all.partial *= problem.parts();
   const Ticks busiest = costs.of_some(divide_up(problem.tasks(), sms), all);
   bounds.all = {
       {"work", costs.once() + std::max(divide_up(sum, sms), busiest),

@@ -156,7 +156,8 @@ Bounds slot_bounds(const Problem& problem) {
   bounds.all.push_back(
       {"degree", bounds.degree_rounds, "a chain or a dQ tile one round at a time"});
   const TileGrid& grid = problem.grid;
-  if (std::int64_t{grid.kv_tiles()} * grid.q_tiles() <= kMatchedTiles) {
+  // Chains of several heads can run at once on as many dQ tiles as all of those have.
+  if (problem.span == 1 && std::int64_t{grid.kv_tiles()} * grid.q_tiles() <= kMatchedTiles) {
     bounds.all.push_back({"matching", MatchingBound(problem).run(),
                           "chains that can't all run at once, packed on as many SMs as can"});
   }

@@ -82,9 +82,8 @@ class Verifier {
 
   /// Range, liveness, duplicates and contiguity, in one pass over the slots.
   void check_tasks() {
-    const std::int64_t chains = std::int64_t{table_.problem.heads} * grid_.kv_tiles();
-    seen_.assign(chains * grid_.q_tiles(), false);
-    IndexVector<std::int64_t, bool> chain_begun(chains, false);
+    seen_.assign(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles(), false);
+    IndexVector<std::int64_t, bool> chain_begun(table_.problem.chains(), false);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
         if (!table_.problem.contains(table_.slots[slot].task)) {
@@ -100,7 +99,7 @@ class Verifier {
 
   void check_chain(Lane lane, std::int64_t slot, IndexVector<std::int64_t, bool>& begun) {
     const Task& task = table_.slots[slot].task;
-    auto chain = begun[std::int64_t{task.head.value} * grid_.kv_tiles() + task.kv.value];
+    auto chain = begun[table_.problem.chain_place(task)];
     if (chain) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",

@@ -16,14 +16,34 @@ namespace stagger::schedules {
 /// Values of a schedule's parameters by name; complete after select().
 using Parameters = std::map<std::string, std::int64_t, std::less<>>;
 
-/// One integer parameter, given as `name:key=value`.
+/// One parameter, given as `name:key=value`: an integer, or one of a few words.
 struct Parameter {
   const char* name;
   const char* meaning;
   std::int64_t fallback;
   std::int64_t least;
   std::int64_t most;
+  std::span<const char* const> words = {};  ///< if not empty, the value is a word's place
+
+  /// The value as it is given.
+  [[nodiscard]] std::string spelled(std::int64_t value) const;
 };
+
+/// In which order a chain goes through its heads.
+enum class HeadOrder {
+  q_major,     ///< all heads of a Q tile, then the next Q tile
+  head_major,  ///< all Q tiles of a head, then the next head
+};
+
+inline constexpr const char* kHeadOrderNames[] = {"q-major", "head-major"};
+
+/// The parameter that every schedule has beside its own.
+inline constexpr Parameter kHeadOrder = {.name = "order",
+                                         .meaning = "of a chain's heads and Q tiles",
+                                         .fallback = 0,
+                                         .least = 0,
+                                         .most = 1,
+                                         .words = kHeadOrderNames};
 
 /// A closed form for a schedule's makespan, and where it is exact.
 struct Formula {
@@ -53,8 +73,15 @@ struct Schedule {
   /// the mask's name. nullptr: it applies to every problem.
   std::optional<std::string> (*unsupported)(const Problem&, const Parameters&) = nullptr;
   /// Appends the lanes; only one that `searches` asks for the timing. Requires a problem that the
-  /// schedule applies to.
+  /// schedule applies to, with a head for every part (problem_of_parts()): what it makes is lifted
+  /// to several heads a chain (lift.hpp).
   void (*build)(const Problem&, const Timing&, const Parameters&, Table&) = nullptr;
+  /// What is built to be lifted to several heads a chain, where that is another table; nullptr:
+  /// what `build` builds.
+  void (*build_to_lift)(const Problem&, const Timing&, const Parameters&, Table&) = nullptr;
+  /// Whether a slot within a chain begins another run of Q tiles, each of which head-major order
+  /// takes head by head; nullptr: a chain is one run.
+  bool (*begins_run)(const Table& parts, std::int64_t slot) = nullptr;
 };
 
 /// Every schedule, in the order `stagger list schedules` prints.
@@ -84,8 +111,15 @@ struct Selection {
 [[nodiscard]] bool paper_setting(const Problem& problem, const Timing& timing);
 
 /// The formula that claims this problem's makespan, nullptr if none does. Formulas speak of a
-/// schedule with its parameters at their defaults.
+/// schedule with its parameters at their defaults, and of its table before it is lifted: of parts,
+/// whose tasks take as long as those of their heads together.
 [[nodiscard]] const Formula* claim(const Selection& selection, const Problem& problem,
                                    const Timing& timing);
+
+/// Twice what a formula gives for a problem, and its text, with what m, c and r are where they are
+/// not the problem's.
+[[nodiscard]] Ticks twice_ticks(const Formula& formula, const Problem& problem,
+                                const Timing& timing);
+[[nodiscard]] std::string text_of(const Formula& formula, const Problem& problem);
 
 }  // namespace stagger::schedules

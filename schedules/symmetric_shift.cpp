@@ -15,6 +15,12 @@
 //   2. this wave's long tiles: cyclically in the rectangle, from the last that reaches it down in
 //      the triangle
 //   3. this wave's short tiles, from the last pair down
+// With several heads a chain (lift.cpp) the rectangle begins one Q tile later, 4 5 6 7 here: every
+// long tile then has a triangle, and head-major order, which takes rectangle and triangle head by
+// head, is free of collisions too. For head a and Q tile q, a long tile of pair p is in the
+// triangle at slot a*n/2 + q - (a+1)p behind the rectangles, a short one at a slot that falls with
+// p likewise: no two pairs meet.
+//
 // Item 1 is counted, not derived: the public code computes it in a way that is wrong when a head
 // straddles waves and the last KV tile is ragged.
 // Source: DASH section 3.4, Figure 7, and its public code for waves and for several Q tiles per KV
@@ -41,15 +47,21 @@ std::optional<std::string> unsupported(const Problem& problem, const Parameters&
   return std::nullopt;
 }
 
+/// Where the rectangle of a wave begins, which its long tiles go round.
+enum class Corner {
+  diagonal,  ///< with the last long tile's first Q tile: all that the long tiles share
+  square,    ///< after that Q tile, so that every long tile has a triangle
+};
+
 /// The Q range of one wave: long tiles share Q tiles [rectangle, q_tiles).
 class Fold {
  public:
-  Fold(const TileGrid& grid, const Staircase& stairs, const Wave& wave)
+  Fold(const TileGrid& grid, const Staircase& stairs, const Wave& wave, Corner corner)
       : kv_tiles_(grid.kv_tiles()),
         q_tiles_(grid.q_tiles()),
         stairs_(stairs),
         wave_(wave),
-        rectangle_(first_q(wave.before + wave.width - 1)) {}
+        rectangle_(first_q(wave.before + wave.width - (corner == Corner::diagonal ? 1 : 0))) {}
 
   void append_long(Head head, std::int32_t pair, Table& table) const {
     const std::int32_t height = q_tiles_ - rectangle_;
@@ -95,7 +107,7 @@ class Fold {
   std::int32_t rectangle_;
 };
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void fold(const Problem& problem, Corner corner, Table& table) {
   const Staircase stairs = *staircase(problem.grid);
   const std::int32_t pairs = problem.grid.kv_tiles() / 2;
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
@@ -103,12 +115,28 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
          dealt += problem.sms) {
       const Head head{static_cast<std::int32_t>(dealt / pairs)};
       const auto pair = static_cast<std::int32_t>(dealt % pairs);
-      const Fold fold(problem.grid, stairs, wave_of(head, pair, pairs, problem.sms));
+      const Fold fold(problem.grid, stairs, wave_of(head, pair, pairs, problem.sms), corner);
       fold.append_long(head, pair, table);
       fold.append_short(head, pair, table);
     }
     table.end_lane();
   }
+}
+
+void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+  fold(problem, Corner::diagonal, table);
+}
+
+void build_to_lift(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+  fold(problem, Corner::square, table);
+}
+
+/// The triangle of a long tile comes after its square and begins with its first Q tile.
+bool begins_run(const Table& parts, std::int64_t slot) {
+  const TileGrid& grid = parts.problem.grid;
+  const Task& task = parts.slots[slot].task;
+  const bool is_long = task.kv.value < grid.kv_tiles() / 2;
+  return is_long && (task.q.value == 0 || !grid.live(task.kv, QTile{task.q.value - 1}));
 }
 
 bool balanced(const Problem& problem, const Timing&) {
@@ -120,6 +148,15 @@ Ticks symmetric_makespan(const Problem& problem, const Timing& timing) {
   return problem.heads * (Ticks{problem.grid.kv_tiles()} + 1) * (timing.compute + timing.reduce);
 }
 
+bool pairs_fill(const Problem& problem, const Timing&) {
+  return problem.sms == problem.grid.kv_tiles() && problem.grid.kv_tiles() % 2 == 0;
+}
+
+Ticks two_heads_at_once(const Problem& problem, const Timing& timing) {
+  return Ticks{2} * ((problem.heads + 1) / 2) * (problem.grid.kv_tiles() + 1) *
+         (timing.compute + timing.reduce);
+}
+
 constexpr Formula kFormulas[] = {
     {.name = "T_causal_opt",
      .text = "m(n+1)(c+r)/2",
@@ -128,6 +165,13 @@ constexpr Formula kFormulas[] = {
      .shape = is_square_causal,
      .in_domain = balanced,
      .twice_ticks = symmetric_makespan},
+    {.name = "T_symmetric",
+     .text = "ceil(m/2)(n+1)(c+r)",
+     .source = "schedules/symmetric_shift.cpp",
+     .domain = "square causal masks, S = n, even n, any m",
+     .shape = is_square_causal,
+     .in_domain = pairs_fill,
+     .twice_ticks = two_heads_at_once},
 };
 
 }  // namespace
@@ -142,6 +186,8 @@ constinit const Schedule kSchedule{
     .formulas = kFormulas,
     .unsupported = unsupported,
     .build = build,
+    .build_to_lift = build_to_lift,
+    .begins_run = begins_run,
 };
 
 }  // namespace stagger::schedules::symmetric_shift

@@ -39,12 +39,13 @@ class Tiles {
  public:
   Tiles(const Problem& problem, const TileBytes& bytes)
       : bytes_(bytes),
+        problem_(problem),
         q_tiles_(problem.grid.q_tiles()),
         kv_tiles_(problem.grid.kv_tiles()),
         q_(std::int64_t{problem.heads} * q_tiles_),
         kv_(2 * q_),
-        gradient_(kv_ + std::int64_t{problem.heads} * kv_tiles_),
-        count_(gradient_ + std::int64_t{problem.heads} * kv_tiles_) {}
+        gradient_(kv_ + std::int64_t{problem.heads_kv} * kv_tiles_),
+        count_(gradient_ + problem.chains()) {}
 
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] std::int64_t dq(const Task& task) const {
@@ -52,9 +53,11 @@ class Tiles {
   }
   [[nodiscard]] std::int64_t q(const Task& task) const { return q_ + dq(task); }
   [[nodiscard]] std::int64_t kv(const Task& task) const {
-    return kv_ + std::int64_t{task.head.value} * kv_tiles_ + task.kv.value;
+    return kv_ + std::int64_t{problem_.kv_head_of(task.head).value} * kv_tiles_ + task.kv.value;
   }
-  [[nodiscard]] std::int64_t gradient(const Task& task) const { return kv(task) + gradient_ - kv_; }
+  [[nodiscard]] std::int64_t gradient(const Task& task) const {
+    return gradient_ + problem_.chain_place(task);
+  }
 
   [[nodiscard]] bool is_dq(std::int32_t tile) const { return tile < q_; }
   [[nodiscard]] std::int64_t bytes(std::int32_t tile) const {
@@ -65,6 +68,7 @@ class Tiles {
 
  private:
   TileBytes bytes_;
+  const Problem& problem_;
   std::int64_t q_tiles_;
   std::int64_t kv_tiles_;
   std::int64_t q_;  ///< the first tile of Q and dO; those of dQ are before

@@ -19,9 +19,12 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
   const schedules::Formula* formula =
       schedules::claim(*analysis.selection, analysis.table.problem, analysis.model.timing);
   if (formula == nullptr) return std::nullopt;
-  const Ticks twice = formula->twice_ticks(analysis.table.problem, analysis.model.timing);
-  return FormulaCheck{
-      .formula = formula, .ticks = twice / 2, .holds = twice == 2 * analysis.makespan};
+  const Problem& problem = analysis.table.problem;
+  const Ticks twice = schedules::twice_ticks(*formula, problem, analysis.model.timing);
+  return FormulaCheck{.formula = formula,
+                      .text = schedules::text_of(*formula, problem),
+                      .ticks = twice / 2,
+                      .holds = twice == 2 * analysis.makespan};
 }
 
 /// The two computations of the makespan that share no code.

@@ -26,6 +26,7 @@ struct Source {
 /// A formula's value beside the simulated makespan.
 struct FormulaCheck {
   const schedules::Formula* formula = nullptr;
+  std::string text;  ///< the formula's; for chains of several heads, with what stands for m, c, r
   Ticks ticks = 0;
   bool holds = false;
 };

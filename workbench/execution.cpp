@@ -201,6 +201,7 @@ Execution execute(ExecutionRequest request) {
   const Kernel& kernel = *request.kernel;
   STAGGER_EXPECTS(request.on_cuda || kernel.on_cpu != nullptr);
   STAGGER_EXPECTS(request.on_cuda || request.reference != Reference::device);
+  expect_no_groups(request.source.table.problem, "running a table");
   Execution execution;
   execution.kernel = &kernel;
   if (request.on_cuda) {

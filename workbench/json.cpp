@@ -3,6 +3,7 @@
 #include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/span.hpp"
 #include "core/wait.hpp"
 
 namespace stagger::workbench {
@@ -73,6 +74,14 @@ Json counted_problem_json(const Problem& problem) {
   Json json = problem_json(problem);
   json["tasks"] = problem.tasks();
   return json;
+}
+
+void add_dkv(Json& json, const Problem& problem) {
+  if (problem.group() == 1) return;
+  const SpanRule rule = span_rule(problem);
+  json["dkv"] = {{"span", problem.span},
+                 {"combine", combine_name(problem.combine)},
+                 {"auto", {{"span", rule.span}, {"why", rule.why}}}};
 }
 
 Json model_json(const Problem& problem, const TimeModel& model) {

@@ -13,6 +13,9 @@ namespace stagger::workbench {
 /// A problem and how many tasks it has.
 [[nodiscard]] Json counted_problem_json(const Problem& problem);
 
+/// Adds what a problem's heads share as a member `dkv`; nothing where they share nothing.
+void add_dkv(Json& json, const Problem& problem);
+
 /// Reads and writes a timing model; only the timing is read back. Throws Error{invalid_input}.
 [[nodiscard]] Json model_json(const Problem& problem, const TimeModel& model);
 [[nodiscard]] Timing read_model(const JsonValue& model, const Problem& problem);

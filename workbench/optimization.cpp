@@ -33,6 +33,7 @@ class Search {
     result_.model = request.model;
     result_.slots = request.slots;
     check_timing(timing(), result_.problem);
+    expect_no_groups(result_.problem, "the search for the best table");
     // The slot model has no dispatch: its SMs are those that are there.
     if (request.slots) {
       result_.problem = on_resident_sms(std::move(result_.problem), timing().residency);

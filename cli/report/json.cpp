@@ -101,7 +101,7 @@ Json lemma1_json(const dag::Lemma1& lemma) {
 Json formula_json(const std::optional<FormulaCheck>& check) {
   if (!check) return nullptr;
   return {{"name", check->formula->name},
-          {"text", check->formula->text},
+          {"text", check->text},
           {"ticks", check->ticks},
           {"holds", check->holds},
           {"source", check->formula->source}};
@@ -119,8 +119,9 @@ Json report(const Problem& problem, const TimeModel& model, const Summary& summa
   const dag::Bounds& bounds = summary.bounds;
   Json json = {{"schema", "stagger.report/1"},
                {"version", version()},
-               {"problem", workbench::counted_problem_json(problem)},
-               {"schedule", workbench::schedule_json(summary)},
+               {"problem", workbench::counted_problem_json(problem)}};
+  workbench::add_dkv(json, problem);
+  json.append({{"schedule", workbench::schedule_json(summary)},
                {"model", workbench::model_json(problem, model)},
                {"verdict", dag::verdict_name(summary.verification.verdict)},
                {"findings", workbench::findings_json(summary)},
@@ -131,7 +132,7 @@ Json report(const Problem& problem, const TimeModel& model, const Summary& summa
                {"bounds", bounds_json(bounds)},
                {"slot_model", {{"degree_rounds", bounds.degree_rounds}}},
                {"optimal", summary.optimal},
-               {"gap", ok ? gap_json(summary) : Json()}};
+               {"gap", ok ? gap_json(summary) : Json()}});
   if (const auto& memory = model.timing.memory) {
     json["memory"] = ok ? memory_json(*memory, summary) : Json();
   }

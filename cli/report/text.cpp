@@ -2,6 +2,7 @@
 
 #include "cli/report/words.hpp"
 #include "core/printable.hpp"
+#include "core/span.hpp"
 #include "core/text.hpp"
 #include "dag/liveness.hpp"
 
@@ -57,6 +58,7 @@ class Report {
   std::string text() {
     const Table& table = analysis_.table;
     line("problem", describe(table.problem));
+    if (table.problem.group() > 1) line("span", span_line(table.problem));
     line("model", model_line(analysis_.model));
     if (analysis_.model.clock == Clock::ns) line("machine", machine_line(analysis_.model));
     line("schedule", schedule_line(analysis_));
@@ -163,7 +165,7 @@ class Report {
     if (analysis_.formula) {
       const workbench::FormulaCheck& check = *analysis_.formula;
       line("formula",
-           fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.formula->text,
+           fmt::format("{} = {} = {}: {} ({})", check.formula->name, check.text,
                        unit_.text(check.ticks), check.holds ? "holds" : paint("31", "FAILS"),
                        check.formula->source));
     }
@@ -239,6 +241,16 @@ std::string schedule_line(const Summary& summary) {
   return fmt::format("{} ({} dispatch; {})", printable(summary.name),
                      dispatch_name(summary.dispatch),
                      summary.selection ? summary.selection->schedule->source : "from a file");
+}
+
+std::string span_line(const Problem& problem) {
+  const SpanRule rule = span_rule(problem);
+  std::string line = fmt::format("{} of {} heads a chain", problem.span, problem.group());
+  if (problem.combine != Combine::none) {
+    line += fmt::format(", {} parts of dK and dV {}", problem.group_parts(),
+                        problem.combine == Combine::ordered ? "in order" : "in a pass");
+  }
+  return line + fmt::format("; auto is {}: {}", rule.span, rule.why);
 }
 
 std::string hanging_line(const Problem& problem,

@@ -17,5 +17,7 @@ namespace stagger::cli {
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);
+/// How many heads a chain has, how its parts come together, and what the rule says.
+[[nodiscard]] std::string span_line(const Problem& problem);
 
 }  // namespace stagger::cli

@@ -197,6 +197,7 @@ std::int32_t default_threads(const Table& table, const BackwardOptions& options)
 Backward backward_on_cpu(const Table& table, const Attention& attention,
                          const BackwardOptions& options) {
   STAGGER_EXPECTS(options.threads >= 0 && options.threads <= kMaxThreads);
+  expect_no_groups(table.problem, "the CPU executor");
   STAGGER_EXPECTS(is_complete(table));
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));

@@ -152,6 +152,7 @@ std::optional<CudaDevice> cuda_device() {
 Backward backward_on_cuda(const Table& table, const Attention& attention,
                           const BackwardOptions& options) {
   STAGGER_EXPECTS(is_complete(table));
+  expect_no_groups(table.problem, "a CUDA kernel");
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   switch (options.dtype) {

@@ -44,7 +44,8 @@ IncrementalPlay::IncrementalPlay(Table& table, const Timing& timing)
 }
 
 bool IncrementalPlay::begins(std::size_t slot) const {
-  return lane_first_[slot] || !same_chain(table_.slots[slot - 1].task, table_.slots[slot].task);
+  return lane_first_[slot] ||
+         !table_.problem.same_chain(table_.slots[slot - 1].task, table_.slots[slot].task);
 }
 bool IncrementalPlay::ends(std::size_t slot) const {
   return slot + 1 == table_.slots.size() || begins(slot + 1);

@@ -18,18 +18,19 @@ enum class Kind : std::int32_t { dq, q, kv, gradient };
 struct Access {
   std::int64_t round = 0;
   Kind kind = Kind::dq;
-  std::int32_t tile = 0;  ///< (head, q) or (head, kv)
+  std::int32_t tile = 0;  ///< (head, q), (KV head, kv) or (part, kv)
   bool reads = false;
   bool writes = false;
 };
 
 class L2 {
  public:
-  L2(const Memory& memory, std::size_t q_tiles, std::size_t kv_tiles) : memory_(memory) {
-    for (const Kind kind : {Kind::dq, Kind::q, Kind::kv, Kind::gradient}) {
-      const bool by_q = kind == Kind::dq || kind == Kind::q;
-      places_.emplace_back(by_q ? q_tiles : kv_tiles, used_.end());
-    }
+  L2(const Memory& memory, const Problem& problem) : memory_(memory) {
+    const auto q_tiles = at(problem.heads) * at(problem.grid.q_tiles());
+    const auto kv_tiles = at(problem.grid.kv_tiles());
+    for (const std::size_t tiles :
+         {q_tiles, q_tiles, at(problem.heads_kv) * kv_tiles, at(problem.parts()) * kv_tiles})
+      places_.emplace_back(tiles, used_.end());
   }
 
   /// Bytes that an access moves to and from device memory.
@@ -79,7 +80,8 @@ class L2 {
 
 std::vector<Access> accesses_of(const Table& table, const Timing& timing, const Starts& starts) {
   const Ticks round = std::max<Ticks>(timing.compute + timing.reduce, 1);
-  const TileGrid& grid = table.problem.grid;
+  const Problem& problem = table.problem;
+  const TileGrid& grid = problem.grid;
   std::vector<Access> accesses;
   accesses.reserve(2 * table.slots.size());
   for (std::int32_t lane = 0; lane < table.lanes(); ++lane) {
@@ -89,10 +91,13 @@ std::vector<Access> accesses_of(const Table& table, const Timing& timing, const 
       const Task& task = table.slots[slot].task;
       const std::int32_t rank = table.slots[slot].rank;
       const auto other_chain = [&](const Slot& other) {
-        return other.task.head != task.head || other.task.kv != task.kv;
+        return problem.part_of(other.task.head) != problem.part_of(task.head) ||
+               other.task.kv != task.kv;
       };
       const std::int32_t q = task.head.value * grid.q_tiles() + task.q.value;
-      const std::int32_t kv = task.head.value * grid.kv_tiles() + task.kv.value;
+      const std::int32_t kv = problem.kv_head_of(task.head).value * grid.kv_tiles() + task.kv.value;
+      const std::int32_t gradient =
+          problem.part_of(task.head).value * grid.kv_tiles() + task.kv.value;
       if (slot == begin || other_chain(table.slots[slot - 1])) {
         accesses.push_back({(starts.compute[slot] - timing.launch) / round, Kind::kv, kv, true});
       }
@@ -100,7 +105,7 @@ std::vector<Access> accesses_of(const Table& table, const Timing& timing, const 
       const std::int64_t reduces = starts.reduce[slot] / round;
       accesses.push_back({reduces, Kind::dq, q, rank > 0, true});
       if (slot + 1 == end || other_chain(table.slots[slot + 1])) {
-        accesses.push_back({reduces, Kind::gradient, kv, false, true});
+        accesses.push_back({reduces, Kind::gradient, gradient, false, true});
       }
     }
   }
@@ -120,10 +125,7 @@ Ticks together(Ticks phases, Ticks traffic) {
 
 Ticks memory_time(const Table& table, const Timing& timing, const Starts& starts) {
   const Memory& memory = *timing.memory;
-  const Problem& problem = table.problem;
-  const auto heads = static_cast<std::size_t>(problem.heads);
-  L2 l2(memory, heads * static_cast<std::size_t>(problem.grid.q_tiles()),
-        heads * static_cast<std::size_t>(problem.grid.kv_tiles()));
+  L2 l2(memory, table.problem);
   std::map<std::int64_t, std::int64_t> moved;  // by window
   for (const Access& access : accesses_of(table, timing, starts))
     moved[access.round / kRoundsAWindow] += l2.access(access);

@@ -50,7 +50,9 @@ class Clock {
     const auto slots = table_.lane(lane);
     for (std::size_t place = 0; place < slots.size(); ++place) {
       const auto same_chain = [&](std::size_t a, std::size_t b) {
-        return slots[a].task.head == slots[b].task.head && slots[a].task.kv == slots[b].task.kv;
+        return slots[a].task.head.value / table_.problem.span ==
+                   slots[b].task.head.value / table_.problem.span &&
+               slots[a].task.kv == slots[b].task.kv;
       };
       NaiveTask task;
       task.slot = slots[place];

@@ -26,11 +26,13 @@ Table deal_chains(Random& random, const Problem& problem, Dispatch dispatch) {
   table.problem = problem;
   table.dispatch = dispatch;
   std::vector<std::vector<Slot>> chains;
-  for (Head head{0}; head.value < problem.heads; ++head) {
+  for (std::int32_t first = 0; first < problem.heads; first += problem.span) {
     for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
       std::vector<Slot> chain;
-      for (const QTile q : problem.grid.live_q(kv))
-        chain.push_back({{head, kv, q}, 0});
+      for (Head head{first}; head.value < first + problem.span; ++head) {
+        for (const QTile q : problem.grid.live_q(kv))
+          chain.push_back({{head, kv, q}, 0});
+      }
       random.shuffle(chain);
       if (!chain.empty()) chains.push_back(chain);
     }
@@ -82,6 +84,17 @@ Problem random_problem(Random& random, std::int64_t most) {
                         .kv = random.between(1, most * ratio)};
   return make_problem(make_mask(kind == 0 ? "full" : "causal"), lengths, {.q = 1, .kv = ratio},
                       heads, sms);
+}
+
+Problem with_random_groups(Random& random, Problem problem, std::int32_t most) {
+  const auto group = static_cast<std::int32_t>(random.between(1, most));
+  problem.heads_kv = problem.heads;
+  problem.heads *= group;
+  std::int64_t span = random.between(1, group);
+  while (group % span != 0)
+    --span;
+  return with_span(std::move(problem), span,
+                   random.chance(2) ? Combine::partials : Combine::ordered);
 }
 
 Timing random_timing(Random& random, const Problem& problem) {

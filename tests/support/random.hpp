@@ -35,6 +35,9 @@ class Random {
 /// A problem of up to `most` tiles a side, heads and SMs: full, causal or any pattern of tiles.
 [[nodiscard]] Problem random_problem(Random& random, std::int64_t most);
 
+/// The problem with each head shared by a group of up to `most` heads, chains of some of them.
+[[nodiscard]] Problem with_random_groups(Random& random, Problem problem, std::int32_t most);
+
 /// Small durations, every option of the model used now and then.
 [[nodiscard]] Timing random_timing(Random& random, const Problem& problem);
 
