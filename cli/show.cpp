@@ -46,10 +46,8 @@ std::string lane_text(const Table& table, Lane lane, const Terminal& terminal) {
 
 std::string table_text(const Table& table, const Terminal& terminal) {
   const char* const head = table.problem.span == 1 ? "" : "head.";
-  std::string text = wrapped(fmt::format("{}
-                                         {}(a slot is {} Q tile @rank) ",
-                                         describe(table.problem),
-                                         printable(table.name), head),
+  std::string text = wrapped(fmt::format("{}\n{} (a slot is {}Q tile @ rank)\n",
+                                         describe(table.problem), printable(table.name), head),
                              terminal.width, 6);
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     if (lane.value == kLanesShown) {
