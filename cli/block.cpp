@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
@@ -116,6 +117,10 @@ int run(const Options& options) {
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".svg")) {
     throw Error(ErrorKind::usage,
                 options.output + ": the extension is no known format; known: svg");
+  }
+  check_standard_output(options);
+  if (options.attn_fwd_ms && options.attn_bwd_ms) {
+    reject(given_of(options, "attention"), "means nothing beside --attn-fwd-ms and --attn-bwd-ms");
   }
   const BlockReport report = report_of(options);
   const Values values = values_of(report);

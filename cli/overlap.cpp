@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/nearest.hpp"
@@ -144,6 +145,7 @@ Values values_of(const OverlapReport& report) {
 
 int run(const Options& options) {
   const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+  check_standard_output(options);
   const OverlapReport report = report_of(options);
   const Values values = expectations.empty() ? Values{} : values_of(report);
   const std::vector<Judgement> judgements = judge(expectations, &values);

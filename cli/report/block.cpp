@@ -1,6 +1,7 @@
 #include "cli/report/block.hpp"
 
 #include "cli/report/json.hpp"
+#include "cli/report/words.hpp"
 #include "core/version.hpp"
 
 #include <fmt/format.h>
@@ -62,6 +63,11 @@ Json replacement_json(const BlockReport& report) {
   return json;
 }
 
+/// `5,498`: a number of units, rounded.
+std::string rounded(std::int64_t number, std::int64_t unit) {
+  return grouped(number / unit + (number % unit >= unit / 2 ? 1 : 0));
+}
+
 class BlockText {
  public:
   BlockText(const BlockReport& report, const Terminal& terminal)
@@ -80,7 +86,7 @@ class BlockText {
     const block::Transformer& model = report_.model;
     const block::BlockCost& cost = report_.cost;
     std::string text = fmt::format("{}: {}\n", model.name, block::describe(model));
-    text += fmt::format("batch {} x {} tokens", model.batch, model.seq);
+    text += fmt::format("batch {} x {} tokens", grouped(model.batch), grouped(model.seq));
     if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
     text += fmt::format("\n{} ({}): {}, kappa {:.2f}", report_.machine.name, report_.machine.device,
                         cost.ops, cost.kappa);
@@ -99,17 +105,17 @@ class BlockText {
       pass = timed.kernel.pass;
       text += line(timed);
     }
-    return text +
-           fmt::format("{:<21} {:>8} {:>7} {:>9.3f}\n", "block", "", "", report_.cost.total_ms);
+    return text + fmt::format("{:<21} {:>8} {:>7} {:>9}\n", "block", "", "",
+                              milliseconds(report_.cost.total_ms));
   }
 
   [[nodiscard]] std::string line(const TimedKernel& timed) const {
     const block::Kernel& kernel = timed.kernel;
-    std::string line = fmt::format(
-        "  {:<19} {:>8} {:>7.0f} {:>9.3f} {:>5.1f}  {:<8} ", kernel.name,
-        kernel.flops == 0 ? "-" : fmt::format("{:.0f}", 1e-9 * static_cast<double>(kernel.flops)),
-        1e-6 * static_cast<double>(kernel.bytes), timed.ms, 100 * timed.ms / report_.cost.total_ms,
-        block::kBoundNames[static_cast<int>(timed.bound_by)]);
+    std::string line = fmt::format("  {:<19} {:>8} {:>7} {:>9} {:>5.1f}  {:<8} ", kernel.name,
+                                   kernel.flops == 0 ? "-" : rounded(kernel.flops, 1'000'000'000),
+                                   rounded(kernel.bytes, 1'000'000), milliseconds(timed.ms),
+                                   100 * timed.ms / report_.cost.total_ms,
+                                   block::kBoundNames[static_cast<int>(timed.bound_by)]);
     // What is left of the terminal is the bar's.
     const double room = std::clamp(terminal_.width - 66, 0, 60);
     const auto cells = static_cast<int>(std::lround(room * timed.ms / longest_));
@@ -122,14 +128,17 @@ class BlockText {
   [[nodiscard]] std::string reading() const {
     const block::BlockCost& cost = report_.cost;
     std::string text = fmt::format(
-        "attention backward: {:.3f} ms, {:.1f} % of the block; however fast, it cannot make the "
+        "attention backward: {} ms, {:.1f} % of the block; however fast, it cannot make the "
         "block more than {:.2f} times as fast\n",
-        cost.attention_backward_ms, 100 * cost.fraction(), block::most_speedup(cost.fraction()));
+        milliseconds(cost.attention_backward_ms), 100 * cost.fraction(),
+        block::most_speedup(cost.fraction()));
     if (report_.replacement) text += replaced();
+    if (report_.schedule && report_.model.heads_kv != report_.model.heads) {
+      text += "not timed there: dK and dV summed over the heads of a group\n";
+    }
     if (report_.tp > 1) {
-      text +=
-          fmt::format("not timed: all-reduces of {:.0f} MB in all\n",
-                      1e-6 * static_cast<double>(block::reduced_bytes(report_.model, report_.tp)));
+      text += fmt::format("not timed: all-reduces of {} MB in all\n",
+                          rounded(block::reduced_bytes(report_.model, report_.tp), 1'000'000));
     }
     if (!report_.model.uncertain.empty()) text += "of the model: " + report_.model.uncertain + "\n";
     return text;
@@ -144,10 +153,10 @@ class BlockText {
                           key.tile.kv, key.tile.q);
     }
     return text + fmt::format(
-                      ": {:.3f} ms, {:.3f} times as fast; the block takes {:.3f} ms, {:.3f} times "
+                      ": {} ms, {:.3f} times as fast; the block takes {} ms, {:.3f} times "
                       "as fast\n",
-                      after.attention_backward_ms, after.kernel_speedup, after.total_ms,
-                      after.block_speedup);
+                      milliseconds(after.attention_backward_ms), after.kernel_speedup,
+                      milliseconds(after.total_ms), after.block_speedup);
   }
 
   const BlockReport& report_;

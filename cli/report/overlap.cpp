@@ -1,6 +1,8 @@
 #include "cli/report/overlap.hpp"
 
 #include "cli/report/json.hpp"
+#include "cli/report/words.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "workbench/block/streams.hpp"
 
@@ -141,32 +143,35 @@ class OverlapText {
 
   [[nodiscard]] std::string sweep() const {
     std::string text =
-        fmt::format("{:>6} {:>8} {:>8} {:>10} {:>10} {:>9} {:>7} {:>11}\n", "heads", "tokens", "x",
-                    "baseline", "overlap", "speedup", "region", "mask MB");
+        fmt::format("{:>6} {:>8} {:>8} {:>11} {:>11} {:>8} {:>6} {:>11}\n", "heads", "tokens", "x",
+                    "baseline ms", "overlap ms", "speedup", "region", "mask MB");
     for (const Overlap& point : report_.points) {
-      text += fmt::format("{:>6} {:>8} {:>8.1f} {:>10.3f} {:>10.3f} {:>9.4f} {:>7} {:>11.1f}\n",
-                          point.shape.heads, point.shape.seq, point.x, point.baseline_ms,
-                          point.overlap_ms, point.speedup(), point.region,
-                          1e-6 * static_cast<double>(point.mask_bytes));
+      text += fmt::format(
+          "{:>6} {:>8} {:>8.1f} {:>11} {:>11} {:>8.4f} {:>6} {:>11.1f}\n", point.shape.heads,
+          grouped(point.shape.seq), point.x, milliseconds(point.baseline_ms),
+          milliseconds(point.overlap_ms), point.speedup(), point.region,
+          1e-6 * static_cast<double>(point.mask_bytes) * static_cast<double>(report_.layers));
     }
     return text;
   }
 
   static std::string row(const char* what, double ms, const std::string& note) {
-    return fmt::format("  {:<34} {:>10.3f} ms{}\n", what, ms, note.empty() ? "" : "  " + note);
+    return fmt::format("  {:<34} {:>10} ms{}\n", what, milliseconds(ms),
+                       note.empty() ? "" : "  " + note);
   }
 
   [[nodiscard]] std::string point(const Overlap& point) const {
     const block::Ways& ways = point.ways;
-    std::string text =
-        "alone\n" + row("GEMMs", point.gemm.ms, point.gemm.by) +
-        row("attention", point.attention.ms, point.attention.by) +
-        row("RNG", point.rng_alone.ms, point.rng_alone.by) +
-        row("attention that makes its bits", point.fused_ms, "") + "beside each other\n" +
-        row("GEMMs", ways.gemm_slowed, "") +
-        row("RNG", ways.rng_slowed,
-            ways.rng_exposed > 0 ? fmt::format("behind the GEMMs: {:.3f}", ways.rng_exposed) : "") +
-        row("attention that reads bits", ways.attention_dropping, "");
+    std::string text = "alone\n" + row("GEMMs", point.gemm.ms, point.gemm.by) +
+                       row("attention", point.attention.ms, point.attention.by) +
+                       row("RNG", point.rng_alone.ms, point.rng_alone.by) +
+                       row("attention that makes its bits", point.fused_ms, "") +
+                       "beside each other\n" + row("GEMMs", ways.gemm_slowed, "") +
+                       row("RNG", ways.rng_slowed,
+                           ways.rng_exposed > 0
+                               ? fmt::format("behind the GEMMs: {}", milliseconds(ways.rng_exposed))
+                               : "") +
+                       row("attention that reads bits", ways.attention_dropping, "");
     if (point.backward) {
       text += "backward\n" + row("GEMMs", point.backward->gemm_ms, "") +
               row("attention", point.backward->attention_ms, "") +
@@ -184,7 +189,8 @@ class OverlapText {
 
   [[nodiscard]] std::string memory(const Overlap& point) const {
     const auto mb = 1e-6 * static_cast<double>(point.mask_bytes);
-    std::string text = fmt::format("bits: {} elements, {:.1f} MB a layer", point.elements, mb);
+    std::string text =
+        fmt::format("bits: {} elements, {:.1f} MB a layer", grouped(point.elements), mb);
     if (report_.layers > 1) {
       text += fmt::format(", {:.1f} MB for {} layers", mb * static_cast<double>(report_.layers),
                           report_.layers);
@@ -222,9 +228,9 @@ class OverlapText {
     if (report_.points.size() != 1) return text;
     if (const auto crowded = crowded_ms(report_, report_.points.front())) {
       text += fmt::format(
-          "launched behind GEMMs without room, one CTA an SM, the RNG ends after {:.3f} ms: its "
+          "launched behind GEMMs without room, one CTA an SM, the RNG ends after {} ms: its "
           "CTAs crowd on the first SMs that free up\n",
-          *crowded);
+          milliseconds(*crowded));
     }
     return text;
   }
@@ -239,8 +245,10 @@ std::string overlap_title(const OverlapReport& report) {
   std::string text = "dropout bits behind GEMMs: ";
   if (!report.points.empty()) {
     const block::DropoutShape& shape = report.points.front().shape;
-    if (shape.batch > 1) text += fmt::format("batch {}, ", shape.batch);
-    if (!report.swept) text += fmt::format("{} heads, {} tokens, ", shape.heads, shape.seq);
+    if (shape.batch > 1) text += fmt::format("batch {}, ", grouped(shape.batch));
+    if (!report.swept) {
+      text += fmt::format("{}, {} tokens, ", counted(shape.heads, "head"), grouped(shape.seq));
+    }
   }
   return text + fmt::format("head_dim {}, Philox {}, {} bits", report.head_dim, report.rng.rounds,
                             report.rng.bits);

@@ -6,11 +6,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stagger::cli {
 
 using workbench::TimeModel;
+
+std::string grouped(std::int64_t number) {
+  return TimeUnit{}.number(number);
+}
+
+std::string milliseconds(double ms) {
+  constexpr double kLongest = 1e12;  // 30 years
+  if (!(std::abs(ms) < kLongest)) return fmt::format("{:.3e}", ms);
+  constexpr TimeUnit kMs{
+      .name = "ms", .one = "ms", .ascii = "ms", .ticks = 1'000'000, .decimals = 3};
+  return kMs.number(std::llround(1e6 * ms));
+}
 
 std::string percent(Ticks part, Ticks whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));

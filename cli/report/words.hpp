@@ -11,6 +11,11 @@ namespace stagger::cli {
 /// `12.5 %`, of a part and a positive whole.
 [[nodiscard]] std::string percent(Ticks part, Ticks whole);
 
+/// `1,073,741,824`.
+[[nodiscard]] std::string grouped(std::int64_t number);
+/// `1,234.568`, of milliseconds.
+[[nodiscard]] std::string milliseconds(double ms);
+
 /// One line: `chain, compute 5, reduce 1 ticks, 50 SMs resident`.
 [[nodiscard]] std::string model_line(const workbench::TimeModel& model);
 /// One line: `h200 (NVIDIA H200): replay`; of a model in ns.

@@ -45,6 +45,12 @@ expect 2 "no kappa of eager swiglu layers; it has those of compiled any layers" 
 expect 2 "32 heads cannot be shared by 3 devices" block $llama --tp 3 $h200
 expect 2 "longer than its attention backward" block $llama $h200 --attn-bwd-ms 9 --block-ms 9 --speedup 2
 expect 2 "is not within" block $llama $h200 --speedup 0
+expect 2 "its attention is full, and has no window" block --model sam-h --window 5 $h200
+expect 2 "--attention means nothing beside --attn-fwd-ms" block $llama $h200 --attention cudnn --attn-fwd-ms 4 --attn-bwd-ms 9
+expect 2 "excludes" block $llama $h200 --ops eager --kappa 2
+expect 2 "--json would go to standard output" block $llama $h200 --json -o -
+expect 2 "--json would go to standard output" overlap --heads 4 --seq 64 --json -o -
+expect 0 "not timed there: dK and dV" block --model llama3-8b --seq 1024 --schedule spt $h200
 expect 2 "unknown word 'lazy'" block $llama $h200 --ops lazy
 expect 3 "cannot" block --model nowhere.json $h200
 echo '{"schema": "stagger.model/1", "name": "x"}' >"$work/x.json"
@@ -69,6 +75,7 @@ expect 0 "134.2 MB a layer, 10737.4 MB for 80 layers" overlap --heads 64 --seq 4
 expect 0 "leaves 1024 registers and 19244 bytes" overlap --heads 64 --seq 4096 --calibration h200-cudnn
 expect 0 "both passes" overlap --heads 64 --seq 4096 --calibration h200-fa2 --pass both
 expect 0 '"schema": "stagger.overlap/1"' overlap --x 64 --json
+expect 0 "  2013.3" overlap --sweep seq=2048:4096,heads=48 --layers 20
 expect 0 '"region": 3' overlap --heads 48 --seq 16384 --json
 expect 0 "" overlap --sweep seq=2048:65536,heads=48,64,96,128 --expect 'speedup > 0.9'
 expect 1 "speedup >= 1.2" overlap --heads 64 --seq 4096 --expect 'speedup >= 1.2'

@@ -228,6 +228,8 @@ analyze $causal --schedule spt
 analyze --mask full --n 4 --schedule shift --release delayed
 analyze --config $varlen --ranks kv-index
 bench --n 4 --repeat 1
+block --model llama3-8b --machine $source_dir/configs/machines/h200.json --schedule spt --seq 1024
+overlap --heads 4 --seq 1024 --pass both --calibration h200-fa2
 compare $causal
 compare --config $varlen --ranks kv-index
 export $causal --schedule spt -o $work/y.table.json

@@ -19,13 +19,14 @@ sed 's/"clock": "ticks"/"clock": "ns", "device": "toy"/' ticks.timeline.json >ns
 # What a command is given beside the problem, and beside a schedule.
 declare -A rest=([export]="-o out.svg" [run]="--head-dim 8 --repeat 2 --threads 1" [bench]="--repeat 1")
 declare -A default=([verify]=table.csv [list]=schedules [formulas]="--n 1..3"
+  [block]="--model mistral-7b --machine $h200" [overlap]="--heads 8 --seq 4096 --calibration h200-fa2"
   [predict]=$source_dir/gpu/results/random.jsonl)
 
 # says COMMAND WORDS...: runs the command, by a schedule if it takes one; sets `code`, and leaves in
 # `said` what it said and wrote, but for how long it took.
 says() {
   case $1-$* in
-    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | list* | formulas* | predict*) ;;
+    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | list* | formulas* | predict* | block* | overlap*) ;;
     *) set -- "$@" --schedule descending ;;
   esac
   rm -f out.*
@@ -138,6 +139,48 @@ list|--json|masks
 formulas|--heads 1|
 formulas|--compute 2|
 formulas|--reduce 1|
+block|--seq 4096|
+block|--batch 2|
+block|--tp 2|
+block|--ffn 14400|
+block|--heads-kv 4|
+block|--window 0|
+block|--attention flash|
+block|--attn-fwd-ms 2|
+block|--attn-bwd-ms 7|
+block|--schedule spt|
+block|--tile-q 64|--model llama3-8b --seq 2048 --schedule spt --machine $h200
+block|--tile-kv 128 --tile-q 80|--model llama3-8b --seq 2048 --schedule spt --machine $h200
+block|--speedup 2|
+block|--new-attn-bwd-ms 2|
+block|--block-ms 99|--model mistral-7b --speedup 2 --machine $h200
+block|--ops compiled|
+block|--kappa 2|
+block|--expect total_ms<1|
+block|--json|
+block|--output out.svg|
+block|--width 60|
+block|--ascii|
+overlap|--heads 9|--seq 4096
+overlap|--seq 4097|--heads 8
+overlap|--batch 2|
+overlap|--head-dim 64|
+overlap|--pass both|
+overlap|--layers 2|
+overlap|--dropout 0.2|
+overlap|--philox 5|
+overlap|--bits 32|
+overlap|--gemm-tflops 1000|
+overlap|--attn-tflops 500|
+overlap|--room 1.1|
+overlap|--batch 2|--sweep seq=64:128,heads=2
+overlap|--pass both|--sweep seq=64:128,heads=2
+overlap|--layers 2|--sweep seq=2048:4096,heads=8
+overlap|--expect speedup>9|
+overlap|--json|
+overlap|--output out.svg|
+overlap|--width 60|
+overlap|--ascii|
 EOF
 
 # What would mean nothing is refused, and nothing is written.

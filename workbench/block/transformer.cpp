@@ -69,6 +69,9 @@ Transformer with(Transformer model, const Overrides& overrides) {
   set(overrides.seq, model.seq);
   set(overrides.batch, model.batch);
   if (overrides.window) {
+    if (model.attention == Attention::full) {
+      throw Error(ErrorKind::usage, model.name + ": its attention is full, and has no window");
+    }
     model.window = *overrides.window;
     model.attention = model.window > 0 ? Attention::sliding : Attention::causal;
   }

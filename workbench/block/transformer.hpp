@@ -41,7 +41,7 @@ struct Transformer {
 struct Overrides {
   std::optional<std::int64_t> ffn = std::nullopt;
   std::optional<std::int64_t> heads_kv = std::nullopt;
-  std::optional<std::int64_t> window = std::nullopt;  ///< makes the attention sliding; 0: causal
+  std::optional<std::int64_t> window = std::nullopt;  ///< of no full attention; 0: causal
   std::optional<std::int64_t> seq = std::nullopt;
   std::optional<std::int64_t> batch = std::nullopt;
 };
