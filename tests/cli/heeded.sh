@@ -161,8 +161,6 @@ block|--json|
 block|--output out.svg|
 block|--width 60|
 block|--ascii|
-overlap|--heads 9|--seq 4096
-overlap|--seq 4097|--heads 8
 overlap|--batch 2|
 overlap|--head-dim 64|
 overlap|--pass both|
