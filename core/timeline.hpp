@@ -43,6 +43,7 @@ struct TimelineLayer {
   std::string name;      ///< "predicted" or "measured on …"
   std::string tag = {};  ///< a letter or a digit
   Ticks makespan = 0;
+  bool hangs = false;
 };
 
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are in their order. In the

@@ -28,6 +28,7 @@ class Layout {
       if (interval.phase != Phase::wait) add(interval);
     }
     add_hops();
+    chart_.endless = endless_waits(timeline_);
     return std::move(chart_);
   }
 
@@ -140,6 +141,21 @@ std::vector<Ticks> axis_of(Ticks makespan, int count) {
   return axis;
 }
 
+std::vector<EndlessWait> endless_waits(const Timeline& timeline) {
+  std::vector<EndlessWait> waits;
+  const auto hangs = [&](const Interval& interval) {
+    return timeline.layers.empty() ? timeline.hangs : timeline.layers[at(interval.layer)].hangs;
+  };
+  for (const Interval& interval : timeline.intervals) {
+    if (!hangs(interval)) continue;
+    const std::int32_t row = timeline.row_of(interval);
+    const bool waiting = !waits.empty() && waits.back().row == row;
+    if (interval.phase == Phase::wait && !waiting) waits.push_back({row, interval.start});
+    if (interval.phase == Phase::reduce && waiting) waits.pop_back();
+  }
+  return waits;
+}
+
 bool drawable(const Timeline& timeline) {
   const Interval* last = nullptr;
   for (const Interval& interval : timeline.intervals) {
@@ -181,11 +197,11 @@ Chart chart_within(const Timeline& timeline, double resolution, std::size_t most
 
 std::vector<std::string> layer_lines(const Timeline& overlay, const char* unit) {
   std::vector<std::string> lines;
-  for (const auto& [name, tag, makespan] : overlay.layers) {
-    lines.push_back(
-        fmt::format("{} {}: {} {}", tag, name, unit_of(overlay).number(makespan), unit));
+  for (const auto& [name, tag, makespan, hangs] : overlay.layers) {
+    lines.push_back(fmt::format("{} {}: {}{} {}", tag, name, hangs ? "hangs after " : "",
+                                unit_of(overlay).number(makespan), unit));
     const Ticks first = overlay.layers.front().makespan;
-    if (lines.size() == 1 || first == 0) continue;
+    if (lines.size() == 1 || first == 0 || hangs || overlay.layers.front().hangs) continue;
     lines.back() += fmt::format(
         " ({:+.1f} %)", 100 * (static_cast<double>(makespan) / static_cast<double>(first) - 1));
   }

@@ -37,11 +37,22 @@ struct Hop {
   double to = 0;
 };
 
+/// A wait at the end of a row that never ends, as the table hangs.
+struct EndlessWait {
+  std::int32_t row = 0;
+  Ticks begin = 0;
+};
+
+/// Returns the waits that no reduction ends, by row; none if the timeline does not hang. Requires a
+/// drawable timeline.
+[[nodiscard]] std::vector<EndlessWait> endless_waits(const Timeline& timeline);
+
 /// A timeline made ready to draw, for SVG and TikZ alike.
 struct Chart {
   std::vector<Box> boxes;     ///< by row and time
   std::vector<Box> critical;  ///< outlines: what of the boxes is on the critical path
   std::vector<Hop> hops;
+  std::vector<EndlessWait> endless;
   std::vector<Ticks> axis;       ///< round times up to the makespan, from 0
   bool split_rows = false;       ///< compute above, reductions below: they overlap in time
   bool merged = false;           ///< boxes narrower than `resolution` were merged into busy ones
@@ -49,7 +60,7 @@ struct Chart {
 };
 
 /// Lays a timeline out; `resolution` is the narrowest box worth drawing, in parts of the makespan.
-/// Waits are left as gaps. Requires a drawable timeline. O(intervals log intervals).
+/// Waits that end are left as gaps. Requires a drawable timeline. O(intervals log intervals).
 [[nodiscard]] Chart chart_of(const Timeline& timeline, double resolution);
 
 /// Lays a timeline out at a resolution coarse enough for at most `most_shapes` boxes, outlines and

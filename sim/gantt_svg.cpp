@@ -30,6 +30,8 @@ std::string escape(const std::string& text) {
   return escaped;
 }
 
+constexpr const char* kEndless = "stroke=\"#d00000\" stroke-width=\"1.4\" stroke-dasharray=\"4 3\"";
+
 class Svg {
  public:
   Svg(const Timeline& timeline, const SvgOptions& options)
@@ -59,6 +61,7 @@ class Svg {
     rows();
     boxes();
     critical_path();
+    endless();
     axis();
     limits();
     legend();
@@ -178,6 +181,15 @@ class Svg {
     text_ += "</g>\n";
   }
 
+  /// A dashed line and a cross for what waits for ever.
+  void endless() {
+    for (const auto& [row, begin] : chart_.endless) {
+      const double middle = y(row) + pitch_ / 2;
+      line(x_of(begin), middle, right_, middle, kEndless);
+      if (pitch_ >= 7) label(right_ + 4, middle + 4, "start", "fill=\"#d00000\"", "\u00d7");
+    }
+  }
+
   void axis() {
     line(left_, bottom_ + 4, right_, bottom_ + 4, "stroke=\"black\"");
     for (const Ticks time : chart_.axis) {
@@ -239,7 +251,12 @@ class Svg {
     }
     entry("#dddddd", "", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("url(#reduce5)", "", "reduce into dQ");
-    entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
+    if (chart_.endless.empty()) {
+      entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
+    } else {
+      line(at, base - 3.5, at + 16, base - 3.5, kEndless);
+      label(at + 21, base, "start", "font-size=\"10\"", "waits for ever");
+    }
   }
 
   const Timeline& timeline_;

@@ -36,6 +36,7 @@ class Text {
         options_(options),
         unit_(unit_of(timeline)),
         split_(chart_of(timeline, 0).split_rows),
+        endless_(endless_waits(timeline)),
         layers_(timeline.rows_per_sm()),
         label_(static_cast<int>(std::to_string(std::max(timeline.sms - 1, 0)).size()) +
                (layers_ > 1 ? 6 : 5)),
@@ -116,10 +117,19 @@ class Text {
     std::vector<Cell> cells(columns.size());
     std::transform(columns.begin(), columns.end(), cells.begin(),
                    [&](const Column& column) { return cell_of(column); });
+    if (!intervals.empty() && wanted(Phase::wait) && is_endless(intervals.front())) {
+      cells[at(std::min<std::int64_t>(column(timeline_.makespan), columns_ - 1))] = {
+          pick(U'×', 'x'), -1};
+    }
     for (const Interval& interval : intervals) {
       if (wanted(interval.phase) && interval.phase == Phase::compute) write_q(interval, cells);
     }
     text_ += label + paint(cells) + "\n";
+  }
+
+  /// Whether what waits at the end of an interval's row waits for ever.
+  [[nodiscard]] bool is_endless(const Interval& interval) const {
+    return std::ranges::binary_search(endless_, timeline_.row_of(interval), {}, &EndlessWait::row);
   }
 
   /// Adds an interval to the columns that it touches.
@@ -237,6 +247,7 @@ class Text {
                                 glyph(U'▒', '=')));
     parts.push_back(glyph(U'█', '#') + " reduce");
     parts.push_back(glyph(U'·', '.') + " wait");
+    if (!endless_.empty()) parts.push_back(glyph(U'×', 'x') + " waits for ever");
     std::string text;
     std::size_t used = 0;
     for (const std::string& part : parts) {
@@ -284,6 +295,7 @@ class Text {
   const TextOptions& options_;
   TimeUnit unit_;
   bool split_;
+  std::vector<EndlessWait> endless_;
   std::int32_t layers_;  ///< rows of an SM
   int label_;
   int columns_;

@@ -57,6 +57,7 @@ class Tikz {
     for (const Box& box : chart_.boxes)
       draw_box(box);
     critical_path();
+    endless();
     axis();
     limits();
     legend();
@@ -167,6 +168,16 @@ class Tikz {
     }
   }
 
+  /// A dashed line and a cross for what waits for ever.
+  void endless() {
+    for (const auto& [row, begin] : chart_.endless) {
+      line(
+          fmt::format("\\draw[red,dashed] ({0:.4f},{1:.3f}) -- ({2:.4f},{1:.3f}) "
+                      "node[right] {{$\\times$}};",
+                      x_of(begin), y(row), width_));
+    }
+  }
+
   void axis() {
     const double base = bottom() - 0.1;
     line(fmt::format("\\draw (0,{0:.3f}) -- ({1:.3f},{0:.3f});", base, width_));
@@ -222,7 +233,11 @@ class Tikz {
     }
     entry("fill=gray!30", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("preaction={fill=reduce5},pattern=north east lines,pattern color=white", "reduce");
-    entry("draw,line width=0.7pt", "critical path");
+    if (chart_.endless.empty()) {
+      entry("draw,line width=0.7pt", "critical path");
+    } else {
+      entry("draw=red,dashed", "waits for ever");
+    }
   }
 
   const Timeline& timeline_;

@@ -13,8 +13,7 @@ namespace {
 constexpr Ticks kLatest = Ticks{1} << 62;
 
 std::string name_of(const Timeline& timeline) {
-  return (timeline.device.empty() ? "predicted" : "measured on " + timeline.device) +
-         (timeline.hangs ? " (hangs)" : "");
+  return timeline.device.empty() ? "predicted" : "measured on " + timeline.device;
 }
 
 void scale(Timeline& timeline, std::optional<std::int64_t> tick_ns) {
@@ -72,7 +71,8 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
       interval.layer = static_cast<std::int32_t>(all.layers.size());
       all.intervals.push_back(interval);
     }
-    all.layers.push_back({.name = name_of(timeline), .makespan = timeline.makespan});
+    all.layers.push_back(
+        {.name = name_of(timeline), .makespan = timeline.makespan, .hangs = timeline.hangs});
   }
   tag(all.layers);
   std::stable_sort(all.intervals.begin(), all.intervals.end(), precedes);

@@ -20,8 +20,7 @@ Ticks end_of(const Played& played) {
   return last;
 }
 
-void add(Phase phase, const PlayedSlot& slot, Span span, Timeline& timeline) {
-  if (span.start >= span.end) return;
+void put(Phase phase, const PlayedSlot& slot, Span span, Timeline& timeline) {
   timeline.intervals.push_back({.sm = slot.sm,
                                 .task = slot.slot.task,
                                 .phase = phase,
@@ -30,12 +29,24 @@ void add(Phase phase, const PlayedSlot& slot, Span span, Timeline& timeline) {
                                 .rank = slot.slot.rank});
 }
 
+void add(Phase phase, const PlayedSlot& slot, Span span, Timeline& timeline) {
+  if (span.start < span.end) put(phase, slot, span, timeline);
+}
+
 void add(const PlayedSlot& slot, Timeline& timeline) {
   add(Phase::launch, slot, slot.launch, timeline);
   add(Phase::compute, slot, slot.compute, timeline);
-  const Ticks turn = slot.reduced() ? slot.wait.end : timeline.makespan;
-  add(Phase::wait, slot, {.start = slot.handed(), .end = turn}, timeline);
-  add(Phase::reduce, slot, slot.reduce, timeline);
+  if (slot.reduced()) {
+    add(Phase::wait, slot, slot.wait, timeline);
+    // Where a table hangs, reductions that take no time tell which waits ended.
+    if (timeline.hangs) {
+      put(Phase::reduce, slot, slot.reduce, timeline);
+    } else {
+      add(Phase::reduce, slot, slot.reduce, timeline);
+    }
+  } else {
+    put(Phase::wait, slot, {.start = slot.handed(), .end = timeline.makespan}, timeline);
+  }
   add(Phase::epilogue, slot, slot.epilogue, timeline);
 }
 

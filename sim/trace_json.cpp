@@ -1,9 +1,9 @@
 #include "sim/trace_json.hpp"
 
+#include "core/json_value.hpp"
 #include "sim/chart.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <tuple>
@@ -11,10 +11,6 @@
 
 namespace stagger::sim {
 namespace {
-
-std::string quote(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 int thread_of(Phase phase) {
   return phase == Phase::wait || phase == Phase::reduce ? 1 : 0;
@@ -35,7 +31,7 @@ class Trace {
     return fmt::format(
         "{{\"displayTimeUnit\": \"ns\",\n\"otherData\": {{\"schema\": \"stagger.trace/1\", "
         "\"title\": {}, \"clock\": {}, \"note\": {}}},\n\"traceEvents\": [{}\n]}}\n",
-        quote(timeline_.title), quote(timeline_.clock), quote(note()), events_);
+        json_quote(timeline_.title), json_quote(timeline_.clock), json_quote(note()), events_);
   }
 
  private:
@@ -61,7 +57,7 @@ class Trace {
     }
     add(fmt::format(
         "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", row,
-        quote(process)));
+        json_quote(process)));
     add(
         fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
                     "{{\"sort_index\":{0}}}}}",

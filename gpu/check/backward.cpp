@@ -85,7 +85,8 @@ class Measured {
   }
 
   void add(Sm sm, std::int64_t slot, Phase phase, std::int64_t start, std::int64_t end) {
-    if (start < 0 || start >= end) return;
+    // Where a run hangs, reductions that take no time tell which waits ended.
+    if (start < 0 || start > end || (start == end && !timeline_.hangs)) return;
     const Slot& source = table_.slots[slot];
     timeline_.intervals.push_back({.sm = sm,
                                    .task = source.task,

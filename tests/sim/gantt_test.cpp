@@ -245,6 +245,43 @@ TEST_CASE("the lower bound has a line where its time is, unless the makespan rea
   CHECK(gantt_svg(timeline).find("lower bound") == std::string::npos);
 }
 
+// SM 0  C0 0-5, then for rank 1, which SM 1 has behind what waits for SM 0's next
+// SM 1  C1 0-5, then for ever;     SM 2  C0 0-5, R0 5-6, C1 6-11, for ever;    SM 3  ends
+TEST_CASE("what waits for ever is marked in every picture, and nothing else is") {
+  Table table;
+  table.problem = test::tiles_problem({"ff..", "ff..", "..ff", "..f."}, 1, 4);
+  const auto slot = [](std::int32_t kv, std::int32_t q, std::int32_t rank) {
+    return Slot{{Head{0}, KvTile{kv}, QTile{q}}, rank};
+  };
+  for (const std::vector<Slot>& lane :
+       {std::vector{slot(0, 0, 1), slot(0, 1, 0)}, std::vector{slot(1, 1, 1), slot(1, 0, 0)},
+        std::vector{slot(2, 2, 0), slot(2, 3, 1)}, std::vector{slot(3, 2, 1)}}) {
+    table.slots.insert(table.slots.end(), lane.begin(), lane.end());
+    table.end_lane();
+  }
+  for (const Ticks reduce : {1, 0}) {
+    const Timing timing{.compute = 5, .reduce = reduce};
+    const Timeline timeline = sim::timeline(table, timing, simulate(table, timing));
+    REQUIRE(timeline.hangs);
+    std::vector<std::int32_t> rows;
+    for (const EndlessWait& wait : endless_waits(timeline))
+      rows.push_back(wait.row);
+    CHECK(rows == std::vector<std::int32_t>{0, 1, 2});
+    CHECK(endless_waits(timeline).front().begin == 5);
+    CHECK(endless_waits(timeline).back().begin == 10 + reduce);
+    CHECK(count_of(">\u00d7<", gantt_svg(timeline)) == 3);
+    CHECK(count_of("$\\times$", gantt_tikz(timeline)) == 3);
+    for (const int width : {20, 40, 80}) {
+      CHECK(count_of("x\n", gantt_text(timeline, {.width = width, .unicode = false})) == 3);
+    }
+    Timeline sound = timeline;
+    sound.hangs = false;
+    CHECK(endless_waits(sound).empty());
+    for (const std::string& picture : {gantt_svg(sound), gantt_tikz(sound), gantt_text(sound)})
+      CHECK(picture.find("for ever") == std::string::npos);
+  }
+}
+
 TEST_CASE("a chart has a box per phase, until boxes are too narrow") {
   const Timeline timeline = timeline_of("descending", "causal", 8, 4, {});
   const Chart fine = chart_of(timeline, 0);
