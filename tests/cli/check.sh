@@ -24,7 +24,7 @@ fits() {
 }
 
 # expect STATUS WORDS ARGUMENTS...: runs the command; checks its exit status and that standard
-# output and error together contain WORDS.
+# output and error together contain WORDS, whole ones and numbers.
 expect() {
   local status=$1 words=$2 code=0
   shift 2
@@ -33,8 +33,8 @@ expect() {
   if [ "$code" != "$status" ]; then
     fail "exit $code, not $status: stagger $*"
     head -5 "$work/output"
-  elif [ -n "$words" ] && ! grep -qF -- "$words" "$work/output" &&
-    ! tr -s ' \n' ' ' <"$work/output" | grep -qF -- "$words"; then  # over wrapped lines
+  elif [ -n "$words" ] && ! grep -qwF -- "$words" "$work/output" &&
+    ! tr -s ' \n' ' ' <"$work/output" | grep -qwF -- "$words"; then  # over wrapped lines
     fail "no '$words' in: stagger $*"
     head -20 "$work/output"
   fi

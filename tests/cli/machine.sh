@@ -46,7 +46,7 @@ expect 0 "whole run 123.00 µs: start 4.00, passes 1.00 more" \
 expect 0 "a whole run takes longer: start 4,000, passes 1,000 ns" compare $problem --machine "$passes"
 expect 0 "makespan µs" compare $problem --machine "$machine"
 expect 0 '"clock": "ns"' export $problem --schedule spt --machine "$machine" -o - --format timeline.json
-expect 0 " µs; lower bound" show $problem --schedule spt --machine "$machine"
+expect 0 "µs; lower bound" show $problem --schedule spt --machine "$machine"
 expect 0 "ns, 5 SMs resident" analyze $problem --schedule spt --machine "$machine" --residency 5
 expect 0 "ns, 8 SMs resident" analyze $problem --schedule spt --machine "$machine" --sms 20
 expect 0 "makespan     118.00 µs" optimize $problem --machine "$machine" --effort 0
@@ -58,7 +58,7 @@ expect 0 "compute 3,540, reduce 560, latency 700, launch 10, epilogue 20 ns" \
   analyze --n 8 --schedule spt --machine "$machine" --kernel replay --compute 7 --tick-ns 500
 
 # A run on threads is predicted too; the profile speaks of another device, so nothing is compared.
-expect 0 "predicted     1" run $problem --schedule symmetric-shift --repeat 1 --machine "$machine"
+expect 0 "predicted 118.00 µs (chain, compute" run $problem --schedule symmetric-shift --repeat 1 --machine "$machine"
 expect 0 '"elapsed_ns"' run $problem --schedule symmetric-shift --repeat 1 --machine "$machine" --json
 
 # A whole run is start, passes and the makespan, here 4 + 1 + 118 us.
@@ -232,7 +232,7 @@ grep -qE "p predicted: (115.00 µs|0.115 ms)" "$work/both.txt" || fail "the text
 grep -q "^     m " "$work/both.txt" || fail "the text chart has no measured rows"
 grep -q '"SM 007 predicted"' "$work/both.trace.json" || fail "the trace has no predicted SM"
 # With a profile the prediction is in ns already, and is made on the way.
-expect 0 "p predicted: " export $problem --schedule descending \
+expect 0 "p predicted:" export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 

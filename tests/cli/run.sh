@@ -85,7 +85,7 @@ fits run --table "$work/planted.csv" --head-dim 4
 # The measured timeline is one for every exporter.
 expect 0 "ok: right gradients, the same bits" run $causal --schedule spt -o "$work/run.timeline.json"
 expect 0 '"clock": "ns"' run $causal --schedule spt -o -
-expect 0 "s a column" export --timeline "$work/run.timeline.json" -o - --format txt
+expect 0 "a column" export --timeline "$work/run.timeline.json" -o - --format txt
 expect 0 "" export --timeline "$work/run.timeline.json" -o "$work/run.svg"
 expect 2 "draw it with" run $causal --schedule spt -o "$work/run.svg2"
 
