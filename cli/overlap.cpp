@@ -115,9 +115,10 @@ std::string picture(const Options& options, const OverlapReport& report) {
     const Terminal terminal = terminal_of(options);
     return block::streams_text(streams, terminal.width, terminal.unicode);
   }
+  if (file.ends_with(".tex")) return block::streams_tikz(streams);
   if (file.ends_with(".trace.json")) return block::streams_trace(title, streams);
   throw Error(ErrorKind::usage,
-              file + ": the extension is no known format; known: svg, txt, trace.json");
+              file + ": the extension is no known format; known: svg, tex, txt, trace.json");
 }
 
 /// To six decimals.

@@ -216,7 +216,7 @@ std::vector<OptionRow> output_rows() {
       {.name = "output",
        .letter = 'o',
        .metavar = "FILE",
-       .meaning = "the two streams (.svg, .txt, .trace.json), or the sweep (.svg)",
+       .meaning = "the two streams (.svg, .tex, .txt, .trace.json), or the sweep (.svg)",
        .target = &Options::output,
        .commands = "overlap",
        .group = kGroup},

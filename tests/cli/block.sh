@@ -53,6 +53,13 @@ expect 2 "--json would go to standard output" overlap --heads 4 --seq 64 --json 
 expect 0 "not timed there: dK and dV" block --model llama3-8b --seq 1024 --schedule spt $h200
 expect 2 "unknown word 'lazy'" block $llama $h200 --ops lazy
 expect 3 "cannot" block --model nowhere.json $h200
+cat >"$work/small.json" <<END
+{"schema": "stagger.model/1", "name": "small", "hidden": 1024, "heads": 8, "heads_kv": 2,
+ "head_dim": 128, "ffn": 4096, "activation": "gelu", "rope": false, "attention": "causal"}
+END
+expect 2 "small: it says no sequence: give --seq TOKENS" block --model "$work/small.json" $h200
+"$stagger" block --model - --seq 2048 $h200 <"$work/small.json" | grep -q "FFN 4096 gelu" || fail "no model from standard input"
+expect 0 "batch 1 x 2,048 tokens" block --model "$work/small.json" --seq 2048 $h200
 echo '{"schema": "stagger.model/1", "name": "x"}' >"$work/x.json"
 expect 3 "key 'hidden' is missing" block --model "$work/x.json" $h200
 expect 2 "more than 2^58" block --model llama3-8b --seq 67108864 --batch 67108864 $h200
@@ -109,6 +116,8 @@ for arguments in "block $llama $h200 --speedup 2" "overlap --heads 64 --seq 4096
 done
 expect 0 "" overlap --heads 48 --seq 16384 -o "$work/s.trace.json"
 python3 -m json.tool "$work/s.trace.json" >/dev/null || fail "not JSON: a trace"
+expect 0 "" overlap --heads 48 --seq 16384 -o "$work/s.tex"
+grep -q "RNG beside GEMMs" "$work/s.tex" || fail "no streams in TikZ"
 expect 0 "" overlap --heads 48 --seq 16384 -o "$work/s.txt"
 grep -q "overlap, RNG" "$work/s.txt" || fail "no streams in a text"
 

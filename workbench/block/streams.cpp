@@ -116,6 +116,40 @@ std::string streams_svg(const std::string& title, const std::vector<Stream>& str
   return svg.finish();
 }
 
+std::string streams_tikz(const std::vector<Stream>& streams) {
+  constexpr double kCentimetres = 14;
+  constexpr const char* kFills[] = {"blue!60!black", "orange!80!white", "green!50!black"};
+  constexpr const char* kInks[] = {"white", "black", "white"};
+  const double end = end_of(streams);
+  const auto x = [&](double ms) { return kCentimetres * ms / end; };
+  std::string text =
+      "\\documentclass[tikz]{standalone}\n\\begin{document}\n"
+      "\\begin{tikzpicture}[font=\\scriptsize]\n";
+  double y = 0;
+  for (const Stream& stream : streams) {
+    text += fmt::format("\\node[left] at (0,{:.2f}) {{{}}};\n", y + 0.3, stream.name);
+    for (const Span& span : stream.spans) {
+      const auto kind = static_cast<std::size_t>(span.kind);
+      const double width = x(span.end_ms) - x(span.start_ms);
+      text += fmt::format("\\fill[{},draw=white] ({:.3f},{:.2f}) rectangle ({:.3f},{:.2f});\n",
+                          kFills[kind], x(span.start_ms), y, x(span.end_ms), y + 0.6);
+      if (width < 0.15 * static_cast<double>(span.name.size())) continue;
+      text += fmt::format("\\node[text={}] at ({:.3f},{:.2f}) {{{}}};\n", kInks[kind],
+                          x(span.start_ms) + width / 2, y + 0.3, span.name);
+    }
+    y -= 0.8;
+  }
+  text += fmt::format("\\draw (0,{0:.2f}) -- ({1:.3f},{0:.2f});\n", y + 0.6, kCentimetres);
+  const double step = step_of(end, 10);
+  for (int mark = 0; mark * step <= end * (1 + 1e-9); ++mark) {
+    text += fmt::format("\\draw ({0:.3f},{1:.2f}) -- ++(0,-0.1) node[below] {{{2:g}}};\n",
+                        x(mark * step), y + 0.6, mark * step);
+  }
+  return text +
+         fmt::format("\\node[below left] at ({:.3f},{:.2f}) {{ms}};\n", kCentimetres, y + 0.2) +
+         "\\end{tikzpicture}\n\\end{document}\n";
+}
+
 std::string streams_text(const std::vector<Stream>& streams, int width, bool unicode) {
   constexpr int kName = 16;
   const int cells = std::max(10, width - kName - 12);

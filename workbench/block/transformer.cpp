@@ -49,11 +49,11 @@ Transformer read_transformer(std::string_view text, const std::string& source) {
           static_cast<Activation>(root.at("activation").word("activation", kActivationNames)),
       .rope = root.at("rope").boolean(),
       .attention = static_cast<Attention>(root.at("attention").word("attention", kAttentionNames)),
-      .seq = root.at("seq").integer(1, kMaxTokens),
-      .batch = root.at("batch").integer(1, kMaxTokens),
-      .source = root.at("source").string()};
+      .seq = root.has("seq") ? root.at("seq").integer(1, kMaxTokens) : 0,
+      .batch = root.has("batch") ? root.at("batch").integer(1, kMaxTokens) : 1};
   if (root.has("experts")) read_experts(root.at("experts"), model);
   if (root.has("window")) model.window = root.at("window").integer(1, kMaxTokens);
+  if (root.has("source")) model.source = root.at("source").string();
   if (root.has("uncertain")) model.uncertain = root.at("uncertain").string();
   const std::string wrong = misfit(model);
   if (!wrong.empty()) root.reject(wrong);
@@ -74,6 +74,9 @@ Transformer with(Transformer model, const Overrides& overrides) {
     }
     model.window = *overrides.window;
     model.attention = model.window > 0 ? Attention::sliding : Attention::causal;
+  }
+  if (model.seq == 0) {
+    throw Error(ErrorKind::usage, model.name + ": it says no sequence: give --seq TOKENS");
   }
   const std::string wrong = misfit(model);
   if (!wrong.empty()) throw Error(ErrorKind::usage, model.name + ": " + wrong);

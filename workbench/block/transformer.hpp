@@ -29,7 +29,7 @@ struct Transformer {
   bool rope = true;
   Attention attention = Attention::causal;
   std::int64_t window = 0;  ///< sliding: keys that a query sees, itself among them
-  std::int64_t seq = 0;     ///< tokens of a sequence, unless others are asked for
+  std::int64_t seq = 0;     ///< tokens of a sequence, unless others are asked for; 0: must be
   std::int64_t batch = 1;
   std::string source = {};     ///< where the dimensions are from
   std::string uncertain = {};  ///< what of them is, or what is left out; empty: nothing
