@@ -68,6 +68,25 @@ TEST_CASE("latency is between the reductions of a dQ tile, and nowhere else") {
                                Dispatch::static_)) == Values{28, 28, 28, 7});
 }
 
+TEST_CASE("the bound of the memory is what goes through it, by hand") {
+  const Memory memory{.l2 = 10, .rate = 4, .tile = {.q = 7, .dq = 5, .kv = 11, .gradient = 13}};
+  const auto traffic = [](const std::vector<std::string>& rows, std::int32_t heads, Memory with) {
+    const Bounds bounds =
+        lower_bounds(test::tiles_problem(rows, heads, 2), {.memory = with}, Dispatch::static_);
+    REQUIRE(std::string(bounds.all.back().by) == "traffic");
+    return bounds.all.back().ticks;
+  };
+  // Two heads of two chains and three Q tiles: 2 (2 x 11 + 3 x 7) in, 2 (2 x 13 + 3 x 5) - 10 out.
+  CHECK(traffic({"fff", "fff"}, 2, memory) == (86 + 72 + 3) / 4);
+  // What is empty is not moved.
+  CHECK(traffic({"f.f", "...", "f.f"}, 1, memory) == (22 + 14 + 26 + 10 - 10 + 3) / 4);
+  Memory roomy = memory;
+  roomy.l2 = 1'000;
+  CHECK(traffic({"fff", "fff"}, 2, roomy) == (86 + 3) / 4);
+  roomy.rate = 1'000;
+  CHECK(traffic({"fff", "fff"}, 2, roomy) == 1);
+}
+
 TEST_CASE("the bounds of the slot model are what one gets by hand, by components too") {
   const auto values = [](const std::vector<std::string>& rows, std::int32_t heads,
                          std::int32_t sms) {

@@ -39,6 +39,16 @@ Table random_isomorphic(test::Random& random) {
   return table;
 }
 
+/// Edges from s to the end of a task's reduction along its chain: two for every task up to it.
+std::int64_t depth_after(const Table& table, const Task& task) {
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      if (table.slots[slot].task == task) return 2 * (slot - table.begin_of(lane) + 1);
+    }
+  }
+  return -1;
+}
+
 TEST_CASE("on isomorphic chains the critical path stays if and only if no edge decreases depth") {
   test::Random random(1);
   std::int64_t kept = 0;
@@ -56,6 +66,11 @@ TEST_CASE("on isomorphic chains the critical path stays if and only if no edge d
     REQUIRE(lemma.premise);
     REQUIRE(lemma.monotone == (times->length == chains));
     REQUIRE(lemma.violation_count == std::ssize(lemma.violations));
+    for (const auto& violation : lemma.violations) {
+      REQUIRE(violation.depth_from == depth_after(table, violation.from));
+      REQUIRE(violation.depth_to == depth_after(table, violation.to) - 1);
+      REQUIRE(violation.depth_from > violation.depth_to);
+    }
     (lemma.monotone ? kept : longer) += 1;
   }
   CHECK(kept > 1'000);

@@ -180,6 +180,26 @@ TEST_CASE("up to nine tasks, with latency and launch, pruning loses nothing") {
   }
 }
 
+TEST_CASE("what is pruned stays pruned") {
+  // The states that the search looked at when this was written; the seed stays.
+  test::Random random(86);
+  std::int64_t nodes = 0;
+  for (int round = 0; round < 60;) {
+    const Problem problem = test::random_problem(random, 4);
+    if (problem.tasks() < 6 || problem.tasks() > 10 || problem.sms < 2) continue;
+    ++round;
+    const Timing timing{.compute = random.between(1, 5),
+                        .reduce = random.between(1, 5),
+                        .latency = random.between(0, 3),
+                        .launch = random.between(0, 6),
+                        .epilogue = random.between(0, 3)};
+    const ChainSearch found = search_chains(problem, timing, kFar, 0, 10'000'000, never);
+    REQUIRE(found.complete);
+    nodes += found.nodes;
+  }
+  CHECK(nodes <= 9'619);
+}
+
 TEST_CASE("where launches are long, an SM that has been idle is ahead of one that has not") {
   const auto best = [](const std::vector<std::string>& rows, const Timing& timing) {
     const Problem problem = test::tiles_problem(rows, 1, 3);

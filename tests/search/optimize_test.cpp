@@ -79,6 +79,31 @@ TEST_CASE("every option of the model gives a whole table that runs, between boun
   }
 }
 
+TEST_CASE("the bound of searches that were given none is below every table") {
+  const auto ticks = [](const std::vector<std::string>& rows, std::int32_t heads, std::int32_t sms,
+                        const Timing& timing) {
+    const ProvenBound bound = work_bound(test::tiles_problem(rows, heads, sms), timing);
+    CHECK(bound.by == "work");
+    return bound.ticks;
+  };
+  CHECK(ticks({"ff", "ff"}, 1, 2, {}) == 12);      // two tasks of 6 on each of two SMs
+  CHECK(ticks({"ff", "ff"}, 1, 3, {}) == 12);      // an SM has two
+  CHECK(ticks({"ff", ".f"}, 3, 2, {}) == 30);      // five of nine
+  CHECK(ticks({"ffff", "f..."}, 1, 4, {}) == 24);  // the longest chain
+  CHECK(ticks({"ff", "ff"}, 1, 2, {.residency = 1}) == 24);
+  CHECK(ticks({"pp", "ff"}, 1, 2, {.compute = 5, .compute_partial = 2}) == 6);
+  CHECK(ticks({"ff", "ff"}, 1, 2, {.model = Model::overlap, .compute = 3, .reduce = 4}) == 8);
+  CHECK(ticks({"..", ".."}, 1, 2, {}) == 0);
+  test::Random random(test::seed(76));
+  for (int round = 0; round < 500; ++round) {
+    const Problem problem = test::random_problem(random, 5);
+    const Timing timing = test::random_timing(random, problem);
+    CAPTURE(round);
+    REQUIRE(work_bound(problem, timing).ticks <=
+            dag::lower_bounds(problem, timing, Dispatch::static_).best.ticks);
+  }
+}
+
 /// The makespan when local search began, and the optimum; nothing if it never began.
 struct LocallySearched {
   std::optional<Ticks> before;

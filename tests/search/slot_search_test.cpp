@@ -188,6 +188,19 @@ TEST_CASE("a question too large for memory is refused at once, in every form") {
   CHECK_THROWS_AS(write_minizinc_data(large, 1), Error);
 }
 
+TEST_CASE("an answer gives every variable its value, the first one too") {
+  if (test::skipped_without_sat_solver()) return;
+  Cnf cnf;
+  cnf.variables = 3;
+  cnf.literals = {1, 0, -2, 0, 2, 3, 0};
+  const SatAnswer answer = solve(cnf, kNoLimits);
+  REQUIRE(answer.verdict == Satisfiable::yes);
+  REQUIRE(answer.model.size() == 4);
+  CHECK(answer.model[1]);
+  CHECK_FALSE(answer.model[2]);
+  CHECK(answer.model[3]);
+}
+
 TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
   if (test::skipped_without_sat_solver()) return;
   const std::string path = (std::filesystem::temp_directory_path() / "stagger_proof_test.drat");
