@@ -172,7 +172,7 @@ const Command kOverlap{
         "  stagger overlap --x 148\n"
         "  stagger overlap --heads 64 --seq 8192 --calibration h200-fa2 --philox 5 \\\n"
         "      --gemm-tflops 1330 --pass both --layers 80\n"
-        "  stagger overlap --sweep seq=2048:65536,heads=48,64,96,128 -o sweep.svg\n"
+        "  stagger overlap --sweep seq=2048:65536,heads=48,96 -o sweep.svg\n"
         "  stagger overlap --heads 48 --seq 16384 -o streams.trace.json \\\n"
         "      --expect 'speedup >= 1.05'\n",
     .run = run,

@@ -163,7 +163,8 @@ std::vector<Kernel> kernels_of(const Transformer& model, std::int64_t tp) {
 
 std::int64_t reduced_bytes(const Transformer& model, std::int64_t tp) {
   if (tp == 1) return 0;
-  return counted(Checked(4 * 2) * model.batch * model.seq * model.hidden, model);
+  constexpr std::int64_t kBytes = 8;  // 4 sums of 2 bytes an element
+  return counted(Checked(kBytes) * model.batch * model.seq * model.hidden, model);
 }
 
 std::int64_t flops_of(const std::vector<Kernel>& kernels, Work work) {
