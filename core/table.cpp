@@ -8,7 +8,11 @@ Problem on_resident_sms(Problem problem, std::int32_t residency) {
 }
 
 Table existing_tasks(const Table& table) {
-  Table known{.name = table.name, .problem = table.problem, .dispatch = table.dispatch};
+  Table known;
+  known.name = table.name;
+  known.problem = table.problem;
+  known.dispatch = table.dispatch;
+  known.dkv_ranks = table.dkv_ranks;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (const Slot& slot : table.lane(lane)) {
       if (table.problem.contains(slot.task)) known.slots.push_back(slot);

@@ -12,10 +12,6 @@ namespace {
 
 constexpr Ticks kLongest = Ticks{1} << 60;
 
-std::int64_t chains_of(const Problem& problem) {
-  return std::int64_t{problem.heads} * problem.grid.kv_tiles();
-}
-
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains, std::int32_t sms) {
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
   const Checked ends = Checked(timing.launch) + timing.epilogue;
@@ -44,7 +40,7 @@ void check_timing(const Timing& timing, const Problem& problem) {
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
-  check_sum(timing, problem.tasks(), chains_of(problem), problem.sms);
+  check_sum(timing, problem.tasks(), problem.chains(), problem.sms);
 }
 
 void check_timing(const Timing& timing, const Table& table) {
@@ -55,7 +51,7 @@ void check_timing(const Timing& timing, const Table& table) {
       chains += table.begins_chain(lane, slot) ? 1 : 0;
   }
   check_sum(timing, std::max<std::int64_t>(table.problem.tasks(), std::ssize(table.slots)),
-            std::max(chains_of(table.problem), chains), table.problem.sms);
+            std::max(table.problem.chains(), chains), table.problem.sms);
 }
 
 }  // namespace stagger

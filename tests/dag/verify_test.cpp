@@ -274,6 +274,20 @@ bool naive_hangs(const Table& table) {
   return ended < table.lanes();
 }
 
+TEST_CASE("a table whose tasks all exist is what exists of it") {
+  Table table = sound();
+  table.dispatch = Dispatch::in_order;
+  table.dkv_ranks = {1, 0};
+  const Table same = existing_tasks(table);
+  CHECK(same.name == table.name);
+  CHECK(same.dispatch == table.dispatch);
+  CHECK(same.slots == table.slots);
+  CHECK(same.lane_begin == table.lane_begin);
+  CHECK(same.dkv_ranks == table.dkv_ranks);
+  table.slots[1].task.head = Head{1};
+  CHECK(existing_tasks(table).lane_begin == IndexVector<std::int64_t, std::int64_t>{0, 1, 3});
+}
+
 TEST_CASE("a table hangs or ends as its locks say, however wrong it is") {
   test::Random random(test::seed(23));
   std::int64_t wrong = 0;
