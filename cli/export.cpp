@@ -14,8 +14,8 @@
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
 #include "dag/slot_bounds.hpp"
-#include "schedules/search/slot_cnf.hpp"
-#include "schedules/search/slot_files.hpp"
+#include "schedules/search/round_cnf.hpp"
+#include "schedules/search/round_files.hpp"
 #include "sim/gantt_svg.hpp"
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
@@ -61,10 +61,10 @@ std::optional<std::string> graph_text(const Analysis& analysis) {
   return write(analysis.table, *graph);
 }
 
-/// What the formats of the slot model ask: do `slots` slots suffice on the SMs that are there?
+/// What the formats of the slot model ask: do so many rounds suffice on the SMs that are there?
 struct SlotQuestion {
   Problem problem;
-  std::int32_t slots = 0;  ///< as given, else the lower bound
+  std::int32_t rounds = 0;  ///< as given, else the lower bound
 };
 
 SlotQuestion question_of(const Problem& any, const Options& options) {
@@ -72,10 +72,10 @@ SlotQuestion question_of(const Problem& any, const Options& options) {
       on_resident_sms(any, static_cast<std::int32_t>(std::min(options.residency, kMaxSms)));
   expect_no_groups(problem, "a question to a solver");
   if (problem.tasks() == 0) throw Error(ErrorKind::usage, "there is no live tile to ask about");
-  const std::int64_t slots =
-      options.slots > 0 ? options.slots : dag::slot_bounds(problem).best.ticks;
-  if (slots > kMaxTasks) throw Error(ErrorKind::limit, "--slots is too large");
-  return {std::move(problem), static_cast<std::int32_t>(slots)};
+  const std::int64_t rounds =
+      options.rounds > 0 ? options.rounds : dag::slot_bounds(problem).best.ticks;
+  if (rounds > kMaxTasks) throw Error(ErrorKind::limit, "--rounds is too large");
+  return {std::move(problem), static_cast<std::int32_t>(rounds)};
 }
 
 constexpr Format kFormats[] = {
@@ -103,22 +103,22 @@ constexpr Format kFormats[] = {
      nullptr},
     {"dot", "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
     {"graphml", "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
-    {"cnf", "\"do --slots slots suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
+    {"cnf", "\"do --rounds rounds suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
-       return search::SlotCnf(question.problem, question.slots).dimacs();
+       return search::RoundCnf(question.problem, question.rounds).dimacs();
      }},
     {"mzn", "the same question in MiniZinc; the data is .dzn", nullptr, nullptr,
      [](const Problem&, const Options&) { return search::write_minizinc_model(); }},
     {"dzn", "MiniZinc's data", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
-       return search::write_minizinc_data(question.problem, question.slots);
+       return search::write_minizinc_data(question.problem, question.rounds);
      }},
     {"lp", "the same question as a linear program in binaries", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
-       return search::write_linear_program(question.problem, question.slots);
+       return search::write_linear_program(question.problem, question.rounds);
      }},
 };
 
@@ -131,7 +131,7 @@ void check_options(const Options& options, const Format& format) {
   check_standard_output(options);
   const bool asks = is_one_of(format, "cnf dzn lp");
   if (!is_one_of(format, "txt")) reject(given_of(options, "width ascii color"), "is for txt");
-  if (!asks) reject(given_of(options, "slots"), "is for cnf, dzn and lp");
+  if (!asks) reject(given_of(options, "rounds"), "is for cnf, dzn and lp");
   if (!options.schedule.empty() || !options.table.empty()) return;
   if (!options.timelines.empty()) {
     const std::string why = "means nothing beside --timeline without --schedule or --table";

@@ -37,7 +37,7 @@ struct Options {
 
   // timing model
   std::optional<Model> model;  ///< absent: the profile's, else chain
-  bool slot_model = false;     ///< of `optimize`: no collisions, in slots
+  bool slot_model = false;     ///< of `optimize`: no collisions, in rounds
   std::optional<Ticks> compute;
   std::optional<Ticks> compute_partial;
   std::optional<Ticks> reduce;
@@ -87,7 +87,7 @@ struct Options {
   double time_limit = 60;
   std::int64_t effort = 100;
   std::string proof;
-  std::int64_t slots = 0;  ///< of a question to a solver; 0: the bound
+  std::int64_t rounds = 0;  ///< of a question to a solver; 0: the bound
   std::string solution;
   std::string archive;
   std::int64_t every = 1;

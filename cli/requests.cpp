@@ -209,7 +209,7 @@ workbench::ExecutionRequest execution_request(const Options& options) {
 
 workbench::OptimizationRequest search_request(const Options& options) {
   workbench::OptimizationRequest request{.problem = {},
-                                         .slots = options.slot_model,
+                                         .slot_model = options.slot_model,
                                          .time_limit = options.time_limit,
                                          .threads = options.threads,
                                          .seed = static_cast<std::uint64_t>(options.seed),
@@ -217,7 +217,7 @@ workbench::OptimizationRequest search_request(const Options& options) {
                                          .proof_file = link_target(options.proof)};
   if (!options.solution.empty()) {
     request.answer = {
-        .text = read_file(options.solution), .source = options.solution, .slots = options.slots};
+        .text = read_file(options.solution), .source = options.solution, .rounds = options.rounds};
   }
   return request;
 }

@@ -19,15 +19,15 @@ constexpr std::array kReleases = {
     Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
     Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
 
-std::vector<Word> words_of_models_and_slots() {
+std::vector<Word> words_of_all_models() {
   std::vector<Word> words = words_of<kModels>();
-  words.push_back({"slot", "no collisions, in slots"});
+  words.push_back({"slot", "no collisions, in rounds"});
   return words;
 }
 
-/// What `optimize` can search in: a timing model, or slots.
-Choice one_model_or_slots() {
-  return {.words = words_of_models_and_slots, .put = [](Options& options, std::size_t index) {
+/// What `optimize` can search in: a timing model, or the slot model.
+Choice one_of_all_models() {
+  return {.words = words_of_all_models, .put = [](Options& options, std::size_t index) {
             options.slot_model = index == kModels.size();
             if (!options.slot_model) options.model = kModels[index].value;
           }};
@@ -60,7 +60,7 @@ std::vector<OptionRow> timing_rows() {
       {.name = "model",
        .metavar = "MODEL",
        .meaning = "how an SM's phases overlap",
-       .target = one_model_or_slots(),
+       .target = one_of_all_models(),
        .commands = "optimize",
        .group = kGroup,
        .fallback = "the profile's with --machine, else chain"},

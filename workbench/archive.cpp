@@ -45,8 +45,8 @@ ArchiveEntry read_entry(const JsonValue& value) {
                      "status", "proof", "version"});
   ArchiveEntry entry{.problem = read_entry_problem(value), .best = {}};
   const std::size_t model = value.at("model").word("model", kModels);
-  entry.slots = model == kSlotModel;
-  if (!entry.slots) entry.model = static_cast<Model>(model);
+  entry.slot_model = model == kSlotModel;
+  if (!entry.slot_model) entry.model = static_cast<Model>(model);
   if (value.has("makespan")) entry.best = read_best(value);
   return entry;
 }
@@ -88,7 +88,7 @@ void check(ArchiveCheck& check, std::size_t index, const ArchiveRequest& request
   ArchiveEntry& entry = check.archive[index];
   OptimizationRequest search = request.search;
   search.problem = entry.problem;
-  search.slots = entry.slots;
+  search.slot_model = entry.slot_model;
   TimeRequest time = request.time;
   time.given.model = entry.model;
   search.model = time_model_of(time, entry.problem);
@@ -117,7 +117,7 @@ void check(ArchiveCheck& check, std::size_t index, const ArchiveRequest& request
 }  // namespace
 
 const char* ArchiveEntry::model_word() const {
-  return slots ? kModels[kSlotModel] : model_name(model);
+  return slot_model ? kModels[kSlotModel] : model_name(model);
 }
 
 std::vector<ArchiveEntry> read_archive(std::string_view text, const std::string& source) {

@@ -27,7 +27,7 @@ struct BestKnown {
 struct ArchiveEntry {
   Problem problem;
   Model model = Model::chain;
-  bool slots = false;             ///< the slot model instead
+  bool slot_model = false;        ///< that instead
   std::optional<BestKnown> best;  ///< absent: not searched yet
 
   /// "chain", "overlap" or "slot".

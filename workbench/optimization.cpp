@@ -7,7 +7,7 @@
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
-#include "schedules/search/slot_files.hpp"
+#include "schedules/search/round_files.hpp"
 #include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 
@@ -21,8 +21,9 @@ namespace {
 using search::Incumbent;
 using search::Optimum;
 
-dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slots) {
-  return slots ? dag::slot_bounds(problem) : dag::lower_bounds(problem, timing, Dispatch::static_);
+dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model) {
+  return slot_model ? dag::slot_bounds(problem)
+                    : dag::lower_bounds(problem, timing, Dispatch::static_);
 }
 
 class Search {
@@ -31,14 +32,14 @@ class Search {
       : request_(request), begin_(std::chrono::steady_clock::now()) {
     result_.problem = request.problem;
     result_.model = request.model;
-    result_.slots = request.slots;
+    result_.slot_model = request.slot_model;
     check_timing(timing(), result_.problem);
     expect_no_groups(result_.problem, "the search for the best table");
     // The slot model has no dispatch: its SMs are those that are there.
-    if (request.slots) {
+    if (request.slot_model) {
       result_.problem = on_resident_sms(std::move(result_.problem), timing().residency);
     }
-    result_.bounds = bounds_of(result_.problem, timing(), request.slots);
+    result_.bounds = bounds_of(result_.problem, timing(), request.slot_model);
   }
 
   Optimization run() {
@@ -54,10 +55,10 @@ class Search {
             [this](const std::string& phase, const Optimum& so_far) {
               tell(phase, so_far.lower_bound.ticks, so_far.best ? &*so_far.best : nullptr);
             },
-        .proof_file = request_.slots ? request_.proof_file : std::string()};
+        .proof_file = request_.slot_model ? request_.proof_file : std::string()};
     const dag::Bound& bound = result_.bounds.best;
     result_.optimum =
-        search::optimize(result_.problem, {.timing = timing(), .slots = request_.slots},
+        search::optimize(result_.problem, {.timing = timing(), .slot_model = request_.slot_model},
                          {bound.ticks, bound.by}, std::move(known_), options);
     const auto& best = result_.optimum.best;
     if (best) {
@@ -108,11 +109,11 @@ class Search {
 
   /// A solver's answer is a table to beat like any other.
   void import_answer(const SolverAnswer& answer) {
-    const std::int64_t slots =
-        answer.slots > 0 ? answer.slots : dag::slot_bounds(result_.problem).best.ticks;
-    if (slots > kMaxTasks) throw Error(ErrorKind::limit, "--slots is too large");
-    Table table = search::read_slot_solution(answer.text, answer.source, result_.problem,
-                                             static_cast<std::int32_t>(slots));
+    const std::int64_t rounds =
+        answer.rounds > 0 ? answer.rounds : dag::slot_bounds(result_.problem).best.ticks;
+    if (rounds > kMaxTasks) throw Error(ErrorKind::limit, "--rounds is too large");
+    Table table = search::read_round_solution(answer.text, answer.source, result_.problem,
+                                              static_cast<std::int32_t>(rounds));
     table.name = "imported";
     STAGGER_EXPECTS(dag::verify(table, {}).verdict == dag::Verdict::ok);
     const std::optional<Ticks> makespan = makespan_of(table);
@@ -125,10 +126,10 @@ class Search {
 
   /// In the model asked for, nullopt if it does not run to the end in it.
   [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table) const {
-    if (request_.slots) {
+    if (request_.slot_model) {
       // Lanes in launch order are no schedule of the slot model, which has no dispatch.
       if (table.dispatch != Dispatch::static_) return std::nullopt;
-      return search::slots_of(table, [this] { return known_ && stopped(); });
+      return search::rounds_of(table, [this] { return known_ && stopped(); });
     }
     const sim::Simulation simulation = sim::simulate(table, timing());
     if (!simulation.complete) return std::nullopt;
@@ -139,10 +140,10 @@ class Search {
   /// A table found takes the same road as any other: verified, and played by code that the search
   /// does not share.
   void check(const Incumbent& found) const {
-    STAGGER_EXPECTS(dag::verify(found.table, request_.slots ? Timing{} : timing()).verdict ==
+    STAGGER_EXPECTS(dag::verify(found.table, request_.slot_model ? Timing{} : timing()).verdict ==
                     dag::Verdict::ok);
     const std::optional<Ticks> played =
-        request_.slots ? dag::slot_path(found.table) : makespan_of(found.table);
+        request_.slot_model ? dag::slot_path(found.table) : makespan_of(found.table);
     STAGGER_EXPECTS(played == found.makespan);
     STAGGER_EXPECTS(found.makespan >= result_.optimum.lower_bound.ticks);
   }
@@ -222,13 +223,13 @@ std::vector<Advice> advise(const Optimization& optimization) {
   const Timing& timing = optimization.model.timing;
   std::vector<Advice> all;
   const auto add = [&](std::string change, const Problem& changed, const Timing& changed_timing) {
-    const dag::Bounds bounds = bounds_of(changed, changed_timing, optimization.slots);
+    const dag::Bounds bounds = bounds_of(changed, changed_timing, optimization.slot_model);
     all.push_back({std::move(change), bounds.best.ticks, bounds.best.by});
   };
   if (problem.tasks() == 0) return all;
   if (problem.sms < kMaxSms) add("one more SM", with_sms(problem, problem.sms + 1), timing);
   add("the longest KV tile in two (dK, dV spilled once)", with_split_tile(problem), timing);
-  const bool in_ticks = !optimization.slots && optimization.model.clock == Clock::ticks;
+  const bool in_ticks = !optimization.slot_model && optimization.model.clock == Clock::ticks;
   if (in_ticks && has_halves(problem, timing)) {
     add("KV tiles half as large (half the compute each)",
         make_problem(problem.mask, problem.lengths, {problem.shape.q, problem.shape.kv / 2},

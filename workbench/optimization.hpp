@@ -13,11 +13,11 @@
 
 namespace stagger::workbench {
 
-/// What a solver answered to "do so many slots suffice?" (schedules/search/slot_files.hpp).
+/// What a solver answered to "do so many rounds suffice?" (schedules/search/round_files.hpp).
 struct SolverAnswer {
   std::string text;
-  std::string source;      ///< names the text in messages
-  std::int64_t slots = 0;  ///< that were asked about; 0: the lower bound
+  std::string source;       ///< names the text in messages
+  std::int64_t rounds = 0;  ///< that were asked about; 0: the lower bound
 };
 
 /// How far a search has come.
@@ -31,13 +31,13 @@ struct SearchState {
 struct OptimizationRequest {
   Problem problem;
   TimeModel model = {};
-  bool slots = false;  ///< the slot model instead, on the SMs that are there
+  bool slot_model = false;  ///< that instead, on the SMs that are there
   double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
   std::int64_t threads = 0;                                     ///< 0: as many as the machine has
   std::uint64_t seed = 1;
   std::int64_t effort = 100;                          ///< of the heuristics
   std::optional<SolverAnswer> answer = std::nullopt;  ///< a table to beat
-  /// Slot model: DRAT proof of the last slot count refuted, if not empty.
+  /// Slot model: DRAT proof of the last number of rounds refuted, if not empty.
   std::string proof_file = {};
   std::function<bool()> stop = {};                        ///< asked often, from any thread
   std::function<void(const SearchState&)> progress = {};  ///< told of phases and improvements
@@ -52,7 +52,7 @@ struct Optimization {
 
   Problem problem;
   TimeModel model;
-  bool slots = false;
+  bool slot_model = false;
   dag::Bounds bounds;
   std::optional<Named> best_named;  ///< of the schedules that do not search
   std::optional<Ticks> imported;    ///< makespan of the solver's answer
@@ -62,7 +62,7 @@ struct Optimization {
 
   [[nodiscard]] const char* status() const;  ///< "optimal", "feasible" or "infeasible"
   [[nodiscard]] const char* proof() const;   ///< "none", "bound" or "search"
-  [[nodiscard]] const char* unit() const { return slots ? "slots" : model.unit(); }
+  [[nodiscard]] const char* unit() const { return slot_model ? "rounds" : model.unit(); }
 };
 
 /// Bounds the makespan and searches for a table that reaches it. What is found is verified and

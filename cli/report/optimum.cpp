@@ -44,7 +44,7 @@ Json advice_json(const Optimization& optimization) {
 
 /// Of all times that are printed of a search.
 TimeUnit unit_of(const Optimization& optimization) {
-  if (optimization.slots) return {.name = "slots", .one = "slot", .ascii = "slots"};
+  if (optimization.slot_model) return {.name = "rounds", .one = "round", .ascii = "rounds"};
   const auto& best = optimization.optimum.best;
   return stagger::unit_of(optimization.model.unit(), best ? best->makespan : 0);
 }
@@ -91,13 +91,12 @@ std::string proof_line(const Optimization& optimization, const std::string& file
   const search::Optimum& optimum = optimization.optimum;
   if (file.empty()) return "";
   if (optimum.proof_written) {
-    return fmt::format("proof        {}: {} slots do not suffice (DRAT)\n", file,
-                       optimum.lower_bound.ticks - 1);
+    return fmt::format("proof        {} (DRAT): {}\n", file, optimum.detail);
   }
-  const char* const why = !optimization.slots ? "not written, it is for --model slot"
+  const char* const why = !optimization.slot_model ? "not written, it is for --model slot"
                           : optimum.proof == ProofKind::bound
                               ? "not needed, a bound is reached; not written"
-                              : "not written, no number of slots was refuted";
+                              : "not written, no number of rounds was refuted";
   return fmt::format("proof        {}: {}\n", file, why);
 }
 
@@ -128,7 +127,7 @@ Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
   return {{"schema", "stagger.optimum/1"},
           {"version", version()},
           {"problem", workbench::counted_problem_json(optimization.problem)},
-          {"model", optimization.slots
+          {"model", optimization.slot_model
                         ? Json{{"kind", "slot"}}
                         : workbench::model_json(optimization.problem, optimization.model)},
           {"makespan", best ? Json(best->makespan) : Json()},
@@ -152,7 +151,8 @@ Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
 std::string optimum_text(const Optimization& optimization, const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   std::string text = describe(optimization.problem) + "\n" +
-                     (optimization.slots ? "slot model" : model_line(optimization.model)) + "\n\n";
+                     (optimization.slot_model ? "slot model" : model_line(optimization.model)) +
+                     "\n\n";
   if (!optimum.best) return text + "no table was found\n";
   text += fmt::format("makespan     {}\n", unit_of(optimization).text(optimum.best->makespan));
   text += bound_line(optimization) + status_line(optimization);

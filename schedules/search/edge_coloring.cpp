@@ -18,20 +18,20 @@ class EdgeColoring {
   EdgeColoring(const Problem& problem, const ChainLanes& lanes, std::uint64_t seed)
       : problem_(problem), dice_(seed) {
     for (const std::vector<Chain>& lane : lanes) {
-      std::int64_t slot = 0;
+      std::int64_t round = 0;
       for (const Chain& chain : lane) {
-        chains_.push_back({chain, slot, std::vector<std::int32_t>(at(chain.length), kNone)});
-        slot += chain.length;
+        chains_.push_back({chain, round, std::vector<std::int32_t>(at(chain.length), kNone)});
+        round += chain.length;
       }
-      slots_ = std::max(slots_, slot);
+      rounds_ = std::max(rounds_, round);
     }
   }
 
-  std::optional<SlotTimes> run(std::int64_t moves, const Stop& stop) {
+  std::optional<RoundTimes> run(std::int64_t moves, const Stop& stop) {
     constexpr std::uint64_t kOften = 1'024;  // tasks
     const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.grid.q_tiles();
-    if (tiles * slots_ > kMostCells) return std::nullopt;
-    chain_at_.assign(at(tiles * slots_), kNone);
+    if (tiles * rounds_ > kMostCells) return std::nullopt;
+    chain_at_.assign(at(tiles * rounds_), kNone);
     for (std::int32_t chain = 0; chain < std::ssize(chains_); ++chain) {
       for (const QTile q : problem_.grid.live_q(chains_[at(chain)].chain.kv))
         uncolored_.push_back({chain, q.value});
@@ -51,9 +51,9 @@ class EdgeColoring {
   struct Colored {
     Chain chain;
     std::int64_t start = 0;
-    std::vector<std::int32_t> q_at;  ///< by slot of its interval; kNone: free
-    [[nodiscard]] bool has(std::int64_t slot) const {
-      return slot >= start && slot < start + chain.length;
+    std::vector<std::int32_t> q_at;  ///< by round of its interval; kNone: free
+    [[nodiscard]] bool has(std::int64_t round) const {
+      return round >= start && round < start + chain.length;
     }
   };
   struct Edge {
@@ -61,26 +61,26 @@ class EdgeColoring {
     std::int32_t q = 0;
   };
 
-  [[nodiscard]] std::int32_t& chain_at(Head head, std::int32_t q, std::int64_t slot) {
+  [[nodiscard]] std::int32_t& chain_at(Head head, std::int32_t q, std::int64_t round) {
     const std::int64_t tile = std::int64_t{head.value} * problem_.grid.q_tiles() + q;
-    return chain_at_[at(tile * slots_ + slot)];
+    return chain_at_[at(tile * rounds_ + round)];
   }
-  [[nodiscard]] std::int32_t& q_at(std::int32_t chain, std::int64_t slot) {
+  [[nodiscard]] std::int32_t& q_at(std::int32_t chain, std::int64_t round) {
     Colored& colored = chains_[at(chain)];
-    return colored.q_at[at(slot - colored.start)];
+    return colored.q_at[at(round - colored.start)];
   }
 
-  void set(const Edge& edge, std::int64_t slot) {
-    q_at(edge.chain, slot) = edge.q;
-    chain_at(chains_[at(edge.chain)].chain.head, edge.q, slot) = edge.chain;
+  void set(const Edge& edge, std::int64_t round) {
+    q_at(edge.chain, round) = edge.q;
+    chain_at(chains_[at(edge.chain)].chain.head, edge.q, round) = edge.chain;
   }
-  void clear(const Edge& edge, std::int64_t slot) {
-    q_at(edge.chain, slot) = kNone;
-    chain_at(chains_[at(edge.chain)].chain.head, edge.q, slot) = kNone;
+  void clear(const Edge& edge, std::int64_t round) {
+    q_at(edge.chain, round) = kNone;
+    chain_at(chains_[at(edge.chain)].chain.head, edge.q, round) = kNone;
   }
 
   /// Slots of the chain that no task has yet.
-  [[nodiscard]] std::vector<std::int64_t> free_slots(std::int32_t chain) const {
+  [[nodiscard]] std::vector<std::int64_t> free_rounds(std::int32_t chain) const {
     const Colored& colored = chains_[at(chain)];
     std::vector<std::int64_t> free;
     for (std::int64_t place = 0; place < colored.chain.length; ++place) {
@@ -92,25 +92,25 @@ class EdgeColoring {
   bool color_free(const Edge& edge) {
     const Colored& colored = chains_[at(edge.chain)];
     for (std::int64_t place = 0; place < colored.chain.length; ++place) {
-      const std::int64_t slot = colored.start + place;
+      const std::int64_t round = colored.start + place;
       if (colored.q_at[at(place)] != kNone) continue;
-      if (chain_at(colored.chain.head, edge.q, slot) != kNone) continue;
-      set(edge, slot);
+      if (chain_at(colored.chain.head, edge.q, round) != kNone) continue;
+      set(edge, round);
       return true;
     }
     return false;
   }
 
-  /// Frees a slot of the chain at the dQ tile by exchanging it with one that is free there along an
-  /// alternating path.
+  /// Frees a round of the chain at the dQ tile by exchanging it with one that is free there along
+  /// an alternating path.
   bool color_by_path(const Edge& edge) {
     const Head head = chains_[at(edge.chain)].chain.head;
     int paths = 0;
-    for (const std::int64_t wanted : free_slots(edge.chain)) {
+    for (const std::int64_t wanted : free_rounds(edge.chain)) {
       const std::int64_t around = chains_[at(chain_at(head, edge.q, wanted))].start;
-      for (std::int64_t step = 0; step < slots_; ++step) {
+      for (std::int64_t step = 0; step < rounds_; ++step) {
         const std::int64_t other =
-            (around + step) % slots_;  // near where the one in the way may go
+            (around + step) % rounds_;  // near where the one in the way may go
         if (chain_at(head, edge.q, other) != kNone) continue;
         if (exchange(head, edge.q, wanted, other)) {
           set(edge, wanted);
@@ -122,8 +122,8 @@ class EdgeColoring {
     return false;
   }
 
-  /// Exchanges two slots along the path that begins at a dQ tile with `from`; false if a chain on
-  /// it does not have both slots.
+  /// Exchanges two rounds along the path that begins at a dQ tile with `from`; false if a chain on
+  /// it does not have both rounds.
   bool exchange(Head head, std::int32_t q, std::int64_t from, std::int64_t to) {
     std::vector<Edge> had_from;
     std::vector<Edge> had_to;
@@ -147,25 +147,25 @@ class EdgeColoring {
     return true;
   }
 
-  /// Gives the task one of a few random slots of its chain, the one where it puts the fewest others
-  /// out: the one that has the dQ tile there, and its own chain's, unless that can have the chain's
-  /// free slot. Those are coloured anew.
+  /// Gives the task one of a few random rounds of its chain, the one where it puts the fewest
+  /// others out: the one that has the dQ tile there, and its own chain's, unless that can have the
+  /// chain's free round. Those are coloured anew.
   void evict_for(const Edge& edge) {
     constexpr int kTried = 12;
     const Colored& colored = chains_[at(edge.chain)];
     const Head head = colored.chain.head;
-    const std::int64_t free = free_slots(edge.chain).front();
+    const std::int64_t free = free_rounds(edge.chain).front();
     std::int64_t best = free;
     int least = 3;
     for (int tried = 0; tried < kTried; ++tried) {
       const std::size_t place = dice_.roll(at(colored.chain.length));
-      const std::int64_t slot = colored.start + static_cast<std::int64_t>(place);
-      const std::int32_t own = q_at(edge.chain, slot);
-      const int evicted = (chain_at(head, edge.q, slot) != kNone ? 1 : 0) +
+      const std::int64_t round = colored.start + static_cast<std::int64_t>(place);
+      const std::int32_t own = q_at(edge.chain, round);
+      const int evicted = (chain_at(head, edge.q, round) != kNone ? 1 : 0) +
                           (own != kNone && chain_at(head, own, free) != kNone ? 1 : 0);
       if (evicted >= least) continue;
       least = evicted;
-      best = slot;
+      best = round;
     }
     const std::int32_t own = q_at(edge.chain, best);
     if (own != kNone) put_out({edge.chain, own}, best);
@@ -174,13 +174,13 @@ class EdgeColoring {
     set(edge, best);
   }
 
-  void put_out(const Edge& edge, std::int64_t slot) {
-    clear(edge, slot);
+  void put_out(const Edge& edge, std::int64_t round) {
+    clear(edge, round);
     uncolored_.push_front(edge);
   }
 
-  [[nodiscard]] SlotTimes times() const {
-    SlotTimes times;
+  [[nodiscard]] RoundTimes times() const {
+    RoundTimes times;
     for (const Colored& colored : chains_) {
       for (std::size_t place = 0; place < colored.q_at.size(); ++place) {
         times.push_back({{colored.chain.head, colored.chain.kv, QTile{colored.q_at[place]}},
@@ -193,15 +193,15 @@ class EdgeColoring {
   const Problem& problem_;
   Dice dice_;
   std::vector<Colored> chains_;
-  std::int64_t slots_ = 0;
-  std::vector<std::int32_t> chain_at_;  ///< by dQ tile and slot
+  std::int64_t rounds_ = 0;
+  std::vector<std::int32_t> chain_at_;  ///< by dQ tile and round
   std::deque<Edge> uncolored_;
 };
 
 }  // namespace
 
-std::optional<SlotTimes> color_edges(const Problem& problem, const ChainLanes& lanes,
-                                     std::uint64_t seed, std::int64_t moves, const Stop& stop) {
+std::optional<RoundTimes> color_edges(const Problem& problem, const ChainLanes& lanes,
+                                      std::uint64_t seed, std::int64_t moves, const Stop& stop) {
   return EdgeColoring(problem, lanes, seed).run(moves, stop);
 }
 

@@ -170,7 +170,7 @@ class SlotStarts {
   }
 
  private:
-  /// Another chain has to start some slots after this one, or before it if below 0.
+  /// Another chain has to start some rounds after this one, or before it if below 0.
   struct Wait {
     std::uint32_t chain = 0;
     std::int32_t distance = 0;
@@ -253,7 +253,7 @@ class SlotStarts {
   const Table& table_;
   std::vector<std::int64_t> first_;        ///< by chain: its first slot of the table
   std::vector<bool> continues_;            ///< by chain: another one is before it on its lane
-  std::vector<std::int64_t> start_;        ///< by chain: its slot in time
+  std::vector<std::int64_t> start_;        ///< by chain: its first round
   std::vector<std::int64_t> moves_;        ///< by chain: how often it was queued again
   std::vector<std::int64_t> waits_begin_;  ///< by chain: its first of waits_
   std::vector<Wait> waits_;                ///< for the chain
@@ -271,7 +271,7 @@ std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
   return timing.memory ? memory_time(table, timing, *starts) : starts->makespan;
 }
 
-std::optional<std::int64_t> slots_of(const Table& table, const Stop& stop) {
+std::optional<std::int64_t> rounds_of(const Table& table, const Stop& stop) {
   return SlotStarts(table).run(stop);
 }
 

@@ -26,12 +26,12 @@ struct Starts {
 /// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log tasks) with a memory.
 [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
-/// The makespan of a static table in the slot model, in slots: every task takes one slot, the slots
-/// of a chain follow one another, and a rank's slot is after that of the rank before. nullopt if
-/// the table's orders allow no such slots, if 2^30 steps do not find them, or if `stop()` is true.
-/// The starts of chains are the least solution of difference constraints (Bellman and Ford).
-/// O(tasks) if no chains wait for each other, O(tasks * chains) at worst.
-[[nodiscard]] std::optional<std::int64_t> slots_of(
+/// The makespan of a static table in the slot model, in rounds: every task takes one round, the
+/// rounds of a chain follow one another, and a rank's round is after that of the rank before.
+/// nullopt if the table's orders allow no such rounds, if 2^30 steps do not find them, or if
+/// `stop()` is true. The starts of chains are the least solution of difference constraints (Bellman
+/// and Ford). O(tasks) if no chains wait for each other, O(tasks * chains) at worst.
+[[nodiscard]] std::optional<std::int64_t> rounds_of(
     const Table& table, const Stop& stop = [] { return false; });
 
 }  // namespace stagger::search

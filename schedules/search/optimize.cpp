@@ -1,5 +1,6 @@
 #include "schedules/search/optimize.hpp"
 
+#include "core/text.hpp"
 #include "schedules/search/chain_search.hpp"
 #include "schedules/search/dice.hpp"
 #include "schedules/search/edge_coloring.hpp"
@@ -42,7 +43,7 @@ class Optimizer {
     check_timing(objective.timing, problem);
     optimum_.best = std::move(known);
     optimum_.lower_bound = lower_bound;
-    if (objective.slots) {
+    if (objective.slot_model) {
       rule_timing_ = {.model = Model::chain, .compute = 0, .reduce = 1};
     } else {
       rule_timing_ = objective.timing;
@@ -52,17 +53,17 @@ class Optimizer {
   Optimum run() {
     offer_safe_table();
     rules_ = most_rules(problem_, options_.effort);
-    // In the slot model lists and packings often wait within a chain, which no slots allow.
-    if (objective_.slots) phase("edge colouring", [&] { colorings(); });
+    // In the slot model lists and packings often wait within a chain, which no rounds allow.
+    if (objective_.slot_model) phase("edge colouring", [&] { colorings(); });
     phase("list scheduling", [&] { list_schedules(); });
-    if (problem_.heads > 1 && !objective_.slots) phase("windows", [&] { windows(); });
+    if (problem_.heads > 1 && !objective_.slot_model) phase("windows", [&] { windows(); });
     rules_ = most_rules(problem_, options_.effort);
     phase("packing", [&] { packings(); });
-    if (!objective_.slots) phase("edge colouring", [&] { colorings(); });
-    phase("slot search", [&] { slot_search(kConflicts * options_.effort); });
+    if (!objective_.slot_model) phase("edge colouring", [&] { colorings(); });
+    phase("rounds by SAT", [&] { round_search(kConflicts * options_.effort); });
     if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
     phase("local search", [&] { local_searches(); });
-    if (objective_.slots) phase("slot search", [&] { slot_search(-1); });
+    if (objective_.slot_model) phase("rounds by SAT", [&] { round_search(-1); });
     conclude();
     return std::move(optimum_);
   }
@@ -88,8 +89,8 @@ class Optimizer {
 
   /// In the model asked for; -1 if the table does not run to the end in it.
   [[nodiscard]] Ticks makespan(const Table& table) const {
-    return objective_.slots ? slots_of(table, options_.stop).value_or(-1)
-                            : makespan_of(table, objective_.timing).value_or(-1);
+    return objective_.slot_model ? rounds_of(table, options_.stop).value_or(-1)
+                                 : makespan_of(table, objective_.timing).value_or(-1);
   }
 
   void offer(Table table) {
@@ -111,8 +112,8 @@ class Optimizer {
   void offer_safe_table() {
     if (optimum_.best && stopped()) return;
     Table table = safe_table(problem_);
-    const bool whole = objective_.slots && !optimum_.best;
-    const Ticks found = whole ? slots_of(table).value_or(-1) : makespan(table);
+    const bool whole = objective_.slot_model && !optimum_.best;
+    const Ticks found = whole ? rounds_of(table).value_or(-1) : makespan(table);
     offer(std::move(table), found);
   }
 
@@ -182,7 +183,7 @@ class Optimizer {
     Dice dice(options_.seed);
     for (int shuffle = 0; shuffle < kShuffles; ++shuffle) {
       const bool shorter =
-          !optimum_.best || longest_lane(lanes) * slot_ticks() < optimum_.best->makespan;
+          !optimum_.best || longest_lane(lanes) * round_ticks() < optimum_.best->makespan;
       if (done() || !shorter) return;
       for (std::vector<Chain>& lane : lanes)
         dice.shuffle(lane);
@@ -193,27 +194,27 @@ class Optimizer {
     }
   }
 
-  /// Ticks of a slot.
-  [[nodiscard]] Ticks slot_ticks() const {
-    return objective_.slots ? 1 : objective_.timing.compute + objective_.timing.reduce;
+  /// Ticks of a round.
+  [[nodiscard]] Ticks round_ticks() const {
+    return objective_.slot_model ? 1 : objective_.timing.compute + objective_.timing.reduce;
   }
 
   [[nodiscard]] bool sat_fits() const {
     if (!has_sat_solver() || !optimum_.best) return false;
-    const Ticks slots = optimum_.best->makespan / slot_ticks();
-    return slots >= 1 && slots < 100'000 &&
-           SlotCnf::literals(problem_, static_cast<std::int32_t>(slots)) <=
+    const Ticks rounds = optimum_.best->makespan / round_ticks();
+    return rounds >= 1 && rounds < 100'000 &&
+           RoundCnf::literals(problem_, static_cast<std::int32_t>(rounds)) <=
                std::min(kMostSolved, kLiterals * options_.effort);
   }
 
-  /// "Do T slots suffice?" from the bound up. In the slot model a No raises the bound; in the
-  /// others a table that needs T slots is one more candidate.
-  void slot_search(std::int64_t conflicts) {
+  /// "Do T rounds suffice?" from the bound up. In the slot model a No raises the bound; in the
+  /// others a table that needs T rounds is one more candidate.
+  void round_search(std::int64_t conflicts) {
     if (!sat_fits()) return;
-    Ticks slots = (optimum_.lower_bound.ticks + slot_ticks() - 1) / slot_ticks();
-    for (slots = std::max<Ticks>(slots, 1); !done(); ++slots) {
-      if (slots * slot_ticks() >= optimum_.best->makespan) break;
-      const SlotCnf cnf(problem_, static_cast<std::int32_t>(slots));
+    Ticks rounds = (optimum_.lower_bound.ticks + round_ticks() - 1) / round_ticks();
+    for (rounds = std::max<Ticks>(rounds, 1); !done(); ++rounds) {
+      if (rounds * round_ticks() >= optimum_.best->makespan) break;
+      const RoundCnf cnf(problem_, static_cast<std::int32_t>(rounds));
       const SatAnswer answer = solve(cnf.cnf(), {conflicts, options_.stop}, options_.proof_file);
       if (answer.verdict == Satisfiable::unknown) return;
       if (answer.verdict == Satisfiable::yes) {
@@ -224,8 +225,9 @@ class Optimizer {
         return;
       }
       optimum_.proof_written = !options_.proof_file.empty();
-      if (objective_.slots) {
-        raise_bound(slots + 1, "SAT: " + std::to_string(slots) + " slots do not suffice");
+      if (objective_.slot_model) {
+        raise_bound(rounds + 1, "SAT: " + counted(rounds, "round") +
+                                    (rounds == 1 ? " does" : " do") + " not suffice");
       }
     }
   }
@@ -237,7 +239,7 @@ class Optimizer {
   }
 
   [[nodiscard]] bool exact_fits() const {
-    return !objective_.slots && !objective_.timing.memory && optimum_.best &&
+    return !objective_.slot_model && !objective_.timing.memory && optimum_.best &&
            objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
            problem_.grid.q_tiles() <= kExactTasks;
@@ -283,7 +285,7 @@ class Optimizer {
         .stop = options_.stop,
         .makespan = [this](const Table& table) { return makespan(table); }};
     LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
-    if (objective_.slots || arranged.makespan < 0) return arranged;
+    if (objective_.slot_model || arranged.makespan < 0) return arranged;
     options.plays = options_.effort * kPlays;
     LocalSearchResult polished = polish(arranged.table, objective_.timing, options);
     // Polishing counts phases alone.

@@ -13,10 +13,10 @@ namespace stagger::search {
 /// What is minimised.
 struct Objective {
   Timing timing;
-  bool slots = false;  ///< the slot model instead: the makespan is in slots
+  bool slot_model = false;  ///< that instead: the makespan is in rounds
 };
 
-/// A table and its makespan: ticks, or slots in the slot model.
+/// A table and its makespan: ticks, or rounds in the slot model.
 struct Incumbent {
   Table table;
   Ticks makespan = 0;
@@ -56,11 +56,11 @@ struct SearchOptions {
   std::function<bool()> stop;  ///< asked often, from any thread
   /// Told of every phase and improvement.
   std::function<void(const std::string& phase, const Optimum& so_far)> progress;
-  std::string proof_file;  ///< DRAT proof of the last slot count refuted, if not empty
+  std::string proof_file;  ///< DRAT proof of the last number of rounds refuted, if not empty
 };
 
 /// Looks for the table with the smallest makespan: list scheduling with several rules, whole chains
-/// packed and ordered, "do T slots suffice?" as a SAT problem, an exhaustive search if the problem
+/// packed and ordered, "do T rounds suffice?" as a SAT problem, an exhaustive search if the problem
 /// is small, and local search; each only while the best is above the lower bound. `known` is a
 /// table to beat, absent if none. A table that is found has a lane for every SM of the problem, and
 /// tasks on those that are there; the slot model too has no more SMs than those. Throws what

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedules/search/slot_cnf.hpp"
+#include "schedules/search/round_cnf.hpp"
 
 #include <functional>
 #include <string>

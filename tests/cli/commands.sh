@@ -123,7 +123,7 @@ expect 4 "no task ever brings that value" analyze --config "$varlen" --schedule 
 
 # The best table: found, proved, stopped, asked of others, taken back.
 expect 0 "optimal: the makespan is the work bound" optimize --mask causal --n 5 --heads 3
-expect 0 "makespan     4 slots" optimize --mask full --seq-q 2 --seq-kv 3 --model slot
+expect 0 "makespan     4 rounds" optimize --mask full --seq-q 2 --seq-kv 3 --model slot
 expect 0 "optimal: exhaustive search" optimize --mask full --seq-q 2 --seq-kv 3
 expect 0 '"schema": "stagger.optimum/1"' optimize --mask causal --n 5 --json
 expect 0 "one more SM" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
@@ -138,7 +138,7 @@ expect 0 "$work/p.drat: not written, it is for --model slot" optimize --mask cau
 test ! -e "$work/p.drat" || fail "a proof is written that is not needed"
 above='{"kind": "tiles", "rows": [".fff.", "..fff", "ff...", ".fff.", ".fff."]}'
 if "$stagger" --version | grep -q CaDiCaL\ ; then
-  expect 0 "$work/p.drat: 4 slots do not suffice (DRAT)" optimize --mask "$above" --sms 5 --model slot --proof "$work/p.drat"
+  expect 0 "$work/p.drat (DRAT): SAT: 4 rounds do not suffice" optimize --mask "$above" --sms 5 --model slot --proof "$work/p.drat"
   test -s "$work/p.drat" || fail "a proof is said to be written that is not"
 fi
 "$stagger" optimize --mask causal --n 5 -o - >"$work/alone" && "$stagger" verify - <"$work/alone" >/dev/null ||
@@ -150,7 +150,7 @@ for format in cnf mzn dzn lp; do
 done
 printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n' >"$work/answer"
 expect 0 "imported     2" optimize --mask causal --n 2 --model slot --import-solution "$work/answer"
-expect 3 "has no slot" optimize --mask full --n 2 --model slot --import-solution "$work/answer"
+expect 3 "has no round" optimize --mask full --n 2 --model slot --import-solution "$work/answer"
 "$stagger" optimize $hard --effort 1000000 -o "$work/interrupted.table.json" >/dev/null 2>&1 &
 searching=$!
 sleep 1

@@ -124,7 +124,7 @@ export|--format tex|
 export|--width 50|$small --format txt
 export|--ascii|$small --format txt
 export|--color always|$small --format txt
-export|--slots 9|$small --format cnf
+export|--rounds 9|$small --format cnf
 export|--residency 2|$small --format cnf
 export|--timeline ticks.timeline.json|$small --schedule spt
 export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
@@ -185,7 +185,7 @@ EOF
 refuses() { expect 2 "$@"; rm -f out.*; }
 refuses "--width is for txt" export $small --schedule spt -o out.svg --width 60
 refuses "--color is for txt" export $small --schedule spt -o out.csv --color always
-refuses "--slots is for cnf, dzn and lp" export $small --schedule spt -o out.svg --slots 9
+refuses "--rounds is for cnf, dzn and lp" export $small --schedule spt -o out.svg --rounds 9
 refuses "--compute means nothing to mask.json without --schedule" export $small -o out.mask.json --compute 7
 refuses "--ranks means nothing to cnf without --schedule" export $small -o out.cnf --ranks kv-index
 refuses "--residency means nothing to mask.json" export $small -o out.mask.json --residency 2

@@ -335,7 +335,7 @@ TEST_CASE("no table of any small problem of the slot model is below a bound") {
       if (has_partial) continue;  // as a full one here
       for (const std::int32_t sms : {1, 2, 3}) {
         const Problem problem = test::tiles_problem(rows, 1, sms);
-        const std::int64_t optimum = test::naive_slot_optimum(problem);
+        const std::int64_t optimum = test::naive_round_optimum(problem);
         const Bounds bounds = slot_bounds(problem);
         for (const Bound& bound : bounds.all) {
           CAPTURE(rows, sms, bound.by);

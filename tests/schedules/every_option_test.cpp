@@ -146,8 +146,8 @@ search::SearchOptions effort_of(std::int64_t effort) {
 void check_optimum(const Problem& problem, const search::Objective& objective,
                    std::int64_t effort) {
   const dag::Bounds bounds =
-      objective.slots ? dag::slot_bounds(on_resident_sms(problem, objective.timing.residency))
-                      : dag::lower_bounds(problem, objective.timing, Dispatch::static_);
+      objective.slot_model ? dag::slot_bounds(on_resident_sms(problem, objective.timing.residency))
+                           : dag::lower_bounds(problem, objective.timing, Dispatch::static_);
   const search::Optimum optimum = search::optimize(
       problem, objective, {bounds.best.ticks, bounds.best.by}, std::nullopt, effort_of(effort));
   REQUIRE(optimum.best.has_value());
@@ -156,9 +156,10 @@ void check_optimum(const Problem& problem, const search::Objective& objective,
   REQUIRE(table.problem.sms == problem.sms);
   // The slot model knows no release: its tables run under an immediate one.
   Timing timing = objective.timing;
-  if (objective.slots) timing.release = Release::immediate;
+  if (objective.slot_model) timing.release = Release::immediate;
   REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
-  REQUIRE((objective.slots ? dag::slot_path(table) : played(table, objective.timing)) == makespan);
+  REQUIRE((objective.slot_model ? dag::slot_path(table) : played(table, objective.timing)) ==
+          makespan);
   REQUIRE(optimum.lower_bound.ticks >= bounds.best.ticks);
   REQUIRE(optimum.lower_bound.ticks <= makespan);
   REQUIRE((optimum.proof != search::ProofKind::none) == (makespan == optimum.lower_bound.ticks));
@@ -180,7 +181,7 @@ TEST_CASE("every option with a search: the table is what the search says of it")
     if (refused(timing, problem)) continue;
     ++searched;
     check_optimum(problem, {.timing = timing}, random.between(0, 2));
-    if (random.chance(4)) check_optimum(problem, {.timing = timing, .slots = true}, 1);
+    if (random.chance(4)) check_optimum(problem, {.timing = timing, .slot_model = true}, 1);
   }
   CHECK(searched > 1'000);
 }

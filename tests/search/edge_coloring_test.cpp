@@ -26,7 +26,7 @@ TEST_CASE("a colouring is a table without a collision that is as long as its lan
     ++colored;
     const Table table = table_of(problem, *times, "colouring");
     REQUIRE(dag::verify(table, {}).verdict == dag::Verdict::ok);
-    REQUIRE(slots_of(table).value_or(0) <= longest_lane(lanes));
+    REQUIRE(rounds_of(table).value_or(0) <= longest_lane(lanes));
   }
   CHECK(colored > 700);
 }
@@ -56,7 +56,7 @@ TEST_CASE("a large causal problem is coloured at its work bound") {
   REQUIRE(longest_lane(lanes) == bound);
   const auto times = color_edges(problem, lanes, 1, 100'000, never);
   REQUIRE(times.has_value());
-  CHECK(slots_of(table_of(problem, *times, "colouring")) == bound);
+  CHECK(rounds_of(table_of(problem, *times, "colouring")) == bound);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST_CASE("lane by lane is what event by event is, deadlocks included") {
   CHECK(hanging > 300);
 }
 
-TEST_CASE("slots are what pushing one chain at a time gives") {
+TEST_CASE("rounds are what pushing one chain at a time gives") {
   test::Random random(62);
   std::int64_t impossible = 0;
   for (int round = 0; round < 3'000; ++round) {
@@ -39,24 +39,24 @@ TEST_CASE("slots are what pushing one chain at a time gives") {
                             ? test::random_table(random, problem, Dispatch::static_)
                             : test::random_live_table(random, problem, Dispatch::static_);
     CAPTURE(round);
-    const std::optional<std::int64_t> slots = slots_of(table);
-    REQUIRE(slots == test::naive_slots(table));
-    REQUIRE(slots == dag::slot_path(table));
-    impossible += slots ? 0 : 1;
+    const std::optional<std::int64_t> rounds = rounds_of(table);
+    REQUIRE(rounds == test::naive_rounds(table));
+    REQUIRE(rounds == dag::slot_path(table));
+    impossible += rounds ? 0 : 1;
     // The chain model is never slower: SMs may run out of step there.
-    if (slots) REQUIRE(sim::simulate(table, {}).makespan <= 6 * *slots);
+    if (rounds) REQUIRE(sim::simulate(table, {}).makespan <= 6 * *rounds);
   }
   CHECK(impossible > 100);
 }
 
-TEST_CASE("head blocks need the fewest slots there can be, for every n and m") {
+TEST_CASE("head blocks need the fewest rounds there can be, for every n and m") {
   for (std::int64_t n = 1; n <= 64; ++n) {
     for (std::int64_t m = 1; m <= 9; ++m) {
       CAPTURE(n, m);
       const Problem problem = make_problem(make_mask("causal"), {n, n}, {}, m, n);
       const Table table = schedules::build(schedules::select("head-blocks"), problem);
       const std::int64_t least = std::max(n, (m * (n + 1) + 1) / 2);
-      REQUIRE(slots_of(table) == least);
+      REQUIRE(rounds_of(table) == least);
       REQUIRE(sim::simulate(table, {.compute = 5, .reduce = 2}).makespan == 7 * least);
     }
   }

@@ -56,11 +56,11 @@ TEST_CASE("in the slot model too") {
     CAPTURE(searched);
     const dag::Bounds bounds = dag::slot_bounds(problem);
     const Optimum optimum =
-        optimize(problem, {.timing = {}, .slots = true}, {bounds.best.ticks, bounds.best.by},
+        optimize(problem, {.timing = {}, .slot_model = true}, {bounds.best.ticks, bounds.best.by},
                  std::nullopt, options_of(5));
     REQUIRE(optimum.proof != ProofKind::none);
-    REQUIRE(slots_of(optimum.best->table) == optimum.best->makespan);
-    REQUIRE(optimum.best->makespan == test::naive_slot_optimum(problem));
+    REQUIRE(rounds_of(optimum.best->table) == optimum.best->makespan);
+    REQUIRE(optimum.best->makespan == test::naive_round_optimum(problem));
   }
 }
 
@@ -189,11 +189,11 @@ TEST_CASE("rounds are refuted when the solver has refuted them, and not when it 
       bool asks = false;
       SearchOptions options = options_of(5);
       options.progress = [&](const std::string& phase, const Optimum&) {
-        asks = asks || phase == "slot search";
+        asks = asks || phase == "rounds by SAT";
       };
       options.stop = [&] { return asks && --questions_to_solver < 0; };
-      return optimize(problem, {.timing = {}, .slots = true}, {bounds.best.ticks, bounds.best.by},
-                      std::nullopt, options);
+      return optimize(problem, {.timing = {}, .slot_model = true},
+                      {bounds.best.ticks, bounds.best.by}, std::nullopt, options);
     };
     const Optimum whole = searched(1'000'000'000);
     CHECK(whole.proof == ProofKind::search);

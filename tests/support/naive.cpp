@@ -306,7 +306,7 @@ struct SlotChain {
   std::int64_t start = 0;
 };
 
-/// Moves the chain that a rule says starts too early by one slot; whether there was one.
+/// Moves the chain that a rule says starts too early by one round; whether there was one.
 bool push_one(std::vector<SlotChain>& chains) {
   std::map<std::tuple<Head, QTile, std::int32_t>, std::int64_t> time_of_rank;
   for (const SlotChain& chain : chains) {
@@ -335,9 +335,9 @@ bool push_one(std::vector<SlotChain>& chains) {
 }
 
 /// Tries all starts and Q orders.
-class AllSlots {
+class AllRounds {
  public:
-  explicit AllSlots(const Problem& problem) : problem_(problem) {
+  explicit AllRounds(const Problem& problem) : problem_(problem) {
     for (Head head{0}; head.value < problem.heads; ++head) {
       for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
         if (problem.grid.chain_length(kv) > 0) chains_.emplace_back(head, problem.grid.live_q(kv));
@@ -345,9 +345,9 @@ class AllSlots {
     }
   }
 
-  bool fit(std::int64_t slots) {
-    slots_ = slots;
-    running_.assign(static_cast<std::size_t>(slots), 0);
+  bool fit(std::int64_t rounds) {
+    rounds_ = rounds;
+    running_.assign(static_cast<std::size_t>(rounds), 0);
     used_.clear();
     return place(0);
   }
@@ -357,7 +357,7 @@ class AllSlots {
     if (chain == chains_.size()) return true;
     auto [head, order] = chains_[chain];
     do {
-      for (std::int64_t start = 0; start + std::ssize(order) <= slots_; ++start) {
+      for (std::int64_t start = 0; start + std::ssize(order) <= rounds_; ++start) {
         if (!mark(head, order, start)) continue;
         const bool fits = place(chain + 1);
         unmark(head, order, start, order.size());
@@ -369,9 +369,9 @@ class AllSlots {
 
   bool mark(Head head, const std::vector<QTile>& order, std::int64_t start) {
     for (std::size_t k = 0; k < order.size(); ++k) {
-      const std::int64_t slot = start + static_cast<std::int64_t>(k);
-      std::int32_t& running = running_[static_cast<std::size_t>(slot)];
-      if (running < problem_.sms && used_.insert({head, order[k], slot}).second) {
+      const std::int64_t round = start + static_cast<std::int64_t>(k);
+      std::int32_t& running = running_[static_cast<std::size_t>(round)];
+      if (running < problem_.sms && used_.insert({head, order[k], round}).second) {
         ++running;
         continue;
       }
@@ -383,22 +383,22 @@ class AllSlots {
 
   void unmark(Head head, const std::vector<QTile>& order, std::int64_t start, std::size_t count) {
     for (std::size_t k = 0; k < count; ++k) {
-      const std::int64_t slot = start + static_cast<std::int64_t>(k);
-      used_.erase({head, order[k], slot});
-      --running_[static_cast<std::size_t>(slot)];
+      const std::int64_t round = start + static_cast<std::int64_t>(k);
+      used_.erase({head, order[k], round});
+      --running_[static_cast<std::size_t>(round)];
     }
   }
 
   const Problem& problem_;
-  std::int64_t slots_ = 0;
+  std::int64_t rounds_ = 0;
   std::vector<std::pair<Head, std::vector<QTile>>> chains_;
-  std::vector<std::int32_t> running_;  ///< chains, by slot
+  std::vector<std::int32_t> running_;  ///< chains, by round
   std::set<std::tuple<Head, QTile, std::int64_t>> used_;
 };
 
 }  // namespace
 
-std::optional<std::int64_t> naive_slots(const Table& table) {
+std::optional<std::int64_t> naive_rounds(const Table& table) {
   std::vector<SlotChain> chains;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
@@ -418,12 +418,12 @@ std::optional<std::int64_t> naive_slots(const Table& table) {
   return makespan;
 }
 
-std::int64_t naive_slot_optimum(const Problem& problem) {
-  AllSlots all(problem);
-  std::int64_t slots = 0;
-  while (!all.fit(slots))
-    ++slots;
-  return slots;
+std::int64_t naive_round_optimum(const Problem& problem) {
+  AllRounds all(problem);
+  std::int64_t rounds = 0;
+  while (!all.fit(rounds))
+    ++rounds;
+  return rounds;
 }
 
 }  // namespace stagger::test

@@ -33,12 +33,12 @@ void each_table(const Problem& problem, Dispatch dispatch,
 /// For problems of a handful of tasks.
 [[nodiscard]] Ticks naive_optimum(const Problem& problem, const Timing& timing);
 
-/// The makespan of a static table in the slot model, in slots: slots are tried one after the other,
+/// The makespan of a static table in the slot model, in rounds, tried one after the other,
 /// every chain starting as early as that. nullopt if some chain can never start.
-[[nodiscard]] std::optional<std::int64_t> naive_slots(const Table& table);
+[[nodiscard]] std::optional<std::int64_t> naive_rounds(const Table& table);
 
-/// The fewest slots of any table of a problem in the slot model, by trying every start and every Q
+/// The fewest rounds of any table of a problem in the slot model, by trying every start and every Q
 /// order of every chain. For problems of a handful of tasks.
-[[nodiscard]] std::int64_t naive_slot_optimum(const Problem& problem);
+[[nodiscard]] std::int64_t naive_round_optimum(const Problem& problem);
 
 }  // namespace stagger::test

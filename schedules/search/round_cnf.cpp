@@ -1,4 +1,4 @@
-#include "schedules/search/slot_cnf.hpp"
+#include "schedules/search/round_cnf.hpp"
 
 #include "core/error.hpp"
 
@@ -53,40 +53,40 @@ std::int64_t at_most_one_literals(std::int64_t count) {
 }
 
 /// What placing a chain and its tasks adds.
-std::int64_t chain_literals(std::int64_t length, std::int64_t slots) {
-  const std::int64_t starts = std::max<std::int64_t>(slots - length + 1, 0);
-  const std::int64_t chain = 2 * (slots - starts) + starts + 1 + at_most_one_literals(starts) +
-                             2 * slots + 4 * starts * length;
-  const std::int64_t each_task = 4 * slots + 1 + at_most_one_literals(slots);
-  const std::int64_t each_slot = at_most_one_literals(length) + length + 2;
-  return chain + length * each_task + slots * each_slot;
+std::int64_t chain_literals(std::int64_t length, std::int64_t rounds) {
+  const std::int64_t starts = std::max<std::int64_t>(rounds - length + 1, 0);
+  const std::int64_t chain = 2 * (rounds - starts) + starts + 1 + at_most_one_literals(starts) +
+                             2 * rounds + 4 * starts * length;
+  const std::int64_t each_task = 4 * rounds + 1 + at_most_one_literals(rounds);
+  const std::int64_t each_round = at_most_one_literals(length) + length + 2;
+  return chain + length * each_task + rounds * each_round;
 }
 
 /// What ordering two chains adds.
-std::int64_t order_literals(const Chain& first, const Chain& second, std::int64_t slots) {
-  const std::int64_t before = std::max<std::int64_t>(slots - first.length + 1, 0);
-  const std::int64_t after = std::max<std::int64_t>(slots - second.length + 1, 0);
+std::int64_t order_literals(const Chain& first, const Chain& second, std::int64_t rounds) {
+  const std::int64_t before = std::max<std::int64_t>(rounds - first.length + 1, 0);
+  const std::int64_t after = std::max<std::int64_t>(rounds - second.length + 1, 0);
   const std::int64_t rising = std::min(before, after);
   return 2 * after + rising * (rising + 1) / 2 + (after - rising) * before;
 }
 
 }  // namespace
 
-SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots, Symmetry symmetry)
-    : problem_(problem), slots_(slots) {
-  const std::int64_t literals = SlotCnf::literals(problem, slots, symmetry);
+RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetry)
+    : problem_(problem), rounds_(rounds) {
+  const std::int64_t literals = RoundCnf::literals(problem, rounds, symmetry);
   if (literals > kMostLiterals) {
-    throw Error(ErrorKind::limit, "the formula for " + std::to_string(slots) +
-                                      " slots would have more than " +
+    throw Error(ErrorKind::limit, "the formula for " + std::to_string(rounds) +
+                                      " rounds would have more than " +
                                       std::to_string(kMostLiterals) + " literals");
   }
   chains_ = chains_of(problem);
   live_q_ = live_rows(problem.grid);
-  STAGGER_EXPECTS(slots >= 1 && !chains_.empty());
+  STAGGER_EXPECTS(rounds >= 1 && !chains_.empty());
   cnf_.literals.reserve(at(literals));
   for (const Chain& chain : chains_) {
     first_variable_.push_back(cnf_.variables + 1);
-    cnf_.variables += slots_ * (chain.length + 2);
+    cnf_.variables += rounds_ * (chain.length + 2);
   }
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
     place_chain(chain);
@@ -99,48 +99,48 @@ SlotCnf::SlotCnf(const Problem& problem, std::int32_t slots, Symmetry symmetry)
     order_starts(first, second);
 }
 
-std::int64_t SlotCnf::literals(const Problem& problem, std::int32_t slots, Symmetry symmetry) {
-  // Every task has a variable for every slot; below the limit no product leaves 64 bits.
-  if (problem.tasks() > kMostLiterals / slots) return problem.tasks() * slots;
+std::int64_t RoundCnf::literals(const Problem& problem, std::int32_t rounds, Symmetry symmetry) {
+  // Every task has a variable for every round; below the limit no product leaves 64 bits.
+  if (problem.tasks() > kMostLiterals / rounds) return problem.tasks() * rounds;
   const std::vector<Chain> chains = chains_of(problem);
-  std::int64_t literals = slots * counter_literals(problem.sms, std::ssize(chains));
+  std::int64_t literals = rounds * counter_literals(problem.sms, std::ssize(chains));
   for (const Chain& chain : chains)
-    literals += chain_literals(chain.length, slots);
+    literals += chain_literals(chain.length, rounds);
   for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
     literals +=
-        std::int64_t{problem.heads} * slots * at_most_one_literals(problem.grid.contributions(q));
+        std::int64_t{problem.heads} * rounds * at_most_one_literals(problem.grid.contributions(q));
   }
   if (symmetry == Symmetry::left) return literals;
   for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem.grid)))
-    literals += order_literals(chains[first], chains[second], slots);
+    literals += order_literals(chains[first], chains[second], rounds);
   return literals;
 }
 
-int SlotCnf::start(std::size_t chain, std::int32_t slot) const {
-  return first_variable_[chain] + slot;
+int RoundCnf::start(std::size_t chain, std::int32_t round) const {
+  return first_variable_[chain] + round;
 }
-int SlotCnf::active(std::size_t chain, std::int32_t slot) const {
-  return first_variable_[chain] + slots_ + slot;
+int RoundCnf::active(std::size_t chain, std::int32_t round) const {
+  return first_variable_[chain] + rounds_ + round;
 }
-int SlotCnf::task(std::size_t chain, std::int32_t k, std::int32_t slot) const {
-  return first_variable_[chain] + slots_ * (2 + k) + slot;
+int RoundCnf::task(std::size_t chain, std::int32_t k, std::int32_t round) const {
+  return first_variable_[chain] + rounds_ * (2 + k) + round;
 }
-std::int32_t SlotCnf::last_start(std::size_t chain) const {
-  return slots_ - chains_[chain].length;
+std::int32_t RoundCnf::last_start(std::size_t chain) const {
+  return rounds_ - chains_[chain].length;
 }
 
-void SlotCnf::add(std::initializer_list<int> clause) {
+void RoundCnf::add(std::initializer_list<int> clause) {
   cnf_.literals.insert(cnf_.literals.end(), clause);
   cnf_.literals.push_back(0);
   ++cnf_.clauses;
 }
-void SlotCnf::add(const std::vector<int>& clause) {
+void RoundCnf::add(const std::vector<int>& clause) {
   cnf_.literals.insert(cnf_.literals.end(), clause.begin(), clause.end());
   cnf_.literals.push_back(0);
   ++cnf_.clauses;
 }
 
-void SlotCnf::at_most_one(const std::vector<int>& literals) {
+void RoundCnf::at_most_one(const std::vector<int>& literals) {
   if (std::ssize(literals) > kPairwise) return at_most(1, literals);
   for (std::size_t first = 0; first < literals.size(); ++first) {
     for (std::size_t second = first + 1; second < literals.size(); ++second)
@@ -150,7 +150,7 @@ void SlotCnf::at_most_one(const std::vector<int>& literals) {
 
 /// A sequential counter: counted[k] after literal i says that more than k of the first i are true.
 /// Source: Sinz 2005.
-void SlotCnf::at_most(std::int32_t most, const std::vector<int>& literals) {
+void RoundCnf::at_most(std::int32_t most, const std::vector<int>& literals) {
   if (std::ssize(literals) <= most) return;
   const auto counters = at(most);
   std::vector<int> before;
@@ -170,55 +170,55 @@ void SlotCnf::at_most(std::int32_t most, const std::vector<int>& literals) {
   }
 }
 
-/// One start, and active in exactly the slots that follow it.
-void SlotCnf::place_chain(std::size_t chain) {
+/// One start, and active in exactly the rounds that follow it.
+void RoundCnf::place_chain(std::size_t chain) {
   const std::int32_t length = chains_[chain].length;
   std::vector<int> starts;
-  for (std::int32_t slot = 0; slot < slots_; ++slot) {
-    if (slot <= last_start(chain)) {
-      starts.push_back(start(chain, slot));
+  for (std::int32_t round = 0; round < rounds_; ++round) {
+    if (round <= last_start(chain)) {
+      starts.push_back(start(chain, round));
     } else {
-      add({-start(chain, slot)});
+      add({-start(chain, round)});
     }
   }
   add(starts);
   at_most_one(starts);
-  for (std::int32_t slot = 0; slot < slots_; ++slot) {
-    std::vector<int> covering = {-active(chain, slot)};
-    for (std::int32_t from = std::max(0, slot - length + 1);
-         from <= std::min(slot, last_start(chain)); ++from) {
+  for (std::int32_t round = 0; round < rounds_; ++round) {
+    std::vector<int> covering = {-active(chain, round)};
+    for (std::int32_t from = std::max(0, round - length + 1);
+         from <= std::min(round, last_start(chain)); ++from) {
       covering.push_back(start(chain, from));
-      add({-start(chain, from), active(chain, slot)});
+      add({-start(chain, from), active(chain, round)});
     }
     add(covering);
   }
 }
 
-/// Each task has exactly one slot, and each active slot exactly one task.
-void SlotCnf::place_tasks(std::size_t chain) {
+/// Each task has exactly one round, and each active round exactly one task.
+void RoundCnf::place_tasks(std::size_t chain) {
   const std::int32_t length = chains_[chain].length;
   for (std::int32_t k = 0; k < length; ++k) {
-    std::vector<int> slots;
-    slots.reserve(at(slots_));
-    for (std::int32_t slot = 0; slot < slots_; ++slot) {
-      slots.push_back(task(chain, k, slot));
-      add({-task(chain, k, slot), active(chain, slot)});
+    std::vector<int> rounds;
+    rounds.reserve(at(rounds_));
+    for (std::int32_t round = 0; round < rounds_; ++round) {
+      rounds.push_back(task(chain, k, round));
+      add({-task(chain, k, round), active(chain, round)});
     }
-    add(slots);
-    at_most_one(slots);
+    add(rounds);
+    at_most_one(rounds);
   }
-  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+  for (std::int32_t round = 0; round < rounds_; ++round) {
     std::vector<int> tasks;
     tasks.reserve(at(length) + 1);
     for (std::int32_t k = 0; k < length; ++k)
-      tasks.push_back(task(chain, k, slot));
+      tasks.push_back(task(chain, k, round));
     at_most_one(tasks);
-    tasks.push_back(-active(chain, slot));
+    tasks.push_back(-active(chain, round));
     add(tasks);
   }
 }
 
-void SlotCnf::separate_contributions() {
+void RoundCnf::separate_contributions() {
   std::map<std::pair<Head, QTile>, std::vector<std::pair<std::size_t, std::int32_t>>> tasks;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
     const auto& live = live_q_[at(chains_[chain].kv.value)];
@@ -226,50 +226,50 @@ void SlotCnf::separate_contributions() {
       tasks[{chains_[chain].head, live[at(k)]}].emplace_back(chain, k);
   }
   for (const auto& [tile, contributions] : tasks) {
-    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    for (std::int32_t round = 0; round < rounds_; ++round) {
       std::vector<int> literals;
       for (const auto& [chain, k] : contributions)
-        literals.push_back(task(chain, k, slot));
+        literals.push_back(task(chain, k, round));
       at_most_one(literals);
     }
   }
 }
 
-void SlotCnf::bound_sms() {
-  for (std::int32_t slot = 0; slot < slots_; ++slot) {
+void RoundCnf::bound_sms() {
+  for (std::int32_t round = 0; round < rounds_; ++round) {
     std::vector<int> literals;
     literals.reserve(chains_.size());
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)
-      literals.push_back(active(chain, slot));
+      literals.push_back(active(chain, round));
     at_most(problem_.sms, literals);
   }
 }
 
-void SlotCnf::order_starts(std::size_t first, std::size_t second) {
-  for (std::int32_t slot = 0; slot <= last_start(second); ++slot) {
-    std::vector<int> clause = {-start(second, slot)};
-    for (std::int32_t from = 0; from <= std::min(slot, last_start(first)); ++from)
+void RoundCnf::order_starts(std::size_t first, std::size_t second) {
+  for (std::int32_t round = 0; round <= last_start(second); ++round) {
+    std::vector<int> clause = {-start(second, round)};
+    for (std::int32_t from = 0; from <= std::min(round, last_start(first)); ++from)
       clause.push_back(start(first, from));
     add(clause);
   }
 }
 
-SlotTimes SlotCnf::times(const std::function<bool(int)>& is_true) const {
-  SlotTimes times;
+RoundTimes RoundCnf::times(const std::function<bool(int)>& is_true) const {
+  RoundTimes times;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
     const auto& [head, kv, length] = chains_[chain];
     for (std::int32_t k = 0; k < length; ++k) {
       const QTile q = live_q_[at(kv.value)][at(k)];
-      for (std::int32_t slot = 0; slot < slots_; ++slot) {
-        if (is_true(task(chain, k, slot))) times.push_back({{head, kv, q}, slot});
+      for (std::int32_t round = 0; round < rounds_; ++round) {
+        if (is_true(task(chain, k, round))) times.push_back({{head, kv, q}, round});
       }
     }
   }
   return times;
 }
 
-std::string SlotCnf::dimacs() const {
-  std::string text = "c stagger: do " + std::to_string(slots_) + " slots suffice?\n";
+std::string RoundCnf::dimacs() const {
+  std::string text = "c stagger: do " + std::to_string(rounds_) + " slots suffice?\n";
   const auto name = [&](int variable, const std::string& meaning) {
     text += "c " + std::to_string(variable) + " = " + meaning + "\n";
   };
@@ -277,12 +277,12 @@ std::string SlotCnf::dimacs() const {
     const auto& [head, kv, length] = chains_[chain];
     const std::string place =
         " head " + std::to_string(head.value) + " kv " + std::to_string(kv.value);
-    for (std::int32_t slot = 0; slot < slots_; ++slot) {
-      name(start(chain, slot), "start" + place + " slot " + std::to_string(slot));
+    for (std::int32_t round = 0; round < rounds_; ++round) {
+      name(start(chain, round), "start" + place + " slot " + std::to_string(round));
       for (std::int32_t k = 0; k < length; ++k) {
         const QTile q = live_q_[at(kv.value)][at(k)];
-        name(task(chain, k, slot),
-             "task" + place + " q " + std::to_string(q.value) + " slot " + std::to_string(slot));
+        name(task(chain, k, round),
+             "task" + place + " q " + std::to_string(q.value) + " slot " + std::to_string(round));
       }
     }
   }

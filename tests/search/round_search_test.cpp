@@ -2,9 +2,9 @@
 #include "dag/slot_bounds.hpp"
 #include "dag/verify.hpp"
 #include "schedules/search/evaluate.hpp"
+#include "schedules/search/round_cnf.hpp"
+#include "schedules/search/round_files.hpp"
 #include "schedules/search/sat.hpp"
-#include "schedules/search/slot_cnf.hpp"
-#include "schedules/search/slot_files.hpp"
 #include "tests/support/binaries.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drat.hpp"
@@ -24,11 +24,12 @@ namespace {
 
 const SatLimits kNoLimits = {-1, [] { return false; }};
 
-/// The fewest slots by SAT, from one slot up.
-std::int32_t fewest_slots(const Problem& problem) {
-  for (std::int32_t slots = 1;; ++slots) {
-    if (slots < problem.grid.q_tiles() && slots < dag::slot_bounds(problem).degree_rounds) continue;
-    const SlotCnf cnf(problem, slots);
+/// The fewest rounds by SAT, from one round up.
+std::int32_t fewest_rounds(const Problem& problem) {
+  for (std::int32_t rounds = 1;; ++rounds) {
+    if (rounds < problem.grid.q_tiles() && rounds < dag::slot_bounds(problem).degree_rounds)
+      continue;
+    const RoundCnf cnf(problem, rounds);
     const SatAnswer answer = solve(cnf.cnf(), kNoLimits);
     if (answer.verdict != Satisfiable::yes) continue;
     const Table table = table_of(problem, cnf.times([&](int variable) {
@@ -36,12 +37,13 @@ std::int32_t fewest_slots(const Problem& problem) {
     }),
                                  "test");
     REQUIRE(dag::verify(table, {}).verdict == dag::Verdict::ok);
-    REQUIRE(slots_of(table).value_or(slots + 1) <= slots);
-    return slots;
+    REQUIRE(rounds_of(table).value_or(rounds + 1) <= rounds);
+    return rounds;
   }
 }
 
-TEST_CASE("the solver finds the fewest slots that trying everything finds, and no bound is above") {
+TEST_CASE(
+    "the solver finds the fewest rounds that trying everything finds, and no bound is above") {
   if (test::skipped_without_sat_solver()) return;
   test::Random random(test::seed(66));
   std::int64_t searched = 0;
@@ -50,8 +52,8 @@ TEST_CASE("the solver finds the fewest slots that trying everything finds, and n
     if (problem.tasks() == 0 || problem.tasks() > 9) continue;
     ++searched;
     CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles());
-    const std::int64_t fewest = test::naive_slot_optimum(problem);
-    REQUIRE(fewest_slots(problem) == fewest);
+    const std::int64_t fewest = test::naive_round_optimum(problem);
+    REQUIRE(fewest_rounds(problem) == fewest);
     for (const dag::Bound& bound : dag::slot_bounds(problem).all) {
       CAPTURE(bound.by);
       REQUIRE(bound.ticks <= fewest);
@@ -64,19 +66,19 @@ TEST_CASE("known optima of the slot model") {
   const auto full = [](std::int64_t kv, std::int64_t q) {
     return make_problem(make_mask("full"), {q, kv}, {}, 1, kv);
   };
-  CHECK(fewest_slots(full(3, 2)) == 4);
-  CHECK(fewest_slots(full(4, 3)) == 6);
+  CHECK(fewest_rounds(full(3, 2)) == 4);
+  CHECK(fewest_rounds(full(4, 3)) == 6);
   CHECK(dag::slot_bounds(full(3, 2)).best.ticks == 4);
   CHECK(std::string(dag::slot_bounds(full(3, 2)).best.by) == "matching");
   // The smallest mask whose optimum is above every bound.
   const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
   CHECK(dag::slot_bounds(gap).best.ticks == 4);
-  CHECK(fewest_slots(gap) == 5);
+  CHECK(fewest_rounds(gap) == 5);
 }
 
-/// Whether a table fits into that many slots, as far as a few conflicts tell.
-Satisfiable fits(const Problem& problem, std::int32_t slots, Symmetry symmetry) {
-  return solve(SlotCnf(problem, slots, symmetry).cnf(), {3'000, [] { return false; }}).verdict;
+/// Whether a table fits into that many rounds, as far as a few conflicts tell.
+Satisfiable fits(const Problem& problem, std::int32_t rounds, Symmetry symmetry) {
+  return solve(RoundCnf(problem, rounds, symmetry).cnf(), {3'000, [] { return false; }}).verdict;
 }
 
 TEST_CASE("breaking symmetry loses no table: heads alike, rows alike, up to 24 tasks") {
@@ -103,9 +105,9 @@ TEST_CASE("breaking symmetry loses no table: heads alike, rows alike, up to 24 t
     ++searched;
     CAPTURE(searched, problem.heads, problem.sms, rows);
     const auto bound = static_cast<std::int32_t>(dag::slot_bounds(problem).best.ticks);
-    for (std::int32_t slots = std::max(bound - 1, 1);; ++slots) {
-      const Satisfiable fit = fits(problem, slots, Symmetry::broken);
-      const Satisfiable all = fits(problem, slots, Symmetry::left);
+    for (std::int32_t rounds = std::max(bound - 1, 1);; ++rounds) {
+      const Satisfiable fit = fits(problem, rounds, Symmetry::broken);
+      const Satisfiable all = fits(problem, rounds, Symmetry::left);
       if (all == Satisfiable::unknown) break;
       REQUIRE(fit == all);
       if (fit == Satisfiable::yes) break;
@@ -115,17 +117,18 @@ TEST_CASE("breaking symmetry loses no table: heads alike, rows alike, up to 24 t
   CHECK(refuted > 60);
 }
 
-/// The `slots` question in a solver's words and back: whether there is an answer, which is checked.
-bool answered(const Problem& problem, std::int32_t slots, const test::BinaryModel& model,
+/// The `rounds` question in a solver's words and back: whether there is an answer, which is
+/// checked.
+bool answered(const Problem& problem, std::int32_t rounds, const test::BinaryModel& model,
               const std::function<std::string(std::size_t, bool)>& word) {
   const auto values = test::solve_binaries(model);
   if (!values) return false;
   std::string text;
   for (std::size_t variable = 0; variable < values->size(); ++variable)
     text += word(variable, (*values)[variable]);
-  const Table table = read_slot_solution(text, "solver", problem, slots);
+  const Table table = read_round_solution(text, "solver", problem, rounds);
   REQUIRE(dag::verify(table, {}).verdict == dag::Verdict::ok);
-  REQUIRE(slots_of(table).value_or(slots + 1) <= slots);
+  REQUIRE(rounds_of(table).value_or(rounds + 1) <= rounds);
   return true;
 }
 
@@ -137,23 +140,23 @@ TEST_CASE("every exported question has an answer exactly where a table fits") {
     const Problem problem = test::random_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 6) continue;
     ++asked;
-    const auto fewest = static_cast<std::int32_t>(test::naive_slot_optimum(problem));
-    for (std::int32_t slots = std::max(fewest - 1, 1); slots <= fewest + 1; ++slots) {
-      CAPTURE(asked, slots, fewest, problem.heads, problem.sms);
-      const bool fits = slots >= fewest;
-      const test::BinaryModel program = test::read_lp(write_linear_program(problem, slots));
-      REQUIRE(answered(problem, slots, program, [&](std::size_t variable, bool value) {
+    const auto fewest = static_cast<std::int32_t>(test::naive_round_optimum(problem));
+    for (std::int32_t rounds = std::max(fewest - 1, 1); rounds <= fewest + 1; ++rounds) {
+      CAPTURE(asked, rounds, fewest, problem.heads, problem.sms);
+      const bool fits = rounds >= fewest;
+      const test::BinaryModel program = test::read_lp(write_linear_program(problem, rounds));
+      REQUIRE(answered(problem, rounds, program, [&](std::size_t variable, bool value) {
                 return program.names[variable] + (value ? " 1\n" : " 0\n");
               }) == fits);
-      const test::BinaryModel formula = test::read_dimacs(SlotCnf(problem, slots).dimacs());
-      REQUIRE(answered(problem, slots, formula, [](std::size_t variable, bool value) {
+      const test::BinaryModel formula = test::read_dimacs(RoundCnf(problem, rounds).dimacs());
+      REQUIRE(answered(problem, rounds, formula, [](std::size_t variable, bool value) {
                 return "v " + std::string(value ? "" : "-") + std::to_string(variable + 1) + "\n";
               }) == fits);
       // MiniZinc's variables take every value there is.
       const std::int64_t variables = problem.tasks() + std::ssize(chains_of(problem));
-      if (std::pow(slots, variables) > 20'000) continue;
+      if (std::pow(rounds, variables) > 20'000) continue;
       ++enumerated;
-      test::MiniZinc model(write_minizinc_model(), write_minizinc_data(problem, slots));
+      test::MiniZinc model(write_minizinc_model(), write_minizinc_data(problem, rounds));
       REQUIRE(model.satisfiable() == fits);
     }
   }
@@ -165,25 +168,25 @@ TEST_CASE("the literals of a formula are counted without it") {
   for (int round = 0; round < 500; ++round) {
     const Problem problem = test::random_problem(random, 9);
     if (problem.tasks() == 0) continue;
-    const auto slots = static_cast<std::int32_t>(random.between(1, 20));
+    const auto rounds = static_cast<std::int32_t>(random.between(1, 20));
     for (const Symmetry symmetry : {Symmetry::broken, Symmetry::left}) {
-      CAPTURE(round, slots, problem.heads, problem.sms);
-      REQUIRE(std::ssize(SlotCnf(problem, slots, symmetry).cnf().literals) ==
-              SlotCnf::literals(problem, slots, symmetry));
+      CAPTURE(round, rounds, problem.heads, problem.sms);
+      REQUIRE(std::ssize(RoundCnf(problem, rounds, symmetry).cnf().literals) ==
+              RoundCnf::literals(problem, rounds, symmetry));
     }
   }
 }
 
 TEST_CASE("a question too large for memory is refused at once, in every form") {
   const Problem problem = make_problem(make_mask("full"), {5, 4}, {}, 1, 4);
-  for (const std::int32_t slots : {65'536, 1'000'000, 60'000'000, 2'000'000'000}) {
-    CAPTURE(slots);
-    CHECK_THROWS_AS(SlotCnf(problem, slots), Error);
-    CHECK_THROWS_AS(read_slot_solution("v 1 0\n", "solver", problem, slots), Error);
-    if (slots > 1'000'000) CHECK_THROWS_AS(write_linear_program(problem, slots), Error);
+  for (const std::int32_t rounds : {65'536, 1'000'000, 60'000'000, 2'000'000'000}) {
+    CAPTURE(rounds);
+    CHECK_THROWS_AS(RoundCnf(problem, rounds), Error);
+    CHECK_THROWS_AS(read_round_solution("v 1 0\n", "solver", problem, rounds), Error);
+    if (rounds > 1'000'000) CHECK_THROWS_AS(write_linear_program(problem, rounds), Error);
   }
   const Problem large = make_problem(make_mask("full"), {4'096, 4'096}, {}, 2, 4);
-  CHECK_THROWS_AS(SlotCnf(large, 1), Error);
+  CHECK_THROWS_AS(RoundCnf(large, 1), Error);
   CHECK_THROWS_AS(write_linear_program(large, 1), Error);
   CHECK_THROWS_AS(write_minizinc_data(large, 1), Error);
 }
@@ -206,10 +209,10 @@ TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
   const std::string path = (std::filesystem::temp_directory_path() / "stagger_proof_test.drat");
   CHECK(unfinished_proof(path) != path + ".part");  // which may be somebody's
   const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
-  const SlotCnf cnf(gap, 4);
+  const RoundCnf cnf(gap, 4);
   REQUIRE(solve(cnf.cnf(), kNoLimits, path).verdict == Satisfiable::no);
   // A Yes afterwards leaves the proof alone.
-  REQUIRE(solve(SlotCnf(gap, 5).cnf(), kNoLimits, path).verdict == Satisfiable::yes);
+  REQUIRE(solve(RoundCnf(gap, 5).cnf(), kNoLimits, path).verdict == Satisfiable::yes);
   CHECK_FALSE(std::filesystem::exists(unfinished_proof(path)));
   CHECK_THROWS_AS(solve(cnf.cnf(), kNoLimits, "/dev/null/proof"), Error);
   std::ifstream file(path);
@@ -218,22 +221,22 @@ TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
   std::filesystem::remove(path);
   CHECK(test::refutes(cnf.cnf().literals, proof.str()));
   CHECK_FALSE(test::refutes(cnf.cnf().literals, ""));
-  const SlotCnf enough(gap, 5);
+  const RoundCnf enough(gap, 5);
   CHECK_FALSE(test::refutes(enough.cnf().literals, proof.str()));
 }
 
 /// What a solver would print for an answer.
-SlotTimes times_of(const Problem& problem, std::int32_t slots) {
-  const SlotCnf cnf(problem, slots);
+RoundTimes times_of(const Problem& problem, std::int32_t rounds) {
+  const RoundCnf cnf(problem, rounds);
   const SatAnswer answer = solve(cnf.cnf(), kNoLimits);
   REQUIRE(answer.verdict == Satisfiable::yes);
   return cnf.times(
       [&](int variable) { return bool{answer.model[static_cast<std::size_t>(variable)]}; });
 }
 
-std::string message_of(const std::string& text, const Problem& problem, std::int32_t slots) {
+std::string message_of(const std::string& text, const Problem& problem, std::int32_t rounds) {
   try {
-    (void)read_slot_solution(text, "answer", problem, slots);
+    (void)read_round_solution(text, "answer", problem, rounds);
   } catch (const Error& error) {
     return error.what();
   }
@@ -243,33 +246,33 @@ std::string message_of(const std::string& text, const Problem& problem, std::int
 TEST_CASE("answers in every format come back as the same table") {
   if (test::skipped_without_sat_solver()) return;
   const Problem problem = make_problem(make_mask("causal"), {4, 4}, {}, 2, 3);
-  const auto slots = static_cast<std::int32_t>(dag::slot_bounds(problem).best.ticks);
+  const auto rounds = static_cast<std::int32_t>(dag::slot_bounds(problem).best.ticks);
   std::string task_lines;
   std::string variables;
   std::string zeros;
-  for (const auto& [task, slot] : times_of(problem, slots)) {
-    const auto place = [&, of = task, at_slot = slot](char separator) {
+  for (const auto& [task, round] : times_of(problem, rounds)) {
+    const auto place = [&, of = task, at_round = round](char separator) {
       return std::to_string(of.head.value) + separator + std::to_string(of.kv.value) + separator +
-             std::to_string(of.q.value) + separator + std::to_string(at_slot);
+             std::to_string(of.q.value) + separator + std::to_string(at_round);
     };
     task_lines += "task " + place(' ') + "\n";
     variables += "   12 task_" + place('_') + "  *  1  0  1\n";
     zeros += "task_" + place('_') + " 0\n";
   }
-  const Table table = read_slot_solution(task_lines, "answer", problem, slots);
-  CHECK(slots_of(table) == slots);
+  const Table table = read_round_solution(task_lines, "answer", problem, rounds);
+  CHECK(rounds_of(table) == rounds);
   CHECK(dag::verify(table, {}).verdict == dag::Verdict::ok);
-  CHECK(read_slot_solution(variables, "answer", problem, slots).slots == table.slots);
-  CHECK(message_of(zeros, problem, slots).find("has no `v`") != std::string::npos);
+  CHECK(read_round_solution(variables, "answer", problem, rounds).slots == table.slots);
+  CHECK(message_of(zeros, problem, rounds).find("has no `v`") != std::string::npos);
 
-  const SlotCnf cnf(problem, slots);
+  const RoundCnf cnf(problem, rounds);
   const SatAnswer answer = solve(cnf.cnf(), kNoLimits);
   std::string values = "s SATISFIABLE\nv";
   for (int variable = 1; variable <= cnf.cnf().variables; ++variable) {
     const bool is_true = answer.model[static_cast<std::size_t>(variable)];
     values += " " + std::to_string(is_true ? variable : -variable);
   }
-  CHECK(read_slot_solution(values + " 0\n", "answer", problem, slots).slots == table.slots);
+  CHECK(read_round_solution(values + " 0\n", "answer", problem, rounds).slots == table.slots);
 }
 
 TEST_CASE("chains that share one round share no SM") {
@@ -278,9 +281,9 @@ TEST_CASE("chains that share one round share no SM") {
     std::string text = "task 0 0 0 0\ntask 0 0 1 1\n";
     for (int q = 0; q < 2; ++q)
       text += "task 1 0 " + std::to_string(q) + " " + std::to_string(second + q) + "\n";
-    return read_slot_solution(text, "solver", problem, 9);
+    return read_round_solution(text, "solver", problem, 9);
   };
-  CHECK(slots_of(table_from(2)) == 4);
+  CHECK(rounds_of(table_from(2)) == 4);
   CHECK_THROWS_AS(table_from(1), Error);
 }
 
@@ -289,9 +292,9 @@ TEST_CASE("wrong answers are refused with their place") {
   const auto message = [&](const std::string& text) { return message_of(text, problem, 2); };
   const std::string right = "task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n";
   CHECK(message(right + "task 0 1 0 1\n").empty());
-  CHECK(message(right).find("(head 0, kv 1, q 0) has no slot") != std::string::npos);
-  CHECK(message(right + "task 0 1 0 0\n").find("slot by slot") != std::string::npos);
-  CHECK(message(right + "task 0 1 0 1\ntask 0 1 0 2\n").find("two slots") != std::string::npos);
+  CHECK(message(right).find("(head 0, kv 1, q 0) has no round") != std::string::npos);
+  CHECK(message(right + "task 0 1 0 0\n").find("round by round") != std::string::npos);
+  CHECK(message(right + "task 0 1 0 1\ntask 0 1 0 2\n").find("two rounds") != std::string::npos);
   CHECK(message(right + "task 0 5 0 1\n").find("not in the problem") != std::string::npos);
   CHECK(message("task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 0 0\ntask 0 1 1 1\n").find("shares") !=
         std::string::npos);

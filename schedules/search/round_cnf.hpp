@@ -2,7 +2,7 @@
 
 #include "core/problem.hpp"
 #include "schedules/search/chain.hpp"
-#include "schedules/search/slot_times.hpp"
+#include "schedules/search/round_times.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -28,36 +28,36 @@ enum class Symmetry {
   left,    ///< every table is a model
 };
 
-/// "Do T slots suffice?" in the slot model, as a formula. A model of it is a table whose slot
+/// "Do T rounds suffice?" in the slot model, as a formula. A model of it is a table whose
 /// makespan is at most T; if it has none, no table has.
 ///
-/// Variables: start(chain, slot); task(chain, k, slot) for the chain's k-th live Q tile;
-/// active(chain, slot). Each chain starts once and is active in the slots that follow; each task
-/// has one slot, in which its chain is active, and has it for itself; no two tasks of a dQ tile
+/// Variables: start(chain, round); task(chain, k, round) for the chain's k-th live Q tile;
+/// active(chain, round). Each chain starts once and is active in the rounds that follow; each task
+/// has one round, in which its chain is active, and has it for itself; no two tasks of a dQ tile
 /// share one; at most S chains are active at once (intervals of which at most S overlap fit on S
 /// lanes). Heads, and equal rows within a head, are interchangeable and ordered by their starts.
 /// O(tasks * T + chains * T * (S + T)) literals.
-class SlotCnf {
+class RoundCnf {
  public:
   /// Requires T >= 1 and at least one task. Throws Error{limit} above kMostLiterals, before it asks
   /// for memory.
-  SlotCnf(const Problem& problem, std::int32_t slots, Symmetry symmetry = Symmetry::broken);
+  RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetry = Symmetry::broken);
 
   [[nodiscard]] const Cnf& cnf() const { return cnf_; }
   /// Literals of the formula and the zeros after its clauses, counted without building it; if they
   /// are above kMostLiterals by far, only that. Requires T >= 1. O(tasks log tasks).
-  [[nodiscard]] static std::int64_t literals(const Problem& problem, std::int32_t slots,
+  [[nodiscard]] static std::int64_t literals(const Problem& problem, std::int32_t rounds,
                                              Symmetry symmetry = Symmetry::broken);
 
   /// The schedule of a model: `is_true(variable)`.
-  [[nodiscard]] SlotTimes times(const std::function<bool(int)>& is_true) const;
+  [[nodiscard]] RoundTimes times(const std::function<bool(int)>& is_true) const;
   /// DIMACS with a comment for every start and task variable: `c start head kv slot = variable`.
   [[nodiscard]] std::string dimacs() const;
 
  private:
-  [[nodiscard]] int start(std::size_t chain, std::int32_t slot) const;
-  [[nodiscard]] int task(std::size_t chain, std::int32_t k, std::int32_t slot) const;
-  [[nodiscard]] int active(std::size_t chain, std::int32_t slot) const;
+  [[nodiscard]] int start(std::size_t chain, std::int32_t round) const;
+  [[nodiscard]] int task(std::size_t chain, std::int32_t k, std::int32_t round) const;
+  [[nodiscard]] int active(std::size_t chain, std::int32_t round) const;
   [[nodiscard]] std::int32_t last_start(std::size_t chain) const;
 
   void add(std::initializer_list<int> clause);
@@ -71,7 +71,7 @@ class SlotCnf {
   void order_starts(std::size_t first, std::size_t second);
 
   const Problem& problem_;
-  std::int32_t slots_;
+  std::int32_t rounds_;
   std::vector<Chain> chains_;
   std::vector<std::vector<QTile>> live_q_;  ///< by KV tile
   std::vector<int> first_variable_;         ///< by chain

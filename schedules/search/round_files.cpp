@@ -1,9 +1,9 @@
-#include "schedules/search/slot_files.hpp"
+#include "schedules/search/round_files.hpp"
 
 #include "core/error.hpp"
 #include "schedules/search/chain.hpp"
-#include "schedules/search/slot_cnf.hpp"
-#include "schedules/search/slot_times.hpp"
+#include "schedules/search/round_cnf.hpp"
+#include "schedules/search/round_times.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,34 +21,34 @@ std::string joined(std::initializer_list<std::int64_t> parts) {
   return text;
 }
 
-std::string start_name(const Chain& chain, std::int32_t slot) {
-  return "start" + joined({chain.head.value, chain.kv.value, slot});
+std::string start_name(const Chain& chain, std::int32_t round) {
+  return "start" + joined({chain.head.value, chain.kv.value, round});
 }
 
-std::string task_name(const Chain& chain, QTile q, std::int32_t slot) {
-  return "task" + joined({chain.head.value, chain.kv.value, q.value, slot});
+std::string task_name(const Chain& chain, QTile q, std::int32_t round) {
+  return "task" + joined({chain.head.value, chain.kv.value, q.value, round});
 }
 
-/// A task has about so many terms for every slot, or in MiniZinc's data.
+/// A task has about so many terms for every round, or in MiniZinc's data.
 constexpr std::int64_t kTermsEach = 5;
 
-/// Requires slots >= 1.
-void expect_fits(const Problem& problem, std::int32_t slots) {
-  if (problem.tasks() > kMostTerms / kTermsEach / slots) {
+/// Requires rounds >= 1.
+void expect_fits(const Problem& problem, std::int32_t rounds) {
+  if (problem.tasks() > kMostTerms / kTermsEach / rounds) {
     throw Error(ErrorKind::limit, std::to_string(problem.tasks()) + " tasks in " +
-                                      std::to_string(slots) +
-                                      " slots: the question would have more than " +
+                                      std::to_string(rounds) +
+                                      " rounds: the question would have more than " +
                                       std::to_string(kMostTerms) + " terms");
   }
 }
 
 class LinearProgram {
  public:
-  LinearProgram(const Problem& problem, std::int32_t slots)
-      : problem_(problem), slots_(slots), chains_(chains_of(problem)) {}
+  LinearProgram(const Problem& problem, std::int32_t rounds)
+      : problem_(problem), rounds_(rounds), chains_(chains_of(problem)) {}
 
   std::string write() {
-    text_ = "\\ stagger: do " + std::to_string(slots_) + " slots suffice?\nMinimize\n obj: 0 " +
+    text_ = "\\ stagger: do " + std::to_string(rounds_) + " slots suffice?\nMinimize\n obj: 0 " +
             start_name(chains_.front(), 0) + "\nSubject To\n";
     for (const Chain& chain : chains_)
       place(chain);
@@ -62,11 +62,11 @@ class LinearProgram {
   }
 
  private:
-  /// Starts of a chain that cover a slot.
-  [[nodiscard]] std::vector<std::string> covering(const Chain& chain, std::int32_t slot) const {
+  /// Starts of a chain that cover a round.
+  [[nodiscard]] std::vector<std::string> covering(const Chain& chain, std::int32_t round) const {
     std::vector<std::string> names;
-    const std::int32_t last = std::min(slot, slots_ - chain.length);
-    for (std::int32_t start = std::max(0, slot - chain.length + 1); start <= last; ++start)
+    const std::int32_t last = std::min(round, rounds_ - chain.length);
+    for (std::int32_t start = std::max(0, round - chain.length + 1); start <= last; ++start)
       names.push_back(start_name(chain, start));
     return names;
   }
@@ -82,36 +82,36 @@ class LinearProgram {
     text_ += "\n  " + relation + "\n";  // lines stay short enough for every reader
   }
 
-  /// One start; one slot a task; in every slot one task if the chain covers it, else none.
+  /// One start; one round a task; in every round one task if the chain covers it, else none.
   void place(const Chain& chain) {
     std::vector<std::string> starts;
-    starts.reserve(static_cast<std::size_t>(slots_));
-    for (std::int32_t slot = 0; slot + chain.length <= slots_; ++slot)
-      starts.push_back(start_name(chain, slot));
+    starts.reserve(static_cast<std::size_t>(rounds_));
+    for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
+      starts.push_back(start_name(chain, round));
     row(starts, {}, "= 1");
     const std::vector<QTile> live = problem_.grid.live_q(chain.kv);
     for (const QTile q : live) {
       std::vector<std::string> tasks;
-      tasks.reserve(static_cast<std::size_t>(slots_));
-      for (std::int32_t slot = 0; slot < slots_; ++slot)
-        tasks.push_back(task_name(chain, q, slot));
+      tasks.reserve(static_cast<std::size_t>(rounds_));
+      for (std::int32_t round = 0; round < rounds_; ++round)
+        tasks.push_back(task_name(chain, q, round));
       row(tasks, {}, "= 1");
     }
-    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    for (std::int32_t round = 0; round < rounds_; ++round) {
       std::vector<std::string> tasks;
       tasks.reserve(live.size());
       for (const QTile q : live)
-        tasks.push_back(task_name(chain, q, slot));
-      row(tasks, covering(chain, slot), "= 0");
+        tasks.push_back(task_name(chain, q, round));
+      row(tasks, covering(chain, round), "= 0");
     }
   }
 
   void name_variables(const Chain& chain) {
-    for (std::int32_t slot = 0; slot + chain.length <= slots_; ++slot)
-      text_ += " " + start_name(chain, slot) + "\n";
+    for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
+      text_ += " " + start_name(chain, round) + "\n";
     for (const QTile q : problem_.grid.live_q(chain.kv)) {
-      for (std::int32_t slot = 0; slot < slots_; ++slot)
-        text_ += " " + task_name(chain, q, slot) + "\n";
+      for (std::int32_t round = 0; round < rounds_; ++round)
+        text_ += " " + task_name(chain, q, round) + "\n";
     }
   }
 
@@ -119,11 +119,11 @@ class LinearProgram {
     for (Head head{0}; head.value < problem_.heads; ++head) {
       for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q) {
         if (problem_.grid.contributions(q) < 2) continue;
-        for (std::int32_t slot = 0; slot < slots_; ++slot) {
+        for (std::int32_t round = 0; round < rounds_; ++round) {
           std::vector<std::string> tasks;
           for (const Chain& chain : chains_) {
             if (chain.head == head && problem_.grid.live(chain.kv, q))
-              tasks.push_back(task_name(chain, q, slot));
+              tasks.push_back(task_name(chain, q, round));
           }
           row(tasks, {}, "<= 1");
         }
@@ -133,10 +133,10 @@ class LinearProgram {
 
   void bound_sms() {
     if (std::ssize(chains_) <= problem_.sms) return;
-    for (std::int32_t slot = 0; slot < slots_; ++slot) {
+    for (std::int32_t round = 0; round < rounds_; ++round) {
       std::vector<std::string> running;
       for (const Chain& chain : chains_) {
-        const std::vector<std::string> starts = covering(chain, slot);
+        const std::vector<std::string> starts = covering(chain, round);
         running.insert(running.end(), starts.begin(), starts.end());
       }
       row(running, {}, "<= " + std::to_string(problem_.sms));
@@ -144,7 +144,7 @@ class LinearProgram {
   }
 
   const Problem& problem_;
-  std::int32_t slots_;
+  std::int32_t rounds_;
   std::vector<Chain> chains_;
   std::int64_t rows_ = 0;
   std::string text_;
@@ -165,7 +165,7 @@ std::vector<bool> read_model(std::string_view text, const std::string& source, i
     for (std::int64_t literal = 0; words >> literal && literal != 0;) {
       if (literal < -variables || literal > variables) {
         reject(source, "literal " + std::to_string(literal) + " is beyond the formula's " +
-                           std::to_string(variables) + " variables: another --slots?");
+                           std::to_string(variables) + " variables: another --rounds?");
       }
       if (literal > 0) model[static_cast<std::size_t>(literal)] = true;
     }
@@ -173,7 +173,7 @@ std::vector<bool> read_model(std::string_view text, const std::string& source, i
   return model;
 }
 
-/// A line's task and slot: `task H K Q S`, or a variable task_H_K_Q_S that is 1.
+/// A line's task and round: `task H K Q S`, or a variable task_H_K_Q_S that is 1.
 bool read_task(const std::string& line, std::array<std::int32_t, 4>& place) {
   const std::size_t word = line.find("task");
   if (word == std::string::npos) return false;
@@ -181,8 +181,8 @@ bool read_task(const std::string& line, std::array<std::int32_t, 4>& place) {
   std::string numbers = line.substr(word + 4);
   std::replace(numbers.begin(), numbers.end(), '_', ' ');
   std::istringstream words(numbers);
-  auto& [head, kv, q, slot] = place;
-  if (!(words >> head >> kv >> q >> slot)) return false;
+  auto& [head, kv, q, round] = place;
+  if (!(words >> head >> kv >> q >> round)) return false;
   if (!variable) return true;
   // Solvers put marks and bounds around the value: the first number is it.
   for (std::string next; words >> next;) {
@@ -230,7 +230,7 @@ output ["task \(head[t]) \(kv[t]) \(q[t]) \(slot[t])\n" | t in 1..tasks];
 )";
 }
 
-std::string write_minizinc_data(const Problem& problem, std::int32_t slots) {
+std::string write_minizinc_data(const Problem& problem, std::int32_t rounds) {
   expect_fits(problem, 1);
   std::array<std::string, 5> arrays;  // length, chain, head, kv, q
   const auto add = [&](std::size_t array, std::int64_t value) {
@@ -246,37 +246,37 @@ std::string write_minizinc_data(const Problem& problem, std::int32_t slots) {
       add(4, q.value);
     }
   }
-  return "slots = " + std::to_string(slots) + ";\nsms = " + std::to_string(problem.sms) +
+  return "slots = " + std::to_string(rounds) + ";\nsms = " + std::to_string(problem.sms) +
          ";\nchains = " + std::to_string(chains.size()) +
          ";\ntasks = " + std::to_string(problem.tasks()) + ";\nlength = [" + arrays[0] +
          "];\nchain = [" + arrays[1] + "];\nhead = [" + arrays[2] + "];\nkv = [" + arrays[3] +
          "];\nq = [" + arrays[4] + "];\n";
 }
 
-std::string write_linear_program(const Problem& problem, std::int32_t slots) {
-  expect_fits(problem, slots);
-  return LinearProgram(problem, slots).write();
+std::string write_linear_program(const Problem& problem, std::int32_t rounds) {
+  expect_fits(problem, rounds);
+  return LinearProgram(problem, rounds).write();
 }
 
-Table read_slot_solution(std::string_view text, const std::string& source, const Problem& problem,
-                         std::int32_t slots) {
+Table read_round_solution(std::string_view text, const std::string& source, const Problem& problem,
+                          std::int32_t rounds) {
   const std::string whole(text);
   if (whole.starts_with("v ") || whole.find("\nv ") != std::string::npos ||
       whole.find("s UNSAT") != std::string::npos) {
-    const SlotCnf cnf(problem, slots);
+    const RoundCnf cnf(problem, rounds);
     const std::vector<bool> model = read_model(text, source, cnf.cnf().variables);
     return table_of(problem, cnf.times([&](int variable) {
       return bool{model[static_cast<std::size_t>(variable)]};
     }),
                     source);
   }
-  SlotTimes times;
+  RoundTimes times;
   std::istringstream lines(whole);
   std::array<std::int32_t, 4> place{};
   for (std::string line; std::getline(lines, line);) {
     if (!read_task(line, place)) continue;
-    const auto& [head, kv, q, slot] = place;
-    times.push_back({{Head{head}, KvTile{kv}, QTile{q}}, slot});
+    const auto& [head, kv, q, round] = place;
+    times.push_back({{Head{head}, KvTile{kv}, QTile{q}}, round});
   }
   if (times.empty()) reject(source, "has no `v`, `task` or task_… line with a solver's answer");
   return table_of(problem, std::move(times), source);

@@ -1,4 +1,4 @@
-#include "schedules/search/slot_times.hpp"
+#include "schedules/search/round_times.hpp"
 
 #include "core/error.hpp"
 #include "schedules/search/chain.hpp"
@@ -18,32 +18,32 @@ namespace {
                                             std::to_string(task.q.value) + ") " + what);
 }
 
-using TimedChain = std::vector<SlotTime>;
+using TimedChain = std::vector<RoundTime>;
 
-/// The chains, by their first slot.
-std::vector<TimedChain> chains_by_start(const Problem& problem, SlotTimes times,
+/// The chains, by their first round.
+std::vector<TimedChain> chains_by_start(const Problem& problem, RoundTimes times,
                                         const std::string& source) {
-  std::sort(times.begin(), times.end(), [](const SlotTime& left, const SlotTime& right) {
-    return std::tie(left.task.head, left.task.kv, left.slot) <
-           std::tie(right.task.head, right.task.kv, right.slot);
+  std::sort(times.begin(), times.end(), [](const RoundTime& left, const RoundTime& right) {
+    return std::tie(left.task.head, left.task.kv, left.round) <
+           std::tie(right.task.head, right.task.kv, right.round);
   });
   std::vector<TimedChain> chains;
-  for (const SlotTime& time : times) {
+  for (const RoundTime& time : times) {
     const Task& task = time.task;
     if (!problem.contains(task)) reject(source, task, "is not in the problem");
     if (!problem.grid.live(task.kv, task.q)) reject(source, task, "is not live");
-    if (time.slot < 0) reject(source, task, "has a slot below 0");
+    if (time.round < 0) reject(source, task, "has a round below 0");
     const Task* last = chains.empty() ? nullptr : &chains.back().back().task;
     if (last == nullptr || last->head != task.head || last->kv != task.kv) {
       chains.emplace_back();
-    } else if (time.slot != chains.back().back().slot + 1) {
-      reject(source, task, "does not follow its chain's task before, slot by slot");
+    } else if (time.round != chains.back().back().round + 1) {
+      reject(source, task, "does not follow its chain's task before, round by round");
     }
     chains.back().push_back(time);
   }
   std::stable_sort(chains.begin(), chains.end(),
                    [](const TimedChain& left, const TimedChain& right) {
-                     return left.front().slot < right.front().slot;
+                     return left.front().round < right.front().round;
                    });
   return chains;
 }
@@ -52,25 +52,25 @@ void check_tasks(const Problem& problem, const std::vector<TimedChain>& chains,
                  const std::string& source) {
   std::vector<Task> tasks;
   for (const TimedChain& chain : chains) {
-    for (const SlotTime& time : chain)
+    for (const RoundTime& time : chain)
       tasks.push_back(time.task);
   }
   std::sort(tasks.begin(), tasks.end());
   const auto twice = std::adjacent_find(tasks.begin(), tasks.end());
-  if (twice != tasks.end()) reject(source, *twice, "has two slots");
+  if (twice != tasks.end()) reject(source, *twice, "has two rounds");
   if (std::ssize(tasks) == problem.tasks()) return;
   for (const Chain& chain : chains_of(problem)) {
     for (const QTile q : problem.grid.live_q(chain.kv)) {
       const Task task{chain.head, chain.kv, q};
       if (!std::binary_search(tasks.begin(), tasks.end(), task))
-        reject(source, task, "has no slot");
+        reject(source, task, "has no round");
     }
   }
 }
 
 }  // namespace
 
-Table table_of(const Problem& problem, SlotTimes times, const std::string& source) {
+Table table_of(const Problem& problem, RoundTimes times, const std::string& source) {
   const std::vector<TimedChain> chains = chains_by_start(problem, std::move(times), source);
   check_tasks(problem, chains, source);
   std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(problem.sms));
@@ -79,33 +79,33 @@ Table table_of(const Problem& problem, SlotTimes times, const std::string& sourc
   for (std::size_t sm = 0; sm < lanes.size(); ++sm)
     free.emplace(0, sm);
   struct Place {
-    std::int64_t slot;
+    std::int64_t round;
     std::size_t sm;
     std::size_t index;
   };
   std::vector<Place> places;
   for (const TimedChain& chain : chains) {
     const auto [when, sm] = free.top();
-    if (when > chain.front().slot) {
+    if (when > chain.front().round) {
       reject(source, chain.front().task,
              "has no free SM: " + std::to_string(problem.sms) + " chains run already");
     }
     free.pop();
-    free.emplace(chain.back().slot + 1, sm);
-    for (const SlotTime& time : chain) {
-      places.push_back({time.slot, sm, lanes[sm].size()});
+    free.emplace(chain.back().round + 1, sm);
+    for (const RoundTime& time : chain) {
+      places.push_back({time.round, sm, lanes[sm].size()});
       lanes[sm].push_back({time.task, 0});
     }
   }
   std::sort(places.begin(), places.end(), [](const Place& left, const Place& right) {
-    return std::tie(left.slot, left.sm) < std::tie(right.slot, right.sm);
+    return std::tie(left.round, left.sm) < std::tie(right.round, right.sm);
   });
-  std::map<std::pair<Head, QTile>, std::pair<std::int32_t, std::int64_t>> last;  // ranks, slot
+  std::map<std::pair<Head, QTile>, std::pair<std::int32_t, std::int64_t>> last;  // ranks, round
   for (const auto& [time, sm, index] : places) {
     Slot& slot = lanes[sm][index];
     auto& [ranks, before] = last.try_emplace({slot.task.head, slot.task.q}, 0, -1).first->second;
     if (before == time)
-      reject(source, slot.task, "shares its slot with another task of its dQ tile");
+      reject(source, slot.task, "shares its round with another task of its dQ tile");
     before = time;
     slot.rank = ranks++;
   }
