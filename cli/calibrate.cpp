@@ -95,30 +95,31 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   Progress progress;
   request.progress = [&](double fraction) { progress.show("calibrating", fraction); };
   std::vector<workbench::MemoryRun> runs;
-  int shapes = 0;
+  int groups = 0;
   for (const KernelTimes& times : machine.kernels) {
     if (times.key.kernel != kernel.name || times.key.dtype != dtype) continue;
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;
     for (auto& run : workbench::measure_memory(request, machine.sms, times.timing())) {
-      run.group = shapes;
+      run.group += groups;
       runs.push_back(std::move(run));
     }
-    ++shapes;
+    groups = runs.back().group + 1;
   }
-  if (shapes == 0) {
+  if (runs.empty()) {
     throw Error(ErrorKind::usage, std::string("the profile has no phases of ") + kernel.name +
                                       ", " + dtype + ": calibrate them first");
   }
-  machine.memory = workbench::fit_memory(runs);
+  const auto [memory, residuals] = workbench::fit_memory(runs);
   progress.end();
+  machine.memory = memory;
   machine.memory->date = today();
   machine.memory->command = fmt::format(
       "stagger calibrate --device cuda --kernel {} --dtype {} --memory", kernel.name, dtype);
   write_file(options.output, write_machine_json(machine));
   if (options.output == "-") return;
   if (options.json) {
-    write_stdout(write_machine_json(machine));
+    write_stdout(memory_json(machine, runs, residuals));
   } else {
     write_text(memory_text(machine), terminal_of(options));
   }

@@ -141,12 +141,15 @@ std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::in
   STAGGER_EXPECTS(request.kernel != nullptr && !request.kernel->spins());
   Measurement measurement(request);
   std::vector<MemoryRun> runs;
+  int group = 0;
   for (CalibrationRun& run : measurement.run(
            memory_calibration_set(request.tile, sms, request.head_dim, timing), false)) {
+    if (!runs.empty() && runs.back().table.problem.heads != run.table.problem.heads) ++group;
     runs.push_back({.table = std::move(run.table),
                     .timing = timing,
                     .tile = tile_bytes(request.key()),
-                    .measured = span_of(run.run)});
+                    .measured = span_of(run.run),
+                    .group = group});
   }
   return runs;
 }

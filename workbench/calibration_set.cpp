@@ -2,6 +2,7 @@
 
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
+#include "workbench/irregular.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +17,10 @@ struct Case {
 };
 constexpr Case kCases[] = {{"full", 5, 2},   {"full", 12, 2},   {"full", 24, 1},
                            {"causal", 6, 2}, {"causal", 12, 2}, {"causal", 28, 1}};
+
+/// Tables of each problem that no rule orders: where an SM reduces twice in a row or waits for
+/// another is not in step there, which tells a reduction's length from a lock's latency.
+constexpr std::uint64_t kIrregular = 3;
 
 struct LargeCase {
   const char* mask;
@@ -52,6 +57,8 @@ std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms) {
     for (const schedules::Schedule* schedule : schedules::all()) {
       if (!schedule->searches) add_table(tables, problem, schedule->name);
     }
+    for (std::uint64_t seed = 1; seed <= kIrregular; ++seed)
+      tables.push_back(irregular_table(problem, seed));
   }
   return tables;
 }

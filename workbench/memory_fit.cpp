@@ -1,6 +1,7 @@
 // The L2 cache's size decides which bytes move, and takes a play of every run to try; the rate
 // decides how long they take, which the windows of a play tell by themselves. So sizes are tried
-// one by one, each with its best rate: in steps of an eighth first, then of a 64th around the best.
+// one by one, each with its best rate: in steps of a quarter first, then of a 16th and a 64th
+// around the best.
 
 #include "workbench/memory_fit.hpp"
 
@@ -21,13 +22,15 @@ namespace {
 
 constexpr std::int64_t kLeastL2 = std::int64_t{4} << 20;
 constexpr std::int64_t kMostL2 = std::int64_t{256} << 20;
+constexpr std::int64_t kLittle = 2;         ///< times the least traffic of a group
 constexpr std::int64_t kMostRate = 20'000;  ///< bytes a ns, beyond any device of today
 
 struct Fit {
   double error = std::numeric_limits<double>::max();  ///< mean square
   std::int64_t l2 = 0;
   std::int64_t rate = 0;
-  std::vector<double> errors;  ///< by run
+  std::vector<double> errors;     ///< by run
+  std::vector<double> predicted;  ///< by run, ns, before they are scaled
 };
 
 class MemoryFit {
@@ -40,11 +43,13 @@ class MemoryFit {
   }
 
   Fit run() {
-    for (std::int64_t l2 = kLeastL2; l2 <= kMostL2; l2 += l2 / 8)
+    for (std::int64_t l2 = kLeastL2; l2 <= kMostL2; l2 += l2 / 4)
       attempt(l2);
-    const std::int64_t around = best_.l2;
-    for (std::int64_t l2 = around - around / 8; l2 <= around + around / 8; l2 += around / 64)
-      attempt(l2);
+    for (const std::int64_t parts : {16, 64}) {
+      const std::int64_t around = best_.l2;
+      for (std::int64_t part = -3; part <= 3; ++part)
+        attempt(around + part * (around / parts));
+    }
     return best_;
   }
 
@@ -66,23 +71,41 @@ class MemoryFit {
   }
 
   [[nodiscard]] Fit judged(const std::vector<sim::MemoryPlay>& plays, std::int64_t rate) const {
-    std::map<int, std::size_t> least;  // by group
     std::vector<double> predicted;
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      std::size_t& least_of_group = least.emplace(runs_[run].group, run).first->second;
-      if (traffic(plays[run]) < traffic(plays[least_of_group])) least_of_group = run;
+    for (std::size_t run = 0; run < runs_.size(); ++run)
       predicted.push_back(makespan(plays[run], simulations_[run].last_reduction, rate));
-    }
+    const std::map<int, double> scales = scales_of(plays, predicted);
     Fit fit;
     fit.error = 0;
     fit.rate = rate;
     for (std::size_t run = 0; run < runs_.size(); ++run) {
-      const std::size_t right = least.at(runs_[run].group);
-      const double scale = static_cast<double>(runs_[right].measured) / predicted[right];
+      const double scale = scales.at(runs_[run].group);
       fit.errors.push_back(scale * predicted[run] / static_cast<double>(runs_[run].measured) - 1);
       fit.error += fit.errors.back() * fit.errors.back();
     }
+    fit.predicted = std::move(predicted);
     return fit;
+  }
+
+  /// By group, what makes predictions right of its runs with little traffic: the median of them.
+  [[nodiscard]] std::map<int, double> scales_of(const std::vector<sim::MemoryPlay>& plays,
+                                                const std::vector<double>& predicted) const {
+    std::map<int, std::int64_t> least;
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      std::int64_t& bytes = least.emplace(runs_[run].group, traffic(plays[run])).first->second;
+      bytes = std::min(bytes, traffic(plays[run]));
+    }
+    std::map<int, std::vector<std::int64_t>> ratios;  // 10^-9
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      const int group = runs_[run].group;
+      if (traffic(plays[run]) > kLittle * least.at(group)) continue;
+      ratios[group].push_back(
+          std::llround(1e9 * static_cast<double>(runs_[run].measured) / predicted[run]));
+    }
+    std::map<int, double> scales;
+    for (auto& [group, all] : ratios)
+      scales[group] = 1e-9 * static_cast<double>(median(std::move(all)));
+    return scales;
   }
 
   static std::int64_t traffic(const sim::MemoryPlay& play) { return play.read + play.written; }
@@ -104,31 +127,35 @@ class MemoryFit {
 
 }  // namespace
 
-DeviceMemory fit_memory(const std::vector<MemoryRun>& runs) {
+MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs) {
   STAGGER_EXPECTS(runs.size() >= 2);
   const Fit fit = MemoryFit(runs).run();
   std::vector<std::int64_t> ppm;
   for (const double error : fit.errors)
     ppm.push_back(std::llround(1e6 * std::abs(error)));
   const std::int64_t worst = *std::ranges::max_element(ppm);
-  return {
-      .l2_bytes = fit.l2,
-      .bytes_per_ns = fit.rate,
-      .fit = {.median_ppm = median(std::move(ppm)), .worst_ppm = worst, .runs = std::ssize(runs)}};
+  MemoryCalibration calibration{.memory = {.l2_bytes = fit.l2,
+                                           .bytes_per_ns = fit.rate,
+                                           .fit = {.median_ppm = median(std::move(ppm)),
+                                                   .worst_ppm = worst,
+                                                   .runs = std::ssize(runs)}}};
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    calibration.residuals.push_back(
+        {.measured = runs[run].measured, .predicted = std::llround(fit.predicted[run])});
+  }
+  return calibration;
 }
 
 std::vector<Table> memory_calibration_set(const TileShape& tile, std::int32_t sms,
                                           std::int64_t head_dim, const Timing& timing) {
-  constexpr std::int64_t kKvTiles = 24;
   constexpr std::int64_t kDqBytes = std::int64_t{160} << 20;
-  const std::int64_t tokens = kKvTiles * tile.kv;
-  const std::int64_t heads = std::max<std::int64_t>(kDqBytes / (tokens * head_dim * 4), 8);
-  const Problem problem = make_problem(make_mask("causal"), {tokens, tokens}, tile, heads, sms);
   std::vector<Table> tables;
-  for (std::int64_t window = 4; window < 2 * heads; window *= 2) {
-    for (const std::int64_t size : {window, window + window / 2}) {
-      const std::string name = "windowed:heads=" + std::to_string(std::min(size, heads));
-      if (!tables.empty() && tables.back().name == name) continue;
+  for (const std::int64_t kv_tiles : {24, 72}) {
+    const std::int64_t tokens = kv_tiles * tile.kv;
+    const std::int64_t heads = std::max<std::int64_t>(kDqBytes / (tokens * head_dim * 4), 8);
+    const Problem problem = make_problem(make_mask("causal"), {tokens, tokens}, tile, heads, sms);
+    for (std::int64_t window = 2; window < 2 * heads; window *= 2) {
+      const std::string name = "windowed:heads=" + std::to_string(std::min(window, heads));
       tables.push_back(schedules::build(schedules::select(name), problem, timing));
     }
   }

@@ -3,6 +3,7 @@
 #include "core/machine.hpp"
 #include "core/table.hpp"
 #include "core/timing.hpp"
+#include "workbench/calibration.hpp"
 
 #include <vector>
 
@@ -17,15 +18,21 @@ struct MemoryRun {
   int group = 0;       ///< runs of one group differ in their tables alone
 };
 
-/// The memory with which the model predicts the runs best: the least mean square of
-/// predicted / measured - 1, where predictions are scaled so that of each group the run with the
-/// least traffic is right, as phases have errors of their own. Deterministic. Requires two runs at
-/// least, complete by their timings. Some dozens of plays of each run.
-[[nodiscard]] DeviceMemory fit_memory(const std::vector<MemoryRun>& runs);
+struct MemoryCalibration {
+  DeviceMemory memory;              ///< without date and command
+  std::vector<Residual> residuals;  ///< of the runs, in their order
+};
 
-/// The tables whose runs tell what fit_memory() asks: a causal mask of 24 KV tiles with so many
-/// heads that their dQ tiles are three times the L2 cache of any GPU of today, by windows of 4
-/// heads to all, so that the heads in flight rise step by step. None is of the paper's grid.
+/// The memory with which the model predicts the runs best: the least mean square of
+/// predicted / measured - 1, where predictions are scaled so that of each group the runs with
+/// little traffic are right in the median, as phases have errors of their own. Deterministic.
+/// Requires two runs at least, complete by their timings. Some dozens of plays of each run.
+[[nodiscard]] MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs);
+
+/// The tables whose runs tell what fit_memory() asks: causal masks of 24 and of 72 KV tiles with so
+/// many heads that their dQ tiles are three times the L2 cache of any GPU of today, by windows of 2
+/// heads to all, so that the heads in flight rise step by step. Tables of one problem are next to
+/// each other. None is of the paper's grid.
 [[nodiscard]] std::vector<Table> memory_calibration_set(const TileShape& tile, std::int32_t sms,
                                                         std::int64_t head_dim,
                                                         const Timing& timing);

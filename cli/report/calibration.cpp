@@ -25,6 +25,13 @@ std::vector<Value> values_of(const KernelTimes& times) {
   return values;
 }
 
+std::string schema_text(const Machine& machine, const Json& runs) {
+  return fmt::format(
+      "{{\"schema\": \"stagger.calibration/1\", \"version\": \"{}\",\n\"machine\": "
+      "{},\n\"runs\": {}}}\n",
+      version(), write_machine_json(machine), runs.text());
+}
+
 }  // namespace
 
 std::string calibration_text(const Machine& machine, const KernelTimes& times) {
@@ -58,10 +65,22 @@ std::string calibration_json(const Machine& machine,
                     {"passes_ns", run.run.passes_ns}});
     ++residual;
   }
-  return fmt::format(
-      "{{\"schema\": \"stagger.calibration/1\", \"version\": \"{}\",\n\"machine\": "
-      "{},\n\"runs\": {}}}\n",
-      version(), write_machine_json(alone), rows.text());
+  return schema_text(alone, rows);
+}
+
+std::string memory_json(const Machine& machine, const std::vector<workbench::MemoryRun>& runs,
+                        const std::vector<workbench::Residual>& residuals) {
+  Machine alone = machine;
+  alone.kernels.clear();
+  Json rows = Json::array();
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    rows.push_back({{"problem", workbench::counted_problem_json(runs[run].table.problem)},
+                    {"schedule", runs[run].table.name},
+                    {"dq_tile_bytes", runs[run].tile.dq},
+                    {"measured_ns", residuals[run].measured},
+                    {"predicted_ns", residuals[run].predicted}});
+  }
+  return schema_text(alone, rows);
 }
 
 std::string memory_text(const Machine& machine) {

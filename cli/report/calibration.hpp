@@ -1,6 +1,7 @@
 #pragma once
 
 #include "workbench/calibration.hpp"
+#include "workbench/memory_fit.hpp"
 
 #include <string>
 #include <vector>
@@ -17,5 +18,15 @@ namespace stagger::cli {
 [[nodiscard]] std::string calibration_json(const Machine& machine,
                                            const std::vector<workbench::CalibrationRun>& runs,
                                            const workbench::Calibration& calibration);
+
+/// The same schema: the profile's memory, and each run by which it was found.
+[[nodiscard]] std::string memory_json(const Machine& machine,
+                                      const std::vector<workbench::MemoryRun>& runs,
+                                      const std::vector<workbench::Residual>& residuals);
+
+/// Schema `stagger.calibration/1`: the profile's memory, and each run that it was found by.
+[[nodiscard]] std::string memory_json(const Machine& machine,
+                                      const std::vector<workbench::MemoryRun>& runs,
+                                      const std::vector<workbench::Residual>& residuals);
 
 }  // namespace stagger::cli

@@ -41,17 +41,22 @@ std::vector<MemoryRun> runs_on(const Memory& memory, double noise, test::Random&
 TEST_CASE("a memory is found again from the times of runs on it") {
   test::Random random(91);
   const Memory memory{.l2 = 44'000'000, .rate = 3'700, .tile = kTile};
-  const DeviceMemory found = fit_memory(runs_on(memory, 0, random));
+  const auto [found, residuals] = fit_memory(runs_on(memory, 0, random));
   CHECK(std::abs(static_cast<double>(found.l2_bytes) / 44e6 - 1) < 0.05);
   CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 3'700 - 1) < 0.03);
   CHECK(found.fit.runs == 4);
   CHECK(found.fit.worst_ppm < 10'000);
+  REQUIRE(residuals.size() == 4);
+  for (const Residual& residual : residuals) {
+    const double off = static_cast<double>(residual.predicted - residual.measured);
+    CHECK(std::abs(off) < 0.01 * static_cast<double>(residual.measured));
+  }
 }
 
 TEST_CASE("noise of a per cent moves the memory by some per cent") {
   test::Random random(92);
   const Memory memory{.l2 = 30'000'000, .rate = 2'500, .tile = kTile};
-  const DeviceMemory found = fit_memory(runs_on(memory, 0.01, random));
+  const DeviceMemory found = fit_memory(runs_on(memory, 0.01, random)).memory;
   CHECK(std::abs(static_cast<double>(found.l2_bytes) / 30e6 - 1) < 0.15);
   CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 2'500 - 1) < 0.15);
 }
