@@ -53,7 +53,7 @@ struct Options {
   // schedule
   std::string schedule;
   std::string table;
-  std::vector<std::string> tables;  ///< of `compare`
+  std::vector<std::string> tables;  ///< of `compare` and `predict`
   std::string schedules;            ///< of `compare`: names; empty: all
   std::string baseline;             ///< of `compare`; empty: none
   dag::LockValues ranks = dag::LockValues::ranks;

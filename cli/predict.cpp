@@ -55,6 +55,14 @@ MeasuredRuns read_all(const std::vector<std::string>& paths) {
   return all;
 }
 
+/// Throws Error{invalid_input}, Error{io}.
+std::vector<Table> tables_of(const std::vector<std::string>& paths) {
+  std::vector<Table> tables;
+  for (const std::string& path : files_of(paths))
+    tables.push_back(read_table_json(read_file(path), path));
+  return tables;
+}
+
 /// `--expect` can ask for these.
 constexpr std::array kNames = {
     ExpectName{"runs", "runs that something is predicted of"},
@@ -91,6 +99,7 @@ Values values_of(const PredictedRuns& predicted) {
 int run(const Options& options) {
   const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
   MeasuredRuns measured = read_all(options.measured);
+  workbench::give_tables(measured, tables_of(options.tables));
   std::optional<Machine> machine;
   if (!options.machine.empty()) {
     machine = read_machine_json(read_file(options.machine), options.machine);
@@ -129,7 +138,9 @@ const Command kPredict{
         "      --expect 'misranked == 0'\n"
         "  scripts/bench_gpu.py --all-schedules --no-torch --runs grid.jsonl\n"
         "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
-        "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n",
+        "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n"
+        "  scripts/random_tables.py --of random.jsonl --folder tables\n"
+        "  stagger predict random.jsonl --tables tables --machine h200.json\n",
     .run = run,
     .names = [] { return std::vector(kNames.begin(), kNames.end()); },
 };

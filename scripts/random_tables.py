@@ -8,11 +8,13 @@ agrees with, so that nothing hangs. Some are bad: they use half of the SMs' time
 
     scripts/random_tables.py --mask causal --seq 4096 --tile-q 64 --tile-kv 128 --heads 64 \\
         --sms 132 --seed 7 -o random-7.table.json
+    scripts/random_tables.py --of gpu/results/random.jsonl --folder tables  # those of these runs
 """
 
 import argparse
 import heapq
 import json
+import os
 import random
 import sys
 
@@ -93,15 +95,34 @@ def random_table(mask, seq, tile_q, tile_kv, heads, sms, seed):
             "dispatch": "static", "lanes": lanes}
 
 
+def tables_of_runs(runs, folder):
+    """Writes the tables that these runs were of, from the seeds in their names."""
+    os.makedirs(folder, exist_ok=True)
+    with open(runs, encoding="utf-8") as lines:
+        for line in lines:
+            run = json.loads(line)
+            seed = int(run["schedule"]["name"].split()[1].rstrip(":"))
+            size = run["problem"]
+            table = random_table(size["mask"]["kind"], size["seq_q"], size["tile_q"],
+                                 size["tile_kv"], size["heads"], size["sms"], seed)
+            with open(f"{folder}/random-{seed}.json", "w", encoding="utf-8") as file:
+                json.dump(table, file, separators=(",", ":"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mask", choices=["full", "causal"], default="causal")
-    for name, fallback in [("--seq", None), ("--tile-q", 64), ("--tile-kv", 128), ("--heads", 1),
+    for name, fallback in [("--seq", 4096), ("--tile-q", 64), ("--tile-kv", 128), ("--heads", 1),
                            ("--sms", 132), ("--seed", 1)]:
-        parser.add_argument(name, type=int, default=fallback, required=fallback is None)
+        parser.add_argument(name, type=int, default=fallback)
     parser.add_argument("-o", "--output", default="-")
+    parser.add_argument("--of", metavar="RUNS", help="the tables of these runs instead")
+    parser.add_argument("--folder", default=".", help="where to")
     args = parser.parse_args()
+    if args.of:
+        tables_of_runs(args.of, args.folder)
+        return
     table = random_table(args.mask, args.seq, args.tile_q, args.tile_kv, args.heads, args.sms,
                          args.seed)
     text = json.dumps(table, separators=(",", ":")) + "\n"

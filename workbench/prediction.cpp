@@ -1,6 +1,7 @@
 #include "workbench/prediction.hpp"
 
 #include "core/error.hpp"
+#include "core/files.hpp"
 #include "core/table_digest.hpp"
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
@@ -8,6 +9,7 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace stagger::workbench {
@@ -24,6 +26,7 @@ TimeModel model_on(const Machine& machine, const MeasuredRun& run) {
 }
 
 Table table_of(const MeasuredRun& run) {
+  if (run.table) return *run.table;
   return schedules::build(schedules::select(run.schedule), run.problem, run.timing);
 }
 
@@ -34,9 +37,9 @@ std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
   return table_digest(table) ^ rest * 0x9e3779b97f4a7c15;
 }
 
-/// 0 where finding the table again takes a search, or it was a file's.
+/// 0 where finding the table again takes a search, or it was a file's that was not given.
 std::uint64_t known_likeness(const MeasuredRun& run) {
-  if (run.from_file || schedules::select(run.schedule).schedule->searches) return 0;
+  if (!run.table && (run.from_file || schedules::select(run.schedule).schedule->searches)) return 0;
   return likeness(table_of(run), run);
 }
 
@@ -72,11 +75,28 @@ void add(PredictedRuns& result, std::size_t index) {
   add(result.wholes, index, std::move(prediction));
 }
 
+/// What a run says of its table: the name, and the problem.
+std::string identity(const std::string& name, const Problem& problem) {
+  return name + '\n' + problem_json(problem).text();
+}
+
 }  // namespace
 
+void give_tables(MeasuredRuns& measured, const std::vector<Table>& tables) {
+  std::map<std::string, const Table*> found;
+  for (const Table& table : tables)
+    found.emplace(identity(table.name, table.problem), &table);
+  for (MeasuredRun& run : measured.runs) {
+    if (!run.from_file) continue;
+    const auto table = found.find(identity(run.schedule, run.problem));
+    if (table != found.end()) run.table = *table->second;
+  }
+}
+
 Predicted predict(const Machine& machine, const MeasuredRun& run) {
-  if (run.from_file) {
-    throw Error(ErrorKind::usage, run.source + ": its table was a file's, and is not in it");
+  if (run.from_file && !run.table) {
+    throw Error(ErrorKind::usage, run.source + ": its table '" + run.schedule +
+                                      "' was a file's: give that file with --tables");
   }
   const TimeModel model = model_on(machine, run);
   const Timing& timing = model.timing;

@@ -18,8 +18,12 @@ struct Predicted {
   std::uint64_t table = 0;  ///< equal for runs that no timing model tells apart; 0: unknown
 };
 
-/// A run's table, built again, on a machine. Throws Error{usage} if it was a file's, if the profile
-/// has no times of its kernel or if the table would not run there.
+/// Gives runs of files' tables the table of their name and problem, if it is among these.
+/// O(runs * log tables).
+void give_tables(MeasuredRuns& measured, const std::vector<Table>& tables);
+
+/// A run's table, built again or given, on a machine. Throws Error{usage} if it was a file's that
+/// was not given, if the profile has no times of its kernel or if the table would not run there.
 [[nodiscard]] Predicted predict(const Machine& machine, const MeasuredRun& run);
 
 /// What the run itself says; absent if it says nothing in ns.

@@ -2,6 +2,7 @@
 
 #include "core/machine.hpp"
 #include "core/problem.hpp"
+#include "core/table.hpp"
 #include "core/timing.hpp"
 #include "workbench/execution.hpp"
 
@@ -20,7 +21,8 @@ struct MeasuredRun {
   std::string source;  ///< the file, and which of its runs
   Problem problem = {};
   std::string schedule = {};  ///< as schedules::select() takes it
-  bool from_file = false;     ///< the table was a file's: it cannot be built again
+  bool from_file = false;     ///< the table was a file's: it cannot be built again, but given
+  std::optional<Table> table = std::nullopt;  ///< as give_tables() gave it
   KernelKey kernel = {};      ///< without a dtype if its phases only spin
   Timing timing = {};         ///< the model that it was run with; its schedule may depend on it
   Timing spun = {};           ///< of phases that spin: for how long, in ticks
