@@ -285,7 +285,8 @@ std::vector<OptionRow> schedule_rows() {
        .group = kGroup},
       {.name = "tables",
        .metavar = "PATH",
-       .meaning = "tables of runs that were of files: a .json, or a folder of them; may be repeated",
+       .meaning =
+           "tables of runs that were of files: a .json, or a folder of them; may be repeated",
        .target = &Options::tables,
        .commands = "predict",
        .group = kGroup},

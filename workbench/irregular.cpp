@@ -22,7 +22,8 @@ std::vector<QTile> q_order(const TileGrid& grid, KvTile kv, Dice& dice) {
     case 0:
       break;
     case 1:
-      std::ranges::rotate(tiles, tiles.begin() + static_cast<std::ptrdiff_t>(dice.roll(tiles.size())));
+      std::ranges::rotate(tiles,
+                          tiles.begin() + static_cast<std::ptrdiff_t>(dice.roll(tiles.size())));
       break;
     default:
       dice.shuffle(tiles);
