@@ -197,7 +197,7 @@ expect 0 "symmetric-shift 117.80 109.90 -6.7 %" predict "$work/replay.json" --ma
 sed 's/portable/fast/' "$work/runs/1.json" >"$work/fast.json"
 expect 2 "has no times of fast, fp32, head_dim 64" predict "$work/fast.json" --machine "$machine"
 sed 's/"DASH"/"file"/' "$work/runs/1.json" >"$work/table.json"
-expect 2 "its table was a file's" predict "$work/table.json" --machine "$machine"
+expect 2 "was a file's: give that file with --tables" predict "$work/table.json" --machine "$machine"
 sed 's/"tasks": 144/"colour": 1/' "$work/runs/1.json" >"$work/key.json"
 expect 3 "/problem: unknown key 'colour'" predict "$work/key.json" --machine "$machine"
 sed 's/"kind": "chain"/"kind": "ovrlap"/' "$work/runs/1.json" >"$work/kind.json"
