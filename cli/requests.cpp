@@ -97,6 +97,8 @@ workbench::GivenTiming given_timing(const Options& options) {
           .latency = options.latency,
           .launch = options.launch,
           .epilogue = options.epilogue,
+          .reduce_kv = options.reduce_kv,
+          .reduce_kv_async = options.reduce_kv_async,
           .release = options.release,
           .l2 = options.l2,
           .bandwidth = options.bandwidth};

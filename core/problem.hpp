@@ -79,6 +79,17 @@ struct Problem {
   [[nodiscard]] std::int64_t chain_length(KvTile kv) const {
     return std::int64_t{span} * grid.chain_length(kv);
   }
+  /// Where the parts of a KV tile's dK and dV come together: by KV head, then KV tile.
+  [[nodiscard]] std::int64_t dkv_place(KvHead kv_head, KvTile kv) const {
+    return std::int64_t{kv_head.value} * grid.kv_tiles() + kv.value;
+  }
+  [[nodiscard]] std::int64_t dkv_place(const Task& task) const {
+    return dkv_place(kv_head_of(task.head), task.kv);
+  }
+  /// Parts that are added to a KV tile's dK and dV: those whose chains have tasks.
+  [[nodiscard]] std::int32_t dkv_contributions(KvTile kv) const {
+    return grid.chain_length(kv) > 0 ? group_parts() : 0;
+  }
   /// Whether two tasks are of one chain.
   [[nodiscard]] bool same_chain(const Task& task, const Task& other) const {
     return task.kv == other.kv &&

@@ -40,7 +40,7 @@ struct Table {
   std::string name;
   Problem problem;
   Dispatch dispatch = Dispatch::static_;
-  IndexVector<std::int64_t, Slot> slots;
+  IndexVector<std::int64_t, Slot> slots = {};
   IndexVector<std::int64_t, std::int64_t> lane_begin = {0};  ///< ascending; lanes + 1 entries
   /// Where dK and dV are combined in order, each chain's rank among its KV tile's parts, by
   /// Problem::chain_place; -1 where a chain has none. Empty: the part's place in its group.
@@ -67,6 +67,9 @@ struct Table {
   [[nodiscard]] std::int32_t dkv_rank(Part part, KvTile kv) const {
     return dkv_ranks.empty() ? part.value % problem.group_parts()
                              : dkv_ranks[problem.chain_place(part, kv)];
+  }
+  [[nodiscard]] std::int32_t dkv_rank(const Task& task) const {
+    return dkv_rank(problem.part_of(task.head), task.kv);
   }
   /// Ends the lane under construction: every slot added since the last call belongs to it.
   void end_lane() { lane_begin.push_back(std::ssize(slots)); }

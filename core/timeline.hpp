@@ -10,16 +10,17 @@
 
 namespace stagger {
 
-enum class Phase { launch, compute, wait, reduce, epilogue };
+enum class Phase { launch, compute, wait, reduce, reduce_kv, epilogue };
 
-inline constexpr const char* kPhaseNames[] = {"launch", "compute", "wait", "reduce", "epilogue"};
+inline constexpr const char* kPhaseNames[] = {"launch", "compute",   "wait",
+                                              "reduce", "reduce-kv", "epilogue"};
 [[nodiscard]] constexpr const char* phase_name(Phase phase) {
   return kPhaseNames[static_cast<int>(phase)];
 }
 
 /// One phase of one task on one SM, [start, end) in the timeline's clock. A launch or an epilogue
-/// carries its chain's first or last task; a wait is the time between being ready to reduce and
-/// the turn.
+/// carries its chain's first or last task, and so does a reduction into dK and dV, with its rank
+/// among the parts; a wait is the time between being ready to reduce and the turn.
 struct Interval {
   Sm sm;
   Task task;

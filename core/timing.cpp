@@ -12,9 +12,12 @@ namespace {
 
 constexpr Ticks kLongest = Ticks{1} << 60;
 
-void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains, std::int32_t sms) {
+void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
+               const Problem& problem) {
+  const std::int32_t sms = problem.sms;
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
-  const Checked ends = Checked(timing.launch) + timing.epilogue;
+  Checked ends = Checked(timing.launch) + timing.epilogue;
+  if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + timing.latency;
   if ((sms * (task * tasks + ends * chains)).within(kLongest)) return;
   throw Error(ErrorKind::limit,
               "model time could exceed 2^60 ticks: " + std::to_string(tasks) +
@@ -33,14 +36,15 @@ void check_timing(const Timing& timing, const Problem& problem) {
        {std::pair{"compute", timing.compute},
         std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
         std::pair{"reduce", timing.reduce}, std::pair{"latency", timing.latency},
-        std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue}}) {
+        std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue},
+        std::pair{"reduce-kv", timing.reduce_kv}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
-  check_sum(timing, problem.tasks(), problem.chains(), problem.sms);
+  check_sum(timing, problem.tasks(), problem.chains(), problem);
 }
 
 void check_timing(const Timing& timing, const Table& table) {
@@ -51,7 +55,7 @@ void check_timing(const Timing& timing, const Table& table) {
       chains += table.begins_chain(lane, slot) ? 1 : 0;
   }
   check_sum(timing, std::max<std::int64_t>(table.problem.tasks(), std::ssize(table.slots)),
-            std::max(table.problem.chains(), chains), table.problem.sms);
+            std::max(table.problem.chains(), chains), table.problem);
 }
 
 }  // namespace stagger

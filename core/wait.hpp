@@ -13,6 +13,8 @@ struct Wait {
   Lane lane;
   bool launched = true;    ///< false: the lane itself waits for an SM
   Task task = {};          ///< the lane's next task
+  bool dkv = false;        ///< it waits to reduce its chain into dK and dV, not its dQ tile
+  KvHead kv_head = {};     ///< the task's
   std::int32_t rank = 0;   ///< the lock value it waits for
   std::int32_t value = 0;  ///< the lock value it sees
   bool promised = true;    ///< false: no task ever brings the value

@@ -23,10 +23,11 @@ struct Load {
 /// its SM to itself the same. Formulas and why they hold: dag/README.md.
 class Costs {
  public:
-  Costs(const Timing& timing, Dispatch dispatch, const Load& all)
+  Costs(const Timing& timing, Dispatch dispatch, Combine combine, const Load& all)
       : timing_(timing),
         overlap_(timing.model == Model::overlap),
-        drains_(overlap_ && dispatch == Dispatch::static_) {
+        combines_(combine == Combine::ordered && !timing.reduce_kv_async),
+        drains_(overlap_ && dispatch == Dispatch::static_ && !combines_) {
     if (!drains_) return;
     const Ticks between =
         std::max(timing.epilogue, timing.reduce - timing.launch - shortest_compute(all));
@@ -34,6 +35,17 @@ class Costs {
   }
 
   [[nodiscard]] Ticks once() const { return once_; }
+  /// Whether the SM goes on after a chain while its writer drains.
+  [[nodiscard]] bool drains() const { return drains_; }
+  /// After a chain's last reduction into dQ, on its SM.
+  [[nodiscard]] Ticks chain_end() const {
+    return timing_.epilogue + (combines_ ? timing_.reduce_kv : 0);
+  }
+  /// From a chain's launch to the end of its last reduction into dQ.
+  [[nodiscard]] Ticks until_reduced(const Load& chain) const {
+    const Ticks c = shortest_compute(chain);
+    return timing_.launch + tasks(chain) + (overlap_ ? c - step(c) + timing_.reduce : 0);
+  }
 
   /// What a chain adds to its lane.
   [[nodiscard]] Ticks of(const Load& chain) const {
@@ -68,7 +80,7 @@ class Costs {
   }
   /// Launch and epilogue, and a first task of `c` that follows another chain or none.
   [[nodiscard]] Ticks ends(Ticks c) const {
-    const Ticks around = timing_.launch + timing_.epilogue;
+    const Ticks around = timing_.launch + chain_end();
     if (!overlap_) return around;
     if (drains_) return std::max(around + c, timing_.reduce) - step(c);
     return around + c - step(c) + timing_.reduce;
@@ -76,6 +88,7 @@ class Costs {
 
   const Timing& timing_;
   bool overlap_;
+  bool combines_;  ///< the SM stays with a chain until it is reduced into dK and dV
   bool drains_;
   Ticks once_ = 0;
 };
@@ -104,11 +117,10 @@ struct Margins {
   Ticks chain_after = 0;   ///< a whole chain after
 };
 
-Margins margins(const Timing& timing, Dispatch dispatch, const Costs& costs,
-                const std::vector<Load>& loads) {
-  const bool drains = timing.model == Model::overlap && dispatch == Dispatch::static_;
+Margins margins(const Timing& timing, const Costs& costs, const std::vector<Load>& loads) {
+  const bool drains = costs.drains();
   Margins least{.head = kFar,
-                .tail = drains ? 0 : timing.epilogue,
+                .tail = drains ? 0 : costs.chain_end(),
                 .chain_before = kFar,
                 .chain_after = kFar};
   for (const Load& load : loads) {
@@ -136,6 +148,18 @@ Ticks accumulation(std::int64_t contributions, std::int64_t sms, const Timing& t
            (inner - 1) * timing.latency + last * margin.chain_after + margin.tail;
   };
   return std::max({bound(0, 0), bound(groups, 0), bound(0, groups)});
+}
+
+/// The reductions of a KV tile's parts in sequence, after the first of their chains: of the KV tile
+/// whose chains are the longest.
+Ticks dkv_accumulation(const Problem& problem, const Timing& timing, const Costs& costs,
+                       const std::vector<Load>& loads) {
+  Ticks longest = 0;
+  for (const Load& load : loads)
+    longest = std::max(longest, costs.until_reduced(load));
+  const std::int64_t parts = problem.group_parts();
+  const Ticks end = timing.reduce_kv_async ? 0 : timing.epilogue;
+  return longest + parts * timing.reduce_kv + (parts - 1) * timing.latency + end;
 }
 
 /// Ticks that device memory takes for what every table moves: inputs are read once, and what is
@@ -181,7 +205,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     all.partial += load.partial;
     longest = std::max(longest, load.tasks());
   }
-  const Costs costs(timing, dispatch, all);
+  const Costs costs(timing, dispatch, problem.combine, all);
   std::vector<Ticks> chains;
   Ticks costliest = 0;
   Ticks sum = 0;
@@ -192,7 +216,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     chains.insert(chains.end(), at(problem.parts()), chain);
   }
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
-  const Margins margin = margins(timing, dispatch, costs, loads);
+  const Margins margin = margins(timing, costs, loads);
   Ticks accumulated = 0;
   std::int32_t most = 0;
   for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
@@ -209,6 +233,10 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
       {"packing", costs.once() + packing.lower, "whole chains packed on the SMs"},
       {"accumulation", accumulated, "the reductions of one dQ tile one after the other"},
   };
+  if (problem.combine == Combine::ordered) {
+    bounds.all.push_back({"dkv", dkv_accumulation(problem, timing, costs, loads),
+                          "the parts of one KV tile's dK and dV one after the other"});
+  }
   if (timing.memory) {
     bounds.all.push_back({"traffic", traffic(problem, *timing.memory),
                           "what has to come from device memory or go there, at its rate"});

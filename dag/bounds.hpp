@@ -10,7 +10,7 @@ namespace stagger::dag {
 
 /// A makespan that no table of the problem can go below, and why.
 struct Bound {
-  const char* by = "";  ///< "work", "chain", "packing", "accumulation" or "traffic"
+  const char* by = "";  ///< "work", "chain", "packing", "accumulation", "dkv" or "traffic"
   Ticks ticks = 0;
   const char* why = "";
 };
@@ -30,12 +30,15 @@ struct Bounds {
 /// Lower bounds over all tables of a problem under a kind of dispatch (in the overlap model static
 /// dispatch hides the writer's drain between chains).
 ///
-/// chain    a lane of chains d_1 … d_K takes sum(launch + d_k (c+r) + epilogue)
+/// chain    a lane of chains d_1 … d_K takes sum(launch + d_k (c+r) + epilogue), with d_k the live
+///          tiles of all heads of a chain, and an epilogue that has the reduction into dK and dV in
+///          it where the SM does that
 /// overlap  in-order: sum(launch + c + (d_k-1) max(c,r) + r + epilogue); static: within a chain
 ///          max(c,r) a task, between chains max(epilogue + launch + c, r)
 /// work is the average over the SMs, chain the longest chain, packing P || Cmax over whole chains;
 /// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
 /// their SM's first (last) chain.
+/// dkv, where parts are combined in order: the reductions of one KV tile's parts, after a chain.
 /// traffic, with a memory: inputs are read once, and what is written leaves L2 as far as it does
 /// not fit. O(chains log chains). Source: theory in dag/README.md.
 [[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch);

@@ -16,6 +16,8 @@ struct TaskNodes {
   std::int64_t computed = 0;
   std::int64_t turn = 0;
   std::int64_t reduced = 0;
+  std::int64_t kv_turn = 0;  ///< of the chain that it ends
+  std::int64_t written = 0;  ///< the end of the last reduction for it: `combined`, or `reduced`
 };
 
 class Builder {
@@ -25,7 +27,9 @@ class Builder {
         timing_(timing),
         resident_(resident_lanes(table.problem, timing.residency)),
         overlap_(timing.model == Model::overlap),
-        drains_(overlap_ && table.dispatch == Dispatch::static_),
+        combines_(table.problem.combine == Combine::ordered),
+        stays_(combines_ && !timing.reduce_kv_async),
+        drains_(overlap_ && table.dispatch == Dispatch::static_ && !stays_),
         tasks_(table.slots.size()),
         lane_ends_(table.lanes()),
         waits_for_sm_(table.lanes(), -1) {
@@ -39,6 +43,7 @@ class Builder {
       add_lane(lane);
     dag_.first_dependency = std::ssize(dag_.edges);
     add_dependencies();
+    add_dkv_dependencies();
     if (!settle_dispatch()) return std::nullopt;
     return std::move(dag_);
   }
@@ -86,21 +91,30 @@ class Builder {
     const Ticks compute = timing_.compute_of(table_.problem, table_.slots[slot].task);
     task.computed = step(NodeKind::computed, EdgeKind::compute, compute, slot, lane, free);
     task.turn = task.computed;
-    if (overlap_) {
-      const bool first = slot == table_.begin_of(lane);
-      if (!first) add_edge(tasks_[slot - 1].reduced, task.computed, 0, EdgeKind::order);
-      task.turn = step(NodeKind::turn, EdgeKind::order, 0, slot, lane, task.computed);
-    }
+    const bool beside = overlap_ || (combines_ && !stays_);  // the SM goes on while a writer writes
+    const bool first = slot == table_.begin_of(lane);
+    if (beside && !first) add_edge(tasks_[slot - 1].written, task.computed, 0, EdgeKind::order);
+    if (overlap_) task.turn = step(NodeKind::turn, EdgeKind::order, 0, slot, lane, task.computed);
     task.reduced = step(NodeKind::reduced, EdgeKind::reduce, timing_.reduce, slot, lane, task.turn);
+    task.written = task.reduced;
     if (!table_.ends_chain(lane, slot)) return overlap_ ? task.computed : task.reduced;
 
-    free = drains_ ? task.computed : task.reduced;
+    if (combines_) add_combination(lane, slot, task);
+    free = stays_ ? task.written : drains_ ? task.computed : task.reduced;
     if (timing_.epilogue > 0) {
       free = step(NodeKind::written, EdgeKind::epilogue, timing_.epilogue, slot, lane, free);
     }
     lane_ends_[lane] = {free};
-    if (drains_) lane_ends_[lane].push_back(task.reduced);
+    if (drains_ || (combines_ && !stays_)) lane_ends_[lane].push_back(task.written);
     return free;
+  }
+
+  /// Adds the reduction of the chain that a slot ends into dK and dV.
+  void add_combination(Lane lane, std::int64_t slot, TaskNodes& task) {
+    task.kv_turn = step(NodeKind::kv_turn, EdgeKind::order, 0, slot, lane, task.reduced);
+    task.written =
+        step(NodeKind::combined, EdgeKind::reduce_kv, timing_.reduce_kv, slot, lane, task.kv_turn);
+    ends_.push_back(slot);
   }
 
   void add_dependencies() {
@@ -119,6 +133,24 @@ class Builder {
       if (table_.slots[order[place]].rank > 0) {
         add_dependency(lane_of[before], before, order[place]);
       }
+    }
+  }
+
+  /// The edges between the parts of each KV tile.
+  void add_dkv_dependencies() {
+    const Problem& problem = table_.problem;
+    const std::int32_t parts = problem.group_parts();
+    IndexVector<std::int64_t, std::int64_t> order(problem.chains(), -1);  // by (KV head, kv, rank)
+    for (const std::int64_t slot : ends_) {
+      const Task& task = table_.slots[slot].task;
+      order[problem.dkv_place(task) * parts + table_.dkv_rank(task)] = slot;
+    }
+    for (const std::int64_t slot : ends_) {
+      const Task& task = table_.slots[slot].task;
+      const std::int32_t rank = table_.dkv_rank(task);
+      if (rank == 0) continue;
+      const std::int64_t before = order[problem.dkv_place(task) * parts + rank - 1];
+      add_edge(tasks_[before].written, tasks_[slot].kv_turn, timing_.latency, EdgeKind::dependency);
     }
   }
 
@@ -211,8 +243,11 @@ class Builder {
   const Timing& timing_;
   std::int32_t resident_;
   bool overlap_;
+  bool combines_;
+  bool stays_;  ///< the SM stays with a chain until it is reduced into dK and dV
   bool drains_;
   Dag dag_;
+  std::vector<std::int64_t> ends_;  ///< slots that end chains, where those are combined in order
   IndexVector<std::int64_t, TaskNodes> tasks_;              ///< by slot
   IndexVector<Lane, std::vector<std::int64_t>> lane_ends_;  ///< the nodes that end a lane
   IndexVector<Lane, std::int64_t> waits_for_sm_;            ///< a lane's dispatch edge, or -1

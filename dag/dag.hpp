@@ -21,6 +21,9 @@ enum class NodeKind {
                ///< model the task is handed over to the writer
   turn,        ///< overlap model: the reduction starts
   reduced,     ///< the reduction is over
+  kv_turn,     ///< the chain's reduction into dK and dV starts (only where parts are combined in
+               ///< order)
+  combined,    ///< it is over
   written,     ///< a chain's epilogue is over (only if epilogue > 0)
 };
 
@@ -29,10 +32,12 @@ enum class EdgeKind {
   launch,
   compute,
   reduce,
+  reduce_kv,
   epilogue,
   order,       ///< zero weight within a lane: hand-over, writer free, chain to sink
-  dependency,  ///< end of rank k's reduction (its release) to the start of rank k+1's; weight is
-               ///< the latency (plus reduce/2 if the release is delayed)
+  dependency,  ///< end of rank k's reduction (its release) to the start of rank k+1's, into a dQ
+               ///< tile or into a KV tile's dK and dV; weight is the latency (plus reduce/2 if the
+               ///< release is delayed)
   dispatch,    ///< end of a lane to the start of the lane that takes its SM
 };
 

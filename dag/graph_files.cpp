@@ -8,14 +8,14 @@ namespace stagger::dag {
 namespace {
 
 const char* name(NodeKind kind) {
-  constexpr const char* kNames[] = {"source",   "sink", "dispatched", "launched",
-                                    "computed", "turn", "reduced",    "written"};
+  constexpr const char* kNames[] = {"source", "sink",    "dispatched", "launched", "computed",
+                                    "turn",   "reduced", "kv-turn",    "combined", "written"};
   return kNames[static_cast<int>(kind)];
 }
 
 const char* name(EdgeKind kind) {
-  constexpr const char* kNames[] = {"launch", "compute",    "reduce",  "epilogue",
-                                    "order",  "dependency", "dispatch"};
+  constexpr const char* kNames[] = {"launch",   "compute", "reduce",     "reduce-kv",
+                                    "epilogue", "order",   "dependency", "dispatch"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -34,6 +34,9 @@ std::string premise_fails(const Table& table, const Timing& timing) {
   if (timing.model != Model::chain) return "in the overlap model a lane is no chain";
   if (timing.shortest_compute() == 0 || timing.reduce == 0) return "an edge of a chain weighs 0";
   if (timing.latency > 0) return "dependency edges weigh the latency, not 0";
+  const bool combines = table.problem.combine == Combine::ordered;
+  if (combines && timing.reduce_kv == 0) return "an edge of a chain weighs 0";
+  if (combines && timing.reduce_kv_async) return "beside a writer of dK and dV a lane is no chain";
   if (timing.release == Release::delayed) return "locks are released late, not at a chain's node";
   if (table.lanes() > resident_lanes(table.problem, timing.residency)) {
     return "lanes wait for an SM instead of starting at the source";
@@ -53,8 +56,9 @@ std::string premise_fails(const Table& table, const Timing& timing) {
       return "lanes are not isomorphic: one has " + std::to_string(first.size()) +
              " tasks, another " + std::to_string(slots.size());
     }
-    if (timing.launch + timing.epilogue > 0 && chain_starts(table, lane) != first_starts) {
-      return "lanes are not isomorphic: launches and epilogues are at different places";
+    if ((timing.launch + timing.epilogue > 0 || combines) &&
+        chain_starts(table, lane) != first_starts) {
+      return "lanes are not isomorphic: chains begin and end at different places";
     }
     if (!timing.uniform() && compute_phases(table.problem, timing, slots) != first_phases) {
       return "lanes are not isomorphic: partial tiles are at different places";
@@ -64,40 +68,81 @@ std::string premise_fails(const Table& table, const Timing& timing) {
 }
 
 /// Compares the places of consecutive ranks: 2p+2 <= 2p'+1 if and only if p < p'.
-void compare_depths(const Table& table, std::int64_t limit, Lemma1& lemma) {
-  const TileGrid& grid = table.problem.grid;
-  const RankPlaces index(table.problem);
+class Depths {
+ public:
+  Depths(const Table& table, std::int64_t limit, Lemma1& lemma)
+      : table_(table), problem_(table.problem), limit_(limit), lemma_(lemma) {}
+
+  void compare() {
+    find_places();
+    compare_dq();
+    if (combines_) compare_dkv();
+    lemma_.monotone = lemma_.violation_count == 0;
+  }
+
+ private:
+  /// A reduction, and its place among those of its lane.
   struct Place {
-    std::int32_t kv = -1;
+    Task task{Head{-1}, KvTile{-1}, QTile{-1}};
     std::int32_t place = 0;
   };
-  std::vector<Place> places(table.slots.size());  // by (head, q, rank)
-  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    const auto slots = table.lane(lane);
-    std::int32_t place = 0;
-    for (const auto& [task, rank] : slots) {
-      places[index.of(task, rank)] = {task.kv.value, place++};
-    }
-  }
-  std::size_t next = 0;
-  for (Head head{0}; head.value < table.problem.heads; ++head) {
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      for (std::int32_t rank = 0; rank < grid.contributions(q); ++rank, ++next) {
-        if (rank == 0) continue;
-        ++lemma.dependency_edges;
-        const Place& from = places[next - 1];
-        const Place& to = places[next];
-        if (from.place < to.place) continue;
-        if (lemma.violation_count++ >= limit) continue;
-        lemma.violations.push_back({.from = {head, KvTile{from.kv}, q},
-                                    .to = {head, KvTile{to.kv}, q},
-                                    .depth_from = 2 * std::int64_t{from.place} + 2,
-                                    .depth_to = 2 * std::int64_t{to.place} + 1});
+
+  void find_places() {
+    const RankPlaces index(problem_);
+    dq_.resize(table_.slots.size());
+    if (combines_) dkv_.resize(problem_.chains());
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
+      std::int32_t place = 0;
+      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+        const auto& [task, rank] = table_.slots[slot];
+        dq_[index.of(task, rank)] = {task, place++};
+        if (!combines_ || !table_.ends_chain(lane, slot)) continue;
+        dkv_[at(problem_.dkv_place(task) * problem_.group_parts() + table_.dkv_rank(task))] = {
+            task, place++};
       }
     }
   }
-  lemma.monotone = lemma.violation_count == 0;
-}
+
+  void compare_dq() {
+    std::size_t next = 0;
+    for (Head head{0}; head.value < problem_.heads; ++head) {
+      for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q) {
+        for (std::int32_t rank = 0; rank < problem_.grid.contributions(q); ++rank, ++next) {
+          if (rank > 0) add_edge(dq_[next - 1], dq_[next], false);
+        }
+      }
+    }
+  }
+
+  void compare_dkv() {
+    for (KvHead kv_head{0}; kv_head.value < problem_.heads_kv; ++kv_head) {
+      for (KvTile kv{0}; kv.value < problem_.grid.kv_tiles(); ++kv) {
+        const std::size_t first = at(problem_.dkv_place(kv_head, kv) * problem_.group_parts());
+        for (std::int32_t rank = 1; rank < problem_.dkv_contributions(kv); ++rank)
+          add_edge(dkv_[first + at(rank) - 1], dkv_[first + at(rank)], true);
+      }
+    }
+  }
+
+  void add_edge(const Place& from, const Place& to, bool dkv) {
+    ++lemma_.dependency_edges;
+    if (from.place < to.place) return;
+    if (lemma_.violation_count++ >= limit_) return;
+    lemma_.violations.push_back({.from = from.task,
+                                 .to = to.task,
+                                 .dkv = dkv,
+                                 .depth_from = 2 * std::int64_t{from.place} + 2,
+                                 .depth_to = 2 * std::int64_t{to.place} + 1});
+  }
+
+  const Table& table_;
+  const Problem& problem_;
+  std::int64_t limit_;
+  Lemma1& lemma_;
+  bool combines_ = problem_.combine == Combine::ordered;
+  std::vector<Place> dq_;   ///< by (head, q, rank)
+  std::vector<Place> dkv_;  ///< by (KV head, kv, rank)
+};
 
 void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, Lemma1& lemma) {
   const std::optional<Dag> dag = build(table, timing);
@@ -115,6 +160,7 @@ void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, L
     const Node& to = dag->nodes[edge.to];
     lemma.harmful->push_back({.from = table.slots[from.slot].task,
                               .to = table.slots[to.slot].task,
+                              .dkv = to.kind == NodeKind::kv_turn,
                               .depth_from = from.depth,
                               .depth_to = to.depth,
                               .earliest_from = earliest,
@@ -129,7 +175,7 @@ Lemma1 check_lemma1(const Table& table, const Timing& timing, std::int64_t limit
   Lemma1 lemma;
   lemma.premise_fails = premise_fails(table, timing);
   lemma.premise = lemma.premise_fails.empty();
-  compare_depths(table, limit, lemma);
+  Depths(table, limit, lemma).compare();
   if (!lemma.premise && build_graph) judge_edges(table, timing, limit, lemma);
   return lemma;
 }

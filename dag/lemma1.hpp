@@ -14,7 +14,8 @@ namespace stagger::dag {
 struct DependencyEdge {
   Task from;
   Task to;
-  std::int64_t depth_from = 0;  ///< 2p+2 of task p of its lane
+  bool dkv = false;             ///< of the chains that they end, into dK and dV
+  std::int64_t depth_from = 0;  ///< 2p+2 of reduction p of its lane
   std::int64_t depth_to = 0;    ///< 2p+1
   Ticks earliest_from = 0;      ///< without dependency edges; 0 where only depths are compared
   Ticks latest_to = 0;

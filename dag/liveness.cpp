@@ -25,9 +25,15 @@ class Play {
   Play(const Table& table, const Timing& timing)
       : table_(table),
         delayed_(timing.release == Release::delayed),
+        combines_(table.problem.combine == Combine::ordered),
         q_tiles_(table.problem.grid.q_tiles()),
-        locks_(std::int64_t{table.problem.heads} * q_tiles_, Lock{}),
+        dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
+        locks_(dq_tiles_ +
+                   (combines_ ? std::int64_t{table.problem.heads_kv} * table.problem.grid.kv_tiles()
+                              : 0),
+               Lock{}),
         next_(table.lane_begin.begin(), table.lane_begin.end() - 1),
+        reduced_(table.lanes(), false),
         places_(table.problem),
         waiting_(places_.size(), kNone) {
     result_.residency_available = resident_lanes(table.problem, timing.residency);
@@ -53,7 +59,7 @@ class Play {
       result_.live = resident <= std::max(result_.residency_available, 1);
     } else {
       result_.live = false;
-      if (result_.stuck_tasks == 0) report();
+      if (!reported_) report();
     }
     return std::move(result_);
   }
@@ -69,25 +75,57 @@ class Play {
   [[nodiscard]] std::int64_t place_of(const Task& task) const {
     return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
   }
+  [[nodiscard]] std::int64_t dkv_place_of(const Task& task) const {
+    return dq_tiles_ + table_.problem.dkv_place(task);
+  }
   [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
     return table_.problem.grid.contributions(task.q);
   }
   void play(Lane lane) {
     std::int64_t& slot = next_[lane];
     for (; slot < table_.end_of(lane); ++slot) {
-      const auto& [task, rank] = table_.slots[slot];
-      Lock& lock = locks_[place_of(task)];
-      if (lock.value != rank) {
-        if (rank > lock.value) {
-          waiting_for(task, rank) = lane.value;
-          ++lock.waiting;
-        }
-        return;
-      }
-      if (delayed_ && !table_.begins_chain(lane, slot)) release(table_.slots[slot - 1].task);
-      if (!delayed_ || table_.ends_chain(lane, slot)) release(task);
+      if (!reduced_[lane] && !reduce(lane, slot)) return;
+      if (combines_ && table_.ends_chain(lane, slot) && !combine(lane, slot)) return;
     }
     ++ended_;
+  }
+
+  /// Reduces a slot into its dQ tile, or waits for that.
+  bool reduce(Lane lane, std::int64_t slot) {
+    const auto& [task, rank] = table_.slots[slot];
+    Lock& lock = locks_[place_of(task)];
+    if (lock.value != rank) {
+      if (rank > lock.value) {
+        waiting_for(task, rank) = lane.value;
+        ++lock.waiting;
+      }
+      return false;
+    }
+    if (delayed_ && !table_.begins_chain(lane, slot)) release(table_.slots[slot - 1].task);
+    if (!delayed_ || table_.ends_chain(lane, slot)) release(task);
+    return true;
+  }
+
+  /// Reduces the chain that a slot ends into dK and dV, or waits for that.
+  bool combine(Lane lane, std::int64_t slot) {
+    const Task& task = table_.slots[slot].task;
+    const std::int64_t place = dkv_place_of(task);
+    const std::int32_t rank = table_.dkv_rank(task);
+    Lock& lock = locks_[place];
+    reduced_[lane] = lock.value != rank;
+    if (reduced_[lane]) {
+      if (rank < lock.value) return false;
+      waiting_elsewhere_[{place, rank}] = lane.value;
+      ++lock.waiting;
+      return false;
+    }
+    ++lock.value;
+    const auto waiting = waiting_elsewhere_.find({place, lock.value});
+    if (waiting == waiting_elsewhere_.end()) return true;
+    --lock.waiting;
+    playable_.push_back(waiting->second);
+    waiting_elsewhere_.erase(waiting);
+    return true;
   }
 
   void release(const Task& task) {
@@ -104,7 +142,7 @@ class Play {
   /// contributions bring values beyond its ranks.
   std::int32_t& waiting_for(const Task& task, std::int32_t value) {
     if (value < ranks_of(task)) return waiting_[places_.of(task, value)];
-    return waiting_beyond_.try_emplace({place_of(task), value}, kNone).first->second;
+    return waiting_elsewhere_.try_emplace({place_of(task), value}, kNone).first->second;
   }
 
   // ---- what hangs -----------------------------------------------------------------------------
@@ -122,25 +160,51 @@ class Play {
 
   /// Notes which slot holds each rank that has not been released, and which tiles hang.
   void index_stuck() {
-    slot_of_rank_.assign(waiting_.size(), kNone);
-    lane_of_rank_.assign(waiting_.size(), kNone);
-    for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
-      std::int64_t slot = next_[lane];
-      result_.stuck_tasks += table_.end_of(lane) - slot;
-      const bool holds = delayed_ && slot < table_.end_of(lane) && slot > table_.begin_of(lane) &&
-                         !table_.ends_chain(lane, slot - 1);
-      if (holds) --slot;  // reduced, but released only by the next one
-      for (; slot < table_.end_of(lane); ++slot) {
-        const auto& [task, rank] = table_.slots[slot];
-        result_.hanging.push_back({task.head, task.q});
-        if (rank < 0 || rank >= ranks_of(task)) continue;
-        slot_of_rank_[places_.of(task, rank)] = static_cast<std::int32_t>(slot);
-        lane_of_rank_[places_.of(task, rank)] = lane.value;
-      }
+    reported_ = true;
+    dq_holders_.assign(waiting_.size(), Holder{});
+    dkv_holders_.assign(combines_ ? table_.problem.chains() : 0, Holder{});
+    for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
+      index_stuck(lane);
+    sort_unique(result_.hanging);
+    sort_unique(result_.hanging_dkv);
+  }
+
+  void index_stuck(Lane lane) {
+    std::int64_t slot = next_[lane];
+    if (combines_) index_stuck_chains(lane, slot);
+    if (slot < table_.end_of(lane) && reduced_[lane]) ++slot;  // its dQ is done, and released
+    result_.stuck_tasks += table_.end_of(lane) - slot;
+    const bool holds = delayed_ && slot < table_.end_of(lane) && slot > table_.begin_of(lane) &&
+                       !table_.ends_chain(lane, slot - 1);
+    if (holds) --slot;  // reduced, but released only by the next one
+    for (; slot < table_.end_of(lane); ++slot) {
+      const auto& [task, rank] = table_.slots[slot];
+      result_.hanging.push_back({task.head, task.q});
+      if (rank < 0 || rank >= ranks_of(task)) continue;
+      dq_holders_[places_.of(task, rank)] = {static_cast<std::int32_t>(slot), lane};
     }
-    std::sort(result_.hanging.begin(), result_.hanging.end());
-    result_.hanging.erase(std::unique(result_.hanging.begin(), result_.hanging.end()),
-                          result_.hanging.end());
+  }
+
+  /// The chains from a slot on that have not been reduced into dK and dV.
+  void index_stuck_chains(Lane lane, std::int64_t slot) {
+    for (; slot < table_.end_of(lane); ++slot) {
+      if (!table_.ends_chain(lane, slot)) continue;
+      const Task& task = table_.slots[slot].task;
+      result_.hanging_dkv.push_back({table_.problem.kv_head_of(task.head), task.kv});
+      const std::int32_t rank = table_.dkv_rank(task);
+      if (rank < 0 || rank >= table_.problem.group_parts()) continue;
+      dkv_holders_[dkv_rank_place(task, rank)] = {static_cast<std::int32_t>(slot), lane};
+    }
+  }
+
+  template <class Tile>
+  static void sort_unique(std::vector<Tile>& tiles) {
+    std::sort(tiles.begin(), tiles.end());
+    tiles.erase(std::unique(tiles.begin(), tiles.end()), tiles.end());
+  }
+
+  [[nodiscard]] std::int64_t dkv_rank_place(const Task& task, std::int32_t rank) const {
+    return table_.problem.dkv_place(task) * table_.problem.group_parts() + rank;
   }
 
   /// What a stuck lane's next task waits for; by default the release of the rank before its own.
@@ -150,21 +214,28 @@ class Play {
     wait.lane = lane;
     wait.launched = lane.value < launched_;
     wait.task = task;
-    wait.rank = rank;
-    wait.value = locks_[place_of(task)].value;
+    wait.dkv = reduced_[lane];
+    wait.kv_head = table_.problem.kv_head_of(task.head);
+    wait.rank = wait.dkv ? table_.dkv_rank(task) : rank;
+    wait.value = locks_[wait.dkv ? dkv_place_of(task) : place_of(task)].value;
     if (!wait.launched) return wait;
     wait.promised = false;
-    if (rank > wait.value && rank < ranks_of(task)) point_at(rank - 1, wait);
+    if (wait.rank > wait.value && wait.rank < ranks_of(wait)) point_at(wait.rank - 1, wait);
     return wait;
   }
 
+  [[nodiscard]] std::int32_t ranks_of(const Wait& wait) const {
+    return wait.dkv ? table_.problem.group_parts() : ranks_of(wait.task);
+  }
+
   void point_at(std::int32_t rank, Wait& wait) const {
-    const std::size_t place = places_.of(wait.task, rank);
-    wait.promised = slot_of_rank_[place] != kNone;
+    const Holder& holder = wait.dkv ? dkv_holders_[dkv_rank_place(wait.task, rank)]
+                                    : dq_holders_[places_.of(wait.task, rank)];
+    wait.promised = holder.slot != kNone;
     if (!wait.promised) return;
-    wait.for_task = table_.slots[slot_of_rank_[place]].task;
+    wait.for_task = table_.slots[holder.slot].task;
     wait.for_rank = rank;
-    wait.for_lane = Lane{lane_of_rank_[place]};
+    wait.for_lane = holder.lane;
   }
 
   /// Calls `visit(wait)` for every way in which a lane waits for another, until it says no or the
@@ -181,7 +252,7 @@ class Play {
       }
       return;
     }
-    const std::int32_t last = std::min(wait.rank, ranks_of(wait.task)) - 1;
+    const std::int32_t last = std::min(wait.rank, ranks_of(wait)) - 1;
     for (std::int32_t rank = last; rank >= wait.value && --budget > 0; --rank) {
       point_at(rank, wait);
       if (wait.promised && !visit(wait)) return;
@@ -278,18 +349,27 @@ class Play {
 
   const Table& table_;
   bool delayed_;
+  bool combines_;  ///< chains are reduced into dK and dV, in order
   std::int32_t q_tiles_;
-  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q)
+  std::int64_t dq_tiles_;                  ///< of all heads
+  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q), then those of dK and dV
   IndexVector<Lane, std::int64_t> next_;   ///< the slot that a lane is at
+  IndexVector<Lane, bool> reduced_;  ///< what is left of that is its chain's reduction into dK, dV
   RankPlaces places_;
   std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
   std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t>
-      waiting_beyond_;  ///< (place, value)
+      waiting_elsewhere_;  ///< (place, value)
   std::vector<std::int32_t> playable_;
   std::int32_t launched_ = 0;
   std::int32_t ended_ = 0;
-  std::vector<std::int32_t> slot_of_rank_;  ///< by (head, q, rank), of what is not released
-  std::vector<std::int32_t> lane_of_rank_;
+  /// The slot that has a rank and has not released it.
+  struct Holder {
+    std::int32_t slot = kNone;
+    Lane lane{kNone};
+  };
+  IndexVector<std::int64_t, Holder> dq_holders_;   ///< by (head, q, rank)
+  IndexVector<std::int64_t, Holder> dkv_holders_;  ///< by (KV head, kv, rank)
+  bool reported_ = false;
   Liveness result_;
 };
 

@@ -10,7 +10,8 @@
 namespace stagger::dag {
 
 /// Whether a table runs to its end, whatever the times: a task can reduce when the ones before it
-/// on its lane and in its accumulation order have; a lane can start when an SM is free.
+/// on its lane and in its accumulation order have, and so can a chain whose part is added to dK and
+/// dV in its turn; a lane can start when an SM is free.
 struct Liveness {
   bool live = true;
   /// CTAs that must be resident at once for the table to run to its end, taken in launch order; 0
@@ -24,6 +25,13 @@ struct Liveness {
     friend auto operator<=>(const Hanging&, const Hanging&) = default;
   };
   std::vector<Hanging> hanging;
+  /// The (KV head, kv) whose dK and dV are never complete, ascending.
+  struct HangingDkv {
+    KvHead kv_head;
+    KvTile kv;
+    friend auto operator<=>(const HangingDkv&, const HangingDkv&) = default;
+  };
+  std::vector<HangingDkv> hanging_dkv;
   std::int64_t stuck_tasks = 0;
   /// A shortest cycle of waits, each for the next (the last for the first); empty if there is none.
   std::vector<Wait> cycle;

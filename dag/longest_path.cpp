@@ -64,6 +64,8 @@ Phase phase_of(EdgeKind kind) {
       return Phase::compute;
     case EdgeKind::reduce:
       return Phase::reduce;
+    case EdgeKind::reduce_kv:
+      return Phase::reduce_kv;
     case EdgeKind::epilogue:
       return Phase::epilogue;
     case EdgeKind::order:

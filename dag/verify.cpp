@@ -10,7 +10,7 @@
 namespace stagger::dag {
 namespace {
 
-constexpr std::size_t kKinds = 11;
+constexpr std::size_t kKinds = 15;
 constexpr std::int64_t kThreadTasks = 100'000;  ///< some 2 ms of work
 
 Finding finding_at(const Table& table, Lane lane, std::int64_t slot) {
@@ -51,6 +51,7 @@ class Verifier {
     if (in_range_) {
       check_missing();
       check_ranks();
+      if (table_.problem.combine == Combine::ordered) check_dkv_ranks();
     }
     result_.liveness = liveness.get();
     report_running(result_.liveness);
@@ -100,9 +101,14 @@ class Verifier {
   void check_chain(Lane lane, std::int64_t slot, IndexVector<std::int64_t, bool>& begun) {
     const Task& task = table_.slots[slot].task;
     auto chain = begun[table_.problem.chain_place(task)];
-    if (chain) {
+    if (chain && table_.problem.span == 1) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
+                  lane, slot);
+    } else if (chain) {
+      report_task(FindingKind::chain_split,
+                  ": its part's chain of the KV tile was begun before, elsewhere; dK and dV would "
+                  "leave the registers",
                   lane, slot);
     }
     chain = true;
@@ -197,6 +203,71 @@ class Verifier {
     }
   }
 
+  /// Ranks 0 … k-1 once each for the parts of every (KV head, kv) that have tasks.
+  void check_dkv_ranks() {
+    const Problem& problem = table_.problem;
+    IndexVector<std::int64_t, bool> taken(problem.chains(), false);
+    for (Part part{0}; part.value < problem.parts(); ++part) {
+      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+        const std::int32_t ranks = problem.dkv_contributions(kv);
+        const std::int32_t rank = table_.dkv_rank(part, kv);
+        const bool owns_none = ranks == 0 && (rank < 0 || table_.dkv_ranks.empty());
+        if (owns_none) continue;
+        if (rank < 0 || rank >= ranks) {
+          report_dkv_rank(FindingKind::dkv_rank_out_of_range, part, kv, rank);
+          continue;
+        }
+        auto is_taken =
+            taken[problem.dkv_place(problem.kv_head_of(part), kv) * problem.group_parts() + rank];
+        if (is_taken) report_dkv_rank(FindingKind::dkv_rank_duplicate, part, kv, rank);
+        is_taken = true;
+      }
+    }
+    report_dkv_gaps(taken);
+  }
+
+  /// `dK, dV(KV head 0, kv 3)`.
+  static std::string dkv_name(KvHead kv_head, KvTile kv) {
+    return "dK, dV(KV head " + std::to_string(kv_head.value) + ", kv " + std::to_string(kv.value) +
+           ")";
+  }
+
+  void report_dkv_rank(FindingKind kind, Part part, KvTile kv, std::int32_t rank) {
+    const Problem& problem = table_.problem;
+    const std::int32_t ranks = problem.dkv_contributions(kv);
+    std::string message = dkv_name(problem.kv_head_of(part), kv) + ": part " +
+                          std::to_string(part.value % problem.group_parts()) + " has rank " +
+                          std::to_string(rank);
+    if (kind == FindingKind::dkv_rank_duplicate) {
+      message += ", as another part";
+    } else if (ranks == 0) {
+      message += ", but no task";
+    } else {
+      message += ", but there are " + std::to_string(ranks) + " parts: ranks 0 to " +
+                 std::to_string(ranks - 1);
+    }
+    add({.kind = kind,
+         .message = std::move(message),
+         .task = {Head{part.value * problem.span}, kv, QTile{-1}},
+         .rank = rank});
+  }
+
+  void report_dkv_gaps(const IndexVector<std::int64_t, bool>& taken) {
+    const Problem& problem = table_.problem;
+    for (KvHead kv_head{0}; kv_head.value < problem.heads_kv; ++kv_head) {
+      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+        for (std::int32_t rank = 0; rank < problem.dkv_contributions(kv); ++rank) {
+          if (taken[problem.dkv_place(kv_head, kv) * problem.group_parts() + rank]) continue;
+          add({.kind = FindingKind::dkv_rank_gap,
+               .message = dkv_name(kv_head, kv) + " has no part of rank " + std::to_string(rank) +
+                          ": its lock stays " + std::to_string(rank),
+               .task = {Head{kv_head.value * problem.group()}, kv, QTile{-1}},
+               .rank = rank});
+        }
+      }
+    }
+  }
+
   void report_running(const Liveness& liveness) {
     if (liveness.live) return;
     const std::int64_t before = result_.total;
@@ -210,6 +281,11 @@ class Verifier {
                           (liveness.stuck_tasks == 1 ? " never runs; " : " never run; ");
     message += counted(std::ssize(liveness.hanging), "dQ tile") +
                (liveness.hanging.size() == 1 ? " is" : " are") + " never finished; ";
+    if (!liveness.hanging_dkv.empty()) {
+      const auto& [kv_head, kv] = liveness.hanging_dkv.front();
+      message += counted(std::ssize(liveness.hanging_dkv), "KV tile") +
+                 " without its dK, dV, first " + dkv_name(kv_head, kv) + "; ";
+    }
     const Wait* where = nullptr;
     if (!liveness.cycle.empty()) {
       where = &liveness.cycle.front();
@@ -255,8 +331,9 @@ class Verifier {
 
 const char* finding_name(FindingKind kind) {
   constexpr std::array<const char*, kKinds> kNames = {
-      "missing-task",   "duplicate-task", "dead-task",         "task-out-of-range",
-      "rank-gap",       "rank-duplicate", "rank-out-of-range", "split-chain",
+      "missing-task",   "duplicate-task", "dead-task",          "task-out-of-range",
+      "rank-gap",       "rank-duplicate", "rank-out-of-range",  "split-chain",
+      "chain-split",    "dkv-rank-gap",   "dkv-rank-duplicate", "dkv-rank-out-of-range",
       "too-many-lanes", "deadlock",       "needs-co-residency"};
   return kNames[at(static_cast<int>(kind))];
 }

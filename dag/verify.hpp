@@ -13,17 +13,21 @@ namespace stagger::dag {
 
 /// A way in which a table can be wrong.
 enum class FindingKind {
-  missing_task,       ///< a live tile that no slot has
-  duplicate_task,     ///< a live tile that two slots have
-  dead_task,          ///< a slot whose tile is empty
-  task_out_of_range,  ///< a slot whose head, KV tile or Q tile does not exist
-  rank_gap,           ///< a lock value of (head, q) that no slot waits for
-  rank_duplicate,     ///< a lock value of (head, q) that two slots wait for
-  rank_out_of_range,  ///< a lock value that (head, q)'s semaphore never shows
-  split_chain,        ///< a KV tile that is not contiguous on one lane
-  too_many_lanes,     ///< static dispatch with more lanes than SMs
-  deadlock,           ///< tasks that can never run
-  co_residency,       ///< more CTAs must be resident at once than there are
+  missing_task,           ///< a live tile that no slot has
+  duplicate_task,         ///< a live tile that two slots have
+  dead_task,              ///< a slot whose tile is empty
+  task_out_of_range,      ///< a slot whose head, KV tile or Q tile does not exist
+  rank_gap,               ///< a lock value of (head, q) that no slot waits for
+  rank_duplicate,         ///< a lock value of (head, q) that two slots wait for
+  rank_out_of_range,      ///< a lock value that (head, q)'s semaphore never shows
+  split_chain,            ///< a KV tile that is not contiguous on one lane
+  chain_split,            ///< a KV tile of several heads, of one part, likewise
+  dkv_rank_gap,           ///< a lock value of (KV head, kv) that no chain waits for
+  dkv_rank_duplicate,     ///< a lock value of (KV head, kv) that two chains wait for
+  dkv_rank_out_of_range,  ///< a lock value that (KV head, kv)'s semaphore never shows
+  too_many_lanes,         ///< static dispatch with more lanes than SMs
+  deadlock,               ///< tasks that can never run
+  co_residency,           ///< more CTAs must be resident at once than there are
 };
 [[nodiscard]] const char* finding_name(FindingKind kind);
 

@@ -20,6 +20,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters&, Tabl
   Table built = search::list_schedule(problem, timing, lanes, search::QOrder::cyclic);
   table.slots = std::move(built.slots);
   table.lane_begin = std::move(built.lane_begin);
+  table.dkv_ranks = std::move(built.dkv_ranks);
 }
 
 }  // namespace

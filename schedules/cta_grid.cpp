@@ -3,17 +3,36 @@
 #include <algorithm>
 
 namespace stagger::schedules {
+namespace {
 
-void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const KvTile> kv_order,
+std::vector<Head> ordered_heads(const Problem& problem, LaunchOrder order) {
+  std::vector<Head> heads;
+  for (Head head{0}; head.value < problem.heads; ++head)
+    heads.push_back(head);
+  if (order == LaunchOrder::member) {
+    std::ranges::stable_sort(heads, {}, [&](Head head) { return head.value % problem.group(); });
+  }
+  return heads;
+}
+
+}  // namespace
+
+Launch::Launch(const Parameters& parameters)
+    : swizzle(parameters.contains(kSwizzle.name) ? parameters.at(kSwizzle.name) : 1),
+      order(static_cast<LaunchOrder>(parameters.at(kLaunchOrder.name))) {}
+
+void launch_ctas(const Problem& problem, const Launch& launch, std::span<const KvTile> kv_order,
                  const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table) {
   const std::int64_t q_tiles = problem.grid.q_tiles();
   IndexVector<std::int64_t, std::int32_t> launched(problem.heads * q_tiles, 0);  // by (head, q)
-  for (std::int64_t first = 0; first < problem.heads; first += swizzle) {
-    const std::int64_t last = std::min<std::int64_t>(first + swizzle, problem.heads);
+  const std::vector<Head> heads = ordered_heads(problem, launch.order);
+  for (std::int64_t first = 0; first < problem.heads; first += launch.swizzle) {
+    const std::int64_t last = std::min<std::int64_t>(first + launch.swizzle, problem.heads);
     for (const KvTile kv : kv_order) {
       const std::vector<QTile>& chain = q_order[kv];
       if (chain.empty()) continue;  // the kernel's CTA returns at once
-      for (Head head{static_cast<std::int32_t>(first)}; head.value < last; ++head) {
+      for (std::int64_t place = first; place < last; ++place) {
+        const Head head = heads[at(place)];
         std::int32_t* ranks = &launched[head.value * q_tiles];
         for (const QTile q : chain)
           table.slots.push_back({{head, kv, q}, ranks[q.value]++});

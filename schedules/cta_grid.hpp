@@ -13,13 +13,38 @@ namespace stagger::schedules {
 inline constexpr Parameter kSwizzle = {
     "swizzle", "heads whose CTAs are launched interleaved (L2 sections)", 1, 1, 1 << 20};
 
+/// In which order the heads of a grid are launched, where groups of them share K and V.
+enum class LaunchOrder {
+  group,   ///< the heads of a group one after the other
+  member,  ///< the first head of every group, then the second of every group, ...
+};
+
+inline constexpr const char* kLaunchOrderNames[] = {"group", "member"};
+
+/// The parameter of the schedules that launch CTAs. Where parts are combined in order, those of a
+/// group that run beside each other end together and wait for each other; by member they do not.
+inline constexpr Parameter kLaunchOrder = {.name = "launch",
+                                           .meaning = "of heads that share K and V",
+                                           .fallback = 0,
+                                           .least = 0,
+                                           .most = 1,
+                                           .words = kLaunchOrderNames};
+
+/// How a grid is launched: the parameters above.
+struct Launch {
+  explicit Launch(const Parameters& parameters);
+
+  std::int64_t swizzle = 1;
+  LaunchOrder order = LaunchOrder::group;
+};
+
 /// Launches one CTA per (head, KV tile) with live tiles, sections of `swizzle` heads at a time:
 /// for each section, for each KV tile of `kv_order`, for each head of the section.
 /// `q_order` holds each KV tile's live Q tiles in visiting order.
 /// Ranks follow the launch order, so that no residency or release can deadlock (theorem A of
 /// schedules/README.md).
 /// Source: FlashAttention-3, hopper/tile_scheduler.hpp:385-409.
-void launch_ctas(const Problem& problem, std::int64_t swizzle, std::span<const KvTile> kv_order,
+void launch_ctas(const Problem& problem, const Launch& launch, std::span<const KvTile> kv_order,
                  const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table);
 
 /// Each KV tile's live Q tiles, ascending.

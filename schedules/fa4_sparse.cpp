@@ -26,13 +26,15 @@ IndexVector<KvTile, std::vector<QTile>> partial_first(const TileGrid& grid) {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   const bool spt = parameters.at("spt") == 1;
-  launch_ctas(problem, parameters.at("swizzle"),
+  launch_ctas(problem, Launch(parameters),
               spt ? descending_kv(problem.grid) : ascending_kv(problem.grid),
               partial_first(problem.grid), table);
 }
 
 constexpr Parameter kParameters[] = {
-    {"spt", "1 launches KV tiles descending, as the kernel's spt flag", 0, 0, 1}, kSwizzle};
+    {"spt", "1 launches KV tiles descending, as the kernel's spt flag", 0, 0, 1},
+    kSwizzle,
+    kLaunchOrder};
 
 }  // namespace
 

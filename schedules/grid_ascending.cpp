@@ -11,9 +11,12 @@
 namespace stagger::schedules::grid_ascending {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
-  launch_ctas(problem, 1, ascending_kv(problem.grid), ascending_q(problem.grid), table);
+void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+  launch_ctas(problem, Launch(parameters), ascending_kv(problem.grid), ascending_q(problem.grid),
+              table);
 }
+
+constexpr Parameter kParameters[] = {kLaunchOrder};
 
 }  // namespace
 
@@ -24,6 +27,7 @@ constinit const Schedule kSchedule{
     .source = "FA3 SingleTileScheduler",
     .preconditions = "any mask",
     .dispatch = Dispatch::in_order,
+    .parameters = kParameters,
     .build = build,
 };
 

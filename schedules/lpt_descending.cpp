@@ -14,11 +14,11 @@ namespace stagger::schedules::lpt_descending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, parameters.at("swizzle"), longest_first_kv(problem.grid),
+  launch_ctas(problem, Launch(parameters), longest_first_kv(problem.grid),
               descending_q(problem.grid), table);
 }
 
-constexpr Parameter kParameters[] = {kSwizzle};
+constexpr Parameter kParameters[] = {kSwizzle, kLaunchOrder};
 constexpr Formula kFormulas[] = {kReversedMakespan};
 
 }  // namespace

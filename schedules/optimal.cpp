@@ -45,6 +45,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
                        best_named(problem, timing), options);
   table.slots = std::move(optimum.best->table.slots);
   table.lane_begin = std::move(optimum.best->table.lane_begin);
+  table.dkv_ranks = std::move(optimum.best->table.dkv_ranks);
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ namespace stagger::schedules::spt {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, parameters.at("swizzle"), descending_kv(problem.grid),
-              ascending_q(problem.grid), table);
+  launch_ctas(problem, Launch(parameters), descending_kv(problem.grid), ascending_q(problem.grid),
+              table);
 }
 
-constexpr Parameter kParameters[] = {kSwizzle};
+constexpr Parameter kParameters[] = {kSwizzle, kLaunchOrder};
 
 }  // namespace
 

@@ -31,6 +31,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
       problem, timing, {.heads = static_cast<std::int32_t>(parameters.at("heads"))});
   table.slots = std::move(built.slots);
   table.lane_begin = std::move(built.lane_begin);
+  table.dkv_ranks = std::move(built.dkv_ranks);
 }
 
 }  // namespace

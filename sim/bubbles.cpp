@@ -26,30 +26,34 @@ struct SmClock {
     cover(span);
     reduced = true;
   }
-  /// Covers a reduction and what the SM does beside or after it: from where it is free to a compute
-  /// phase's end, or to the end of the lane's last epilogue, without a gap.
-  void cover(Span work, Span reduction) {
-    const bool waits = reduction.start > work.start;
-    if (!waits) reduce(reduction);
-    cover(work);
-    if (waits) reduce(reduction);
+  /// Covers what is left of a slot and what the SM does beside or after it: from where it is free
+  /// to a compute phase's end, or to the end of the lane's last epilogue, without a gap.
+  void cover(Span work, const PlayedSlot& slot) {
+    bool covered_work = false;
+    for (const Span& reduction : {slot.reduce, slot.reduce_kv}) {
+      if (reduction.start < 0) continue;
+      if (!covered_work && reduction.start > work.start) {
+        cover(work);
+        covered_work = true;
+      }
+      reduce(reduction);
+    }
+    if (!covered_work) cover(work);
   }
 };
 
 /// The SM's clock after a lane.
 SmClock after(SmClock clock, const PlayedLane& lane) {
-  Span reduction;  // not covered yet: the SM may go on while it waits
-  Span epilogue;
+  PlayedSlot before;  // whose reductions are not covered yet: the SM may go on while they wait
   for (const PlayedSlot& slot : lane) {
-    if (epilogue.start < 0) {
+    if (before.epilogue.start < 0) {
       clock.cover({.start = slot.launch.start, .end = slot.compute.end});
     } else {
-      clock.cover({.start = epilogue.start, .end = slot.compute.end}, reduction);
+      clock.cover({.start = before.epilogue.start, .end = slot.compute.end}, before);
     }
-    reduction = slot.reduce;
-    epilogue = slot.epilogue;
+    before = slot;
   }
-  if (epilogue.start >= 0) clock.cover(epilogue, reduction);
+  if (before.epilogue.start >= 0) clock.cover(before.epilogue, before);
   return clock;
 }
 

@@ -46,7 +46,7 @@ class Layout {
       if (interval.phase == Phase::compute) {
         if (interval.start < reduced) return true;
         computed = interval.end;
-      } else if (interval.phase == Phase::reduce) {
+      } else if (interval.phase == Phase::reduce || interval.phase == Phase::reduce_kv) {
         if (interval.start < computed) return true;
         reduced = interval.end;
       }
@@ -66,6 +66,7 @@ class Layout {
     const std::size_t lane = chart_.split_rows && box.style == BoxStyle::reduce ? 1 : 0;
     if (interval.critical) add_to(chart_.critical, open_[2 + lane], box);
     if (interval.phase == Phase::compute) box.label = std::to_string(interval.task.q.value);
+    if (interval.phase == Phase::reduce_kv) box.label = "dK";
     if (add_to(chart_.boxes, open_[lane], std::move(box))) chart_.merged = true;
   }
 
@@ -89,7 +90,8 @@ class Layout {
 
   static BoxStyle style_of(Phase phase) {
     if (phase == Phase::compute) return BoxStyle::compute;
-    return phase == Phase::reduce ? BoxStyle::reduce : BoxStyle::overhead;
+    const bool reduces = phase == Phase::reduce || phase == Phase::reduce_kv;
+    return reduces ? BoxStyle::reduce : BoxStyle::overhead;
   }
 
   void add_hops() {
@@ -151,7 +153,8 @@ std::vector<EndlessWait> endless_waits(const Timeline& timeline) {
     const std::int32_t row = timeline.row_of(interval);
     const bool waiting = !waits.empty() && waits.back().row == row;
     if (interval.phase == Phase::wait && !waiting) waits.push_back({row, interval.start});
-    if (interval.phase == Phase::reduce && waiting) waits.pop_back();
+    const bool reduces = interval.phase == Phase::reduce || interval.phase == Phase::reduce_kv;
+    if (reduces && waiting) waits.pop_back();
   }
   return waits;
 }

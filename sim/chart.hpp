@@ -25,7 +25,7 @@ struct Box {
   std::int32_t head = 0;
   double begin = 0;
   double end = 0;
-  std::string label;  ///< Q tile of a compute phase, else empty
+  std::string label;  ///< Q tile of a compute phase, dK of a reduction into dK and dV, else empty
 };
 
 /// Where the critical path goes from one SM to another. Hops that are closer together than

@@ -1,5 +1,6 @@
-// The walk knows three kinds of moments of a slot: its compute starts, it is handed over (ready to
-// reduce), its reduction starts. From each, exactly one earlier moment explains the time.
+// The walk knows four kinds of moments of a slot: its compute starts, it is handed over (ready to
+// reduce), its reduction starts, the chain that it ends is reduced into dK and dV. From each,
+// exactly one earlier moment explains the time.
 
 #include "sim/critical_path.hpp"
 
@@ -14,7 +15,7 @@
 namespace stagger::sim {
 namespace {
 
-enum class Event { compute_starts, handed_over, reduce_starts };
+enum class Event { compute_starts, handed_over, reduce_starts, combine_starts };
 
 struct Moment {
   Event event = Event::reduce_starts;
@@ -32,7 +33,11 @@ class Slots {
     LaneClock clock{.free = played_.run(lane).start};
     if (index > table.begin_of(lane)) {
       const Ticks start = played_.simulation().reduce_start[index - 1];
-      played_.rule().reduce(start, table.ends_chain(lane, index - 1), clock);
+      const bool ends_chain = table.ends_chain(lane, index - 1);
+      const Span epilogue = played_.rule().reduce(start, ends_chain, clock);
+      if (ends_chain && played_.rule().combines()) {
+        played_.rule().combine(played_.simulation().reduce_kv_start[index - 1], epilogue, clock);
+      }
     }
     if (!played_.rule().frees_at_reduction()) {
       clock.free = free_by_slot(lane)[index - table.begin_of(lane)];
@@ -55,6 +60,16 @@ class Slots {
     const auto& begin = played_.table().lane_begin;
     const auto next = std::upper_bound(begin.begin(), begin.end(), index);
     return this->slot(Lane{static_cast<std::int32_t>(next - begin.begin()) - 1}, index);
+  }
+
+  /// The slot that ends the chain that comes before the one that this slot ends, in the
+  /// accumulation of dK and dV. O(log lanes), but the first time O(tasks).
+  PlayedSlot dkv_rank_before(const PlayedSlot& slot) {
+    if (ends_by_dkv_rank_.empty()) index_dkv_ranks();
+    const Table& table = played_.table();
+    const std::int64_t index = ends_by_dkv_rank_[dkv_rank_place(slot.slot.task) - 1];
+    const auto next = std::upper_bound(table.lane_begin.begin(), table.lane_begin.end(), index);
+    return this->slot(Lane{static_cast<std::int32_t>(next - table.lane_begin.begin()) - 1}, index);
   }
 
   /// The last slot of the lane that had the SM before. O(1), but the first time O(lanes).
@@ -82,11 +97,28 @@ class Slots {
           static_cast<std::int32_t>(index);
   }
 
+  [[nodiscard]] std::int64_t dkv_rank_place(const Task& task) const {
+    const Table& table = played_.table();
+    return table.problem.dkv_place(task) * table.problem.group_parts() + table.dkv_rank(task);
+  }
+
+  void index_dkv_ranks() {
+    const Table& table = played_.table();
+    ends_by_dkv_rank_.assign(table.problem.chains(), -1);
+    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+      for (std::int64_t index = table.begin_of(lane); index < table.end_of(lane); ++index) {
+        if (!table.ends_chain(lane, index)) continue;
+        ends_by_dkv_rank_[dkv_rank_place(table.slots[index].task)] = index;
+      }
+    }
+  }
+
   const Played& played_;
   RankPlaces places_;
   /// When each lane's SM is free, by place in it.
   std::unordered_map<std::int32_t, IndexVector<std::int64_t, Ticks>> free_;
-  std::vector<std::int32_t> index_by_rank_;  ///< by (head, q, rank)
+  std::vector<std::int32_t> index_by_rank_;                   ///< by (head, q, rank)
+  IndexVector<std::int64_t, std::int64_t> ends_by_dkv_rank_;  ///< slots, by (KV head, kv, rank)
   IndexVector<Lane, Lane> lanes_before_;
 };
 
@@ -96,6 +128,7 @@ class Walk {
   explicit Walk(const Played& played)
       : timing_(played.timing()),
         overlap_(timing_.model == Model::overlap),
+        rule_(played.rule()),
         drains_(overlap_ && played.table().dispatch == Dispatch::static_),
         slots_(played) {}
 
@@ -117,6 +150,8 @@ class Walk {
         return before_hand_over(moment.slot);
       case Event::reduce_starts:
         return before_reduction(moment.slot);
+      case Event::combine_starts:
+        return before_combination(moment.slot);
     }
     return std::nullopt;
   }
@@ -134,7 +169,7 @@ class Walk {
 
   Moment before_hand_over(const PlayedSlot& slot) {
     // Otherwise the writer was still busy with the slot before.
-    if (slot.compute.end != slot.handed()) return reduction(slots_.before(slot));
+    if (slot.compute.end != slot.handed()) return last_of_writer(slots_.before(slot));
     add(Phase::compute, slot, slot.compute);
     return {Event::compute_starts, slot};
   }
@@ -152,15 +187,35 @@ class Walk {
     return {Event::reduce_starts, next};
   }
 
+  Moment before_combination(const PlayedSlot& slot) {
+    if (slot.wait_kv.empty()) return reduction(slot);
+    const Ticks turn = slot.reduce_kv.start;
+    add(Phase::wait, slot, {.start = turn - timing_.latency, .end = turn});
+    return combination(slots_.dkv_rank_before(slot));
+  }
+
   /// From the end of a lane, whose last slot is `last`.
   Moment lane_end(const PlayedSlot& last, Ticks end) {
-    return drains_ && last.reduce.end == end ? reduction(last) : chain_end(last);
+    const Ticks writer_end = rule_.combines() ? last.reduce_kv.end : last.reduce.end;
+    return goes_on_ && writer_end == end ? last_of_writer(last) : chain_end(last);
   }
 
   /// From where the SM is free again after `last`, a chain's.
   Moment chain_end(const PlayedSlot& last) {
     add(Phase::epilogue, last, last.epilogue);
+    if (rule_.waits_to_combine()) return combination(last);
     return drains_ ? Moment{Event::handed_over, last} : reduction(last);
+  }
+
+  /// From the end of the last reduction that the writer does for a slot.
+  Moment last_of_writer(const PlayedSlot& slot) {
+    return slot.ends_chain && rule_.combines() ? combination(slot) : reduction(slot);
+  }
+
+  /// From the end of the reduction of the chain that a slot ends into dK and dV.
+  Moment combination(const PlayedSlot& slot) {
+    add(Phase::reduce_kv, slot, slot.reduce_kv);
+    return {Event::combine_starts, slot};
   }
 
   /// From the end of a slot's reduction.
@@ -175,7 +230,10 @@ class Walk {
 
   const Timing& timing_;
   bool overlap_;
+  const LaneRule& rule_;
   bool drains_;
+  /// Whether the writer may end after the SM is free for another chain.
+  bool goes_on_ = drains_ || (rule_.combines() && !rule_.waits_to_combine());
   Slots slots_;
   std::vector<CriticalStep> steps_;
 };

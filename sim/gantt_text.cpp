@@ -14,6 +14,8 @@
 namespace stagger::sim {
 namespace {
 
+constexpr std::size_t kPhases = std::size(kPhaseNames);
+
 /// What a column shows.
 struct Cell {
   char32_t glyph = U' ';
@@ -96,15 +98,17 @@ class Text {
       row(label, intervals, [](Phase) { return true; });
       return;
     }
-    const auto writes = [](Phase phase) { return phase == Phase::reduce || phase == Phase::wait; };
+    const auto writes = [](Phase phase) {
+      return phase == Phase::reduce || phase == Phase::reduce_kv || phase == Phase::wait;
+    };
     row(label, intervals, [&](Phase phase) { return !writes(phase); });
     row(std::string(static_cast<std::size_t>(label_), ' '), intervals, writes);
   }
 
   /// What happens within one column, by phase.
   struct Column {
-    std::array<double, 5> ticks = {};  ///< not integers: a measured timeline's may overflow
-    std::array<const Interval*, 5> last = {};
+    std::array<double, kPhases> ticks = {};  ///< not integers: a measured timeline's may overflow
+    std::array<const Interval*, kPhases> last = {};
   };
 
   /// One row: every column shows the phase that has most of its ticks; a reduction wins a tie.
@@ -147,8 +151,8 @@ class Text {
   }
 
   [[nodiscard]] Cell cell_of(const Column& column) const {
-    constexpr Phase kByImportance[] = {Phase::reduce, Phase::compute, Phase::wait, Phase::launch,
-                                       Phase::epilogue};
+    constexpr Phase kByImportance[] = {Phase::reduce, Phase::reduce_kv, Phase::compute,
+                                       Phase::wait,   Phase::launch,    Phase::epilogue};
     const Interval* shown = nullptr;
     double most = 0;
     for (const Phase phase : kByImportance) {
@@ -167,6 +171,8 @@ class Text {
         return {head % 2 == 0 ? pick(U'░', '-') : pick(U'▒', '='), head};
       case Phase::reduce:
         return {pick(U'█', '#'), head};
+      case Phase::reduce_kv:
+        return {pick(U'▓', '%'), head};
       case Phase::wait:
         return {pick(U'·', '.'), -1};
       case Phase::launch:
@@ -246,6 +252,10 @@ class Text {
     parts.push_back(fmt::format("{} {} compute (even, odd heads; number: Q tile)", glyph(U'░', '-'),
                                 glyph(U'▒', '=')));
     parts.push_back(glyph(U'█', '#') + " reduce");
+    const bool combines = std::ranges::any_of(timeline_.intervals, [](const Interval& interval) {
+      return interval.phase == Phase::reduce_kv;
+    });
+    if (combines) parts.push_back(glyph(U'▓', '%') + " reduce into dK, dV");
     parts.push_back(glyph(U'·', '.') + " wait");
     if (!endless_.empty()) parts.push_back(glyph(U'×', 'x') + " waits for ever");
     std::string text;

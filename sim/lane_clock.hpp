@@ -34,6 +34,9 @@ struct LaneClock {
 ///            starts then; reduce k starts at max(hand-over, its turn)
 /// A chain's end frees the SM at the last reduction's end plus the epilogue; in the overlap model
 /// with static dispatch at the last hand-over plus the epilogue, while the writer drains.
+/// Where parts are combined in order, a chain is reduced into dK and dV at max(its last reduction's
+/// end, its turn); that frees the SM, and the epilogue comes after it. If it is a writer's, the SM
+/// is free as without it, but no later reduction starts before its end.
 /// Refers to the table and the timing that it was made of.
 class LaneRule {
  public:
@@ -41,7 +44,13 @@ class LaneRule {
       : problem_(&table.problem),
         timing_(&timing),
         overlaps_(timing.model == Model::overlap),
-        drains_(overlaps_ && table.dispatch == Dispatch::static_) {}
+        drains_(overlaps_ && table.dispatch == Dispatch::static_),
+        combines_(table.problem.combine == Combine::ordered) {}
+
+  /// Whether chains are reduced into dK and dV.
+  [[nodiscard]] bool combines() const { return combines_; }
+  /// Whether the SM stays with a chain until it is reduced into dK and dV.
+  [[nodiscard]] bool waits_to_combine() const { return combines_ && !timing_->reduce_kv_async; }
 
   /// The launch before a slot's compute phase: empty unless the slot begins a chain.
   [[nodiscard]] Span launch(bool begins_chain, const LaneClock& clock) const {
@@ -52,18 +61,28 @@ class LaneRule {
   /// phase.
   Span compute(const Task& task, Ticks launched, LaneClock& clock) const {
     const Span computing{.start = launched, .end = launched + timing_->compute_of(*problem_, task)};
-    clock.handed = overlaps_ ? std::max(computing.end, clock.writer_free) : computing.end;
+    clock.handed = std::max(computing.end, clock.writer_free);
     return computing;
   }
 
   /// Takes the SM past a slot whose reduction starts at `start`. Returns the epilogue after it:
-  /// empty unless the slot ends a chain.
+  /// empty unless the slot ends a chain that the SM does not stay with.
   Span reduce(Ticks start, bool ends_chain, LaneClock& clock) const {
     clock.writer_free = start + timing_->reduce;
-    const bool frees_at_hand_over = ends_chain ? drains_ : overlaps_;
+    const bool stays = ends_chain && waits_to_combine();
+    const bool frees_at_hand_over = ends_chain ? drains_ && !stays : overlaps_;
     const Ticks freed = frees_at_hand_over ? clock.handed : clock.writer_free;
-    clock.free = freed + (ends_chain ? timing_->epilogue : 0);
+    clock.free = freed + (ends_chain && !stays ? timing_->epilogue : 0);
     return {.start = freed, .end = clock.free};
+  }
+
+  /// Takes the SM past a chain that is reduced into dK and dV from `start` on; `epilogue` is what
+  /// reduce() said. Returns the epilogue.
+  Span combine(Ticks start, Span epilogue, LaneClock& clock) const {
+    clock.writer_free = start + timing_->reduce_kv;
+    if (!waits_to_combine()) return epilogue;
+    clock.free = clock.writer_free + timing_->epilogue;
+    return {.start = clock.writer_free, .end = clock.free};
   }
 
   /// Whether a slot's reduction alone says when the SM is free after it, whatever came before.
@@ -74,6 +93,7 @@ class LaneRule {
   const Timing* timing_;
   bool overlaps_;
   bool drains_;  ///< the SM goes on after a chain while its writer drains
+  bool combines_;
 };
 
 }  // namespace stagger::sim

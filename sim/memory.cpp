@@ -56,7 +56,8 @@ class Tiles {
     return kv_ + std::int64_t{problem_.kv_head_of(task.head).value} * kv_tiles_ + task.kv.value;
   }
   [[nodiscard]] std::int64_t gradient(const Task& task) const {
-    return gradient_ + problem_.chain_place(task);
+    return gradient_ + (problem_.combine == Combine::ordered ? problem_.dkv_place(task)
+                                                             : problem_.chain_place(task));
   }
 
   [[nodiscard]] bool is_dq(std::int32_t tile) const { return tile < q_; }
@@ -138,7 +139,13 @@ class TouchLog {
     if (played.begins_chain) touch(played.launch.start, tiles_.kv(task), Access::load);
     touch(played.compute.start, tiles_.q(task), Access::load);
     touch(played.reduce.start, tiles_.dq(task), rank == 0 ? Access::store : Access::add, ends_dq);
-    if (played.ends_chain) touch(played.reduce.start, tiles_.gradient(task), Access::store);
+    if (!played.ends_chain) return;
+    if (played.wait_kv.start < 0) {
+      touch(played.reduce.start, tiles_.gradient(task), Access::store);
+    } else {
+      const bool first = played_.table().dkv_rank(task) == 0;
+      touch(played.reduce_kv.start, tiles_.gradient(task), first ? Access::store : Access::add);
+    }
   }
 
   const Played& played_;

@@ -8,7 +8,8 @@
 namespace stagger::sim {
 
 /// A slot as it was played: on which SM, and when each of its phases ran. In a table that hangs, a
-/// slot that waits for ever has a `wait` that ends at -1 and no `reduce`.
+/// slot that waits for ever has a `wait` that ends at -1 and no `reduce`, or a `wait_kv` and no
+/// `reduce_kv`.
 struct PlayedSlot {
   std::int64_t index = 0;  ///< in Table::slots
   Lane lane = {};
@@ -20,11 +21,15 @@ struct PlayedSlot {
   Span compute = {};
   Span wait = {};  ///< from the hand-over to the reduction
   Span reduce = {};
-  Span epilogue = {};  ///< empty unless the slot ends a chain
+  Span wait_kv = {};    ///< from there, or from the writer's last reduction, to the next
+  Span reduce_kv = {};  ///< into dK and dV; empty unless the slot ends a chain that is combined
+  Span epilogue = {};   ///< empty unless the slot ends a chain
 
   /// When the slot is ready to reduce. In the overlap model the SM goes on to its next slot then.
   [[nodiscard]] Ticks handed() const { return wait.start; }
   [[nodiscard]] bool reduced() const { return reduce.start >= 0; }
+  /// Whether nothing of the slot waits for ever.
+  [[nodiscard]] bool done() const { return reduced() && wait_kv.end >= wait_kv.start; }
 };
 
 class PlayedLane;
@@ -61,6 +66,7 @@ class Played {
   friend PlayedLane;
   /// Fills in what follows from where a slot is and whether it begins a chain.
   void play(PlayedSlot& played, LaneClock& clock) const;
+  void combine(PlayedSlot& played, LaneClock& clock) const;
 
   const Table* table_;
   const Timing* timing_;
@@ -84,7 +90,7 @@ class PlayedLane {
     const PlayedSlot& operator*() const { return slot_; }
     const PlayedSlot* operator->() const { return &slot_; }
     Iterator& operator++() {
-      if (!slot_.reduced()) end_ = slot_.index + 1;
+      if (!slot_.done()) end_ = slot_.index + 1;
       ++slot_.index;
       slot_.begins_chain = slot_.ends_chain;
       play();
@@ -132,11 +138,21 @@ inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
   const Ticks start = simulation_->reduce_start[played.index];
   played.wait = {.start = clock.handed, .end = start};
   if (start < 0) {
-    played.reduce = played.epilogue = {};
+    played.reduce = played.wait_kv = played.reduce_kv = played.epilogue = {};
     return;
   }
   played.reduce = {.start = start, .end = start + timing_->reduce};
   played.epilogue = rule_.reduce(start, played.ends_chain, clock);
+  played.wait_kv = played.reduce_kv = {};
+  if (played.ends_chain && rule_.combines()) combine(played, clock);
+}
+
+inline void Played::combine(PlayedSlot& played, LaneClock& clock) const {
+  const Ticks start = simulation_->reduce_kv_start[played.index];
+  played.wait_kv = {.start = clock.writer_free, .end = start};
+  if (start < 0) return;
+  played.reduce_kv = {.start = start, .end = start + timing_->reduce_kv};
+  played.epilogue = rule_.combine(start, played.epilogue, clock);
 }
 
 }  // namespace stagger::sim

@@ -21,7 +21,7 @@
 namespace stagger::sim {
 namespace {
 
-/// The semaphore of one dQ tile.
+/// The semaphore of one dQ tile, or of the dK and dV of one KV tile.
 struct Lock {
   std::int32_t value = 0;    ///< the rank whose turn it is
   std::int32_t waiting = 0;  ///< lanes that wait for a higher one
@@ -72,6 +72,7 @@ class WaitingLanes {
 struct Cursor {
   std::int64_t slot = 0;  ///< the next to reduce
   bool computed = false;  ///< whether it has been handed over
+  bool reduced = false;   ///< whether what is left of it is its chain's reduction into dK and dV
   LaneClock clock;
 };
 
@@ -82,11 +83,13 @@ class Simulator {
         timing_(timing),
         rule_(table, timing),
         q_tiles_(table.problem.grid.q_tiles()),
-        locks_(std::int64_t{table.problem.heads} * q_tiles_),
+        dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
+        locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles_of(table) : 0)),
         waiting_(table.lanes(),
                  std::min(table.lanes(), resident_lanes(table.problem, timing.residency))),
         cursors_(table.lanes()) {
     result_.reduce_start.assign(table.slots.size(), -1);
+    if (rule_.combines()) result_.reduce_kv_start.assign(table.slots.size(), -1);
     result_.lanes.resize(table.lanes());
   }
 
@@ -137,28 +140,57 @@ class Simulator {
     const std::int64_t end = table_.end_of(lane);
     bool first = cursor.slot < end && table_.begins_chain(lane, cursor.slot);
     for (; cursor.slot < end; ++cursor.slot) {
-      const Slot& slot = table_.slots[cursor.slot];
-      if (!cursor.computed) {
-        rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
-      }
-      Lock& lock = lock_of(slot.task);
-      cursor.computed = lock.value != slot.rank;
-      if (cursor.computed) {
-        if (slot.rank > lock.value) {
-          ++lock.waiting;
-          waiting_.add(lane, turn_of(slot.task, slot.rank));
-        }
-        break;
-      }
       const bool last = table_.ends_chain(lane, cursor.slot);
-      const Ticks start = std::max(cursor.clock.handed, lock.turn);
-      result_.reduce_start[cursor.slot] = start;
-      rule_.reduce(start, last, cursor.clock);
-      release(slot, lock, first, last, start);
+      if (!cursor.reduced && !reduce(lane, first, last, cursor)) break;
+      if (last && rule_.combines() && !combine(lane, cursor)) break;
       first = last;
     }
     cursors_[lane] = cursor;
     if (cursor.slot == end) end_lane(lane, cursor.clock.end());
+  }
+
+  /// Reduces the slot at hand into its dQ tile, or waits for that.
+  bool reduce(Lane lane, bool first, bool last, Cursor& cursor) {
+    const Slot& slot = table_.slots[cursor.slot];
+    if (!cursor.computed) {
+      rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
+    }
+    const std::int64_t place = place_of(slot.task);
+    Lock& lock = locks_[place];
+    cursor.computed = lock.value != slot.rank;
+    if (cursor.computed) {
+      await(lane, place, slot.rank);
+      return false;
+    }
+    const Ticks start = std::max(cursor.clock.handed, lock.turn);
+    result_.reduce_start[cursor.slot] = start;
+    rule_.reduce(start, last, cursor.clock);
+    release(slot, first, last, start);
+    return true;
+  }
+
+  /// Reduces the chain that ends at hand into dK and dV, or waits for that.
+  bool combine(Lane lane, Cursor& cursor) {
+    const Task& task = table_.slots[cursor.slot].task;
+    const std::int64_t place = dq_tiles_ + table_.problem.dkv_place(task);
+    const std::int32_t rank = table_.dkv_rank(task);
+    cursor.reduced = locks_[place].value != rank;
+    if (cursor.reduced) {
+      await(lane, place, rank);
+      return false;
+    }
+    const Ticks start = std::max(cursor.clock.writer_free, locks_[place].turn);
+    result_.reduce_kv_start[cursor.slot] = start;
+    const Ticks freed = cursor.clock.free;
+    rule_.combine(start, {.start = freed, .end = freed}, cursor.clock);
+    release(place, start + timing_.reduce_kv);
+    return true;
+  }
+
+  void await(Lane lane, std::int64_t place, std::int32_t rank) {
+    if (rank < locks_[place].value) return;
+    ++locks_[place].waiting;
+    waiting_.add(lane, turn_of(place, rank));
   }
 
   void end_lane(Lane lane, Ticks time) {
@@ -168,23 +200,22 @@ class Simulator {
   }
 
   /// Releases what a reduction's start at `start` lets go.
-  void release(const Slot& slot, Lock& lock, bool first, bool last, Ticks start) {
+  void release(const Slot& slot, bool first, bool last, Ticks start) {
     const bool delayed = timing_.release == Release::delayed;
-    if (delayed && !first) {  // the chain's previous task lets go when this one is under way
-      const Task& previous = (&slot - 1)->task;
-      release(previous, lock_of(previous), start + timing_.reduce / 2);
-    }
-    if (!delayed || last) release(slot.task, lock, start + timing_.reduce);
+    // The chain's previous task lets go when this one is under way.
+    if (delayed && !first) release(place_of((&slot - 1)->task), start + timing_.reduce / 2);
+    if (!delayed || last) release(place_of(slot.task), start + timing_.reduce);
   }
 
-  void release(const Task& task, Lock& lock, Ticks time) {
+  void release(std::int64_t place, Ticks time) {
+    Lock& lock = locks_[place];
     ++lock.value;
     lock.turn = time + timing_.latency;
-    if (lock.waiting > 0) wake(task, lock);
+    if (lock.waiting > 0) wake(place, lock);
   }
 
-  void wake(const Task& task, Lock& lock) {
-    const Lane lane = waiting_.take(turn_of(task, lock.value));
+  void wake(std::int64_t place, Lock& lock) {
+    const Lane lane = waiting_.take(turn_of(place, lock.value));
     if (lane.value < 0) return;
     --lock.waiting;
     playable_.push_back(lane);
@@ -193,17 +224,20 @@ class Simulator {
   [[nodiscard]] std::int64_t place_of(const Task& task) const {
     return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
   }
-  Lock& lock_of(const Task& task) { return locks_[place_of(task)]; }
-  /// A value of a task's lock, which is never negative, as one number.
-  [[nodiscard]] std::uint64_t turn_of(const Task& task, std::int32_t value) const {
-    return static_cast<std::uint64_t>(place_of(task)) << 31 | static_cast<std::uint64_t>(value);
+  [[nodiscard]] static std::int64_t kv_tiles_of(const Table& table) {
+    return table.problem.grid.kv_tiles();
+  }
+  /// A value of a lock, which is never negative, as one number.
+  [[nodiscard]] static std::uint64_t turn_of(std::int64_t place, std::int32_t value) {
+    return static_cast<std::uint64_t>(place) << 31 | static_cast<std::uint64_t>(value);
   }
 
   const Table& table_;
   const Timing& timing_;
   LaneRule rule_;
   std::int32_t q_tiles_;
-  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q)
+  std::int64_t dq_tiles_;                  ///< of all heads
+  IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q), then those of dK and dV
   WaitingLanes waiting_;
   IndexVector<Lane, Cursor> cursors_;
   std::vector<Lane> playable_;  ///< lanes that can be played on

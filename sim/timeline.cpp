@@ -33,20 +33,31 @@ void add(Phase phase, const PlayedSlot& slot, Span span, Timeline& timeline) {
   if (span.start < span.end) put(phase, slot, span, timeline);
 }
 
-void add(const PlayedSlot& slot, Timeline& timeline) {
+/// A reduction and the wait for its turn; neither if it is not due.
+void add_reduction(Phase phase, const PlayedSlot& slot, Span wait, Span reduction,
+                   Timeline& timeline) {
+  if (wait.start < 0) return;
+  if (reduction.start < 0) {
+    put(Phase::wait, slot, {.start = wait.start, .end = timeline.makespan}, timeline);
+    return;
+  }
+  add(Phase::wait, slot, wait, timeline);
+  // Where a table hangs, reductions that take no time tell which waits ended.
+  if (timeline.hangs) {
+    put(phase, slot, reduction, timeline);
+  } else {
+    add(phase, slot, reduction, timeline);
+  }
+}
+
+/// `dkv_rank`: of the chain that the slot ends.
+void add(const PlayedSlot& slot, std::int32_t dkv_rank, Timeline& timeline) {
   add(Phase::launch, slot, slot.launch, timeline);
   add(Phase::compute, slot, slot.compute, timeline);
-  if (slot.reduced()) {
-    add(Phase::wait, slot, slot.wait, timeline);
-    // Where a table hangs, reductions that take no time tell which waits ended.
-    if (timeline.hangs) {
-      put(Phase::reduce, slot, slot.reduce, timeline);
-    } else {
-      add(Phase::reduce, slot, slot.reduce, timeline);
-    }
-  } else {
-    put(Phase::wait, slot, {.start = slot.handed(), .end = timeline.makespan}, timeline);
-  }
+  add_reduction(Phase::reduce, slot, slot.wait, slot.reduce, timeline);
+  PlayedSlot chain = slot;
+  chain.slot.rank = dkv_rank;
+  add_reduction(Phase::reduce_kv, chain, slot.wait_kv, slot.reduce_kv, timeline);
   add(Phase::epilogue, slot, slot.epilogue, timeline);
 }
 
@@ -72,7 +83,7 @@ Timeline timeline(const Table& table, const Timing& timing, const Simulation& si
                     .title = table.name};
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (const PlayedSlot& slot : played.lane(lane))
-      add(slot, timeline);
+      add(slot, table.dkv_rank(slot.slot.task), timeline);
   }
   std::sort(timeline.intervals.begin(), timeline.intervals.end(), precedes);
   mark(path, timeline);

@@ -13,7 +13,7 @@ namespace stagger::sim {
 namespace {
 
 int thread_of(Phase phase) {
-  return phase == Phase::wait || phase == Phase::reduce ? 1 : 0;
+  return phase == Phase::wait || phase == Phase::reduce || phase == Phase::reduce_kv ? 1 : 0;
 }
 
 class Trace {

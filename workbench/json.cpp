@@ -16,6 +16,7 @@ Json wait_json(const Wait& wait) {
     return json;
   }
   json["task"] = task_json(wait.task);
+  if (wait.dkv) json.append({{"kind", "dkv"}, {"kv_head", wait.kv_head.value}});
   json["rank"] = wait.rank;
   json["lock_value"] = wait.value;
   json["waits_for"] = nullptr;
@@ -43,6 +44,8 @@ Json finding_json(const dag::Finding& finding, const Summary& summary) {
     json["cycle"] = waits_json(liveness.cycle, summary.dispatch);
     json["never_released"] = waits_json(liveness.starved, summary.dispatch);
     json["hangs"] = hanging_json(liveness.hanging);
+    for (const auto& [kv_head, kv] : liveness.hanging_dkv)
+      json["dkv_hangs"].push_back({{"kv_head", kv_head.value}, {"kv", kv.value}});
   }
   return json;
 }
@@ -93,6 +96,9 @@ Json model_json(const Problem& problem, const TimeModel& model) {
                {"launch", timing.launch},
                {"epilogue", timing.epilogue},
                {"release", release_name(timing.release)}});
+  if (problem.combine == Combine::ordered) {
+    json.append({{"reduce_kv", timing.reduce_kv}, {"reduce_kv_async", timing.reduce_kv_async}});
+  }
   if (model.clock == Clock::ns) {
     json.append({{"clock", "ns"}, {"machine", model.machine}, {"start", model.start}});
     if (model.passes > 0) json["passes"] = model.passes;
@@ -105,7 +111,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
 Timing read_model(const JsonValue& model, const Problem& problem) {
   model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
                      "epilogue", "release", "clock", "machine", "start", "passes", "memory",
-                     "residency"});
+                     "residency", "reduce_kv", "reduce_kv_async"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
   Timing timing{
@@ -116,6 +122,10 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
       .launch = ticks("launch"),
       .epilogue = ticks("epilogue"),
       .release = static_cast<Release>(model.at("release").word("release", kReleaseNames))};
+  if (model.has("reduce_kv")) timing.reduce_kv = ticks("reduce_kv");
+  if (model.has("reduce_kv_async")) {
+    timing.reduce_kv_async = model.at("reduce_kv_async").boolean();
+  }
   if (model.has("compute_partial")) timing.compute_partial = ticks("compute_partial");
   if (model.has("residency")) {
     timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));

@@ -1,5 +1,6 @@
 #include "workbench/time_model.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/table.hpp"
 #include "gpu/check/attention.hpp"
@@ -11,6 +12,22 @@ Ticks passes_on(const Problem& problem, const KernelTimes& times) {
   if (!times.passes_per_mi) return 0;
   const gpu::AttentionShape shape = gpu::attention_shape(problem, times.key.head_dim);
   return times.passes_ns(static_cast<std::int64_t>(shape.q_elements()));
+}
+
+/// How long a chain's reduction into dK and dV takes, where there is one: two tiles of the KV
+/// tile's shape instead of one of the Q tile's.
+void combine(const GivenTiming& given, const Problem& problem, Timing& timing) {
+  if (problem.combine != Combine::ordered) {
+    if (!given.reduce_kv && !given.reduce_kv_async) return;
+    throw Error(ErrorKind::usage,
+                "--reduce-kv and --reduce-kv-async are for parts that are combined in order "
+                "(--heads-kv, --span, --combine ordered)");
+  }
+  if (given.reduce_kv) return;
+  constexpr Ticks kMost = Ticks{1} << 60;
+  const Checked twice = Checked(2) * timing.reduce * problem.shape.kv;
+  if (!twice.within(kMost)) throw Error(ErrorKind::limit, "--reduce is too long");
+  timing.reduce_kv = divide_up(twice.value(), problem.shape.q);
 }
 
 }  // namespace
@@ -27,6 +44,8 @@ Timing GivenTiming::over(Timing timing) const {
   set(latency, timing.latency);
   set(launch, timing.launch);
   set(epilogue, timing.epilogue);
+  set(reduce_kv, timing.reduce_kv);
+  timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
   if ((l2 || bandwidth) && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
@@ -47,7 +66,8 @@ Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
     }
     ticks *= tick_ns;
   };
-  for (Ticks* ticks : {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue})
+  for (Ticks* ticks :
+       {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue, &ns.reduce_kv})
     scale(*ticks);
   if (ns.compute_partial) scale(*ns.compute_partial);
   return ns;
@@ -102,6 +122,7 @@ TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
     if (spins) throw Error(ErrorKind::usage, kernel.kernel + " spins, and touches no memory");
     if (memory.tile == TileBytes{}) memory.tile = tile_bytes(kernel);
   }
+  combine(request.given, problem, model.timing);
   model.timing.residency = request.residency;
   if (request.machine) fit(model.timing, problem, request.machine->sms);
   return model;

@@ -38,6 +38,8 @@ struct GivenTiming {
   std::optional<Ticks> latency = std::nullopt;
   std::optional<Ticks> launch = std::nullopt;
   std::optional<Ticks> epilogue = std::nullopt;
+  std::optional<Ticks> reduce_kv = std::nullopt;  ///< absent: twice the reduction, by tile shapes
+  bool reduce_kv_async = false;
   std::optional<Release> release = std::nullopt;
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0

@@ -70,6 +70,7 @@ Json critical_path_json(const Summary& summary, const CriticalPath* path) {
 
 Json edge_json(const dag::DependencyEdge& edge, bool times) {
   Json json = {{"from", workbench::task_json(edge.from)}, {"to", workbench::task_json(edge.to)}};
+  if (edge.dkv) json["kind"] = "dkv";
   if (times) {
     json["earliest_from"] = edge.earliest_from;
     json["latest_to"] = edge.latest_to;

@@ -33,17 +33,18 @@ std::string model_line(const TimeModel& model) {
   const Timing& timing = model.timing;
   const TimeUnit unit = unit_of(
       model.unit(), std::max({timing.compute, timing.compute_partial.value_or(0), timing.reduce,
-                              timing.latency, timing.launch, timing.epilogue}));
+                              timing.latency, timing.launch, timing.epilogue, timing.reduce_kv}));
   std::string line =
       fmt::format("{}, compute {}", model_name(timing.model), unit.number(timing.compute));
   if (!timing.uniform()) line += fmt::format(" (partial {})", unit.number(*timing.compute_partial));
   line += ", reduce " + unit.number(timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
-        std::pair{"epilogue", timing.epilogue}}) {
+        std::pair{"epilogue", timing.epilogue}, std::pair{"reduce-kv", timing.reduce_kv}}) {
     if (ticks != 0) line += fmt::format(", {} {}", name, unit.number(ticks));
   }
   line += std::string(" ") + unit.name;
+  if (timing.reduce_kv_async) line += ", reduce-kv by a writer";
   if (timing.release == Release::delayed) line += ", delayed release";
   if (timing.residency != 0) line += ", " + counted(timing.residency, "SM") + " resident";
   return line;

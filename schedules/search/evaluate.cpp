@@ -24,12 +24,17 @@ class LaneByLane {
         timing_(timing),
         overlap_(timing.model == Model::overlap),
         delayed_(timing.release == Release::delayed),
+        combines_(table.problem.combine == Combine::ordered),
         places_(table.problem),
         turn_(places_.size(), kNotYet),
         waiting_(places_.size(), -1),
         lanes_(at(table.lanes())) {
     starts_.compute.resize(table.slots.size());
     starts_.reduce.resize(table.slots.size());
+    if (!combines_) return;
+    starts_.combine.resize(table.slots.size());
+    kv_turn_.assign(at(table.problem.chains()), kNotYet);
+    kv_waiting_.assign(at(table.problem.chains()), -1);
   }
 
   std::optional<Starts> run() {
@@ -46,15 +51,17 @@ class LaneByLane {
       launch(next++, end);
       play();
     }
-    if (done_ != std::ssize(table_.slots)) return std::nullopt;
+    const bool ended = std::ranges::none_of(lanes_, &LaneState::to_combine);
+    if (done_ != std::ssize(table_.slots) || !ended) return std::nullopt;
     return std::move(starts_);
   }
 
  private:
   struct LaneState {
-    std::int64_t next = 0;  ///< slot
-    Ticks free = 0;         ///< when its next compute phase or launch can start
-    Ticks writer = 0;       ///< when its last reduction ends
+    std::int64_t next = 0;    ///< slot
+    Ticks free = 0;           ///< when its next compute phase or launch can start
+    Ticks writer = 0;         ///< when its last reduction ends
+    bool to_combine = false;  ///< the slot is reduced, its chain is not
   };
 
   void launch(std::int32_t lane, Ticks time) {
@@ -74,6 +81,10 @@ class LaneByLane {
   void advance(std::int32_t lane) {
     LaneState& state = lanes_[at(lane)];
     for (; state.next < table_.end_of(Lane{lane}); ++state.next) {
+      if (state.to_combine) {
+        if (!combine(lane, state)) return;
+        continue;
+      }
       const Slot& slot = table_.slots[at(state.next)];
       const std::size_t place = places_.of(slot.task, slot.rank);
       if (slot.rank > 0 && turn_[place] == kNotYet) {
@@ -83,7 +94,7 @@ class LaneByLane {
       const bool first = table_.begins_chain(Lane{lane}, state.next);
       const Ticks begins = state.free + (first ? timing_.launch : 0);
       const Ticks computed = begins + timing_.compute_of(table_.problem, slot.task);
-      const Ticks handed = overlap_ ? std::max(computed, state.writer) : computed;
+      const Ticks handed = std::max(computed, state.writer);
       const Ticks start = slot.rank > 0 ? std::max(handed, turn_[place]) : handed;
       starts_.compute[at(state.next)] = begins;
       starts_.reduce[at(state.next)] = start;
@@ -94,10 +105,33 @@ class LaneByLane {
       if (last) state.free += timing_.epilogue;
       if (last || !delayed_) release(slot, state.writer);
       ++done_;
+      state.to_combine = last && combines_;
+      if (state.to_combine && !combine(lane, state)) return;
     }
     const Ticks lane_end = std::max(state.free, state.writer);
     starts_.makespan = std::max(starts_.makespan, lane_end);
     ends_.push(lane_end);
+  }
+
+  /// Reduces the chain that ends at hand into dK and dV; false if its turn is not known yet.
+  bool combine(std::int32_t lane, LaneState& state) {
+    const Problem& problem = table_.problem;
+    const Task& task = table_.slots[at(state.next)].task;
+    const std::int32_t rank = table_.dkv_rank(task);
+    const std::size_t place = at(problem.dkv_place(task) * problem.group_parts() + rank);
+    if (rank > 0 && kv_turn_[place] == kNotYet) {
+      kv_waiting_[place] = lane;
+      return false;
+    }
+    const Ticks start = rank > 0 ? std::max(state.writer, kv_turn_[place]) : state.writer;
+    starts_.combine[at(state.next)] = start;
+    state.writer = start + timing_.reduce_kv;
+    if (!timing_.reduce_kv_async) state.free = state.writer + timing_.epilogue;
+    state.to_combine = false;
+    if (rank + 1 == problem.group_parts()) return true;
+    kv_turn_[place + 1] = state.writer + timing_.latency;
+    if (kv_waiting_[place + 1] >= 0) runnable_.push_back(kv_waiting_[place + 1]);
+    return true;
   }
 
   void release(const Slot& slot, Ticks time) {
@@ -111,9 +145,12 @@ class LaneByLane {
   const Timing& timing_;
   bool overlap_;
   bool delayed_;
+  bool combines_;  ///< chains are reduced into dK and dV, in order
   RankPlaces places_;
   std::vector<Ticks> turn_;            ///< by rank: when it may start
   std::vector<std::int32_t> waiting_;  ///< by rank: the lane that waits for it
+  std::vector<Ticks> kv_turn_;         ///< by (KV head, kv, rank of a part)
+  std::vector<std::int32_t> kv_waiting_;
   std::vector<LaneState> lanes_;
   std::vector<std::int32_t> runnable_;
   /// When the lanes played to their end, and not yet followed by another one, ended.

@@ -14,6 +14,8 @@ namespace stagger::search {
 struct Starts {
   std::vector<Ticks> compute;  ///< by slot; a chain's launch comes before
   std::vector<Ticks> reduce;   ///< by slot
+  std::vector<Ticks> combine;  ///< by slot that ends a chain: its reduction into dK and dV; empty
+                               ///< unless parts are combined in order
   Ticks makespan = 0;
 };
 

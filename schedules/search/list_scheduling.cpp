@@ -45,7 +45,11 @@ class ListScheduler {
         taken_(queues_.size(), 0),
         lanes_(at(problem.sms)),
         sms_(at(resident_lanes(problem, timing.residency))),
-        tiles_(at(problem.heads) * at(problem.grid.q_tiles())) {}
+        tiles_(at(problem.heads) * at(problem.grid.q_tiles())) {
+    if (problem.combine != Combine::ordered) return;
+    kv_tiles_.resize(at(problem.heads_kv) * at(problem.grid.kv_tiles()));
+    dkv_ranks_.assign(problem.chains(), -1);
+  }
 
   std::optional<Table> run(const Stop& stop) {
     constexpr std::int64_t kOften = std::int64_t{1} << 16;  // places looked at: below a millisecond
@@ -62,7 +66,9 @@ class ListScheduler {
       take_task(sms_[sm], lanes_[sm], time);
       ready_.emplace(sms_[sm].ready, sm);
     }
-    return table_of(problem_, lanes_);
+    Table table = table_of(problem_, lanes_);
+    table.dkv_ranks = std::move(dkv_ranks_);
+    return table;
   }
 
  private:
@@ -76,8 +82,8 @@ class ListScheduler {
     Ticks writer = 0;   ///< overlap model: when the last reduction ends
   };
 
-  /// One dQ tile: its accumulation so far.
-  struct DqTile {
+  /// One dQ tile, or the dK and dV of one KV tile: its accumulation so far.
+  struct Accumulation {
     Ticks turn = 0;          ///< when the next reduction may start
     std::int32_t taken = 0;  ///< reductions so far
   };
@@ -94,7 +100,7 @@ class ListScheduler {
     return true;
   }
 
-  [[nodiscard]] DqTile& tile(const SmState& sm, QTile q) {
+  [[nodiscard]] Accumulation& tile(const SmState& sm, QTile q) {
     return tiles_[at(sm.chain.head.value) * at(problem_.grid.q_tiles()) + at(q.value)];
   }
 
@@ -108,13 +114,25 @@ class ListScheduler {
     sm.first = false;
     sm.last_q = q.value;
 
-    DqTile& dq = tile(sm, q);
+    Accumulation& dq = tile(sm, q);
     lane.push_back({{sm.chain.head, sm.chain.kv, q}, dq.taken++});
     const Ticks start = std::max(handed, dq.turn);
     sm.writer = start + timing_.reduce;
     dq.turn = sm.writer + timing_.latency;
     sm.ready = overlap_ ? handed : sm.writer;
-    if (sm.left.empty()) sm.ready += timing_.epilogue;
+    if (!sm.left.empty()) return;
+    if (!kv_tiles_.empty()) combine(sm);
+    sm.ready += timing_.epilogue;
+  }
+
+  /// Reduces a chain that ends into dK and dV, next in their accumulation.
+  void combine(SmState& sm) {
+    const Task task{sm.chain.head, sm.chain.kv, QTile{0}};
+    Accumulation& tile = kv_tiles_[at(problem_.dkv_place(task))];
+    dkv_ranks_[problem_.chain_place(task)] = tile.taken++;
+    sm.writer = std::max(sm.writer, tile.turn) + timing_.reduce_kv;
+    tile.turn = sm.writer + timing_.latency;
+    if (!timing_.reduce_kv_async) sm.ready = sm.writer;
   }
 
   [[nodiscard]] bool is_partial(const SmState& sm, QTile q) const {
@@ -126,7 +144,7 @@ class ListScheduler {
     return hand_over(sm, timing_.compute_of(problem_, {sm.chain.head, sm.chain.kv, q}), begin);
   }
   [[nodiscard]] Ticks hand_over(const SmState& sm, Ticks compute, Ticks begin) const {
-    return overlap_ ? std::max(begin + compute, sm.writer) : begin + compute;
+    return std::max(begin + compute, sm.writer);
   }
 
   /// When the soonest of the chain's tasks left is ready, its turn left aside.
@@ -193,7 +211,10 @@ class ListScheduler {
   std::vector<std::size_t> taken_;  ///< chains taken, by queue
   std::vector<std::vector<Slot>> lanes_;
   std::vector<SmState> sms_;
-  std::vector<DqTile> tiles_;
+  std::vector<Accumulation> tiles_;
+  std::vector<Accumulation>
+      kv_tiles_;  ///< by (KV head, kv); empty unless parts are combined in order
+  IndexVector<std::int64_t, std::int32_t> dkv_ranks_;
   std::int64_t looked_at_ = 0;  ///< tasks, since `stop` was last asked
   /// SMs by when they can take a task.
   std::priority_queue<std::pair<Ticks, std::size_t>, std::vector<std::pair<Ticks, std::size_t>>,

@@ -105,7 +105,12 @@ std::vector<Access> accesses_of(const Table& table, const Timing& timing, const 
       const std::int64_t reduces = starts.reduce[slot] / round;
       accesses.push_back({reduces, Kind::dq, q, rank > 0, true});
       if (slot + 1 == end || other_chain(table.slots[slot + 1])) {
-        accesses.push_back({reduces, Kind::gradient, gradient, false, true});
+        if (starts.combine.empty()) {
+          accesses.push_back({reduces, Kind::gradient, gradient, false, true});
+        } else {
+          accesses.push_back(
+              {starts.combine[slot] / round, Kind::gradient, kv, table.dkv_rank(task) > 0, true});
+        }
       }
     }
   }

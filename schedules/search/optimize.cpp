@@ -139,6 +139,9 @@ class Optimizer {
     offer(std::move(table), found);
   }
 
+  /// Whether tables may be looked for that say nothing of the order in which parts are combined.
+  [[nodiscard]] bool in_any_order() const { return problem_.combine != Combine::ordered; }
+
   /// Lanes of whole chains: as packed, the other way round, and every other one reversed.
   [[nodiscard]] std::vector<ChainLanes> packed_lanes() const {
     const Ticks least = (problem_.tasks() + problem_.sms - 1) / problem_.sms;
@@ -178,6 +181,7 @@ class Optimizer {
   /// Q orders without a collision on packed lanes whose chains are shuffled, so that the short
   /// chains of a head, which share few dQ tiles, do not meet: as long as the longest lane.
   void colorings() {
+    if (!in_any_order()) return;
     constexpr int kShuffles = 8;
     ChainLanes lanes = packed_lanes().front();
     Dice dice(options_.seed);
@@ -200,7 +204,7 @@ class Optimizer {
   }
 
   [[nodiscard]] bool sat_fits() const {
-    if (!has_sat_solver() || !optimum_.best) return false;
+    if (!has_sat_solver() || !optimum_.best || !in_any_order()) return false;
     const Ticks rounds = optimum_.best->makespan / round_ticks();
     return rounds >= 1 && rounds < 100'000 &&
            RoundCnf::literals(problem_, static_cast<std::int32_t>(rounds)) <=
@@ -239,7 +243,7 @@ class Optimizer {
   }
 
   [[nodiscard]] bool exact_fits() const {
-    return !objective_.slot_model && !objective_.timing.memory && optimum_.best &&
+    return !objective_.slot_model && !objective_.timing.memory && optimum_.best && in_any_order() &&
            objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
            problem_.grid.q_tiles() <= kExactTasks;
@@ -285,7 +289,7 @@ class Optimizer {
         .stop = options_.stop,
         .makespan = [this](const Table& table) { return makespan(table); }};
     LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
-    if (objective_.slot_model || arranged.makespan < 0) return arranged;
+    if (objective_.slot_model || !in_any_order() || arranged.makespan < 0) return arranged;
     options.plays = options_.effort * kPlays;
     LocalSearchResult polished = polish(arranged.table, objective_.timing, options);
     // Polishing counts phases alone.

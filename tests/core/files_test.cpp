@@ -179,5 +179,65 @@ TEST_CASE("timelines survive JSON") {
   CHECK_THROWS_AS(read_timeline_json(R"({"schema": "stagger.timeline/1"})", "none"), Error);
 }
 
+/// Two heads of one KV head, one tile each, two chains in order; `problem` and `dkv` to be broken.
+std::string grouped_table(const std::string& schema, const std::string& heads_kv,
+                          const std::string& dkv) {
+  return R"({"schema": ")" + schema + R"(", "problem": {"heads": 2, )" + heads_kv +
+         R"("kv_tiles": 1, "q_tiles": 1, "sms": 2, "mask": {"kind": "full"}},
+ "dispatch": "static", )" +
+         dkv + R"("lanes": [[[0,0,0,0]], [[1,0,0,0]]]})";
+}
+
+TEST_CASE("a table with groups says what it promises of dK and dV") {
+  const std::string two = "stagger.table/2";
+  const std::string shared = R"("heads_kv": 1, )";
+  const Table table = read_table_json(grouped_table(two, shared,
+                                                    R"("dkv": {"span": 1, "combine": "ordered",
+                       "ranks": [[0,0,0,1], [0,0,1,0]]}, )"),
+                                      "grouped");
+  CHECK(table.problem.heads_kv == 1);
+  CHECK(table.problem.combine == Combine::ordered);
+  CHECK(table.dkv_rank(Part{0}, KvTile{0}) == 1);
+  CHECK(table.dkv_rank(Part{1}, KvTile{0}) == 0);
+  const Table whole =
+      read_table_json(grouped_table(two, shared, R"("dkv": {"span": 2, "combine": "none"}, )"), "");
+  CHECK(whole.problem.span == 2);
+  CHECK(whole.problem.same_chain(whole.slots[0].task, whole.slots[1].task));
+  // Without groups there is nothing to promise.
+  CHECK(read_table_json(grouped_table(two, "", ""), "").problem.heads_kv == 2);
+  CHECK(write_table_json(read_table_json(grouped_table(two, "", ""), "")).find("stagger.table/1") !=
+        std::string::npos);
+
+  const auto refused = [&](const std::string& schema, const std::string& heads_kv,
+                           const std::string& dkv) -> std::string {
+    try {
+      static_cast<void>(read_table_json(grouped_table(schema, heads_kv, dkv), "t"));
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::invalid_input);
+      return error.what();
+    }
+    return "";
+  };
+  const auto says = [](const std::string& message, const char* part) {
+    return message.find(part) != std::string::npos;
+  };
+  CHECK(says(refused("stagger.table/1", shared, ""), "/problem/heads_kv"));
+  CHECK(says(refused("stagger.table/1", "", R"("dkv": {"span": 1, "combine": "none"}, )"), "dkv"));
+  CHECK(says(refused(two, shared, ""), "dkv"));
+  CHECK(says(refused(two, R"("heads_kv": 3, )", ""), "heads_kv"));
+  CHECK(says(refused(two, shared, R"("dkv": {"span": 3, "combine": "none"}, )"), "/dkv/span"));
+  CHECK(says(refused(two, shared, R"("dkv": {"span": 2, "combine": "ordered"}, )"), "combine"));
+  CHECK(says(refused(two, shared, R"("dkv": {"span": 1, "combine": "none"}, )"), "combine"));
+  CHECK(says(refused(two, shared, R"("dkv": {"span": 1, "combine": "partials", "ranks": []}, )"),
+             "/dkv/ranks"));
+  CHECK(says(
+      refused(two, shared, R"("dkv": {"span": 1, "combine": "ordered", "ranks": [[0,0,2,0]]}, )"),
+      "/dkv/ranks/0/2"));
+  CHECK(says(refused(two, shared,
+                     R"("dkv": {"span": 1, "combine": "ordered",
+                        "ranks": [[0,0,0,0], [0,0,0,1]]}, )"),
+             "/dkv/ranks/1"));
+}
+
 }  // namespace
 }  // namespace stagger

@@ -1,6 +1,7 @@
 #include "core/problem.hpp"
 
 #include "core/error.hpp"
+#include "core/span.hpp"
 #include "core/timing.hpp"
 #include "tests/support/catch.hpp"
 
@@ -51,6 +52,50 @@ TEST_CASE("ticks that could overflow are refused") {
   CHECK_THROWS_AS(check_timing({.compute_partial = -1}, one), Error);
   CHECK_THROWS_AS(check_timing({.compute_partial = kMost}, one), Error);
   CHECK_NOTHROW(check_timing({.compute_partial = 0}, one));
+}
+
+Problem model(const char* mask, std::int64_t tiles, std::int64_t heads, std::int64_t heads_kv) {
+  return make_problem(make_mask(mask), {tiles * 128, tiles * 128}, {128, 128}, heads, 132,
+                      {.heads_kv = heads_kv});
+}
+
+TEST_CASE("heads, KV heads, parts and chains") {
+  const Problem problem = make_problem(make_mask("causal"), {4, 4}, {}, 12, 0,
+                                       {.heads_kv = 2, .span = 3, .combine = Combine::ordered});
+  CHECK(problem.group() == 6);
+  CHECK(problem.parts() == 4);
+  CHECK(problem.group_parts() == 2);
+  CHECK(problem.kv_head_of(Head{5}) == KvHead{0});
+  CHECK(problem.kv_head_of(Head{6}) == KvHead{1});
+  CHECK(problem.part_of(Head{6}) == Part{2});
+  CHECK(problem.kv_head_of(Part{2}) == KvHead{1});
+  CHECK(problem.chain_length(KvTile{1}) == 9);
+  CHECK(problem.chains() == 16);
+  CHECK(problem.same_chain({Head{3}, KvTile{1}, QTile{2}}, {Head{5}, KvTile{1}, QTile{1}}));
+  CHECK_FALSE(problem.same_chain({Head{2}, KvTile{1}, QTile{2}}, {Head{3}, KvTile{1}, QTile{2}}));
+  CHECK(describe(problem) ==
+        "causal, 4 KV x 4 Q tiles, 12 heads of 2 KV heads, 3 a chain on 4 SMs: 120 tasks");
+  const Problem parts = problem_of_parts(problem);
+  CHECK(parts.heads == 4);
+  CHECK(parts.heads_kv == 2);
+  CHECK(parts.combine == Combine::ordered);
+  CHECK(with_span(problem, 6, Combine::ordered).combine == Combine::none);
+  CHECK_THROWS_AS(with_span(problem, 4, Combine::partials), Error);
+  CHECK_THROWS_AS(with_span(problem, 2, Combine::none), Error);
+  CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 6, 0, {.heads_kv = 4}), Error);
+  CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 2, 0, {.heads_kv = 4}), Error);
+}
+
+TEST_CASE("the span rule on real models: 132 SMs, tiles of 128 x 128") {
+  CHECK(model("causal", 64, 32, 8).span == 4);  // LLaMA3-8B 8k
+  CHECK(model("causal", 64, 28, 4).span == 7);  // Qwen2.5-7B 8k
+  CHECK(model("causal", 64, 8, 1).span == 1);   // 70B under TP8, 8k: 126 tasks an SM
+  CHECK(model("causal", 256, 8, 1).span == 4);  // 32k: 1,993 an SM, 8 heads would be 2,048
+  CHECK(model("causal", 64, 8, 8).span == 1);
+  CHECK(span_rule(model("causal", 64, 32, 8)).why ==
+        "chains of up to 256 tasks, an SM's share is 504, and at least two chains an SM: free");
+  CHECK(span_rule(model("causal", 256, 8, 1)).why ==
+        "chains of up to 1024 tasks, an SM's share is 1993; with 8 heads a chain would have 2048");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
 
+#include <cmath>
+
 namespace stagger::dag {
 namespace {
 
@@ -131,6 +133,39 @@ TEST_CASE("random tables never beat the bounds of their dispatch") {
     if (!simulation.complete) continue;
     CAPTURE(round);
     REQUIRE(lower_bounds(problem, timing, dispatch).best.ticks <= simulation.makespan);
+  }
+}
+
+TEST_CASE("what whole chains of a group cost in packing, on real models and 132 SMs") {
+  struct Row {
+    const char* mask;
+    std::int64_t tiles, heads, heads_kv;
+    double one, group;  // longest first beyond the SMs' share, per cent
+  };
+  const Row rows[] = {{"causal", 32, 32, 8, 0.8, 0.0},   {"causal", 64, 32, 8, 0.2, 0.7},
+                      {"causal", 128, 32, 8, 0.1, 0.5},  {"causal", 256, 32, 8, 0.0, 0.3},
+                      {"full", 64, 32, 8, 3.1, 3.1},     {"full", 256, 32, 8, 1.5, 3.1},
+                      {"causal", 64, 28, 4, 0.2, 1.5},   {"causal", 128, 28, 4, 0.0, 1.1},
+                      {"causal", 256, 28, 4, 0.0, 0.6},  {"causal", 64, 8, 1, 0.7, 306.2},
+                      {"causal", 256, 8, 1, 0.3, 2.7},   {"full", 64, 8, 1, 3.1, 106.3},
+                      {"causal", 8, 16, 2, 83.3, 1366.7}};
+  for (const auto& [mask, tiles, heads, heads_kv, one, group] : rows) {
+    CAPTURE(mask, tiles, heads, heads_kv);
+    for (const auto& [span, expected] :
+         {std::pair{std::int64_t{1}, one}, std::pair{heads / heads_kv, group}}) {
+      const Problem problem = make_problem(make_mask(mask), {tiles, tiles}, {}, heads, 132,
+                                           {.heads_kv = heads_kv, .span = span});
+      std::vector<Ticks> chains;
+      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+        chains.insert(chains.end(), at(problem.parts()), problem.chain_length(kv));
+      const auto longest_first = static_cast<double>(pack(chains, 132, 0).upper);
+      const double share = static_cast<double>(problem.tasks()) / 132;
+      CHECK(std::abs(100 * (longest_first / share - 1) - expected) < 0.06);
+      if (tiles > 32) continue;
+      const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);
+      CHECK(static_cast<double>(bounds.best.ticks) <= longest_first);
+      CHECK(bounds.all[1].ticks == chains.front());
+    }
   }
 }
 

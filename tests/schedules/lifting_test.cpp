@@ -195,6 +195,52 @@ TEST_CASE("head-major order of a named schedule hangs nowhere that q-major does 
   CHECK(tables > 500);
 }
 
+TEST_CASE("in-order dispatch by group and by member costs what was computed elsewhere") {
+  // Makespan / work bound, per mille: causal, 132 SMs, c 41, r 12, latency 14, reduce-kv 24.
+  struct Row {
+    std::int64_t n, heads, group, span;
+    Combine combine;
+    const char* schedule;
+    Ticks per_mille;
+  };
+  const Row rows[] = {
+      {32, 32, 4, 1, Combine::partials, "spt:swizzle=32", 1125},
+      {32, 32, 4, 1, Combine::partials, "lpt-descending:swizzle=32", 1016},
+      {32, 32, 4, 1, Combine::ordered, "spt:swizzle=32", 1214},
+      {32, 32, 4, 1, Combine::ordered, "lpt-descending:swizzle=32", 1113},
+      {32, 32, 4, 1, Combine::ordered, "spt:swizzle=8,launch=member", 1150},
+      {32, 32, 4, 1, Combine::ordered, "lpt-descending:swizzle=8,launch=member", 1090},
+      {32, 32, 4, 4, Combine::none, "spt:swizzle=8", 1500},
+      {32, 32, 4, 4, Combine::none, "spt:swizzle=8,order=head-major", 1500},
+      {32, 32, 4, 4, Combine::none, "lpt-descending:swizzle=8", 1061},
+      {32, 32, 4, 4, Combine::none, "lpt-descending:swizzle=8,order=head-major", 1436},
+      {64, 32, 4, 1, Combine::partials, "lpt-descending:swizzle=32", 1003},
+      {64, 32, 4, 1, Combine::ordered, "lpt-descending:swizzle=32", 1050},
+      {64, 32, 4, 1, Combine::ordered, "lpt-descending:swizzle=8,launch=member", 1028},
+      {64, 32, 4, 4, Combine::none, "lpt-descending:swizzle=8", 1014},
+      {64, 32, 4, 4, Combine::none, "lpt-descending:swizzle=8,order=head-major", 1197},
+      {64, 28, 7, 1, Combine::partials, "lpt-descending:swizzle=28", 1003},
+      {64, 28, 7, 1, Combine::ordered, "lpt-descending:swizzle=28", 1083},
+      {64, 28, 7, 1, Combine::ordered, "lpt-descending:swizzle=4,launch=member", 1048},
+      {64, 28, 7, 7, Combine::none, "lpt-descending:swizzle=4", 1033},
+      {64, 28, 7, 7, Combine::none, "lpt-descending:swizzle=4,order=head-major", 1468},
+      {64, 8, 8, 1, Combine::partials, "lpt-descending:swizzle=8", 1054},
+      {64, 8, 8, 1, Combine::ordered, "lpt-descending:swizzle=8", 1149},
+      {64, 8, 8, 8, Combine::none, "lpt-descending", 4031},
+      {64, 8, 8, 8, Combine::none, "lpt-descending:order=head-major", 4031},
+  };
+  const Timing timing{.compute = 41, .reduce = 12, .latency = 14, .reduce_kv = 24};
+  for (const auto& [n, heads, group, span, combine, schedule, per_mille] : rows) {
+    CAPTURE(n, heads, group, schedule, static_cast<int>(combine));
+    const Problem problem =
+        make_problem(make_mask("causal"), {n, n}, {}, heads, 132,
+                     {.heads_kv = heads / group, .span = span, .combine = combine});
+    const Ticks makespan = sim::simulate(build(select(schedule), problem, timing), timing).makespan;
+    const Ticks work = (problem.tasks() + 131) / 132 * 53;
+    CHECK((1000 * makespan + work / 2) / work == per_mille);
+  }
+}
+
 TEST_CASE("order=head-major is for chains of several heads") {
   const auto why = [](const char* text, const Problem& problem) {
     return why_unsupported(select(text), problem).value_or("");

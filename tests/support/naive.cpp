@@ -19,6 +19,7 @@ struct NaiveTask {
   bool last_of_lane = false;
   Ticks computing = kNever;  ///< start of the compute phase
   Ticks reducing = kNever;   ///< start of the reduction
+  Ticks combining = kNever;  ///< start of its chain's reduction into dK and dV, if it is the last
 };
 
 class Clock {
@@ -31,7 +32,7 @@ class Clock {
 
   NaivePlay run() {
     const Ticks patience = 2 + timing_.longest_compute() + timing_.reduce + timing_.latency +
-                           timing_.launch + timing_.epilogue;
+                           timing_.launch + timing_.epilogue + timing_.reduce_kv;
     Ticks last_move = 0;
     for (Ticks now = 0; now <= last_move + patience; ++now) {
       while (move(now))
@@ -87,6 +88,10 @@ class Clock {
         task.reducing = now;
         return true;
       }
+      if (task.combining == kNever && may_combine(index, now)) {
+        task.combining = now;
+        return true;
+      }
     }
     return false;
   }
@@ -115,7 +120,8 @@ class Clock {
       const NaiveTask& task = tasks_[index];
       if (task.lane != lane) continue;
       if (task.reducing == kNever) return kNever;
-      end = std::max(end, task.reducing + timing_.reduce);
+      if (writer_end(index) == kNever) return kNever;
+      end = std::max(end, writer_end(index));
       if (task.last_of_chain) end = std::max(end, chain_end(index));
     }
     return end;
@@ -124,6 +130,9 @@ class Clock {
   /// When the SM is free for another chain after a chain's last task.
   [[nodiscard]] Ticks chain_end(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
+    if (ordered() && !timing_.reduce_kv_async) {
+      return writer_end(index) == kNever ? kNever : writer_end(index) + timing_.epilogue;
+    }
     if (timing_.model == Model::overlap && table_.dispatch == Dispatch::static_) {
       return handed(index) == kNever ? kNever : handed(index) + timing_.epilogue;
     }
@@ -139,10 +148,56 @@ class Clock {
     const Ticks compute =
         partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute;
     const Ticks computed = task.computing + compute;
-    if (timing_.model == Model::chain || task.first_of_lane) return computed;
-    const NaiveTask& before = tasks_[index - 1];
-    if (before.reducing == kNever) return kNever;
-    return std::max(computed, before.reducing + timing_.reduce);
+    if (task.first_of_lane) return computed;
+    if (timing_.model == Model::chain && !(ordered() && timing_.reduce_kv_async)) return computed;
+    if (writer_end(index - 1) == kNever) return kNever;
+    return std::max(computed, writer_end(index - 1));
+  }
+
+  [[nodiscard]] bool ordered() const { return table_.problem.combine == Combine::ordered; }
+
+  /// When the last reduction for a task ends, into dQ or into dK and dV; kNever if not known yet.
+  [[nodiscard]] Ticks writer_end(std::size_t index) const {
+    const NaiveTask& task = tasks_[index];
+    if (!ordered() || !task.last_of_chain) {
+      return task.reducing == kNever ? kNever : task.reducing + timing_.reduce;
+    }
+    return task.combining == kNever ? kNever : task.combining + timing_.reduce_kv;
+  }
+
+  /// The KV head of a task, the part's number in its group, and its rank.
+  struct PartOf {
+    std::int32_t kv_head;
+    std::int32_t kv;
+    std::int32_t rank;
+  };
+  [[nodiscard]] PartOf part_of(std::size_t index) const {
+    const Problem& problem = table_.problem;
+    const Task& task = tasks_[index].slot.task;
+    const std::int32_t group = problem.heads / problem.heads_kv;
+    const std::int32_t number = task.head.value % group / problem.span;
+    const std::int32_t first = task.head.value / group * (group / problem.span);
+    const std::int32_t rank =
+        table_.dkv_ranks.empty()
+            ? number
+            : table_.dkv_ranks[(first + number) * problem.grid.kv_tiles() + task.kv.value];
+    return {task.head.value / group, task.kv.value, rank};
+  }
+
+  [[nodiscard]] bool may_combine(std::size_t index, Ticks now) const {
+    const NaiveTask& task = tasks_[index];
+    if (!ordered() || !task.last_of_chain || task.reducing == kNever) return false;
+    if (now < task.reducing + timing_.reduce) return false;
+    const PartOf part = part_of(index);
+    if (part.rank == 0) return true;
+    for (std::size_t other = 0; other < tasks_.size(); ++other) {
+      if (!tasks_[other].last_of_chain) continue;
+      const PartOf before = part_of(other);
+      if (before.kv_head != part.kv_head || before.kv != part.kv) continue;
+      if (before.rank != part.rank - 1) continue;
+      return writer_end(other) != kNever && now >= writer_end(other) + timing_.latency;
+    }
+    return false;
   }
 
   [[nodiscard]] bool may_compute(std::size_t index, Ticks now) const {

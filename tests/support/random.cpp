@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
 
 namespace stagger::test {
 namespace {
@@ -113,6 +114,30 @@ Timing random_timing(Random& random, const Problem& problem) {
     timing.residency = static_cast<std::int32_t>(random.between(1, problem.sms));
   }
   return timing;
+}
+
+Timing with_random_combination(Random& random, Timing timing) {
+  timing.reduce_kv = random.between(0, 9);
+  timing.reduce_kv_async = random.chance(3);
+  return timing;
+}
+
+void shuffle_dkv_ranks(Random& random, Table& table) {
+  const Problem& problem = table.problem;
+  const std::int32_t parts = problem.group_parts();
+  table.dkv_ranks.assign(problem.chains(), -1);
+  for (std::int32_t kv_head = 0; kv_head < problem.heads_kv; ++kv_head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      std::vector<std::int32_t> ranks(at(problem.grid.chain_length(kv) > 0 ? parts : 0));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      random.shuffle(ranks);
+      for (std::size_t part = 0; part < ranks.size(); ++part) {
+        const std::int64_t first = std::int64_t{kv_head} * parts + std::ssize(ranks) - 1;
+        table.dkv_ranks[(first - static_cast<std::int64_t>(part)) * problem.grid.kv_tiles() +
+                        kv.value] = ranks[part];
+      }
+    }
+  }
 }
 
 Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {

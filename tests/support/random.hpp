@@ -41,6 +41,12 @@ class Random {
 /// Small durations, every option of the model used now and then.
 [[nodiscard]] Timing random_timing(Random& random, const Problem& problem);
 
+/// The timing with a random reduction into dK and dV.
+[[nodiscard]] Timing with_random_combination(Random& random, Timing timing);
+
+/// Gives the parts of every KV tile that has tasks ranks in a random order.
+void shuffle_dkv_ranks(Random& random, Table& table);
+
 /// Whole chains dealt to lanes at random, Q tiles in any order, ranks at random: often a deadlock.
 [[nodiscard]] Table random_table(Random& random, const Problem& problem, Dispatch dispatch);
 
