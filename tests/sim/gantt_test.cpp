@@ -295,6 +295,33 @@ TEST_CASE("a chart has a box per phase, until boxes are too narrow") {
       chart_of(timeline_of("descending", "causal", 8, 4, {.model = Model::overlap}), 0).split_rows);
 }
 
+TEST_CASE("an SM has a row of its own for reductions only if some SM does both at once") {
+  Timeline timeline = timeline_on(2, 20);
+  timeline.intervals = {
+      interval_of(0, Phase::compute, 0, 5),  interval_of(0, Phase::reduce, 5, 8),
+      interval_of(0, Phase::compute, 8, 12), interval_of(1, Phase::reduce, 2, 6),
+      interval_of(1, Phase::launch, 6, 9),   interval_of(1, Phase::compute, 9, 20)};
+  CHECK_FALSE(chart_of(timeline, 0).split_rows);  // on two SMs at once is not on one
+  timeline.intervals[2].start = 7;
+  CHECK(chart_of(timeline, 0).split_rows);
+  timeline.intervals[2].start = 8;
+  timeline.intervals[1].start = 4;
+  CHECK(chart_of(timeline, 0).split_rows);
+}
+
+TEST_CASE("boxes are merged within a row and never from one row to the next") {
+  Timeline timeline = timeline_on(3, 1'000);
+  for (std::int32_t sm = 0; sm < 3; ++sm) {
+    timeline.intervals.push_back(interval_of(sm, Phase::compute, sm, sm + 1));
+    timeline.intervals.push_back(interval_of(sm, Phase::reduce, sm + 1, sm + 2));
+  }
+  const Chart chart = chart_of(timeline, 0.1);
+  CHECK(chart.merged);
+  REQUIRE(chart.boxes.size() == 3);
+  for (std::int32_t row = 0; row < 3; ++row)
+    CHECK(chart.boxes[static_cast<std::size_t>(row)].row == row);
+}
+
 TEST_CASE("the axis has round times") {
   CHECK(axis_of(14, 10) == std::vector<Ticks>{0, 2, 4, 6, 8, 10, 12, 14});
   CHECK(axis_of(0, 10) == std::vector<Ticks>{0});
@@ -366,6 +393,20 @@ TEST_CASE("trace events of a thread never overlap, and times in ns are exact") {
     timeline.intervals = {interval_of(0, Phase::compute, start, end)};
     CHECK(trace_json(timeline).find(digits) != std::string::npos);
   }
+}
+
+TEST_CASE("a trace has an arrow wherever the critical path goes to another SM") {
+  Timeline timeline = timeline_on(3, 20);
+  timeline.intervals = {
+      interval_of(0, Phase::compute, 0, 5, true),   interval_of(0, Phase::reduce, 5, 8, true),
+      interval_of(0, Phase::compute, 12, 20),       interval_of(1, Phase::reduce, 8, 11, true),
+      interval_of(1, Phase::compute, 11, 14, true), interval_of(2, Phase::reduce, 14, 16, true)};
+  const std::string trace = trace_json(timeline);
+  CHECK(count_of("\"ph\":\"s\"", trace) == 2);
+  CHECK(count_of("\"ph\":\"f\"", trace) == 2);
+  for (Interval& interval : timeline.intervals)
+    interval.critical = false;
+  CHECK(count_of("\"ph\":\"s\"", trace_json(timeline)) == 0);
 }
 
 }  // namespace

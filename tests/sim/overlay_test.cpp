@@ -84,6 +84,9 @@ TEST_CASE("ticks beside ns need a tick's length; ticks beside ticks do not") {
   Timeline endless = predicted;
   endless.makespan = Ticks{1} << 60;
   CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));
+  endless.makespan = predicted.makespan;
+  endless.lower_bound = Ticks{1} << 60;
+  CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));
 }
 
 TEST_CASE("every timeline's intervals are drawn in its own rows, whatever is overlaid") {

@@ -1,0 +1,81 @@
+#include "workbench/formula_sweep.hpp"
+
+#include "core/error.hpp"
+#include "schedules/schedule.hpp"
+#include "tests/support/catch.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace stagger::workbench {
+namespace {
+
+/// The cases inside and outside a formula's domain: full masks where it speaks of those, else
+/// causal ones, of every size, with every time but none at all.
+std::pair<std::int64_t, std::int64_t> counted(const schedules::Schedule& schedule,
+                                              const schedules::Formula& formula,
+                                              const SweepRequest& request) {
+  std::int64_t inside = 0;
+  std::int64_t outside = 0;
+  const schedules::Selection selection = schedules::select(schedule.name);
+  const std::int64_t sizes = request.n.size() * request.n.size();
+  for (std::int64_t size = 0; size < sizes; ++size) {
+    const std::int64_t n_kv = request.n.first + size / request.n.size();
+    const std::int64_t n_q = request.n.first + size % request.n.size();
+    for (std::int64_t heads = request.heads.first; heads <= request.heads.last; ++heads) {
+      Problem problem = make_problem(make_mask("full"), {n_q, n_kv}, {}, heads, 0);
+      const auto meant = [&] {
+        return formula.shape(problem.grid) && !schedules::why_unsupported(selection, problem);
+      };
+      if (!meant()) problem = make_problem(make_mask("causal"), {n_q, n_kv}, {}, heads, 0);
+      if (!meant()) continue;
+      for (Ticks compute = request.compute.first; compute <= request.compute.last; ++compute) {
+        for (Ticks reduce = request.reduce.first; reduce <= request.reduce.last; ++reduce) {
+          if (compute == 0 && reduce == 0) continue;
+          const Timing timing{.compute = compute, .reduce = reduce};
+          ++(formula.in_domain(problem, timing) ? inside : outside);
+        }
+      }
+    }
+  }
+  return {inside, outside};
+}
+
+TEST_CASE("every case of the ranges is checked once, inside and outside a formula's domain") {
+  SweepRequest request{.n = {2, 4}, .heads = {1, 3}, .compute = {0, 2}, .reduce = {0, 1}};
+  std::vector<double> told;
+  request.progress = [&](double fraction) { told.push_back(fraction); };
+  std::int64_t formulas = 0;
+  std::int64_t failures = 0;
+  for (const SweptFormula& swept : sweep_formulas(request)) {
+    CAPTURE(swept.schedule->name, swept.formula->name);
+    ++formulas;
+    const auto [inside, outside] = counted(*swept.schedule, *swept.formula, request);
+    CHECK(swept.inside.checked == inside);
+    CHECK(swept.outside.checked == outside);
+    CHECK(swept.inside.checked > 0);
+    CHECK(swept.holds());
+    CHECK_FALSE(swept.inside.first_failure.has_value());
+    REQUIRE(swept.outside.first_failure.has_value() ==
+            (swept.outside.holds < swept.outside.checked));
+    if (!swept.outside.first_failure) continue;
+    ++failures;
+    CHECK(swept.outside.first_failure->twice_formula != 2 * swept.outside.first_failure->makespan);
+    CHECK(swept.outside.first_failure->at.n_kv >= 2);
+  }
+  CHECK(formulas >= 6);
+  CHECK(failures >= 1);
+  REQUIRE(told.size() == static_cast<std::size_t>(3 * formulas));
+  CHECK(told[0] == 0.0);
+  CHECK(told[1] == 1.0 / 3);
+  CHECK(told[2] == 2.0 / 3);
+}
+
+TEST_CASE("ranges that make too many cases are refused before the first") {
+  const SweptRange hundred{1, 100};
+  const SweepRequest request{.n = hundred, .heads = hundred, .compute = {1, 11}, .reduce = {1, 1}};
+  CHECK_THROWS_AS(sweep_formulas(request), Error);
+}
+
+}  // namespace
+}  // namespace stagger::workbench
