@@ -27,6 +27,14 @@ TEST_CASE("sizes that cannot be are refused before memory is asked for") {
       make_problem(make_mask("sliding", {{"left", std::int64_t{0}}, {"right", std::int64_t{0}}}),
                    {8000, 8000}, {}, 8000, 1),
       Error);  // few tasks, but a huge grid
+  // As many tasks as a table can have, and one head more.
+  constexpr std::int64_t kTasks = std::int64_t{1} << 26;
+  CHECK(make(2, kTasks / 4, 2).tasks() == kTasks);
+  const auto oblong = [](std::int64_t heads) {
+    return make_problem(make_mask("full"), {3, 2}, {}, heads, 2);
+  };
+  CHECK(oblong(kTasks / 6).tasks() <= kTasks);
+  CHECK_THROWS_AS(oblong(kTasks / 6 + 1), Error);
 }
 
 TEST_CASE("ticks that could overflow are refused") {
@@ -46,6 +54,10 @@ TEST_CASE("ticks that could overflow are refused") {
   CHECK_THROWS_AS(check_timing({.compute = 1, .launch = kMost}, one), Error);
   CHECK_THROWS_AS(check_timing({.compute = 1, .epilogue = kMost}, one), Error);
   CHECK_THROWS_AS(check_timing({.compute = 0, .reduce = 0}, one), Error);
+  // Every chain of every head has its launch.
+  const Problem chains = make_problem(make_mask("full"), {1, 8}, {}, 8, 1);
+  CHECK_NOTHROW(check_timing({.launch = kMost / 65}, chains));
+  CHECK_THROWS_AS(check_timing({.launch = kMost / 63}, chains), Error);
   CHECK_THROWS_AS(check_timing({.latency = -1}, one), Error);
   CHECK_NOTHROW(check_timing({.compute = 0, .reduce = 1}, one));
   CHECK_THROWS_AS(check_timing({.compute_partial = 0, .reduce = 0}, one), Error);

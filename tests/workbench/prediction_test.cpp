@@ -39,7 +39,7 @@ TEST_CASE("what runs say of themselves is judged, whole runs where both times ar
 TEST_CASE("runs that no timing model tells apart are of one likeness") {
   MeasuredRuns measured;
   measured.runs = {run_of("descending", 1'000, 900), run_of("descending", 990, 900),
-                   run_of("ascending", 1'000, 900), run_of("descending", 1'000, 900),
+                   run_of("ascending", 1'000, 900),  run_of("descending", 1'000, 900),
                    run_of("descending", 1'000, 900), run_of("optimal:effort=0", 1'000, 900)};
   measured.runs[3].timing.residency = 5;
   measured.runs[4].timing.release = Release::delayed;
@@ -57,9 +57,9 @@ TEST_CASE("runs that no timing model tells apart are of one likeness") {
 TEST_CASE("where nothing is predicted that is said, and why runs were skipped") {
   MeasuredRuns none;
   none.skipped = {"a.json: mode atomic", "b.json: a verdict"};
-  CHECK_THROWS_WITH(predict_runs(none, std::nullopt),
-                    Catch::Contains("there is no run") && Catch::Contains("a.json: mode atomic") &&
-                        Catch::Contains("b.json"));
+  CHECK_THROWS_WITH(predict_runs(none, std::nullopt), Catch::Contains("there is no run") &&
+                                                          Catch::Contains("a.json: mode atomic") &&
+                                                          Catch::Contains("b.json"));
   MeasuredRuns silent;
   silent.runs = {run_of("spt", 1'000, 900)};
   silent.runs[0].predicted.reset();
