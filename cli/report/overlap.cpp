@@ -34,9 +34,10 @@ std::vector<RoomRow> rooms_of(const block::Calibration& calibration) {
 std::optional<double> crowded_ms(const OverlapReport& report, const Overlap& point) {
   const block::Calibration& calibration = report.calibration;
   if (!calibration.rng_kernel) return std::nullopt;
+  const std::int64_t ctas = block::resident_ctas(calibration.sm, *calibration.rng_kernel);
+  if (ctas == 0) return std::nullopt;
   return block::crowded(point.gemm.ms, point.rng_alone.ms, calibration.sm.count,
-                        calibration.sm.count,
-                        block::resident_ctas(calibration.sm, *calibration.rng_kernel));
+                        calibration.sm.count, ctas);
 }
 
 Json borders_json(const block::Borders& borders) {

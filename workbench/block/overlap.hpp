@@ -131,7 +131,8 @@ struct Representable {
 /// Requires 0 <= probability < 1, bits of 1 to 32. A threshold is 1 at least.
 [[nodiscard]] Representable representable(double probability, std::int64_t bits);
 
-/// What a GEMM leaves of an SM, and what of another kernel fits there.
+/// What a GEMM leaves of an SM, and what of another kernel fits there. Throws Error{usage} if it
+/// needs more than there is.
 struct Room {
   std::int64_t registers = 0;
   std::int64_t shared_bytes = 0;
@@ -139,7 +140,7 @@ struct Room {
 };
 [[nodiscard]] Room room_of(const SmSize& sm, const CtaSize& gemm, const CtaSize& rng);
 
-/// Returns the CTAs of a kernel that are resident on an SM of its own.
+/// Returns the CTAs of a kernel that are resident on an SM of its own; 0: not even one fits.
 [[nodiscard]] std::int64_t resident_ctas(const SmSize& sm, const CtaSize& kernel);
 
 /// Returns when a kernel of `grid` CTAs ends that was launched while a GEMM fills every SM: its

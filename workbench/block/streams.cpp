@@ -36,16 +36,6 @@ std::vector<Span> gemms(double ms) {
   return spans;
 }
 
-/// A round step of time that is there about `count` times.
-double step_of(double end, int count) {
-  const double rough = end / count;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough) return factor * power;
-  }
-  return 10 * power;
-}
-
 /// What a cell of a line of text shows: the stream at the middle of the cell's time.
 std::string cell(const Stream& stream, double ms, bool unicode) {
   for (const Span& span : stream.spans) {
@@ -106,7 +96,7 @@ std::string streams_svg(const std::string& title, const std::vector<Stream>& str
     y += kPitch;
   }
   svg.line(kLeft, bottom, kRight, bottom, "stroke=\"black\"");
-  const double step = step_of(end, 10);
+  const double step = round_step(end, 10);
   for (int mark = 0; mark * step <= end * (1 + 1e-9); ++mark) {
     svg.line(x(mark * step), bottom, x(mark * step), bottom + 5, "stroke=\"black\"");
     svg.text(x(mark * step), bottom + 17, "middle", fmt::format("{:g}", mark * step),
@@ -140,7 +130,7 @@ std::string streams_tikz(const std::vector<Stream>& streams) {
     y -= 0.8;
   }
   text += fmt::format("\\draw (0,{0:.2f}) -- ({1:.3f},{0:.2f});\n", y + 0.6, kCentimetres);
-  const double step = step_of(end, 10);
+  const double step = round_step(end, 10);
   for (int mark = 0; mark * step <= end * (1 + 1e-9); ++mark) {
     text += fmt::format("\\draw ({0:.3f},{1:.2f}) -- ++(0,-0.1) node[below] {{{2:g}}};\n",
                         x(mark * step), y + 0.6, mark * step);

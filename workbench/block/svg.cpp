@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 namespace stagger::block {
 namespace {
@@ -57,6 +58,15 @@ void Svg::text(double x, double y, const char* anchor, const std::string& words,
 
 std::string Svg::finish() {
   return text_ + "</svg>\n";
+}
+
+double round_step(double range, int count) {
+  const double rough = range / count;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough) return factor * power;
+  }
+  return 10 * power;
 }
 
 const char* color(std::size_t index) {

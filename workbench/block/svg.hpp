@@ -23,6 +23,10 @@ class Svg {
   std::string text_;
 };
 
+/// Returns a round number, 1, 2 or 5 times a power of ten, that fits `count` times into a range, >
+/// 0, or somewhat less often.
+[[nodiscard]] double round_step(double range, int count);
+
 /// Colours that colour-blind readers can tell apart, as `#rrggbb`, again from the first after the
 /// seventh. Source: the palette of Okabe and Ito.
 [[nodiscard]] const char* color(std::size_t index);

@@ -63,8 +63,9 @@ class SweepPicture {
         most_ = std::max(most_, speedup);
       }
     }
-    least_ = std::floor(20 * least_) / 20;
-    most_ = std::ceil(20 * most_) / 20;
+    step_ = std::max(0.05, round_step(most_ - least_, 12));
+    least_ = step_ * std::floor(least_ / step_);
+    most_ = step_ * std::ceil(most_ / step_);
   }
 
   std::string draw() {
@@ -104,8 +105,8 @@ class SweepPicture {
   }
 
   void grid() {
-    for (int mark = 0; least_ + 0.05 * mark <= most_ + 1e-9; ++mark) {
-      const double speedup = least_ + 0.05 * mark;
+    for (int mark = 0; least_ + step_ * mark <= most_ + 0.5 * step_; ++mark) {
+      const double speedup = least_ + step_ * mark;
       const bool one = std::abs(speedup - 1) < 1e-9;
       svg_.line(kLeft, y(speedup), kRight, y(speedup),
                 one ? "stroke=\"black\"" : "stroke=\"#dddddd\"");
@@ -177,6 +178,7 @@ class SweepPicture {
   Svg svg_;
   double least_ = 1;
   double most_ = 1.05;
+  double step_ = 0.05;  ///< between two lines of the grid
 };
 
 }  // namespace
