@@ -134,11 +134,11 @@ MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs) {
   for (const double error : fit.errors)
     ppm.push_back(std::llround(1e6 * std::abs(error)));
   const std::int64_t worst = *std::ranges::max_element(ppm);
-  MemoryCalibration calibration{.memory = {.l2_bytes = fit.l2,
-                                           .bytes_per_ns = fit.rate,
-                                           .fit = {.median_ppm = median(std::move(ppm)),
-                                                   .worst_ppm = worst,
-                                                   .runs = std::ssize(runs)}}};
+  MemoryCalibration calibration;
+  calibration.memory = {
+      .l2_bytes = fit.l2,
+      .bytes_per_ns = fit.rate,
+      .fit = {.median_ppm = median(std::move(ppm)), .worst_ppm = worst, .runs = std::ssize(runs)}};
   for (std::size_t run = 0; run < runs.size(); ++run) {
     calibration.residuals.push_back(
         {.measured = runs[run].measured, .predicted = std::llround(fit.predicted[run])});
