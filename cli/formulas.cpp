@@ -45,6 +45,7 @@ int run(const Options& options) {
   const std::vector<SweptFormula> results = workbench::sweep_formulas(
       {.n = parse_range("n", options.n_range, 1),
        .heads = parse_range("heads", options.heads_range, 1),
+       .group = parse_range("group", options.group_range, 1),
        .compute = parse_range("compute", options.compute_range, 0),
        .reduce = parse_range("reduce", options.reduce_range, 0),
        .progress = [&](double fraction) { progress.show("checking formulas", fraction); }});
@@ -66,6 +67,7 @@ const Command kFormulas{
     .summary = "Every closed form against the graph and the simulator over ranges",
     .examples =
         "  stagger formulas\n"
+        "  stagger formulas --n 2..12 --group 1..4 --compute 5 --reduce 1\n"
         "  stagger formulas --n 2..32 --heads 1..6 --compute 5 --reduce 1..5 --json\n",
     .run = run,
 };

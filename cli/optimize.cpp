@@ -6,6 +6,7 @@
 #include "cli/report/optimum.hpp"
 #include "cli/report/words.hpp"
 #include "cli/requests.hpp"
+#include "cli/rows.hpp"
 #include "cli/terminal.hpp"
 #include "core/files.hpp"
 #include "schedules/search/sat.hpp"
@@ -66,6 +67,7 @@ void print(const Options& options, const Json& json, const std::string& text) {
 /// The problem, searched within `--time-limit`.
 int search_table(const Options& options, OptimizationRequest request) {
   request.problem = problem_of(options);
+  request.any_span = options.span == kAutoSpan;
   request.model = time_model_of(options, request.problem);
   Progress progress;
   request.progress = [&](const SearchState& state) { progress.show(words_of(state)); };

@@ -78,6 +78,7 @@ struct Options {
   // formulas
   std::string n_range = "1..10";
   std::string heads_range = "1..4";
+  std::string group_range = "1";
   std::string compute_range = "1..4";
   std::string reduce_range = "0..4";
 

@@ -136,12 +136,14 @@ const Formula* claim(const Selection& selection, const Problem& problem, const T
   for (const Parameter& parameter : selection.schedule->parameters) {
     if (selection.parameters.at(parameter.name) != parameter.fallback) return nullptr;
   }
-  const Problem parts = problem_of_parts(problem);
-  const Timing timing_of_part = timing_of_parts(timing, problem.span);
   for (const Formula& formula : selection.schedule->formulas) {
-    if (formula.shape(parts.grid) && formula.in_domain(parts, timing_of_part)) return &formula;
+    if (formula.shape(problem.grid) && in_domain(formula, problem, timing)) return &formula;
   }
   return nullptr;
+}
+
+bool in_domain(const Formula& formula, const Problem& problem, const Timing& timing) {
+  return formula.in_domain(problem_of_parts(problem), timing_of_parts(timing, problem.span));
 }
 
 Ticks twice_ticks(const Formula& formula, const Problem& problem, const Timing& timing) {

@@ -120,6 +120,8 @@ struct Selection {
 /// not the problem's.
 [[nodiscard]] Ticks twice_ticks(const Formula& formula, const Problem& problem,
                                 const Timing& timing);
+/// Whether a formula is exact for a problem that has its shape, in the paper's setting.
+[[nodiscard]] bool in_domain(const Formula& formula, const Problem& problem, const Timing& timing);
 [[nodiscard]] std::string text_of(const Formula& formula, const Problem& problem);
 
 }  // namespace stagger::schedules

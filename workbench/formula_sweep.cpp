@@ -25,9 +25,10 @@ void check(const schedules::Selection& selection, const SweptCase& at, const Pro
   Timing timing;
   timing.compute = at.compute;
   timing.reduce = at.reduce;
-  Tally& tally = result.formula->in_domain(problem, timing) ? result.inside : result.outside;
+  const bool inside = schedules::in_domain(*result.formula, problem, timing);
+  Tally& tally = inside ? result.inside : result.outside;
   const Ticks makespan = makespan_of(schedules::build(selection, problem), timing);
-  const Ticks twice = result.formula->twice_ticks(problem, timing);
+  const Ticks twice = schedules::twice_ticks(*result.formula, problem, timing);
   ++tally.checked;
   if (twice == 2 * makespan) {
     ++tally.holds;
@@ -50,12 +51,20 @@ void sweep_costs(const SweepRequest& request, const schedules::Selection& select
 void sweep_masks(const SweepRequest& request, const schedules::Selection& selection,
                  const SweptCase& at, SweptFormula& result) {
   for (const char* mask : {"full", "causal"}) {
-    const Problem problem = make_problem(make_mask(mask), {at.n_q, at.n_kv}, {}, at.heads, 0);
+    const Problem problem =
+        make_problem(make_mask(mask), {at.n_q, at.n_kv}, {}, at.heads * at.group, 0,
+                     {.heads_kv = at.heads, .span = at.group});
     if (!result.formula->shape(problem.grid)) continue;
     if (schedules::why_unsupported(selection, problem)) continue;
     sweep_costs(request, selection, problem, at, result);
     return;  // 1 x 1 is both
   }
+}
+
+void sweep_groups(const SweepRequest& request, const schedules::Selection& selection, SweptCase at,
+                  SweptFormula& result) {
+  for (at.group = request.group.first; at.group <= request.group.last; ++at.group)
+    sweep_masks(request, selection, at, result);
 }
 
 void sweep(const SweepRequest& request, SweptFormula& result) {
@@ -67,7 +76,7 @@ void sweep(const SweepRequest& request, SweptFormula& result) {
     }
     for (std::int64_t n_q = first; n_q <= last; ++n_q) {
       for (std::int64_t heads = request.heads.first; heads <= request.heads.last; ++heads)
-        sweep_masks(request, selection, {n_kv, n_q, heads, 0, 0}, result);
+        sweep_groups(request, selection, {.n_kv = n_kv, .n_q = n_q, .heads = heads}, result);
     }
   }
 }
@@ -75,7 +84,7 @@ void sweep(const SweepRequest& request, SweptFormula& result) {
 void check_size(const SweepRequest& request) {
   constexpr std::int64_t kMostCases = 10'000'000;
   const __int128 cases = __int128{request.n.size()} * request.n.size() * request.heads.size() *
-                         request.compute.size() * request.reduce.size();
+                         request.group.size() * request.compute.size() * request.reduce.size();
   if (cases <= kMostCases) return;
   throw Error(ErrorKind::limit,
               "the ranges make more than " + std::to_string(kMostCases) + " cases");

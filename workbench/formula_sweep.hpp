@@ -20,10 +20,11 @@ struct SweptRange {
 /// The cases that closed forms are checked on: both of the paper's masks at every n_kv and n_q, one
 /// SM for each KV tile.
 struct SweepRequest {
-  SweptRange n;        ///< tiles, of KV and of Q, from 1 on
-  SweptRange heads;    ///< from 1 on
-  SweptRange compute;  ///< ticks, from 0 on
-  SweptRange reduce;   ///< ticks, from 0 on
+  SweptRange n;           ///< tiles, of KV and of Q, from 1 on
+  SweptRange heads;       ///< from 1 on; of K and V, where groups share them
+  SweptRange group = {};  ///< heads that share K and V, all of a chain, from 1 on
+  SweptRange compute;     ///< ticks, from 0 on
+  SweptRange reduce;      ///< ticks, from 0 on
   std::function<void(double fraction)> progress = {};
 };
 
@@ -31,7 +32,8 @@ struct SweepRequest {
 struct SweptCase {
   std::int64_t n_kv = 0;
   std::int64_t n_q = 0;
-  std::int64_t heads = 0;
+  std::int64_t heads = 0;  ///< of K and V
+  std::int64_t group = 1;
   Ticks compute = 0;
   Ticks reduce = 0;
 };

@@ -5,6 +5,7 @@
 #include "dag/slot_bounds.hpp"
 #include "dag/slot_path.hpp"
 #include "dag/verify.hpp"
+#include "schedules/lift.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_files.hpp"
@@ -34,7 +35,7 @@ class Search {
     result_.model = request.model;
     result_.slot_model = request.slot_model;
     check_timing(timing(), result_.problem);
-    expect_no_groups(result_.problem, "the search for the best table");
+    if (request.slot_model) expect_no_groups(result_.problem, "the slot model");
     // The slot model has no dispatch: its SMs are those that are there.
     if (request.slot_model) {
       result_.problem = on_resident_sms(std::move(result_.problem), timing().residency);
@@ -58,8 +59,11 @@ class Search {
         .proof_file = request_.slot_model ? request_.proof_file : std::string()};
     const dag::Bound& bound = result_.bounds.best;
     result_.optimum =
-        search::optimize(result_.problem, {.timing = timing(), .slot_model = request_.slot_model},
-                         {bound.ticks, bound.by}, std::move(known_), options);
+        result_.problem.span == 1
+            ? search::optimize(result_.problem,
+                               {.timing = timing(), .slot_model = request_.slot_model},
+                               {bound.ticks, bound.by}, std::move(known_), options)
+            : search_parts(options);
     const auto& best = result_.optimum.best;
     if (best) {
       tell("verifying what was found", result_.optimum.lower_bound.ticks, &*best);
@@ -107,8 +111,39 @@ class Search {
     }
   }
 
+  /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
+  /// what is found. What is proved of parts is not proved of their heads, which need not stay
+  /// together: the bound is that of the heads.
+  Optimum search_parts(const search::SearchOptions& options) {
+    const Problem& problem = result_.problem;
+    const Problem parts = problem_of_parts(problem);
+    const Timing timing_of_part = schedules::timing_of_parts(timing(), problem.span);
+    const dag::Bound bound = bounds_of(parts, timing_of_part, false).best;
+    Optimum found = search::optimize(parts, {.timing = timing_of_part}, {bound.ticks, bound.by},
+                                     std::nullopt, options);
+    if (found.best) {
+      Table table =
+          schedules::lift(std::move(found.best->table), problem, schedules::HeadOrder::q_major);
+      const std::optional<Ticks> makespan = makespan_of(table);
+      found.best.reset();
+      if (makespan) found.best = {std::move(table), *makespan};
+    }
+    if (known_ && (!found.best || known_->makespan <= found.best->makespan)) {
+      found.best = std::move(known_);
+      found.found_by.clear();
+    }
+    const dag::Bound& least = result_.bounds.best;
+    found.lower_bound = {least.ticks, least.by};
+    const bool proved = found.best && found.best->makespan == least.ticks;
+    found.proof = proved ? search::ProofKind::bound : search::ProofKind::none;
+    found.detail = proved ? std::string("the makespan is the ") + least.by + " bound" : "";
+    found.stopped = found.stopped && !proved;
+    return found;
+  }
+
   /// A solver's answer is a table to beat like any other.
   void import_answer(const SolverAnswer& answer) {
+    expect_no_groups(result_.problem, "an imported solution");
     const std::int64_t rounds =
         answer.rounds > 0 ? answer.rounds : dag::slot_bounds(result_.problem).best.ticks;
     if (rounds > kMaxTasks) throw Error(ErrorKind::limit, "--rounds is too large");
@@ -154,6 +189,21 @@ class Search {
   std::optional<Incumbent> known_;  ///< the better of the best named and the imported
   std::string known_by_;            ///< which of them it is
 };
+
+/// The spans to search, the problem's own first.
+std::vector<std::int32_t> spans_of(const OptimizationRequest& request) {
+  const Problem& problem = request.problem;
+  std::vector<std::int32_t> spans = {problem.span};
+  for (std::int32_t span = problem.group(); request.any_span && span >= 1; --span) {
+    if (problem.group() % span == 0 && span != problem.span) spans.push_back(span);
+  }
+  return spans;
+}
+
+/// How parts are combined, where there are several.
+Combine combination_of(const Problem& problem) {
+  return problem.combine == Combine::none ? Combine::partials : problem.combine;
+}
 
 Problem with_sms(Problem problem, std::int32_t sms) {
   problem.sms = sms;
@@ -215,7 +265,42 @@ const char* Optimization::proof() const {
 }
 
 Optimization optimize(const OptimizationRequest& request) {
-  return Search(request).run();
+  std::vector<std::int32_t> spans = spans_of(request);
+  const auto seconds_left = [&, begin = std::chrono::steady_clock::now()] {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    return request.time_limit - passed.count();
+  };
+  std::optional<Optimization> best;
+  search::ProvenBound least;
+  for (std::size_t index = 0; index < spans.size(); ++index) {
+    OptimizationRequest each = request;
+    if (spans.size() > 1) {
+      each.problem = with_span(request.problem, spans[index], combination_of(request.problem));
+      each.time_limit = seconds_left() / static_cast<double>(spans.size() - index);
+    }
+    const dag::Bound bound = bounds_of(each.problem, each.model.timing, each.slot_model).best;
+    search::ProvenBound proven{bound.ticks, bound.by};
+    if (!best || bound.ticks < best->optimum.best->makespan) {
+      Optimization found = Search(each).run();
+      proven = found.optimum.lower_bound;
+      found.seconds += best ? best->seconds : 0;
+      const bool better = !best || (found.optimum.best &&
+                                    found.optimum.best->makespan < best->optimum.best->makespan);
+      if (better) {
+        best = std::move(found);
+      } else {
+        best->seconds = found.seconds;
+      }
+      if (!best->optimum.best) return std::move(*best);
+    }
+    if (index == 0 || proven.ticks < least.ticks) least = proven;
+  }
+  if (best->optimum.lower_bound.ticks > least.ticks) {
+    best->optimum.lower_bound = least;
+    best->optimum.proof = search::ProofKind::none;
+    best->optimum.detail.clear();
+  }
+  return std::move(*best);
 }
 
 std::vector<Advice> advise(const Optimization& optimization) {
@@ -233,7 +318,10 @@ std::vector<Advice> advise(const Optimization& optimization) {
   if (in_ticks && has_halves(problem, timing)) {
     add("KV tiles half as large (half the compute each)",
         make_problem(problem.mask, problem.lengths, {problem.shape.q, problem.shape.kv / 2},
-                     problem.heads, problem.sms),
+                     problem.heads, problem.sms,
+                     {.heads_kv = problem.heads_kv,
+                      .span = problem.span,
+                      .combine = combination_of(problem)}),
         with_half_compute(timing));
   }
   return all;

@@ -30,6 +30,7 @@ struct SearchState {
 /// What to search for, and how long.
 struct OptimizationRequest {
   Problem problem;
+  bool any_span = false;  ///< the best span is looked for too, not the problem's alone
   TimeModel model = {};
   bool slot_model = false;  ///< that instead, on the SMs that are there
   double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
@@ -65,6 +66,10 @@ struct Optimization {
   [[nodiscard]] const char* unit() const { return slot_model ? "rounds" : model.unit(); }
 };
 
+/// Of all spans that are looked for: what is found has the best one, and the lower bound is that of
+/// all. Where heads share K and V a search knows parts, and lifts what it finds; the slot model
+/// knows no groups. Throws Error{unsupported} there.
+///
 /// Bounds the makespan and searches for a table that reaches it. What is found is verified and
 /// played by code that the search does not share. Throws Error.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);

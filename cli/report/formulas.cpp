@@ -19,8 +19,9 @@ std::string half(Ticks twice) {
 }
 
 std::string describe(const Tally::Failure& failure) {
-  return fmt::format("n_kv={} n_q={} m={} c={} r={}: formula {}, makespan {}", failure.at.n_kv,
-                     failure.at.n_q, failure.at.heads, failure.at.compute, failure.at.reduce,
+  const std::string group = failure.at.group == 1 ? "" : fmt::format(" g={}", failure.at.group);
+  return fmt::format("n_kv={} n_q={} m={}{} c={} r={}: formula {}, makespan {}", failure.at.n_kv,
+                     failure.at.n_q, failure.at.heads, group, failure.at.compute, failure.at.reduce,
                      half(failure.twice_formula), failure.makespan);
 }
 
@@ -31,6 +32,7 @@ Json to_json(const Tally& tally) {
     json["first_failure"] = {{"n_kv", at.n_kv},     {"n_q", at.n_q},  {"m", at.heads},
                              {"c", at.compute},     {"r", at.reduce}, {"twice_formula", twice},
                              {"makespan", makespan}};
+    if (at.group > 1) json["first_failure"]["g"] = at.group;
   }
   return json;
 }

@@ -124,28 +124,30 @@ Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   const auto& best = optimum.best;
   const search::ProvenBound& bound = optimum.lower_bound;
-  return {{"schema", "stagger.optimum/1"},
-          {"version", version()},
-          {"problem", workbench::counted_problem_json(optimization.problem)},
-          {"model", optimization.slot_model
-                        ? Json{{"kind", "slot"}}
-                        : workbench::model_json(optimization.problem, optimization.model)},
-          {"makespan", best ? Json(best->makespan) : Json()},
-          {"unit", optimization.unit()},
-          {"lower_bound", bound_json(bound.ticks, bound.by)},
-          {"status", optimization.status()},
-          {"proof",
-           {{"kind", optimization.proof()},
-            {"detail", optimum.detail},
-            {"file", optimum.proof_written ? Json(files.proof) : Json()}}},
-          {"stopped", optimum.stopped},
-          {"schedule", best ? Json(best->table.name) : Json()},
-          {"found_by", best ? Json(optimization.found_by) : Json()},
-          {"written", files.table.empty() ? Json() : Json(files.table)},
-          {"best_named", best_named_json(optimization)},
-          {"imported", optimization.imported},
-          {"advice", advice_json(optimization)},
-          {"seconds", optimization.seconds}};
+  Json json = {{"schema", "stagger.optimum/1"},
+               {"version", version()},
+               {"problem", workbench::counted_problem_json(optimization.problem)}};
+  workbench::add_dkv(json, optimization.problem);
+  json.append({{"model", optimization.slot_model
+                             ? Json{{"kind", "slot"}}
+                             : workbench::model_json(optimization.problem, optimization.model)},
+               {"makespan", best ? Json(best->makespan) : Json()},
+               {"unit", optimization.unit()},
+               {"lower_bound", bound_json(bound.ticks, bound.by)},
+               {"status", optimization.status()},
+               {"proof",
+                {{"kind", optimization.proof()},
+                 {"detail", optimum.detail},
+                 {"file", optimum.proof_written ? Json(files.proof) : Json()}}},
+               {"stopped", optimum.stopped},
+               {"schedule", best ? Json(best->table.name) : Json()},
+               {"found_by", best ? Json(optimization.found_by) : Json()},
+               {"written", files.table.empty() ? Json() : Json(files.table)},
+               {"best_named", best_named_json(optimization)},
+               {"imported", optimization.imported},
+               {"advice", advice_json(optimization)},
+               {"seconds", optimization.seconds}});
+  return json;
 }
 
 std::string optimum_text(const Optimization& optimization, const OptimumFiles& files) {
@@ -153,6 +155,9 @@ std::string optimum_text(const Optimization& optimization, const OptimumFiles& f
   std::string text = describe(optimization.problem) + "\n" +
                      (optimization.slot_model ? "slot model" : model_line(optimization.model)) +
                      "\n\n";
+  if (optimization.problem.group() > 1) {
+    text += "span         " + span_line(optimization.problem) + "\n";
+  }
   if (!optimum.best) return text + "no table was found\n";
   text += fmt::format("makespan     {}\n", unit_of(optimization).text(optimum.best->makespan));
   text += bound_line(optimization) + status_line(optimization);

@@ -99,10 +99,11 @@ TEST_CASE("heads, KV heads, parts and chains") {
 }
 
 TEST_CASE("the span rule on real models: 132 SMs, tiles of 128 x 128") {
-  CHECK(model("causal", 64, 32, 8).span == 4);  // LLaMA3-8B 8k
-  CHECK(model("causal", 64, 28, 4).span == 7);  // Qwen2.5-7B 8k
-  CHECK(model("causal", 64, 8, 1).span == 1);   // 70B under TP8, 8k: 126 tasks an SM
-  CHECK(model("causal", 256, 8, 1).span == 4);  // 32k: 1,993 an SM, 8 heads would be 2,048
+  CHECK(model("causal", 64, 32, 8).span == 4);   // LLaMA3-8B 8k
+  CHECK(model("causal", 64, 28, 4).span == 1);   // Qwen2.5-7B 8k: 448 tasks, 441 an SM
+  CHECK(model("causal", 128, 28, 4).span == 7);  // 16k
+  CHECK(model("causal", 64, 8, 1).span == 1);    // 70B under TP8, 8k: 126 tasks an SM
+  CHECK(model("causal", 256, 8, 1).span == 4);   // 32k: 1,993 an SM, 8 heads would be 2,048
   CHECK(model("causal", 64, 8, 8).span == 1);
   CHECK(span_rule(model("causal", 64, 32, 8)).why ==
         "chains of up to 256 tasks, an SM's share is 504, and at least two chains an SM: free");

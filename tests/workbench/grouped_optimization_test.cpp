@@ -1,0 +1,77 @@
+// The search where heads share K and V: it chooses the span, and what it says of its table is true.
+
+#include "dag/verify.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "workbench/optimization.hpp"
+
+#include <algorithm>
+
+namespace stagger::workbench {
+namespace {
+
+Optimization searched(const Problem& problem, const Timing& timing, bool any_span) {
+  OptimizationRequest request;
+  request.problem = problem;
+  request.any_span = any_span;
+  request.model.timing = timing;
+  request.effort = 2;
+  request.threads = 1;
+  const Optimization found = optimize(request);
+  REQUIRE(found.optimum.best.has_value());
+  const Table& table = found.optimum.best->table;
+  REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
+  REQUIRE(sim::simulate(table, timing).makespan == found.optimum.best->makespan);
+  REQUIRE(found.optimum.lower_bound.ticks <= found.optimum.best->makespan);
+  REQUIRE(table.problem.span == found.problem.span);
+  const bool reached = found.optimum.lower_bound.ticks == found.optimum.best->makespan;
+  REQUIRE(reached == (found.optimum.proof != search::ProofKind::none));
+  return found;
+}
+
+TEST_CASE("the span that is best is found, and its bound is that of all spans") {
+  struct Row {
+    const char* mask;
+    std::int64_t n, heads_kv, group, sms;
+    Timing timing;
+  };
+  const Row rows[] = {{"full", 8, 2, 4, 8, {}},
+                      {"causal", 8, 2, 4, 8, {.latency = 12}},
+                      {"causal", 4, 1, 4, 8, {}},
+                      {"causal", 5, 2, 3, 4, {.epilogue = 7}},
+                      {"causal", 3, 1, 6, 4, {.model = Model::overlap, .latency = 2}}};
+  for (const auto& [mask, n, heads_kv, group, sms, timing] : rows) {
+    CAPTURE(mask, n, heads_kv, group, sms);
+    const auto problem = [&](std::int64_t span) {
+      return make_problem(make_mask(mask), {n, n}, {}, heads_kv * group, sms,
+                          {.heads_kv = heads_kv, .span = span});
+    };
+    const Optimization any = searched(problem(0), timing, true);
+    Ticks least = INT64_MAX;
+    for (std::int64_t span = 1; span <= group; ++span) {
+      if (group % span != 0) continue;
+      const Optimization one = searched(problem(span), timing, false);
+      least = std::min(least, one.optimum.best->makespan);
+    }
+    CHECK(any.optimum.best->makespan == least);
+    CHECK(any.optimum.lower_bound.ticks <= least);
+  }
+}
+
+TEST_CASE("lifted shift is proved optimal among all spans") {
+  const Problem full = make_problem(make_mask("full"), {8, 8}, {}, 8, 8, {.heads_kv = 2});
+  const Optimization found = searched(full, {.latency = 23}, true);
+  CHECK(found.optimum.best->makespan == 384);
+  CHECK(std::string(found.status()) == "optimal");
+  CHECK(found.problem.span == 4);
+}
+
+TEST_CASE("ordered parts are searched too, by lists that know their turns") {
+  const Problem problem = make_problem(make_mask("causal"), {6, 6}, {}, 4, 5,
+                                       {.heads_kv = 2, .span = 1, .combine = Combine::ordered});
+  searched(problem, {.latency = 1, .reduce_kv = 3}, false);
+  searched(problem, {.model = Model::overlap, .reduce_kv = 3, .reduce_kv_async = true}, true);
+}
+
+}  // namespace
+}  // namespace stagger::workbench
