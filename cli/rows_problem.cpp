@@ -203,7 +203,7 @@ std::vector<OptionRow> problem_rows() {
        .target = one_of<kCombines, &Options::combine>(),
        .commands = kOnProblems,
        .group = kGroup,
-       .fallback = "partials",
+       .fallback = "partials, where there are several",
        .needs = "heads-kv"},
       {.name = "sms",
        .metavar = "SMS",
