@@ -278,6 +278,7 @@ Optimization optimize(const OptimizationRequest& request) {
       each.problem = with_span(request.problem, spans[index], combination_of(request.problem));
       each.time_limit = seconds_left() / static_cast<double>(spans.size() - index);
     }
+    check_timing(each.model.timing, each.problem);
     const dag::Bound bound = bounds_of(each.problem, each.model.timing, each.slot_model).best;
     search::ProvenBound proven{bound.ticks, bound.by};
     if (!best || bound.ticks < best->optimum.best->makespan) {

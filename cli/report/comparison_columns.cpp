@@ -77,7 +77,8 @@ class Columns {
   }
 
   [[nodiscard]] std::string in_unit() const {
-    return unit_.ticks == 1 && unit_.name == TimeUnit{}.name ? "" : std::string(" ") + unit_.name;
+    const std::string name = unit_.name;
+    return name == TimeUnit{}.name ? "" : " " + name;
   }
 
   /// One bound for all rows, or what makes the difference.

@@ -154,8 +154,7 @@ TEST_CASE("a launch or an epilogue at different places of the lanes breaks the p
     return check_lemma1(table, timing, 10, true).premise_fails;
   };
   CHECK(why({}).empty());
-  CHECK(why({.launch = 1}) ==
-        "lanes are not isomorphic: launches and epilogues are at different places");
+  CHECK(why({.launch = 1}) == "lanes are not isomorphic: chains begin and end at different places");
   CHECK(why({.epilogue = 1}) == why({.launch = 1}));
   CHECK(why({.launch = 1, .epilogue = 1}) == why({.launch = 1}));
 }
