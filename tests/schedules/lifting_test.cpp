@@ -165,34 +165,33 @@ TEST_CASE("every schedule lifts in q-major order: what runs as parts runs as hea
   CHECK(tables > 500);
 }
 
-TEST_CASE("head-major order of a named schedule hangs nowhere that q-major does not") {
+TEST_CASE(
+    "head-major order of a named schedule is legal, and seldom hangs where q-major does not") {
   test::Random random(test::seed(141));
   std::int64_t tables = 0;
+  std::int64_t hang = 0;
   for (int round = 0; round < 400; ++round) {
     const Problem problem = test::with_random_groups(random, test::random_problem(random, 5), 4);
     if (problem.span == 1 || problem.combine == Combine::ordered) continue;
-    Timing timing = test::random_timing(random, problem);
+    const Timing timing = test::random_timing(random, problem);
     for (const Schedule* schedule : all()) {
       if (schedule->searches) continue;
       const Selection selection = quick(*schedule, HeadOrder::head_major);
       CAPTURE(round, schedule->name, problem.heads, problem.heads_kv, problem.span,
               problem.grid.kv_tiles(), problem.grid.q_tiles(), problem.sms);
       if (why_unsupported(selection, problem)) continue;
-      // More KV tiles than Q tiles: shift's own table is not free of collisions.
-      const bool collides = std::string_view(schedule->name) == "shift" &&
-                            problem.grid.kv_tiles() > problem.grid.q_tiles();
-      if (collides) continue;
       const Table table = build(selection, problem, timing);
-      const Table other = build(quick(*schedule, HeadOrder::q_major), problem, timing);
       const auto verdict = dag::verify(table, timing).verdict;
       REQUIRE(verdict != dag::Verdict::invalid);
-      if (dag::verify(other, timing).verdict == dag::Verdict::ok) {
-        REQUIRE(verdict == dag::Verdict::ok);
-      }
+      REQUIRE((verdict == dag::Verdict::ok) == sim::simulate(table, timing).complete);
+      const Table other = build(quick(*schedule, HeadOrder::q_major), problem, timing);
+      const bool other_ends = dag::verify(other, timing).verdict == dag::Verdict::ok;
+      hang += static_cast<int>(other_ends && verdict != dag::Verdict::ok);
       ++tables;
     }
   }
   CHECK(tables > 500);
+  CHECK(hang < tables / 20);
 }
 
 TEST_CASE("in-order dispatch by group and by member costs what was computed elsewhere") {
