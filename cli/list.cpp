@@ -76,7 +76,7 @@ Json schedules_json() {
 /// The example as words, or as JSON, which may be broken at its spaces, if the line would be too
 /// long.
 std::string example_of(const MaskFamily& family, int width) {
-  const std::string words = std::string("--mask ") + family.example;
+  std::string words = std::string("--mask ") + family.example;
   if (static_cast<int>(words.size()) + kIndent <= width) return words;
   const Mask mask = parse_mask(family.example);
   Json json = {{"kind", family.name}};

@@ -55,6 +55,7 @@ constexpr std::array kNumbers = {
 
 std::vector<ExpectName> number_names() {
   std::vector<ExpectName> names;
+  names.reserve(std::size(kNumbers));
   for (const Number& number : kNumbers)
     names.push_back(number.name);
   return names;

@@ -22,8 +22,9 @@ std::vector<QTile> q_order(const TileGrid& grid, KvTile kv, Dice& dice) {
     case 0:
       break;
     case 1:
-      std::ranges::rotate(tiles,
-                          tiles.begin() + static_cast<std::ptrdiff_t>(dice.roll(tiles.size())));
+      std::rotate(tiles.begin(),
+                  tiles.begin() + static_cast<std::ptrdiff_t>(dice.roll(tiles.size())),
+                  tiles.end());
       break;
     default:
       dice.shuffle(tiles);

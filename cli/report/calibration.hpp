@@ -19,11 +19,6 @@ namespace stagger::cli {
                                            const std::vector<workbench::CalibrationRun>& runs,
                                            const workbench::Calibration& calibration);
 
-/// The same schema: the profile's memory, and each run by which it was found.
-[[nodiscard]] std::string memory_json(const Machine& machine,
-                                      const std::vector<workbench::MemoryRun>& runs,
-                                      const std::vector<workbench::Residual>& residuals);
-
 /// Schema `stagger.calibration/1`: the profile's memory, and each run that it was found by.
 [[nodiscard]] std::string memory_json(const Machine& machine,
                                       const std::vector<workbench::MemoryRun>& runs,

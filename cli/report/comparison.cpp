@@ -20,7 +20,7 @@ using workbench::ComparisonRow;
 /// The problem, the timing model and, in ns, whose it is.
 std::string heading(const Comparison& comparison, const char* between) {
   const workbench::TimeModel& model = comparison.model;
-  const std::string text = describe(comparison.problem) + between + model_line(model) + between;
+  std::string text = describe(comparison.problem) + between + model_line(model) + between;
   if (model.clock != Clock::ns) return text;
   const TimeUnit unit = unit_of_ns(std::max(model.start, model.passes));
   return text + machine_line(model) + between +

@@ -264,8 +264,7 @@ std::string hanging_line(const Problem& problem,
   for (std::int32_t q = 0; q < problem.grid.q_tiles(); ++q) {
     if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
   }
-  const std::string words =
-      q_tiles(hang, "hangs", "hang") + "; " + q_tiles(finish, "finishes", "finish");
+  std::string words = q_tiles(hang, "hangs", "hang") + "; " + q_tiles(finish, "finishes", "finish");
   if (problem.heads == 1) return words;
   return fmt::format("head {}: {} (other heads: --json)", head.value, words);
 }
