@@ -1,6 +1,7 @@
 #include "core/json_value.hpp"
 
 #include "core/error.hpp"
+#include "core/json_error.hpp"
 #include "core/limits.hpp"
 #include "core/nearest.hpp"
 #include "core/text.hpp"
@@ -88,7 +89,9 @@ std::string JsonValue::path() const {
 }
 
 void JsonValue::reject(const std::string& what) const {
-  throw Error(ErrorKind::invalid_input, path() + ": " + what);
+  const std::string where = path();
+  const std::string pointer = where.substr(where.rfind(": ") + 2);
+  throw JsonError(where + ": " + what, pointer == "/" ? "" : pointer);
 }
 
 std::string JsonValue::dump() const {
