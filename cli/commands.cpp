@@ -18,6 +18,7 @@ extern const Command kOptimize;
 extern const Command kBench;
 extern const Command kBlock;
 extern const Command kOverlap;
+extern const Command kLint;
 extern const Command kCompletion;
 extern const Command kMan;
 extern const Command kHelp;
@@ -25,10 +26,10 @@ extern const Command kVersion;
 
 namespace {
 
-constexpr std::array kCommands = {&kList,     &kShow,  &kAnalyze,   &kCompare, &kVerify,
-                                  &kExport,   &kRun,   &kCalibrate, &kPredict, &kFormulas,
-                                  &kOptimize, &kBench, &kBlock,     &kOverlap, &kCompletion,
-                                  &kMan,      &kHelp,  &kVersion};
+constexpr std::array kCommands = {&kList,       &kShow,  &kAnalyze,   &kCompare, &kVerify,
+                                  &kExport,     &kRun,   &kCalibrate, &kPredict, &kFormulas,
+                                  &kOptimize,   &kBench, &kBlock,     &kOverlap, &kLint,
+                                  &kCompletion, &kMan,   &kHelp,      &kVersion};
 
 }  // namespace
 

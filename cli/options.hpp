@@ -4,6 +4,7 @@
 #include "dag/verify.hpp"
 #include "gpu/check/backward.hpp"
 #include "workbench/execution.hpp"
+#include "workbench/tickets/rules.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -140,6 +141,14 @@ struct Options {
   std::optional<double> x;
   std::string sweep;
   Passes passes = Passes::forward;
+
+  // lint
+  std::vector<std::string> linted;      ///< files
+  const tickets::Rule* rule = nullptr;  ///< to explain
+  std::optional<Dispatch> dispatch;     ///< absent: the file's
+  std::string junit;
+  std::string sarif;
+  bool minimize = false;
 
   std::int64_t repeat = 5;
   std::string topic;  ///< of `help`: a command; empty: all

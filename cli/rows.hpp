@@ -13,6 +13,7 @@ namespace stagger::cli {
 [[nodiscard]] std::vector<OptionRow> problem_rows();
 [[nodiscard]] std::vector<OptionRow> block_rows();
 [[nodiscard]] std::vector<OptionRow> overlap_rows();
+[[nodiscard]] std::vector<OptionRow> lint_rows();
 [[nodiscard]] std::vector<OptionRow> range_rows();
 [[nodiscard]] std::vector<OptionRow> schedule_rows();
 [[nodiscard]] std::vector<OptionRow> run_rows();
@@ -26,7 +27,7 @@ namespace stagger::cli {
 inline constexpr const char* kOnProblems = "show analyze compare verify export run optimize bench";
 inline constexpr const char* kReporting =
     "list show analyze compare verify export run calibrate predict formulas optimize bench block "
-    "overlap";
+    "overlap lint";
 
 inline constexpr const char* kAutoSpan = "auto";
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};

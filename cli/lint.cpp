@@ -1,0 +1,104 @@
+#include "workbench/tickets/lint.hpp"
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/report/lint.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace stagger::cli {
+namespace {
+
+using tickets::Linted;
+using tickets::LintVerdict;
+
+tickets::LintRequest request_of(const Options& options) {
+  tickets::LintRequest request{
+      .release = options.release, .dispatch = options.dispatch, .minimize = options.minimize};
+  if (options.residency > 0) request.residency = static_cast<std::int32_t>(options.residency);
+  if (options.limit) request.limit = *options.limit;
+  return request;
+}
+
+/// Files that cannot be read are part of the report: the others are looked at all the same.
+LintReport report_of(const Options& options) {
+  const tickets::LintRequest request = request_of(options);
+  LintReport report;
+  for (const std::string& file : options.linted) {
+    try {
+      report.files.push_back(tickets::lint(read_file(file), file, request));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::invalid_input && error.kind() != ErrorKind::io) throw;
+      complain(error.what());
+      report.unreadable.push_back({file, error.what()});
+    }
+  }
+  return report;
+}
+
+ExitCode exit_code(const LintReport& report) {
+  const auto any = [&](LintVerdict verdict) {
+    return std::any_of(report.files.begin(), report.files.end(),
+                       [&](const Linted& linted) { return linted.verdict == verdict; });
+  };
+  if (any(LintVerdict::deadlock)) return kDeadlock;
+  if (!report.unreadable.empty()) return kBadFile;
+  return any(LintVerdict::invalid) ? kViolated : kHolds;
+}
+
+int explain(const Options& options) {
+  if (options.json) {
+    write_stdout(rule_json(*options.rule).text() + "\n");
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(rule_text(*options.rule, terminal), terminal);
+  }
+  return kHolds;
+}
+
+bool on_github() {
+  const char* const actions = std::getenv("GITHUB_ACTIONS");
+  return actions != nullptr && std::string_view(actions) == "true";
+}
+
+int run(const Options& options) {
+  if (options.rule != nullptr) return explain(options);
+  if (options.linted.empty()) {
+    throw Error(ErrorKind::usage, "give FILES: tables, tickets or lock values; or --explain RULE");
+  }
+  for (const std::string* path : {&options.junit, &options.sarif}) {
+    if (!path->empty()) expect_writable(*path);
+  }
+  const LintReport report = report_of(options);
+  if (!options.junit.empty()) write_file(options.junit, lint_junit(report));
+  if (!options.sarif.empty()) write_file(options.sarif, lint_sarif(report).text() + "\n");
+  if (options.junit == "-" || options.sarif == "-") return exit_code(report);
+  if (options.json) {
+    write_stdout(lint_json(report).text() + "\n");
+    return exit_code(report);
+  }
+  const Terminal terminal = terminal_of(options);
+  write_text(lint_text(report, terminal), terminal);
+  if (on_github()) write_stdout(github_lines(report));
+  return exit_code(report);
+}
+
+}  // namespace
+
+extern const Command kLint;
+const Command kLint{
+    .name = "lint",
+    .summary = "Other people's tickets, and tables: which rules their lock values break",
+    .examples =
+        "  stagger lint mine.table.json theirs.tickets.json\n"
+        "  stagger lint locks.csv --residency 132 --minimize\n"
+        "  stagger lint tables/*.json --junit lint.xml --sarif lint.sarif\n"
+        "  stagger lint --explain STG008\n",
+    .run = run,
+};
+
+}  // namespace stagger::cli

@@ -1,0 +1,197 @@
+// What other programs read of a lint: JUnit (a suite for each file, a case for each rule) and SARIF
+// 2.1.0 (a result for each finding). Neither has times or hosts: same input, same bytes.
+
+#include "cli/report/lint.hpp"
+#include "core/printable.hpp"
+#include "core/version.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace stagger::cli {
+namespace {
+
+using tickets::At;
+using tickets::Finding;
+using tickets::Level;
+using tickets::Linted;
+using tickets::Rule;
+
+std::string xml(const std::string& text) {
+  std::string escaped;
+  for (const char letter : printable(text)) {
+    switch (letter) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += letter;
+    }
+  }
+  return escaped;
+}
+
+std::string place_of(const At& at) {
+  std::string place = at.pointer;
+  if (at.place.line > 0) {
+    place += fmt::format("{}line {}, column {}", place.empty() ? "" : ", ", at.place.line,
+                         at.place.column);
+  }
+  return place;
+}
+
+struct Counts {
+  int tests = 0;
+  int failures = 0;
+};
+
+/// The case of one rule: it holds, or a failure has all that it found.
+std::string case_of(const Linted& linted, const Rule& rule, Counts& counts) {
+  std::string first;
+  std::string all;
+  for (std::size_t index = 0; index < linted.findings.size(); ++index) {
+    const Finding& finding = linted.findings[index];
+    if (finding.rule != &rule || finding.level != Level::error) continue;
+    if (first.empty()) first = xml(finding.message);
+    all += xml(place_of(linted.places[index]) + ": " + finding.message) + "\n";
+  }
+  ++counts.tests;
+  const std::string head =
+      fmt::format("<testcase classname=\"stagger.lint\" name=\"{} {}\"", rule.id, xml(rule.title));
+  if (first.empty()) return head + "/>\n";
+  ++counts.failures;
+  return head + fmt::format("><failure type=\"{}\" message=\"{}\">{}</failure></testcase>\n",
+                            rule.id, first, all);
+}
+
+Json rules_json() {
+  Json rules = Json::array();
+  for (const Rule* rule : tickets::rules()) {
+    rules.push_back({{"id", rule->id},
+                     {"shortDescription", {{"text", rule->title}}},
+                     {"fullDescription", {{"text", rule->what}}},
+                     {"help", {{"text", std::string("Seen in:\n") + rule->seen}}},
+                     {"defaultConfiguration", {{"level", tickets::level_name(rule->level)}}}});
+  }
+  return rules;
+}
+
+/// A path as a relative URI.
+std::string uri_of(const std::string& path) {
+  std::string uri;
+  for (const char letter : path) {
+    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                       (letter >= '0' && letter <= '9') ||
+                       std::string_view("/-._~").find(letter) != std::string_view::npos;
+    uri +=
+        plain ? std::string(1, letter) : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
+  }
+  return uri;
+}
+
+Json physical_location(const std::string& file, const At& at) {
+  Json region = {{"startLine", std::max<std::int64_t>(at.place.line, 1)}};
+  if (at.place.line > 0) region["startColumn"] = at.place.column;
+  return {{"artifactLocation", {{"uri", uri_of(file)}}}, {"region", std::move(region)}};
+}
+
+Json location(const std::string& file, const At& at) {
+  Json json = {{"physicalLocation", physical_location(file, at)}};
+  if (at.pointer.empty()) return json;
+  Json logical = Json::array();
+  logical.push_back({{"fullyQualifiedName", at.pointer}, {"kind", "value"}});
+  json["logicalLocations"] = std::move(logical);
+  return json;
+}
+
+Json result_of(const Linted& linted, std::size_t index) {
+  const Finding& finding = linted.findings[index];
+  const auto rules = tickets::rules();
+  Json locations = Json::array();
+  locations.push_back(location(linted.file, linted.places[index]));
+  return {{"ruleId", finding.rule->id},
+          {"ruleIndex", std::find(rules.begin(), rules.end(), finding.rule) - rules.begin()},
+          {"level", tickets::level_name(finding.level)},
+          {"message", {{"text", finding.message}}},
+          {"locations", std::move(locations)},
+          {"partialFingerprints",
+           {{"staggerFinding/v1",
+             std::string(finding.rule->id) + ":" + linted.places[index].pointer}}}};
+}
+
+}  // namespace
+
+std::string lint_junit(const LintReport& report) {
+  Counts all;
+  std::string suites;
+  for (const Linted& linted : report.files) {
+    Counts counts;
+    std::string cases;
+    for (const Rule* rule : tickets::rules())
+      cases += case_of(linted, *rule, counts);
+    suites += fmt::format(
+                  "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
+                  "skipped=\"0\">\n",
+                  xml(linted.file), counts.tests, counts.failures) +
+              cases + "</testsuite>\n";
+    all.tests += counts.tests;
+    all.failures += counts.failures;
+  }
+  for (const LintReport::Unreadable& file : report.unreadable) {
+    suites += fmt::format(
+        "<testsuite name=\"{0}\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\n"
+        "<testcase classname=\"stagger.lint\" name=\"readable\"><error type=\"unreadable\" "
+        "message=\"{1}\"/></testcase>\n</testsuite>\n",
+        xml(file.file), xml(file.why));
+    ++all.tests;
+  }
+  return fmt::format(
+             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"stagger\" "
+             "tests=\"{}\" failures=\"{}\" errors=\"{}\">\n",
+             all.tests, all.failures, report.unreadable.size()) +
+         suites + "</testsuites>\n";
+}
+
+Json lint_sarif(const LintReport& report) {
+  Json results = Json::array();
+  for (const Linted& linted : report.files) {
+    for (std::size_t index = 0; index < linted.findings.size(); ++index)
+      results.push_back(result_of(linted, index));
+  }
+  Json notifications = Json::array();
+  for (const LintReport::Unreadable& file : report.unreadable) {
+    Json locations = Json::array();
+    locations.push_back(location(file.file, {}));
+    notifications.push_back({{"level", "error"},
+                             {"message", {{"text", file.why}}},
+                             {"locations", std::move(locations)}});
+  }
+  Json invocations = Json::array();
+  invocations.push_back({{"executionSuccessful", report.unreadable.empty()},
+                         {"toolExecutionNotifications", std::move(notifications)}});
+  Json run = {{"tool",
+               {{"driver",
+                 {{"name", "stagger"}, {"semanticVersion", version()}, {"rules", rules_json()}}}}},
+              {"columnKind", "unicodeCodePoints"},
+              {"invocations", std::move(invocations)},
+              {"results", std::move(results)}};
+  Json runs = Json::array();
+  runs.push_back(std::move(run));
+  return {{"$schema",
+           "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
+           "sarif-schema-2.1.0.json"},
+          {"version", "2.1.0"},
+          {"runs", std::move(runs)}};
+}
+
+}  // namespace stagger::cli

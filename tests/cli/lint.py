@@ -1,0 +1,58 @@
+"""What `lint` wrote about window.json (hangs), spt.csv (wrong), local.json (sound) and missing.json:
+as JSON, JUnit and SARIF, held against each other and against what their schemas ask for.
+
+    tests/cli/lint.py lint.json lint.xml lint.sarif
+"""
+
+import json
+import sys
+import xml.etree.ElementTree as xml
+
+with open(sys.argv[1]) as file:
+    lint = json.load(file)
+suites = xml.parse(sys.argv[2]).getroot()
+with open(sys.argv[3]) as file:
+    sarif = json.load(file)
+
+assert lint["schema"] == "stagger.lint/1"
+verdicts = {each["file"]: each["verdict"] for each in lint["files"]}
+assert verdicts == {"window.json": "deadlock", "spt.csv": "invalid", "local.json": "ok"}, verdicts
+assert [each["kind"] for each in lint["files"]] == ["tickets", "lock-values", "tickets"]
+found = [(each["file"], finding) for each in lint["files"] for finding in each["findings"]]
+for _, finding in found:
+    assert set(finding) == {"rule", "level", "message", "at"}
+    assert set(finding["at"]) == {"pointer", "line", "column"}
+first = found[0][1]
+assert (first["rule"], first["level"]) == ("STG002", "error")
+assert first["at"] == {"pointer": "/programs/1/1", "line": 4, "column": 20}
+
+# JUnit: attributes as Jenkins' schema has them; failures are the errors, by rule.
+assert suites.tag == "testsuites" and set(suites.attrib) <= {"name", "time", "tests", "failures", "errors"}
+for suite in suites:
+    assert suite.tag == "testsuite" and {"name", "tests", "failures", "errors"} <= set(suite.attrib)
+    cases = suite.findall("testcase")
+    assert len(cases) == int(suite.get("tests")) and all(case.get("name") for case in cases)
+    assert len(suite.findall("testcase/failure")) == int(suite.get("failures"))
+    assert len(suite.findall("testcase/error")) == int(suite.get("errors"))
+    failed = {case.get("name")[:6] for case in cases if case.find("failure") is not None}
+    assert failed == {finding["rule"] for file, finding in found if file == suite.get("name")}
+assert sum(int(suite.get("tests")) for suite in suites) == int(suites.get("tests")) == 3 * 17 + 1
+assert int(suites.get("failures")) == 2 and int(suites.get("errors")) == 1
+
+# SARIF: what its schema and GitHub require.
+assert sarif["version"] == "2.1.0" and sarif["$schema"].endswith("sarif-schema-2.1.0.json")
+(run,) = sarif["runs"]
+driver = run["tool"]["driver"]
+assert driver["name"] == "stagger" and len(driver["rules"]) == 17
+assert not run["invocations"][0]["executionSuccessful"]
+for (file, finding), result in zip(found, run["results"], strict=True):
+    assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == finding["rule"]
+    assert result["level"] == finding["level"] in ("error", "warning", "note")
+    assert result["message"]["text"] == finding["message"]
+    (location,) = result["locations"]
+    physical = location["physicalLocation"]
+    assert physical["artifactLocation"]["uri"] == file
+    assert physical["region"]["startLine"] == finding["at"]["line"] >= 1
+    assert physical["region"]["startColumn"] == finding["at"]["column"] >= 1
+    assert location["logicalLocations"][0]["fullyQualifiedName"] == finding["at"]["pointer"]
+    assert result["partialFingerprints"]["staggerFinding/v1"]

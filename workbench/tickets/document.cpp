@@ -1,0 +1,203 @@
+#include "workbench/tickets/document.hpp"
+
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/json_error.hpp"
+#include "core/text.hpp"
+#include "workbench/tickets/csv.hpp"
+#include "workbench/tickets/files.hpp"
+
+#include <utility>
+
+namespace stagger::tickets {
+
+extern const Rule kStg016;
+
+namespace {
+
+constexpr std::int64_t kFoundListed = 100;
+
+bool is_json(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && (text[begin] == '{' || text[begin] == '[');
+}
+
+std::string slot_pointer(std::int32_t lane, std::int64_t place) {
+  return "/lanes/" + std::to_string(lane) + "/" + std::to_string(place);
+}
+
+/// Notes slots whose tasks do not exist: they touch no lock, so they are not among the tickets.
+void find_out_of_range(const Table& table, Document& document) {
+  std::int64_t found = 0;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      if (table.problem.contains(table.slots[slot].task) || found++ >= kFoundListed) continue;
+      document.found.push_back({.rule = &kStg016,
+                                .message = describe(table.slots[slot].task) + " does not exist",
+                                .pointer = slot_pointer(lane.value, slot - table.begin_of(lane))});
+    }
+  }
+}
+
+void find_lanes(const Table& table, Document& document) {
+  if (table.dispatch != Dispatch::static_ || table.lanes() <= table.problem.sms) return;
+  document.found.push_back({.rule = &kStg016,
+                            .message = counted(table.lanes(), "lane") + " for " +
+                                       counted(table.problem.sms, "SM") +
+                                       "; with static dispatch lane i is SM i",
+                            .pointer = "/lanes/" + std::to_string(table.problem.sms)});
+}
+
+/// Which slot of its lane each step is: out of those that exist, and a combination that of the
+/// task before.
+std::vector<std::int64_t> slots_of(const Table& table, const Tickets& tickets) {
+  std::vector<std::int64_t> slots;
+  slots.reserve(tickets.steps.size());
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    std::int64_t slot = table.begin_of(lane) - 1;
+    for (const Step& step : tickets.program(Program{lane.value})) {
+      if (step.reduces) {
+        do
+          ++slot;
+        while (!table.problem.contains(table.slots[slot].task));
+      }
+      slots.push_back(slot - table.begin_of(lane));
+    }
+  }
+  return slots;
+}
+
+Document document_of(Table table, bool json) {
+  Document document{.kind = Kind::table, .json = json};
+  find_lanes(table, document);
+  find_out_of_range(table, document);
+  document.tickets = from_table(existing_tasks(table));
+  document.slots = slots_of(table, document.tickets);
+  document.problem = std::move(table.problem);
+  return document;
+}
+
+Document read_json(std::string_view text, const std::string& file) {
+  if (text.find("\"stagger.table/") != std::string_view::npos) {
+    return document_of(read_table_json(text, file), true);
+  }
+  const JsonDocument parsed(text, file);
+  return {.tickets = read_tickets(parsed.root())};
+}
+
+/// Puts the line and column of what is wrong in front.
+[[noreturn]] void with_place(const JsonError& error, std::string_view text,
+                             const std::string& file) {
+  const std::string pointer = error.pointer();
+  const TextPlace place = json_places(text, std::span(&pointer, 1)).front();
+  const std::string what = error.what();
+  const std::string begin = file + ": ";
+  if (place.line == 0 || !what.starts_with(begin)) throw error;
+  reject(file, place, what.substr(begin.size()));
+}
+
+Document read_csv(std::string_view text, const std::string& file) {
+  const std::string_view plain = without_bom(text);
+  if (plain.starts_with("stagger.table/")) {
+    return document_of(read_table_csv(text, file, nullptr), false);
+  }
+  Document document{.json = false};
+  if (plain.starts_with("stagger.tickets/") || plain.starts_with("program")) {
+    std::vector<std::int64_t> lines;
+    document.tickets = read_tickets_csv(text, file, lines);
+    document.places.reserve(lines.size());
+    for (const std::int64_t line : lines)
+      document.places.push_back({line, 1});
+    return document;
+  }
+  document.kind = Kind::lock_values;
+  document.tickets = read_lock_values(text, file, document.places);
+  return document;
+}
+
+/// The cells of a table's lanes that are not empty, by lane; the first row may be the problem's.
+class TableCells {
+ public:
+  explicit TableCells(std::string_view text) : rest_(without_bom(text)) {
+    static_cast<void>(take_row(rest_, line_));
+  }
+
+  /// Requires lanes in ascending order, and places within them.
+  TextPlace at(std::int32_t lane, std::int64_t place) {
+    while (lane_ < lane && !rest_.empty()) {
+      row_ = take_row(rest_, line_);
+      ++lane_;
+    }
+    for (const Cell& cell : row_) {
+      if (!cell.text.empty() && place-- == 0) return cell.place;
+    }
+    return {};
+  }
+
+ private:
+  std::string_view rest_;
+  std::int64_t line_ = 0;
+  std::int32_t lane_ = -1;
+  std::vector<Cell> row_;
+};
+
+At at_step(const Document& document, std::int64_t step) {
+  const Program program = document.tickets.program_of(step);
+  if (document.kind == Kind::table) {
+    return {slot_pointer(program.value, document.slots[stagger::at(step)])};
+  }
+  At at{"/programs/" + std::to_string(program.value) + "/" +
+        std::to_string(step - document.tickets.begin_of(program))};
+  if (!document.json) at.place = document.places[stagger::at(step)];
+  return at;
+}
+
+/// Lane and place of `/lanes/3/0`.
+std::pair<std::int32_t, std::int64_t> slot_at(const std::string& pointer) {
+  constexpr std::string_view kLanes = "/lanes/";
+  if (!pointer.starts_with(kLanes)) return {-1, -1};
+  const std::size_t slash = pointer.find('/', kLanes.size());
+  const auto number = [&](std::size_t begin) { return std::stoll(pointer.substr(begin)); };
+  return {static_cast<std::int32_t>(number(kLanes.size())),
+          slash == std::string::npos ? 0 : number(slash + 1)};
+}
+
+void place_in_rows(std::string_view text, std::vector<At>& places) {
+  for (At& at : places) {
+    const auto [lane, place] = slot_at(at.pointer);
+    if (lane >= 0) at.place = TableCells(text).at(lane, place);
+  }
+}
+
+}  // namespace
+
+Document read_document(std::string_view text, const std::string& file) {
+  if (!is_json(without_bom(text))) return read_csv(text, file);
+  try {
+    return read_json(text, file);
+  } catch (const JsonError& error) {
+    with_place(error, text, file);
+  }
+}
+
+std::vector<At> locate(const Document& document, std::string_view text,
+                       std::span<const Finding> findings) {
+  std::vector<At> places;
+  places.reserve(findings.size());
+  for (const Finding& finding : findings)
+    places.push_back(finding.step >= 0 ? at_step(document, finding.step) : At{finding.pointer});
+  if (!document.json) {
+    if (document.kind == Kind::table) place_in_rows(text, places);
+    return places;
+  }
+  std::vector<std::string> pointers;
+  pointers.reserve(places.size());
+  for (const At& at : places)
+    pointers.push_back(at.pointer);
+  const std::vector<TextPlace> found = json_places(text, pointers);
+  for (std::size_t index = 0; index < places.size(); ++index)
+    places[index].place = found[index];
+  return places;
+}
+
+}  // namespace stagger::tickets

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "core/json_place.hpp"
+#include "core/problem.hpp"
+#include "workbench/tickets/rules.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stagger::tickets {
+
+/// What a file was read as.
+enum class Kind {
+  table,        ///< a Stagger table
+  tickets,      ///< stagger.tickets/1
+  lock_values,  ///< an array of lock values
+};
+inline constexpr const char* kKindNames[] = {"table", "tickets", "lock-values"};
+[[nodiscard]] constexpr const char* kind_name(Kind kind) {
+  return kKindNames[static_cast<int>(kind)];
+}
+
+/// The place of a finding: which value of the file, and where that is in its text.
+struct At {
+  std::string pointer;  ///< a JSON pointer; of a CSV file, as though it were JSON
+  TextPlace place = {};
+};
+
+/// A file as tickets, with what is known beside.
+struct Document {
+  Kind kind = Kind::tickets;
+  bool json = true;
+  Tickets tickets = {};
+  Origin origin = Origin::given;
+  std::optional<Problem> problem = {};  ///< of a table
+  std::vector<Finding> found = {};      ///< what is wrong besides the tickets
+  /// By step, where it is: of a JSON table its place in the lane, of a CSV file its text.
+  std::vector<std::int64_t> slots = {};
+  std::vector<TextPlace> places = {};
+};
+
+/// Reads a table, tickets or lock values, as JSON or CSV, by content. Throws Error{invalid_input}
+/// with `file`, line and column of what is malformed, Error{limit} above core/limits.hpp.
+[[nodiscard]] Document read_document(std::string_view text, const std::string& file);
+
+/// Where findings are, each in its turn; `text` is what the document was read from.
+[[nodiscard]] std::vector<At> locate(const Document& document, std::string_view text,
+                                     std::span<const Finding> findings);
+
+}  // namespace stagger::tickets

@@ -1,0 +1,50 @@
+#include "workbench/tickets/lint.hpp"
+
+#include "workbench/tickets/minimize.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace stagger::tickets {
+namespace {
+
+LintVerdict verdict_of(const Facts& facts, const std::vector<Finding>& findings) {
+  const auto hangs = [](const Race& race) { return race.hangs; };
+  if (facts.outcome.hangs ||
+      std::any_of(facts.races.races.begin(), facts.races.races.end(), hangs)) {
+    return LintVerdict::deadlock;
+  }
+  const bool wrong = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.level == Level::error;
+  });
+  return wrong ? LintVerdict::invalid : LintVerdict::ok;
+}
+
+}  // namespace
+
+Linted lint(std::string_view text, const std::string& file, const LintRequest& request) {
+  Document document = read_document(text, file);
+  Tickets& tickets = document.tickets;
+  tickets.residency = request.residency.value_or(tickets.residency);
+  tickets.release = request.release.value_or(tickets.release);
+  tickets.dispatch = request.dispatch.value_or(tickets.dispatch);
+  const Problem* problem = document.problem ? &*document.problem : nullptr;
+  const Facts facts(tickets, document.origin, problem == nullptr ? nullptr : &problem->grid,
+                    problem == nullptr ? 0 : problem->heads);
+  Findings findings(request.limit);
+  for (Finding& finding : document.found)
+    findings.push_back(std::move(finding));
+  apply_rules(facts, findings);
+
+  Linted linted{.file = file, .kind = document.kind, .findings = findings.take()};
+  linted.verdict = verdict_of(facts, linted.findings);
+  linted.places = locate(document, text, linted.findings);
+  linted.cycle = describe(tickets, facts.outcome.cycle);
+  linted.starved = describe(tickets, facts.outcome.starved);
+  linted.residency = facts.outcome.residency;
+  linted.residency_needed = facts.outcome.residency_needed;
+  if (request.minimize && facts.outcome.hangs) linted.smallest = minimize(tickets);
+  return linted;
+}
+
+}  // namespace stagger::tickets

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "workbench/tickets/rules.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace stagger::tickets {
+
+/// How the order of lock values goes with the order of launches.
+struct LaunchOrder {
+  std::int64_t needed = 0;  ///< programs that must be resident at once; 0: no number is enough
+  /// Steps that wait for a program that is launched later, the first of each semaphore.
+  std::vector<std::int64_t> contrary = {};
+  bool reversed = false;  ///< every semaphore's order is that of launches backwards
+  /// Whether launching in another order would do, or most semaphores have the order of launches:
+  /// else the programs wait for each other on purpose.
+  bool meant = false;
+};
+
+/// O(steps log steps).
+[[nodiscard]] LaunchOrder launch_order(const Facts& facts);
+
+}  // namespace stagger::tickets
