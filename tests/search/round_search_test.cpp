@@ -270,7 +270,8 @@ TEST_CASE("answers in every format come back as the same table") {
   std::string values = "s SATISFIABLE\nv";
   for (int variable = 1; variable <= cnf.cnf().variables; ++variable) {
     const bool is_true = answer.model[static_cast<std::size_t>(variable)];
-    values += " " + std::to_string(is_true ? variable : -variable);
+    values += is_true ? " " : " -";
+    values += std::to_string(variable);
   }
   CHECK(read_round_solution(values + " 0\n", "answer", problem, rounds).slots == table.slots);
 }
