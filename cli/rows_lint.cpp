@@ -30,7 +30,8 @@ std::vector<OptionRow> lint_rows() {
   return {
       {.name = "files",
        .metavar = "FILES",
-       .meaning = "tables, tickets or lock values: .json or .csv, - for standard input",
+       .meaning =
+           "tables, tickets, block lists (.json) or lock values (.csv); - for standard input",
        .target = &Options::linted,
        .commands = kOne,
        .group = Group::arguments,

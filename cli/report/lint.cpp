@@ -28,10 +28,10 @@ using tickets::Linted;
 constexpr std::size_t kWaitsShown = 8;
 
 std::string coloured(Level level, const Terminal& terminal) {
-  const std::string name = tickets::level_name(level);
+  const char* const name = tickets::level_name(level);
   if (!terminal.color) return name;
   constexpr const char* kColours[] = {"\x1b[36m", "\x1b[33m", "\x1b[31m"};
-  return kColours[static_cast<int>(level)] + name + "\x1b[0m";
+  return std::string(kColours[static_cast<int>(level)]) + name + "\x1b[0m";
 }
 
 std::string place_text(const Linted& linted, const At& at) {

@@ -82,18 +82,24 @@ Document read_json(std::string_view text, const std::string& file) {
     return document_of(read_table_json(text, file), true);
   }
   const JsonDocument parsed(text, file);
+  const JsonValue& root = parsed.root();
+  if (root.has("schema") && root.at("schema").string() == "stagger.fa4/1") {
+    Document document{.kind = Kind::fa4, .origin = Origin::block_lists};
+    document.lists = read_block_lists(root, document.found);
+    document.tickets = tickets_of(document.lists, document.entries);
+    return document;
+  }
   return {.tickets = read_tickets(parsed.root())};
 }
 
-/// Puts the line and column of what is wrong in front.
-[[noreturn]] void with_place(const JsonError& error, std::string_view text,
-                             const std::string& file) {
-  const std::string pointer = error.pointer();
-  const TextPlace place = json_places(text, std::span(&pointer, 1)).front();
+/// What is wrong, with its line and column in front; as it was where they are not known.
+std::string placed(const JsonError& error, std::string_view text, const std::string& file) {
+  const TextPlace place = json_places(text, std::span(&error.pointer(), 1)).front();
   const std::string what = error.what();
   const std::string begin = file + ": ";
-  if (place.line == 0 || !what.starts_with(begin)) throw error;
-  reject(file, place, what.substr(begin.size()));
+  if (place.line == 0 || !what.starts_with(begin)) return what;
+  return file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
+         what.substr(begin.size());
 }
 
 Document read_csv(std::string_view text, const std::string& file) {
@@ -146,6 +152,9 @@ At at_step(const Document& document, std::int64_t step) {
   if (document.kind == Kind::table) {
     return {slot_pointer(program.value, document.slots[stagger::at(step)])};
   }
+  if (document.kind == Kind::fa4) {
+    return {pointer_of(document.lists, document.entries[stagger::at(step)])};
+  }
   At at{"/programs/" + std::to_string(program.value) + "/" +
         std::to_string(step - document.tickets.begin_of(program))};
   if (!document.json) at.place = document.places[stagger::at(step)];
@@ -176,7 +185,7 @@ Document read_document(std::string_view text, const std::string& file) {
   try {
     return read_json(text, file);
   } catch (const JsonError& error) {
-    with_place(error, text, file);
+    throw Error(ErrorKind::invalid_input, placed(error, text, file));
   }
 }
 

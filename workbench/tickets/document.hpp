@@ -2,6 +2,7 @@
 
 #include "core/json_place.hpp"
 #include "core/problem.hpp"
+#include "workbench/tickets/block_lists.hpp"
 #include "workbench/tickets/rules.hpp"
 
 #include <cstdint>
@@ -18,8 +19,9 @@ enum class Kind {
   table,        ///< a Stagger table
   tickets,      ///< stagger.tickets/1
   lock_values,  ///< an array of lock values
+  fa4,          ///< FlashAttention-4's block lists
 };
-inline constexpr const char* kKindNames[] = {"table", "tickets", "lock-values"};
+inline constexpr const char* kKindNames[] = {"table", "tickets", "lock-values", "fa4"};
 [[nodiscard]] constexpr const char* kind_name(Kind kind) {
   return kKindNames[static_cast<int>(kind)];
 }
@@ -41,6 +43,8 @@ struct Document {
   /// By step, where it is: of a JSON table its place in the lane, of a CSV file its text.
   std::vector<std::int64_t> slots = {};
   std::vector<TextPlace> places = {};
+  BlockLists lists = {};  ///< of fa4, with each step's entry
+  std::vector<ListEntry> entries = {};
 };
 
 /// Reads a table, tickets or lock values, as JSON or CSV, by content. Throws Error{invalid_input}

@@ -1,0 +1,327 @@
+// FlashAttention-4's deterministic block-sparse backward pass: dq_write_order has a rank for every
+// entry of the lists, and the kernel makes lock values of them: with G groups a KV block,
+// rank * G + the group's number, counted from the other end with spt. A last block of fewer groups
+// leaves values out then, which its first group bridges: it adds 1 + what is missing.
+// Source: flash_bwd_sm100.py and block_sparsity.py of flash_attn/cute.
+
+#include "workbench/tickets/block_lists.hpp"
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace stagger::tickets {
+
+extern const Rule kStg012;
+extern const Rule kStg015;
+extern const Rule kStg016;
+
+namespace {
+
+constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kFoundListed = 100;
+
+/// Calls `visit(row, value)` for every (batch, head, tile) of a nested array; all of its arrays of
+/// a level must be of one length. Returns the three lengths.
+template <class Visit>
+std::array<std::int32_t, 3> each_row(const JsonValue& tensor, Visit visit) {
+  std::array<std::int32_t, 3> sizes = {static_cast<std::int32_t>(tensor.size()), -1, -1};
+  const auto fits = [](const JsonValue& value, std::int32_t& size) {
+    const auto own = static_cast<std::int32_t>(value.size());
+    if (size >= 0 && own != size) {
+      value.reject("has " + std::to_string(own) + " items, and those before it " +
+                   std::to_string(size));
+    }
+    size = own;
+  };
+  std::size_t row = 0;
+  for (std::size_t batch = 0; batch < tensor.size(); ++batch) {
+    const JsonValue heads = tensor.item(batch);
+    fits(heads, sizes[1]);
+    for (std::size_t head = 0; head < heads.size(); ++head) {
+      const JsonValue tiles = heads.item(head);
+      fits(tiles, sizes[2]);
+      for (std::size_t tile = 0; tile < tiles.size(); ++tile)
+        visit(row++, tiles.item(tile));
+    }
+  }
+  for (std::int32_t& size : sizes)
+    size = std::max(size, 0);
+  return sizes;
+}
+
+class Reader {
+ public:
+  Reader(const JsonValue& root, std::vector<Finding>& found) : root_(root), found_(found) {}
+
+  BlockLists run() {
+    root_.expect_schema("stagger.fa4/1");
+    root_.expect_keys({"schema", "backward", "forward", "q_tiles", "q_subtile", "groups",
+                       "group_total", "heads_kv"});
+    const JsonValue backward = root_.at("backward");
+    backward.expect_keys({"mask_block_cnt", "mask_block_idx", "full_block_cnt", "full_block_idx",
+                          "dq_write_order", "dq_write_order_full", "spt", "block_size"});
+    const auto sizes = read_list(backward, "mask", "dq_write_order", lists_.partial);
+    lists_.batches = sizes[0];
+    lists_.heads = sizes[1];
+    lists_.kv_blocks = sizes[2];
+    if (backward.has("full_block_cnt") || backward.has("full_block_idx")) {
+      const auto full = read_list(backward, "full", "dq_write_order_full", lists_.full);
+      if (full != sizes)
+        backward.at("full_block_cnt").reject("is of another shape than mask_block_cnt");
+    }
+    lists_.full.ids.resize(lists_.partial.ids.size());
+    lists_.full.orders.resize(lists_.partial.ids.size());
+    lists_.spt = backward.at("spt").boolean();
+    read_kernel();
+    if (root_.has("forward")) compare(root_.at("forward"));
+    if (lists_.heads_kv) check_groups();
+    return std::move(lists_);
+  }
+
+ private:
+  /// A list's counts, ids and order, checked against each other.
+  static std::array<std::int32_t, 3> read_list(const JsonValue& from, const std::string& prefix,
+                                               const char* order, BlockList& list) {
+    std::vector<std::int64_t> counts;
+    const JsonValue ids = from.at(prefix + "_block_idx");
+    const JsonValue cnt = from.at(prefix + "_block_cnt");
+    const auto sizes = each_row(cnt, [&](std::size_t, const JsonValue& count) {
+      counts.push_back(count.integer(0, kMaxTiles));
+    });
+    const auto read = [&](const JsonValue& tensor, std::vector<std::vector<std::int32_t>>& rows,
+                          std::int64_t most) {
+      rows.resize(counts.size());
+      const auto shape = each_row(tensor, [&](std::size_t row, const JsonValue& items) {
+        if (row >= counts.size()) items.reject("has no count in " + prefix + "_block_cnt");
+        if (static_cast<std::int64_t>(items.size()) < counts[row]) {
+          items.reject("has " + std::to_string(items.size()) + " items, and " + prefix +
+                       "_block_cnt says " + std::to_string(counts[row]));
+        }
+        for (std::int64_t index = 0; index < counts[row]; ++index) {
+          rows[row].push_back(static_cast<std::int32_t>(items.item(at(index)).integer(0, most)));
+        }
+      });
+      if (shape != sizes) tensor.reject("is of another shape than " + prefix + "_block_cnt");
+    };
+    read(ids, list.ids, kMaxTiles - 1);
+    if (order != nullptr) read(from.at(order), list.orders, kAnyIndex);
+    return sizes;
+  }
+
+  void read_kernel() {
+    const auto number = [&](const char* key, std::int64_t fallback) {
+      return root_.has(key) ? static_cast<std::int32_t>(root_.at(key).integer(1, kMaxTiles))
+                            : static_cast<std::int32_t>(fallback);
+    };
+    lists_.q_subtile = number("q_subtile", 1);
+    lists_.groups = number("groups", 1);
+    if (std::int64_t{lists_.kv_blocks} * lists_.groups > kMaxTiles) {
+      root_.at("groups").reject("makes more than " + std::to_string(kMaxTiles) + " KV tiles");
+    }
+    const std::int64_t most = std::int64_t{lists_.kv_blocks} * lists_.groups;
+    lists_.group_total = number("group_total", std::max<std::int64_t>(most, 1));
+    if (lists_.group_total > most || lists_.group_total + lists_.groups <= most) {
+      root_.at(root_.has("group_total") ? "group_total" : "backward")
+          .reject("group_total must be from " + std::to_string(most - lists_.groups + 1) + " to " +
+                  std::to_string(most) + ": only the last KV block can be cut");
+    }
+    std::int64_t q_blocks = 0;
+    for (const BlockList* list : {&lists_.partial, &lists_.full}) {
+      for (const auto& row : list->ids) {
+        for (const std::int32_t id : row)
+          q_blocks = std::max(q_blocks, std::int64_t{id} + 1);
+      }
+    }
+    lists_.q_tiles = number("q_tiles", std::min(q_blocks * lists_.q_subtile, kMaxTiles));
+    if (!root_.has("heads_kv")) return;
+    lists_.heads_kv = static_cast<std::int32_t>(root_.at("heads_kv").integer(1, kMaxHeads));
+    if (lists_.heads % *lists_.heads_kv != 0) {
+      root_.at("heads_kv").reject("does not divide the " + std::to_string(lists_.heads) + " heads");
+    }
+  }
+
+  /// Tiles of a list as (batch and head, KV block, Q block).
+  using Tile = std::array<std::int64_t, 3>;
+  [[nodiscard]] static std::vector<Tile> tiles_of(const BlockList& list, std::int64_t rows_a_head,
+                                                  bool rows_are_q) {
+    std::vector<Tile> tiles;
+    for (std::size_t row = 0; row < list.ids.size(); ++row) {
+      const auto number = static_cast<std::int64_t>(row);
+      for (const std::int32_t id : list.ids[row]) {
+        const std::int64_t own = number % rows_a_head;
+        tiles.push_back({number / rows_a_head, rows_are_q ? id : own, rows_are_q ? own : id});
+      }
+    }
+    std::sort(tiles.begin(), tiles.end());
+    return tiles;
+  }
+
+  /// The forward lists must be the same tiles, class by class.
+  void compare(const JsonValue& forward) {
+    forward.expect_keys(
+        {"mask_block_cnt", "mask_block_idx", "full_block_cnt", "full_block_idx", "block_size"});
+    BlockList partial;
+    BlockList full;
+    const auto sizes = read_list(forward, "mask", nullptr, partial);
+    if (sizes[0] != lists_.batches || sizes[1] != lists_.heads) {
+      forward.at("mask_block_cnt").reject("has other batches or heads than the backward lists");
+    }
+    if (forward.has("full_block_cnt")) {
+      if (read_list(forward, "full", nullptr, full) != sizes) {
+        forward.at("full_block_cnt").reject("is of another shape than mask_block_cnt");
+      }
+    }
+    compare(partial, lists_.partial, sizes[2], "partial");
+    compare(full, lists_.full, sizes[2], "full");
+  }
+
+  void compare(const BlockList& forward, const BlockList& backward, std::int32_t q_blocks,
+               const char* which) {
+    const std::vector<Tile> ahead = tiles_of(forward, std::max(q_blocks, 1), true);
+    const std::vector<Tile> back = tiles_of(backward, std::max(lists_.kv_blocks, 1), false);
+    const auto report = [&](const std::vector<Tile>& from, const std::vector<Tile>& to,
+                            const Rule& rule, const char* what) {
+      std::vector<Tile> missing;
+      std::set_difference(from.begin(), from.end(), to.begin(), to.end(),
+                          std::back_inserter(missing));
+      for (const Tile& tile : missing) {
+        if (found_.size() >= kFoundListed) return;
+        found_.push_back({.rule = &rule,
+                          .message = "head " + std::to_string(tile[0]) + ", kv " +
+                                     std::to_string(tile[1]) + ", q " + std::to_string(tile[2]) +
+                                     " is " + what + " " + which + " list",
+                          .pointer = "/backward"});
+      }
+    };
+    report(ahead, back, kStg016, "in the forward lists, and not in the backward pass's");
+    report(back, ahead, kStg015, "in the backward lists, and not in the forward pass's");
+  }
+
+  /// A KV block that is empty for some heads of a group, and not for all.
+  void check_groups() {
+    const std::int32_t group = lists_.heads / *lists_.heads_kv;
+    const auto length = [&](std::int64_t head, std::int64_t kv) {
+      const auto row = at(head * lists_.kv_blocks + kv);
+      return lists_.partial.ids[row].size() + lists_.full.ids[row].size();
+    };
+    for (std::int64_t first = 0; first < std::int64_t{lists_.batches} * lists_.heads;
+         first += group) {
+      for (std::int64_t kv = 0; kv < lists_.kv_blocks; ++kv) {
+        std::int32_t empty = 0;
+        for (std::int64_t head = first; head < first + group; ++head)
+          empty += length(head, kv) == 0 ? 1 : 0;
+        if (empty == 0 || empty == group || found_.size() >= kFoundListed) continue;
+        found_.push_back({.rule = &kStg012,
+                          .level = Level::warning,
+                          .message = "kv " + std::to_string(kv) + " is empty for " +
+                                     std::to_string(empty) + " of the " + std::to_string(group) +
+                                     " heads from " + std::to_string(first) +
+                                     " on that share K and V: a kernel that leaves early there "
+                                     "does not pass on the turn of dK and dV",
+                          .pointer = "/backward/mask_block_cnt"});
+      }
+    }
+  }
+
+  const JsonValue& root_;
+  std::vector<Finding>& found_;
+  BlockLists lists_;
+};
+
+/// One head's programs, in launch order.
+class Launch {
+ public:
+  Launch(const BlockLists& lists, Tickets& tickets, std::vector<ListEntry>& entries)
+      : lists_(lists), tickets_(tickets), entries_(entries) {}
+
+  void head(std::int32_t head) {
+    head_ = head;
+    for (std::int32_t place = 0; place < lists_.group_total; ++place) {
+      const std::int32_t kv = lists_.spt ? lists_.group_total - 1 - place : place;
+      program(kv / lists_.groups, kv % lists_.groups);
+    }
+  }
+
+ private:
+  void program(std::int32_t block, std::int32_t group) {
+    const std::int64_t row = std::int64_t{head_} * lists_.kv_blocks + block;
+    add(lists_.partial, row, false, block, group);
+    add(lists_.full, row, true, block, group);
+    tickets_.end_program();
+  }
+
+  void add(const BlockList& list, std::int64_t row, bool full, std::int32_t block,
+           std::int32_t group) {
+    const std::int32_t own = std::min(lists_.groups, lists_.group_total - block * lists_.groups);
+    const std::int32_t number = lists_.spt ? own - 1 - group : group;
+    const std::int32_t bridge = lists_.spt && group == 0 ? lists_.groups - own : 0;
+    for (std::int64_t index = 0; index < std::ssize(list.ids[at(row)]); ++index) {
+      const std::int64_t lock =
+          std::int64_t{list.orders[at(row)][at(index)]} * lists_.groups + number;
+      if (lock > kAnyIndex) {
+        throw Error(ErrorKind::limit, "lock values above " + std::to_string(kAnyIndex));
+      }
+      for (std::int32_t part = 0; part < lists_.q_subtile; ++part) {
+        const std::int64_t q = std::int64_t{list.ids[at(row)][at(index)]} * lists_.q_subtile + part;
+        if (q >= lists_.q_tiles) break;
+        add_step(q, block * lists_.groups + group, lock, 1 + bridge);
+        entries_.push_back({row, index, full});
+      }
+    }
+  }
+
+  void add_step(std::int64_t q, std::int32_t kv, std::int64_t lock, std::int32_t add) {
+    if (std::ssize(tickets_.steps) >= kMaxTasks) {
+      throw Error(ErrorKind::limit, "more than " + std::to_string(kMaxTasks) + " tasks");
+    }
+    const Task task{Head{head_}, KvTile{kv}, QTile{static_cast<std::int32_t>(q)}};
+    const std::int64_t semaphore = std::int64_t{head_} * lists_.q_tiles + q;
+    tickets_.steps.push_back({.semaphore = Semaphore{static_cast<std::int32_t>(semaphore)},
+                              .wait = static_cast<std::int32_t>(lock),
+                              .add = add,
+                              .task = task,
+                              .chain = chain_of(task)});
+  }
+
+  const BlockLists& lists_;
+  Tickets& tickets_;
+  std::vector<ListEntry>& entries_;
+  std::int32_t head_ = 0;
+};
+
+}  // namespace
+
+BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found) {
+  return Reader(root, found).run();
+}
+
+Tickets tickets_of(const BlockLists& lists, std::vector<ListEntry>& entries) {
+  const std::int64_t heads = std::int64_t{lists.batches} * lists.heads;
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (heads * lists.q_tiles > kMost || heads * lists.group_total > kMost) {
+    throw Error(ErrorKind::limit, "more than " + std::to_string(kMost) + " semaphores or programs");
+  }
+  Tickets tickets{.name = "fa4"};
+  tickets.initial.assign(heads * lists.q_tiles, 0);
+  Launch launch(lists, tickets, entries);
+  for (std::int32_t head = 0; head < heads; ++head)
+    launch.head(head);
+  return tickets;
+}
+
+std::string pointer_of(const BlockLists& lists, const ListEntry& entry) {
+  const std::int64_t head = entry.row / lists.kv_blocks;
+  std::string pointer = entry.full ? "/backward/dq_write_order_full" : "/backward/dq_write_order";
+  for (const std::int64_t index :
+       {head / lists.heads, head % lists.heads, entry.row % lists.kv_blocks, entry.index})
+    pointer += "/" + std::to_string(index);
+  return pointer;
+}
+
+}  // namespace stagger::tickets
