@@ -1,5 +1,7 @@
 #include "core/table_digest.hpp"
 
+#include "core/hash.hpp"
+
 namespace stagger {
 namespace {
 
@@ -19,19 +21,6 @@ class Names {
   std::int32_t things_;
   IndexVector<std::int64_t, std::int32_t> names_;  ///< by (owner, thing)
   IndexVector<std::int64_t, std::int32_t> next_;
-};
-
-/// FNV-1a, by words.
-class Hash {
- public:
-  void add(std::int32_t word) {
-    value_ = (value_ ^ static_cast<std::uint32_t>(word)) * 0x100000001b3;
-    value_ ^= value_ >> 32;  // so that also low bits depend on high ones
-  }
-  [[nodiscard]] std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
 /// What the table promises of dK and dV, and which part each head is of in the order of first

@@ -1,6 +1,7 @@
 // A build without CUDA: the same symbols, and no device.
 
 #include "core/error.hpp"
+#include "gpu/cuda/device_state.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
@@ -8,6 +9,26 @@
 #include <utility>
 
 namespace stagger::gpu {
+
+DeviceState device_state() {
+  DeviceState state;
+  state.why_not = "this build has no CUDA";
+  return state;
+}
+
+std::int32_t device_of(const void*) {
+  return -1;
+}
+
+bool is_captured(void*) {
+  return false;
+}
+
+void* new_mapped_memory(std::size_t) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+void delete_mapped_memory(void*) noexcept {}
 
 bool has_cuda() {
   return false;

@@ -22,36 +22,6 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-/// Numbers the masked tiles; -1 for others. By (kv, q), row-major.
-std::vector<std::int32_t> masked_numbers(const Problem& problem) {
-  const std::int64_t q_tiles = problem.grid.q_tiles();
-  std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
-  std::int32_t next = 0;
-  for (const auto& [kv, q] : masked_tiles(problem))
-    numbers[at(kv.value * q_tiles + q.value)] = next++;
-  return numbers;
-}
-
-std::vector<DeviceSlot> device_slots(const Table& table) {
-  const std::vector<std::int32_t> masked = masked_numbers(table.problem);
-  const std::int64_t q_tiles = table.problem.grid.q_tiles();
-  std::vector<DeviceSlot> slots;
-  slots.reserve(table.slots.size());
-  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    for (std::int64_t index = table.begin_of(lane); index < table.end_of(lane); ++index) {
-      const auto& [task, rank] = table.slots[index];
-      slots.push_back({.head = task.head.value,
-                       .kv = task.kv.value,
-                       .q = task.q.value,
-                       .rank = rank,
-                       .partial = masked[at(task.kv.value * q_tiles + task.q.value)],
-                       .begins_chain = table.begins_chain(lane, index),
-                       .ends_chain = table.ends_chain(lane, index)});
-    }
-  }
-  return slots;
-}
-
 std::vector<std::int64_t> places_of(const Problem& problem) {
   const RankPlaces places(problem);
   std::vector<std::int64_t> first;
@@ -142,17 +112,25 @@ class Stopwatch {
 
 }  // namespace
 
-std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
-  std::vector<std::pair<KvTile, QTile>> tiles;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    const bool ragged = (kv.value + 1) * problem.shape.kv > problem.lengths.kv;
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      const TileKind kind = grid.kind(kv, q);
-      if (kind == TileKind::partial || (ragged && kind == TileKind::full)) tiles.push_back({kv, q});
-    }
-  }
-  return tiles;
+void admit_shared_bytes(const Kernel& kernel) {
+  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel.function,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(kernel.shared_bytes)));
+}
+
+void launch(const Kernel& kernel, std::int32_t ctas, void** arguments, Start start,
+            cudaStream_t stream) {
+  cudaLaunchAttribute cooperative{};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(ctas));
+  config.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  config.dynamicSmemBytes = kernel.shared_bytes;
+  config.stream = stream;
+  config.attrs = &cooperative;
+  config.numAttrs = start == Start::together ? 1 : 0;
+  STAGGER_CUDA_TRY(cudaLaunchKernelExC(&config, kernel.function, arguments));
 }
 
 Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t steps)
@@ -280,9 +258,7 @@ DeviceRun Runner::bare() const {
 }
 
 void Runner::prepare(const Kernel& kernel) const {
-  STAGGER_CUDA_TRY(cudaFuncSetAttribute(kernel.function,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(kernel.shared_bytes)));
+  admit_shared_bytes(kernel);
   int by_sm = 0;
   STAGGER_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &by_sm, kernel.function, kernel.threads, kernel.shared_bytes));
@@ -296,11 +272,7 @@ void Runner::prepare(const Kernel& kernel) const {
 void Runner::launch(const Kernel& kernel, const DeviceRun& run) const {
   void* arguments[] = {const_cast<DeviceTable*>(&table_), const_cast<DeviceRun*>(&run),
                        const_cast<void*>(kernel.parameters)};
-  // Cooperative: all CTAs are resident before any of them starts, or the launch fails. Without that
-  // a CTA could wait for one that the device has not started and, with no SM left, never will.
-  STAGGER_CUDA_TRY(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(ctas_)),
-                                               dim3(static_cast<unsigned>(kernel.threads)),
-                                               arguments, kernel.shared_bytes, nullptr));
+  cuda::launch(kernel, ctas_, arguments, Start::together, nullptr);
 }
 
 Backward Runner::results(std::int64_t elapsed_ns) const {

@@ -13,11 +13,6 @@
 
 namespace stagger::gpu::cuda {
 
-/// Lists the tiles of which a kernel has to hide something: partial ones, and those that the last
-/// KV tile has beyond the sequence. By (kv, q), row-major; DeviceSlot::partial is a place among
-/// them.
-[[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
-
 /// A kernel that plays a table: kernel(DeviceTable, DeviceRun, Parameters), one CTA an SM.
 struct Kernel {
   template <class Parameters>
@@ -27,12 +22,32 @@ struct Kernel {
         parameters(&parameters),
         shared_bytes(bytes),
         threads(number_of_threads) {}
+  Kernel(const void* kernel, const void* its_parameters, std::size_t bytes, int number_of_threads)
+      : function(kernel),
+        parameters(its_parameters),
+        shared_bytes(bytes),
+        threads(number_of_threads) {}
 
   const void* function;
   const void* parameters;
   std::size_t shared_bytes;  ///< dynamic
   int threads;               ///< of a CTA
 };
+
+/// How the CTAs of a grid start.
+enum class Start {
+  /// All are resident before any of them starts, or the launch fails: else a CTA could wait for one
+  /// that the device has not started and, with no SM left, never will.
+  together,
+  any_time,  ///< as there is room: for DeviceRun::late
+};
+
+/// Lets a kernel have its shared memory on the current device; before its first launch there.
+void admit_shared_bytes(const Kernel& kernel);
+
+/// Enqueues a kernel.
+void launch(const Kernel& kernel, std::int32_t ctas, void** arguments, Start start,
+            cudaStream_t stream);
 
 /// A table and what a run of it leaves behind, in device memory, and the launch.
 class Runner {

@@ -5,6 +5,8 @@
 #include "gpu/check/clock_anchors.hpp"
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace stagger::gpu::cuda {
 
@@ -21,6 +23,14 @@ struct alignas(8) DeviceSlot {
   bool begins_chain = false;
   bool ends_chain = false;
 };
+
+/// Lists the tiles of which a kernel has to hide something: partial ones, and those that the last
+/// KV tile has beyond the sequence. By (kv, q), row-major; DeviceSlot::partial is a place among
+/// them.
+[[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
+
+/// Lists a table's slots, lane by lane.
+[[nodiscard]] std::vector<DeviceSlot> device_slots(const Table& table);
 
 /// A table in device memory. No schedule is compiled into a kernel: it follows these arrays.
 struct DeviceTable {
@@ -41,10 +51,13 @@ struct DeviceRun {
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
   TaskClocks* times = nullptr;           ///< by slot; nullptr: none are taken
-  Sm* lane_sms = nullptr;                ///< by lane
-  std::int32_t* smids = nullptr;         ///< by CTA
-  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first
+  Sm* lane_sms = nullptr;                ///< by lane; the hopper kernel: nullptr: none are kept
+  std::int32_t* smids = nullptr;         ///< by CTA; likewise
+  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first, unless `late`
   std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
+  /// CTAs may start whenever there is room for them, and whoever starts takes the next lane: for
+  /// tables that need no two lanes at once. Else CTA i begins with lane i. The hopper kernel.
+  bool late = false;
 };
 
 }  // namespace stagger::gpu::cuda

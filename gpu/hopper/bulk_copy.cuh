@@ -25,24 +25,32 @@ __device__ inline void fence_async_global() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/// Loads one box of a tensor (dim, row, head) into shared memory, swizzled as the map says; rows
-/// beyond the tensor are 0 and count as bytes too.
-__device__ inline void load_box(void* to, const CUtensorMap* map, std::int32_t dim,
-                                std::int32_t row, std::int32_t head, Mbarrier& barrier) {
+/// Where a box of a tensor (dim, row, head, batch) begins, but for its dim.
+struct BoxPlace {
+  std::int32_t row;
+  std::int32_t head;
+  std::int32_t batch;
+};
+
+/// Loads one box of a tensor into shared memory, swizzled as the map says; rows beyond the tensor
+/// are 0 and count as bytes too.
+__device__ inline void load_box(void* to, const CUtensorMap* map, std::int32_t dim, BoxPlace place,
+                                Mbarrier& barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
-      "l"(map), "r"(dim), "r"(row), "r"(head), "r"(shared_address(&barrier))
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(to)),
+      "l"(map), "r"(dim), "r"(place.row), "r"(place.head), "r"(place.batch),
+      "r"(shared_address(&barrier))
       : "memory");
 }
 
 /// Stores one box of a tensor from shared memory; rows beyond the tensor are not written.
 __device__ inline void store_box(const CUtensorMap* map, const void* from, std::int32_t dim,
-                                 std::int32_t row, std::int32_t head) {
+                                 BoxPlace place) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
-          map),
-      "r"(dim), "r"(row), "r"(head), "r"(shared_address(from))
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::
+          "l"(map),
+      "r"(dim), "r"(place.row), "r"(place.head), "r"(place.batch), "r"(shared_address(from))
       : "memory");
 }
 

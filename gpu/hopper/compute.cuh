@@ -133,9 +133,11 @@ class Compute {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       const Step& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
-      const std::int32_t key = step.kv * kTileKv + tile_.first_key_of_warp();
-      store_tile(&all_.dk, tile_.dk_of_warp(k), key, step.head);
-      store_tile(&all_.dv, tile_.dv_of_warp(), key, step.head);
+      const std::int32_t batch = all_.heads.quotient(step.head);
+      const BoxPlace place = {step.kv * kTileKv + tile_.first_key_of_warp(),
+                              step.head - batch * all_.heads.value(), batch};
+      store_tile(&all_.dk, tile_.dk_of_warp(k), place);
+      store_tile(&all_.dv, tile_.dv_of_warp(), place);
       commit_copies();
       wait_until_read<0>();
     }
@@ -145,11 +147,10 @@ class Compute {
     ++chain_;
   }
 
-  __device__ static void store_tile(const CUtensorMap* map, const T* from, std::int32_t key,
-                                    std::int32_t head) {
+  __device__ static void store_tile(const CUtensorMap* map, const T* from, BoxPlace place) {
     constexpr int kPanelElements = Tile<T, kHeadDim, kStepQ>::kWarpKeys * kPanelColumns;
     for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel)
-      store_box(map, from + panel * kPanelElements, panel * kPanelColumns, key, head);
+      store_box(map, from + panel * kPanelElements, panel * kPanelColumns, place);
   }
 
   /// Arrives for the whole warp. What its other threads read and wrote by ordinary accesses is

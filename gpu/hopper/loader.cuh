@@ -19,11 +19,13 @@ class Loader {
       : table_(table), run_(run), all_(all), shared_(shared) {}
 
   __device__ void play() {
-    auto lane = static_cast<std::int32_t>(blockIdx.x);
+    std::int32_t lane = run_.late ? next_lane() : static_cast<std::int32_t>(blockIdx.x);
     while (lane < table_.lanes && !is_stopped()) {
-      run_.lane_sms[lane].value = static_cast<std::int32_t>(blockIdx.x);
+      if (run_.lane_sms != nullptr) {
+        run_.lane_sms[lane].value = static_cast<std::int32_t>(blockIdx.x);
+      }
       play_lane(lane);
-      lane = static_cast<std::int32_t>(gridDim.x) + atomicAdd(run_.lanes_taken, 1);
+      lane = next_lane();
     }
     for (int writer = 0; writer < kDqSlots; ++writer) {  // each looks at every other step only
       Marks marks{};
@@ -36,6 +38,12 @@ class Loader {
  private:
   static constexpr std::uint32_t kKvBytes = kTileKv * kHeadDim * sizeof(T);
   static constexpr std::uint32_t kQBytes = kStepQ * kHeadDim * sizeof(T);
+
+  /// Takes the first lane that nobody has.
+  __device__ std::int32_t next_lane() {
+    const std::int32_t taken = atomicAdd(run_.lanes_taken, 1);
+    return run_.late ? taken : static_cast<std::int32_t>(gridDim.x) + taken;
+  }
 
   __device__ bool is_stopped() const {
     return *static_cast<const volatile std::int32_t*>(&shared_.stopped) != 0;
@@ -88,37 +96,41 @@ class Loader {
 
   /// Asks for what a step reads, and for what its chain reads if it `begins` one.
   __device__ void load(const cuda::DeviceSlot& slot, bool begins, std::int32_t number) {
+    const std::int32_t batch = all_.heads.quotient(slot.head);
+    const std::int32_t head = slot.head - batch * all_.heads.value();
     if (begins) {
       const std::uint32_t stage = buffer_of<Shared::kKStages>(chain_);
       shared_.k_empty[stage].wait(parity_of<Shared::kKStages>(chain_) ^ 1);
-      load_tile(shared_.tiles.k[stage], &all_.k, slot.kv * kTileKv, slot.head, kTileKv, kKvBytes,
+      load_tile(shared_.tiles.k[stage], &all_.k,
+                {slot.kv * kTileKv, all_.group.quotient(head), batch}, kTileKv, kKvBytes,
                 shared_.k_full[stage]);
     }
     const std::uint32_t stage = buffer_of<kStages>(step_);
     const std::uint32_t empty = parity_of<kStages>(step_) ^ 1;
     const std::int32_t q = (slot.q << all_.log2_steps) + number;
     shared_.q_empty[stage].wait(empty);
-    load_q(slot, stage, q, number);
+    load_q(slot, {q * kStepQ, head, batch}, stage, q, number);
     if (begins) {
       const std::uint32_t v_stage = buffer_of<Shared::kVStages>(chain_);
       shared_.v_empty[v_stage].wait(parity_of<Shared::kVStages>(chain_) ^ 1);
-      load_tile(shared_.tiles.v[v_stage], &all_.v, slot.kv * kTileKv, slot.head, kTileKv, kKvBytes,
+      load_tile(shared_.tiles.v[v_stage], &all_.v,
+                {slot.kv * kTileKv, all_.group.quotient(head), batch}, kTileKv, kKvBytes,
                 shared_.v_full[v_stage]);
       ++chain_;
     }
     shared_.d_out_empty[stage].wait(empty);
-    load_tile(shared_.tiles.d_out[stage], &all_.d_out, q * kStepQ, slot.head, kStepQ, kQBytes,
+    load_tile(shared_.tiles.d_out[stage], &all_.d_out, {q * kStepQ, head, batch}, kStepQ, kQBytes,
               shared_.d_out_full[stage]);
   }
 
   /// Asks for Q and what comes with it. `q` is the step among those of the head's Q tiles.
-  __device__ void load_q(const cuda::DeviceSlot& slot, std::uint32_t stage, std::int32_t q,
-                         std::int32_t number) {
+  __device__ void load_q(const cuda::DeviceSlot& slot, BoxPlace box, std::uint32_t stage,
+                         std::int32_t q, std::int32_t number) {
     using Stats = QueryStats<kStepQ>;
     constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(SeenKeys);
     const bool partial = slot.partial >= 0;
     Mbarrier& barrier = shared_.q_full[stage];
-    load_tile(shared_.tiles.q[stage], &all_.q, q * kStepQ, slot.head, kStepQ,
+    load_tile(shared_.tiles.q[stage], &all_.q, box, kStepQ,
               kQBytes + sizeof(Stats) + (partial ? kKeysBytes : 0), barrier);
     const std::int32_t place = (slot.head * table_.q_tiles << all_.log2_steps) + q;
     load_bytes(&shared_.queries[stage].stats, reinterpret_cast<const Stats*>(all_.stats) + place,
@@ -130,13 +142,11 @@ class Loader {
   }
 
   /// Asks for all panels of a tile; `bytes` is all that the barrier has to wait for.
-  __device__ static void load_tile(T* to, const CUtensorMap* map, std::int32_t row,
-                                   std::int32_t head, int rows, std::uint32_t bytes,
-                                   Mbarrier& barrier) {
+  __device__ static void load_tile(T* to, const CUtensorMap* map, BoxPlace place, int rows,
+                                   std::uint32_t bytes, Mbarrier& barrier) {
     barrier.arrive_expecting(bytes);
-    for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel) {
-      load_box(to + panel * rows * kPanelColumns, map, panel * kPanelColumns, row, head, barrier);
-    }
+    for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel)
+      load_box(to + panel * rows * kPanelColumns, map, panel * kPanelColumns, place, barrier);
   }
 
   const cuda::DeviceTable& table_;

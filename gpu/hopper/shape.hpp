@@ -21,6 +21,21 @@ inline constexpr std::int32_t kTileKv = 128;
 inline constexpr Shape kShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128},
                                     {128, 64, 64}, {128, 80, 80}, {128, 128, 64}};
 
+/// Finds the kernel's shape for a head_dim and tiles; nullptr if it has none.
+[[nodiscard]] constexpr const Shape* find_shape(std::int64_t head_dim, std::int64_t tile_q,
+                                                std::int64_t tile_kv) {
+  for (const Shape& shape : kShapes) {
+    if (shape.head_dim == head_dim && shape.tile_q == tile_q && tile_kv == kTileKv) return &shape;
+  }
+  return nullptr;
+}
+
+/// Keys of its KV tile that a query sees, [begin, end), at most 128.
+struct SeenKeys {
+  std::uint8_t begin = 0;
+  std::uint8_t end = 0;
+};
+
 /// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are
 enum class DqSplit {
   queries,  ///< 64 of 128 queries

@@ -12,6 +12,7 @@
 //   dQ              compute → writer     dq: a warp each          dq_read: the writer
 //   dK, dV          compute → memory                              k, staged: a warp each
 
+#include "gpu/hopper/divisor.hpp"
 #include "gpu/hopper/tile.cuh"
 
 namespace stagger::gpu::hopper {
@@ -28,14 +29,16 @@ inline constexpr int kArrivingLanes = 32;
 inline constexpr int kArrivingLanes = 1;
 #endif
 
-/// Tensors are laid out as AttentionShape says.
+/// Tensors are (batch, head, row, dim) with any strides.
 struct Parameters {
   CUtensorMap q;  ///< by boxes of step_q x 64, d_out too
   CUtensorMap d_out;
   CUtensorMap k;  ///< by boxes of 128 x 64, v too
   CUtensorMap v;
-  CUtensorMap dk;  ///< by boxes of 16 x 64, dv too
+  CUtensorMap dk;  ///< by boxes of 16 x 64, dv too; of each head, also where heads share K and V
   CUtensorMap dv;
+  Divisor heads;                   ///< of a batch entry
+  Divisor group;                   ///< heads that share K and V
   const float* stats = nullptr;    ///< QueryStats by (head, Q tile, step)
   const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
   float* dq_sums = nullptr;        ///< by (head, Q tile, step), in the order of dq_place

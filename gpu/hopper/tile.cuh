@@ -28,12 +28,6 @@ struct alignas(16) QueryStats {
   float delta[kStepQ];  ///< D
 };
 
-/// Keys of its KV tile that a query sees, [begin, end), at most 128.
-struct SeenKeys {
-  std::uint8_t begin = 0;
-  std::uint8_t end = 0;
-};
-
 template <class T, int kHeadDim, int kStepQ>
 struct alignas(kSwizzleBytes) TileBuffers {
   /// K and V of the next chain come beside this one's where there is room for them.

@@ -1,0 +1,67 @@
+#include "gpu/cuda/device_state.hpp"
+#include "gpu/cuda/try.cuh"
+
+#include <cstring>
+
+namespace stagger::gpu {
+
+DeviceState device_state() {
+  DeviceState state;
+  int count = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted != cudaSuccess || count == 0) {
+    static_cast<void>(cudaGetLastError());
+    state.why_not = counted == cudaSuccess ? "no CUDA device is visible"
+                                           : std::string("CUDA: ") + cudaGetErrorString(counted);
+    return state;
+  }
+  int driver = 0;
+  int device = 0;
+  const auto attribute = [&device](cudaDeviceAttr which) {
+    int value = 0;
+    STAGGER_CUDA_TRY(cudaDeviceGetAttribute(&value, which, device));
+    return value;
+  };
+  try {
+    STAGGER_CUDA_TRY(cudaDriverGetVersion(&driver));
+    STAGGER_CUDA_TRY(cudaGetDevice(&device));
+    state.sms = attribute(cudaDevAttrMultiProcessorCount);
+    state.major = attribute(cudaDevAttrComputeCapabilityMajor);
+    state.minor = attribute(cudaDevAttrComputeCapabilityMinor);
+    state.driver = driver;
+    state.device = device;
+  } catch (const Error& error) {
+    state.why_not = error.what();
+  }
+  return state;
+}
+
+std::int32_t device_of(const void* address) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return -1;
+  }
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged
+             ? attributes.device
+             : -1;
+}
+
+bool is_captured(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  STAGGER_CUDA_TRY(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void* new_mapped_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  STAGGER_CUDA_TRY(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void delete_mapped_memory(void* memory) noexcept {
+  if (memory != nullptr) static_cast<void>(cudaFreeHost(memory));
+}
+
+}  // namespace stagger::gpu

@@ -1,0 +1,241 @@
+#include "core/error.hpp"
+#include "gpu/hopper/kernel.cuh"
+#include "gpu/hopper/pass.cuh"
+#include "gpu/hopper/passes.cuh"
+
+#include <bit>
+
+namespace stagger::gpu::hopper {
+
+/// The kernels of a shape and a format.
+struct Kernels {
+  template <class T, int kHeadDim, int kStepQ>
+  static const Kernels& of() {
+    static const Kernels kernels = {
+        .main = reinterpret_cast<const void*>(backward<T, kHeadDim, kStepQ>),
+        .shared_bytes = sizeof(SharedMemory<T, kHeadDim, kStepQ>),
+        .before = &Pass::preprocess_with<T, kHeadDim, kStepQ>,
+        .after = &Pass::convert_with<T, kHeadDim, kStepQ>};
+    return kernels;
+  }
+
+  const void* main;
+  std::size_t shared_bytes;
+  void (Pass::*before)(const cuda::DeviceRun&, cudaStream_t) const;
+  void (Pass::*after)(const cuda::DeviceRun&, cudaStream_t) const;
+};
+
+namespace {
+
+unsigned blocks(std::int64_t threads) {
+  return static_cast<unsigned>((threads + kPassThreads - 1) / kPassThreads);
+}
+
+template <class T>
+const Kernels& kernels_of(const Shape& shape) {
+  if (shape.head_dim == 64) {
+    if (shape.step_q == 64) return Kernels::of<T, 64, 64>();
+    if (shape.step_q == 80) return Kernels::of<T, 64, 80>();
+    return Kernels::of<T, 64, 128>();
+  }
+  return shape.step_q == 64 ? Kernels::of<T, 128, 64>() : Kernels::of<T, 128, 80>();
+}
+
+const Kernels& kernels_of(const Shape& shape, Dtype dtype) {
+  STAGGER_EXPECTS(dtype != Dtype::fp32);
+  return dtype == Dtype::bf16 ? kernels_of<__nv_bfloat16>(shape) : kernels_of<__half>(shape);
+}
+
+/// A tensor's sizes beside its dim.
+struct Extent {
+  std::int32_t batch;
+  std::int32_t heads;
+  std::int64_t rows;
+};
+
+/// Describes a tensor to the copy engine, by boxes of `rows` rows and a panel's columns, swizzled
+/// as wgmma reads them.
+CUtensorMap tensor_map(const Tensor& tensor, const Extent& extent, const Plan& plan,
+                       std::int32_t rows) {
+  // The driver's own function, asked for at run time, so that nothing links to the driver.
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    STAGGER_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                      cudaEnableDefault, &found));
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (encode == nullptr) throw Error(ErrorKind::device, "the driver has no bulk tensor copies");
+  constexpr cuuint64_t kBytes = 2;  // of an element
+  const auto dim = static_cast<cuuint64_t>(plan.sizes.head_dim);
+  const cuuint64_t sizes[] = {dim, static_cast<cuuint64_t>(extent.rows),
+                              static_cast<cuuint64_t>(extent.heads),
+                              static_cast<cuuint64_t>(extent.batch)};
+  // A dimension of one has any stride: one that the driver takes.
+  const auto stride = [dim](std::int64_t size, std::int64_t elements) {
+    return kBytes * (size == 1 ? dim : static_cast<cuuint64_t>(elements));
+  };
+  const cuuint64_t strides[] = {stride(extent.rows, tensor.row), stride(extent.heads, tensor.head),
+                                stride(extent.batch, tensor.batch)};
+  const cuuint32_t box[] = {kPanelColumns, static_cast<cuuint32_t>(rows), 1, 1};
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map,
+             plan.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                       : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+             4, tensor.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw Error(ErrorKind::device,
+                "CUDA: no tensor map, error " + std::to_string(static_cast<int>(result)));
+  }
+  return map;
+}
+
+/// dK or dV of every head, in the workspace.
+Tensor of_heads(void* data, const Sizes& sizes) {
+  const std::int64_t head = sizes.seq_kv * sizes.head_dim;
+  return {.data = data, .batch = sizes.heads * head, .row = sizes.head_dim, .head = head};
+}
+
+// Marks::step is one bit, and log2_steps exact.
+constexpr bool steps_fit() {
+  for (const Shape& shape : kShapes) {
+    if (shape.tile_q != shape.step_q && shape.tile_q != 2 * shape.step_q) return false;
+  }
+  return true;
+}
+static_assert(steps_fit());
+
+}  // namespace
+
+Pass::Pass(const Plan& plan, const Call& call)
+    : plan_(plan), call_(call), kernels_(kernels_of(plan.shape, plan.dtype)) {
+  const Sizes& sizes = plan.sizes;
+  const Extent queries = {sizes.batch, sizes.heads, sizes.seq_q};
+  const Extent keys = {sizes.batch, sizes.heads_kv, sizes.seq_kv};
+  const Extent gradients = {sizes.batch, sizes.heads, sizes.seq_kv};  // also of shared keys
+  const Tensors& tensors = call.tensors;
+  const bool grouped = sizes.group() > 1;
+  const Tensor dk = grouped ? of_heads(of_workspace<void>(plan.workspace.dk), sizes) : tensors.dk;
+  const Tensor dv = grouped ? of_heads(of_workspace<void>(plan.workspace.dv), sizes) : tensors.dv;
+  constexpr std::int32_t kWarpKeys = 16;
+  static_assert(kWarpKeys == Tile<__nv_bfloat16, 64, 64>::kWarpKeys);
+  parameters_ = {.q = tensor_map(tensors.q, queries, plan, sizes.step_q),
+                 .d_out = tensor_map(tensors.d_out, queries, plan, sizes.step_q),
+                 .k = tensor_map(tensors.k, keys, plan, kTileKv),
+                 .v = tensor_map(tensors.v, keys, plan, kTileKv),
+                 .dk = tensor_map(dk, gradients, plan, kWarpKeys),
+                 .dv = tensor_map(dv, gradients, plan, kWarpKeys),
+                 .heads = Divisor(sizes.heads),
+                 .group = Divisor(sizes.group()),
+                 .stats = of_workspace<float>(plan.workspace.stats),
+                 .keys = of_plan<SeenKeys>(plan.layout.keys),
+                 .dq_sums = of_workspace<float>(plan.workspace.dq_sums),
+                 .partials = call.partials,
+                 .log2_steps = std::countr_zero(static_cast<std::uint32_t>(sizes.steps)),
+                 .scale = call.scale};
+}
+
+cuda::Kernel Pass::kernel() const {
+  return {kernels_.main, &parameters_, cuda::Runner::shared_bytes(kernels_.shared_bytes), kThreads};
+}
+
+cuda::DeviceTable Pass::table() const {
+  return {.slots = of_plan<cuda::DeviceSlot>(plan_.layout.slots),
+          .lane_begin = of_plan<std::int64_t>(plan_.layout.lane_begin),
+          .lanes = plan_.lanes,
+          .q_tiles = plan_.sizes.q_tiles};
+}
+
+cuda::DeviceRun Pass::bare_run() const {
+  auto* const flags = of_workspace<std::int32_t>(plan_.workspace.flags);
+  return {.mode = call_.mode,
+          .timeout_ns = call_.timeout_ns,
+          .locks = of_workspace<std::int32_t>(plan_.workspace.locks),
+          .lanes_taken = flags,
+          .stop = flags + 1,
+          .late = call_.late};
+}
+
+void Pass::before(const cuda::DeviceRun& run, cudaStream_t stream) const {
+  if (run.mode != Mode::deterministic) {  // where rank 0 would have stored
+    STAGGER_CUDA_TRY(cudaMemsetAsync(parameters_.dq_sums, 0,
+                                     at(plan_.workspace.stats - plan_.workspace.dq_sums), stream));
+  }
+  (this->*kernels_.before)(run, stream);
+}
+
+void Pass::after(const cuda::DeviceRun& run, cudaStream_t stream) const {
+  (this->*kernels_.after)(run, stream);
+}
+
+template <class T, int kHeadDim, int kStepQ>
+void Pass::preprocess_with(const cuda::DeviceRun& run, cudaStream_t stream) const {
+  const Sizes& sizes = plan_.sizes;
+  preprocess<T, kHeadDim, kStepQ>
+      <<<blocks(sizes.all_steps() * kStepQ * (kHeadDim / 8)), kPassThreads, 0, stream>>>(
+          sizes, parameters_.heads, run, Rows<const T>(call_.tensors.d_out),
+          Rows<const T>(call_.tensors.out), Rows<const float>(call_.tensors.lse),
+          of_workspace<float>(plan_.workspace.stats));
+  STAGGER_CUDA_TRY(cudaGetLastError());
+}
+
+template <class T, int kHeadDim, int kStepQ>
+void Pass::convert_with(const cuda::DeviceRun& run, cudaStream_t stream) const {
+  const Sizes& sizes = plan_.sizes;
+  Unseen<T> gradients;
+  gradients.dk = Rows<T>(call_.tensors.dk);
+  gradients.dv = Rows<T>(call_.tensors.dv);
+  gradients.seen = of_plan<std::uint8_t>(plan_.layout.seen);
+  gradients.heads = Divisor(sizes.heads_kv);
+  gradients.any = plan_.has_unseen;
+  const bool grouped = sizes.group() > 1;
+  const StopWords words = {.note = call_.note,
+                           .words = {.call_id = call_.call_id, .order_digest = call_.order_digest}};
+  convert<T, kHeadDim, kStepQ>
+      <<<static_cast<unsigned>(sizes.all_steps()), kPassThreads, 0, stream>>>(
+          sizes, parameters_.heads, parameters_.dq_sums,
+          of_plan<std::int32_t>(plan_.layout.contributions), call_.scale, Rows<T>(call_.tensors.dq),
+          grouped ? Unseen<T>{} : gradients, run.stop, words);
+  STAGGER_CUDA_TRY(cudaGetLastError());
+  if (!grouped) return;
+  const dim3 grid(blocks(sizes.kv_elements() / 8), 2);
+  sum_group<T, kHeadDim>
+      <<<grid, kPassThreads, 0, stream>>>(sizes, of_workspace<T>(plan_.workspace.dk),
+                                          of_workspace<T>(plan_.workspace.dv), gradients, run.stop);
+  STAGGER_CUDA_TRY(cudaGetLastError());
+}
+
+std::string device_refusal() {
+  int device = 0;
+  int major = 0;
+  STAGGER_CUDA_TRY(cudaGetDevice(&device));
+  STAGGER_CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major == 9 ? "" : "the hopper kernel is for devices of compute capability 9.0";
+}
+
+void upload(const Plan& plan, void* to, void* stream) {
+  STAGGER_CUDA_TRY(cudaMemcpyAsync(to, plan.image.data(), plan.image.size(), cudaMemcpyHostToDevice,
+                                   static_cast<cudaStream_t>(stream)));
+}
+
+void enqueue(const Plan& plan, const Call& call) {
+  const Pass pass(plan, call);
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  const cuda::Kernel kernel = pass.kernel();
+  cuda::DeviceTable table = pass.table();
+  cuda::DeviceRun run = pass.bare_run();
+  pass.before(run, stream);
+  if (plan.ctas > 0) {
+    cuda::admit_shared_bytes(kernel);
+    void* arguments[] = {&table, &run, const_cast<void*>(kernel.parameters)};
+    cuda::launch(kernel, plan.ctas, arguments,
+                 call.late ? cuda::Start::any_time : cuda::Start::together, stream);
+  }
+  pass.after(run, stream);
+}
+
+}  // namespace stagger::gpu::hopper

@@ -1,0 +1,136 @@
+#include "gpu/hopper/plan.hpp"
+
+#include "core/error.hpp"
+#include "gpu/cuda/table.cuh"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stagger::gpu::hopper {
+namespace {
+
+/// Lists the keys that a query sees, by masked tile and query of the tile.
+std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask) {
+  const std::vector<std::pair<KvTile, QTile>> tiles = cuda::masked_tiles(problem);
+  std::vector<SeenKeys> keys;
+  keys.reserve(tiles.size() * at(problem.shape.q));
+  for (const auto& [kv, q] : tiles) {
+    const std::int64_t first = kv.value * problem.shape.kv;
+    for (std::int64_t place = 0; place < problem.shape.q; ++place) {
+      const std::int64_t query = q.value * problem.shape.q + place;
+      KeyRange seen;
+      if (query < problem.lengths.q) seen = mask.keys(query, kv);
+      if (seen.begin == seen.end) {
+        keys.emplace_back();
+      } else {
+        keys.push_back({.begin = static_cast<std::uint8_t>(seen.begin - first),
+                        .end = static_cast<std::uint8_t>(seen.end - first)});
+      }
+    }
+  }
+  return keys;
+}
+
+std::vector<std::int32_t> contributions(const TileGrid& grid) {
+  std::vector<std::int32_t> counts;
+  counts.reserve(at(grid.q_tiles()));
+  for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+    counts.push_back(grid.contributions(q));
+  return counts;
+}
+
+std::vector<std::uint8_t> seen_tiles(const TileGrid& grid) {
+  std::vector<std::uint8_t> seen;
+  seen.reserve(at(grid.kv_tiles()));
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    seen.push_back(grid.chain_length(kv) > 0 ? 1 : 0);
+  return seen;
+}
+
+Sizes sizes_of(const Problem& problem, const Shape& shape, std::int32_t batch) {
+  return {.batch = batch,
+          .heads = problem.heads / batch,
+          .heads_kv = problem.heads_kv / batch,
+          .head_dim = shape.head_dim,
+          .q_tiles = problem.grid.q_tiles(),
+          .kv_tiles = problem.grid.kv_tiles(),
+          .step_q = shape.step_q,
+          .steps = shape.steps(),
+          .seq_q = problem.lengths.q,
+          .seq_kv = problem.lengths.kv};
+}
+
+WorkspaceLayout workspace_of(const Sizes& sizes) {
+  const std::int64_t rows = sizes.all_steps() * sizes.step_q;
+  WorkspaceLayout layout;
+  std::int64_t end = 0;
+  const auto take = [&end](std::int64_t bytes) {
+    const std::int64_t begin = end;
+    end += aligned(bytes);
+    return begin;
+  };
+  layout.dq_sums = take(std::int64_t{sizeof(float)} * rows * sizes.head_dim);
+  layout.stats = take(2 * std::int64_t{sizeof(float)} * rows);
+  layout.locks = take(std::int64_t{sizeof(std::int32_t)} * sizes.all_steps());
+  layout.flags = take(2 * std::int64_t{sizeof(std::int32_t)});
+  const std::int64_t of_gradient =
+      sizes.group() == 1 ? 0 : 2 * sizes.all_heads() * sizes.seq_kv * sizes.head_dim;
+  layout.dk = take(of_gradient);
+  layout.dv = take(of_gradient);
+  layout.bytes = end;
+  return layout;
+}
+
+/// Puts an array behind what is in the image, and returns where.
+template <class T>
+std::int64_t append(std::vector<std::byte>& image, const std::vector<T>& array) {
+  const auto begin = std::ssize(image);
+  const std::size_t bytes = array.size() * sizeof(T);
+  image.resize(at(begin + aligned(static_cast<std::int64_t>(bytes))));
+  if (bytes > 0) std::memcpy(image.data() + begin, array.data(), bytes);
+  return begin;
+}
+
+}  // namespace
+
+std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dtype) {
+  if (dtype == Dtype::fp32) return "the hopper kernel is for bf16 and fp16";
+  if (find_shape(head_dim, problem.shape.q, problem.shape.kv) == nullptr) {
+    return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
+           "64, 80 or 128";
+  }
+  if (problem.span > 1) {
+    return "the hopper kernel is for chains of one head; this problem has chains of " +
+           std::to_string(problem.span);
+  }
+  if (problem.combine == Combine::ordered) {
+    return "the hopper kernel adds the dK and dV of a group in a pass (combine partials)";
+  }
+  return "";
+}
+
+Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, std::int32_t head_dim,
+               Dtype dtype) {
+  const Problem& problem = table.problem;
+  STAGGER_EXPECTS(plan_refusal(problem, head_dim, dtype).empty());
+  STAGGER_EXPECTS(batch > 0 && problem.heads_kv % batch == 0);
+  Plan plan;
+  plan.shape = *find_shape(head_dim, problem.shape.q, problem.shape.kv);
+  plan.dtype = dtype;
+  plan.sizes = sizes_of(problem, plan.shape, batch);
+  plan.lanes = table.lanes();
+  plan.ctas = std::min(resident_lanes(problem, 0), table.lanes());
+  plan.workspace = workspace_of(plan.sizes);
+  const std::vector<std::uint8_t> seen = seen_tiles(problem.grid);
+  plan.has_unseen = std::ranges::count(seen, 0) > 0;
+  plan.layout.slots = append(plan.image, cuda::device_slots(table));
+  const std::vector<std::int64_t> lane_begin(table.lane_begin.begin(), table.lane_begin.end());
+  plan.layout.lane_begin = append(plan.image, lane_begin);
+  plan.layout.keys = append(plan.image, seen_keys(problem, mask));
+  plan.layout.contributions = append(plan.image, contributions(problem.grid));
+  plan.layout.seen = append(plan.image, seen);
+  plan.layout.bytes = std::ssize(plan.image);
+  return plan;
+}
+
+}  // namespace stagger::gpu::hopper
