@@ -1,5 +1,7 @@
 #include "cli/commands.hpp"
 
+#include "cli/error_code.hpp"
+
 #include <array>
 
 namespace stagger::cli {
@@ -43,6 +45,21 @@ ExitCode exit_code(dag::Verdict verdict) {
       break;
   }
   return kDeadlock;
+}
+
+ExitCode exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+    case ErrorKind::unsupported:
+    case ErrorKind::limit:
+      return kUsage;
+    case ErrorKind::device:
+      return kInternal;
+    case ErrorKind::invalid_input:
+    case ErrorKind::io:
+      break;
+  }
+  return kBadFile;
 }
 
 ExitCode exit_code(const workbench::Summary& summary) {

@@ -51,6 +51,8 @@ void append(const OptionRow& row, const JsonValue& value, Given& given) {
   given.words.push_back(std::move(word));
 }
 
+}  // namespace
+
 Given given_by(const OptionRow& row, const JsonValue& value) {
   Given given{&row, {}};
   if (row.flag()) {
@@ -63,8 +65,6 @@ Given given_by(const OptionRow& row, const JsonValue& value) {
   }
   return given;
 }
-
-}  // namespace
 
 std::vector<Given> config_values(const std::string& path, const Command& command) {
   const JsonDocument document(read_file(path), path);

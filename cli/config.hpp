@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/option_rows.hpp"
+#include "core/json_value.hpp"
 
 #include <string>
 #include <vector>
@@ -13,6 +14,11 @@ struct Given {
   const OptionRow* row = nullptr;
   std::vector<std::string> words;
 };
+
+/// What a JSON value gives an option: an empty word for a flag that is true, nothing for one that
+/// is not, and an array's items to one that repeats. Every word is one that it takes. Throws
+/// Error{invalid_input}.
+[[nodiscard]] Given given_by(const OptionRow& row, const JsonValue& value);
 
 /// Reads a `stagger.config/1` file: what it gives of the options of `command`. Keys are long option
 /// names; those that only other commands have are left out, and a `command` key must name this one.

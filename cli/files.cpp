@@ -1,5 +1,6 @@
 #include "cli/files.hpp"
 
+#include "cli/captured_output.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 
@@ -10,6 +11,7 @@
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -19,6 +21,9 @@ namespace {
 constexpr std::size_t kLongestName = 4096;
 char temporary_name[kLongestName] = "";
 char marked_name[kLongestName] = "";
+
+/// What takes the place of standard output in this thread; nullptr: nothing does.
+thread_local std::string* t_captured = nullptr;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw Error(ErrorKind::io, path + ": " + what + ": " + std::strerror(errno));
@@ -94,6 +99,16 @@ void write_temporary(const std::string& path, std::string_view text) {
 
 }  // namespace
 
+CapturedOutput::CapturedOutput() : outer_(std::exchange(t_captured, &text_)) {}
+
+CapturedOutput::~CapturedOutput() {
+  t_captured = outer_;
+}
+
+bool CapturedOutput::is_there() {
+  return t_captured != nullptr;
+}
+
 std::string read_file(const std::string& path) {
   const bool standard = path == "-";
   const Descriptor file(standard ? ::dup(STDIN_FILENO)
@@ -115,6 +130,10 @@ std::string read_file(const std::string& path) {
 }
 
 void write_stdout(std::string_view text) {
+  if (t_captured != nullptr) {
+    t_captured->append(text);
+    return;
+  }
   write_all(STDOUT_FILENO, text, "standard output");
 }
 

@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/error_code.hpp"
 #include "cli/files.hpp"
 #include "cli/help.hpp"
 #include "cli/interrupt.hpp"
@@ -16,21 +17,6 @@
 
 namespace stagger::cli {
 namespace {
-
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::usage:
-    case ErrorKind::unsupported:
-    case ErrorKind::limit:
-      return kUsage;
-    case ErrorKind::device:
-      return kInternal;
-    case ErrorKind::invalid_input:
-    case ErrorKind::io:
-      break;
-  }
-  return kBadFile;
-}
 
 /// A file that is opened must not take the place of a standard one that is closed: what is meant
 /// for it would go there. Writing to the stand-in fails, as it should.

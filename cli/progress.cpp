@@ -1,5 +1,6 @@
 #include "cli/progress.hpp"
 
+#include "cli/captured_output.hpp"
 #include "cli/terminal.hpp"
 
 #include <fmt/format.h>
@@ -18,8 +19,9 @@ double seconds() {
 
 }  // namespace
 
-Progress::Progress()
-    : terminal_(::isatty(STDERR_FILENO) != 0), began_(seconds()), teller_([this] { tell(); }) {}
+Progress::Progress() : terminal_(::isatty(STDERR_FILENO) != 0), began_(seconds()) {
+  if (!CapturedOutput::is_there()) teller_ = std::thread([this] { tell(); });
+}
 
 Progress::~Progress() {
   end();

@@ -1,10 +1,10 @@
-#include "cli/version.hpp"
+#include "core/version.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "core/json.hpp"
-#include "core/version.hpp"
 #include "schedules/search/sat.hpp"
+#include "workbench/commit.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 int run(const Options& options) {
   const std::string cuda(STAGGER_CUDA_VERSION, sizeof(STAGGER_CUDA_VERSION) - 1);
   const std::string solver = search::sat_solver();
-  const std::string known = commit();
+  const std::string known = workbench::commit();
   if (options.json) {
     const auto or_null = [](const std::string& word) { return word.empty() ? Json() : Json(word); };
     const Json json = {{"schema", "stagger.version/1"},

@@ -74,7 +74,7 @@ WorkspaceLayout workspace_of(const Sizes& sizes) {
   layout.locks = take(std::int64_t{sizeof(std::int32_t)} * sizes.all_steps());
   layout.flags = take(2 * std::int64_t{sizeof(std::int32_t)});
   const std::int64_t of_gradient =
-      sizes.group() == 1 ? 0 : 2 * sizes.all_heads() * sizes.seq_kv * sizes.head_dim;
+      sizes.group() == 1 ? 0 : std::int64_t{2} * sizes.all_heads() * sizes.seq_kv * sizes.head_dim;
   layout.dk = take(of_gradient);
   layout.dv = take(of_gradient);
   layout.bytes = end;

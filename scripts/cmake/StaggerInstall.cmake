@@ -1,4 +1,4 @@
-# `cmake --install`: libraries, headers as <stagger/core/index.hpp>, the command, its man page and
+# `cmake --install`: libraries, headers as <stagger/core/index.hpp>, the C interface, the command, its man page and
 # completions, and a package for find_package(stagger).
 
 include(CMakePackageConfigHelpers)
@@ -23,6 +23,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/stagger-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/stagger-config.cmake
               ${PROJECT_BINARY_DIR}/stagger-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
+
+if(TARGET stagger_shared)
+  install(TARGETS stagger_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/workbench/stagger.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stagger)
+endif()
 
 if(STAGGER_BUILD_CLI)
   install(TARGETS stagger_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

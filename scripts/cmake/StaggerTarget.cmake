@@ -22,6 +22,15 @@ target_link_options(stagger_options INTERFACE
   $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined>
   $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread>)
 
+# What a library has goes into libstagger, which shows nothing but its C interface.
+function(stagger_for_shared target)
+  if(NOT STAGGER_SHARED)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 function(stagger_add_library name)
   cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE" ${ARGN})
   add_library(stagger_${name} STATIC)
@@ -30,6 +39,7 @@ function(stagger_add_library name)
     PRIVATE ${ARG_SOURCES}
     PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   set_target_properties(stagger_${name} PROPERTIES EXPORT_NAME ${name} CXX_EXTENSIONS OFF)
+  stagger_for_shared(stagger_${name})
   target_compile_features(stagger_${name} PUBLIC cxx_std_20)
   foreach(dependency IN LISTS ARG_DEPENDS)
     target_link_libraries(stagger_${name} PUBLIC stagger_${dependency})

@@ -12,4 +12,4 @@ else()
   endif()
 endif()
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT
-  "namespace stagger::cli {\nconst char* commit();\nconst char* commit() {\n  return \"@commit@\";\n}\n}\n")
+  "namespace stagger::workbench {\nconst char* commit();\nconst char* commit() {\n  return \"@commit@\";\n}\n}\n")

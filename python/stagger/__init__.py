@@ -1,0 +1,37 @@
+"""Stagger: schedules for a deterministic attention backward pass.
+
+Without torch: masks, tables, analyze, compare, simulate, optimize, verify on dicts and numpy
+arrays, and the backward pass on CPU threads. With torch on a Hopper GPU: `stagger.attention`,
+whose gradients have the same bits in every run.
+"""
+
+from . import errors
+from ._lib import info
+from ._version import __version__
+from .analysis import (analyze, call, command, compare, masks, optimize, schedules, simulate,
+                       verify)
+from .errors import (AlignmentError, CaptureError, Deadlock, DeviceError, FileError, InputError,
+                     InternalError, LimitError, NoDevice, ResidencyError, StaggerError, Timeout,
+                     Unsupported, UsageError, WorkspaceError)
+from .host import backward
+from .masks import Mask, mask
+from .plans import Plan, PlanCache, plans
+from .tables import Table, table
+
+#: What needs torch, which is imported when it is used.
+_TORCH = ("attention", "attention_backward", "check", "prepare")
+
+
+def __getattr__(name):
+    if name in _TORCH:
+        from . import torch
+        return getattr(torch, name)
+    raise AttributeError(f"module 'stagger' has no attribute {name!r}")
+
+
+__all__ = ["AlignmentError", "CaptureError", "Deadlock", "DeviceError", "FileError", "InputError",
+           "InternalError", "LimitError", "Mask", "NoDevice", "Plan", "PlanCache",
+           "ResidencyError", "StaggerError", "Table", "Timeout", "Unsupported", "UsageError",
+           "WorkspaceError", "__version__", "analyze", "backward", "call", "command", "compare",
+           "errors", "info", "mask", "masks", "optimize", "plans", "schedules", "simulate",
+           "table", "verify"]

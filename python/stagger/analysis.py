@@ -1,0 +1,104 @@
+"""The workbench on dicts: what the command prints with --json, by the same code."""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import tempfile
+
+from . import _lib, errors
+from .masks import Mask
+from .tables import Table
+
+#: The class of error that an exit code without a report stands for.
+_BY_EXIT = {2: errors.UsageError, 3: errors.InputError, 70: errors.InternalError}
+
+
+def command(name, **options):
+    """Runs a command of `stagger`: its long options are keyword arguments, `_` for `-`; a flag is
+    True. Returns (exit_code, report): the report is what --json prints. Raises UsageError or
+    InputError with the command's words where there is none."""
+    return call(name, {key.replace("_", "-"): value for key, value in options.items()
+                       if value is not None})
+
+
+def call(name, options):
+    """The same, by options as they are spelled."""
+    given = {key: _plain(value) for key, value in options.items()}
+    text = ctypes.c_void_p()
+    request = json.dumps({"command": name, "options": given}).encode()
+    _lib.check(_lib.library().stagger_json(request, ctypes.byref(text)))
+    response = json.loads(_lib.taken(text))
+    if "error" in response:
+        raise _BY_EXIT.get(response["exit_code"], errors.StaggerError)(response["error"])
+    return response["exit_code"], response.get("report", response.get("text"))
+
+
+def _plain(value):
+    if isinstance(value, Mask):
+        return value.description
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+@contextlib.contextmanager
+def _file_of(table):
+    """A file with the table: its own, if it is one."""
+    if isinstance(table, (str, os.PathLike)):
+        yield os.fspath(table)
+        return
+    document = table.to_dict() if isinstance(table, Table) else table
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "mine.table.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        yield str(path)
+
+
+def analyze(table=None, **options):
+    """The report (`stagger.report/1`) of a table, a dict, a file, or of a mask and a schedule:
+    analyze(t), analyze(mask="causal", n=8, schedule="shift"). A table that is wrong has a verdict,
+    not an exception."""
+    if table is None:
+        return command("analyze", **options)[1]
+    with _file_of(table) as path:
+        return command("analyze", table=path, **options)[1]
+
+
+def verify(table, **options):
+    """What `stagger verify` says of a table: verdict and findings, among all else."""
+    return analyze(table, **options)
+
+
+def simulate(table=None, **options):
+    """The makespan, the bubbles and the critical path of a table in a timing model."""
+    report = analyze(table, **options)
+    keys = ("verdict", "findings", "model", "makespan", "lower_bound", "bubble", "critical_path")
+    return {key: report[key] for key in keys if key in report}
+
+
+def compare(mask="causal", **options):
+    """Every schedule on one problem (`stagger.compare/1`): compare("causal", n=8, heads=4)."""
+    return command("compare", mask=mask, **options)[1]
+
+
+def optimize(mask="causal", **options):
+    """The best table found (`stagger.optimum/1`, with the table as `"table"` where there is one):
+    optimize("sliding:left=7,right=0", n=32, sms=8, time_limit=10)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "best.table.json"
+        report = command("optimize", mask=mask, output=str(path), **options)[1]
+        if path.exists():
+            report["table"] = Table.load(path)
+        return report
+
+
+def masks():
+    """Every kind of mask, with its keys."""
+    return call("list", {"what": "masks"})[1]["masks"]
+
+
+def schedules():
+    """Every schedule, with its source and preconditions."""
+    return call("list", {"what": "schedules"})[1]["schedules"]

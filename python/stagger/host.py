@@ -1,0 +1,60 @@
+"""The backward pass of numpy arrays on CPU threads, by the library's executor."""
+
+import ctypes
+
+import numpy as np
+
+from . import _lib
+from .masks import mask as as_mask
+from .plans import Plan, plans
+
+LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}  # axes of batch, row, head
+
+
+def tensor(array, axes):
+    """An array as the library takes it; axes are those of batch, row and head."""
+    strides = [array.strides[axis] // array.itemsize for axis in axes]
+    return _lib.Tensor(array.ctypes.data, (ctypes.c_int64 * 3)(*strides))
+
+
+def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16, tile_q=0,
+             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", plan=None):
+    """dq, dk, dv of attention, in the order of a table.
+
+    q, out, d_out: float32 (B, Sq, Hq, D) by layout; k, v: (B, Skv, Hkv, D), Hkv divides Hq.
+    lse: float32 (B, Hq, Sq), natural logarithm of the sum of exp(q k / sqrt(D)); either infinity
+    for a query that sees nothing. `arithmetic` "bf16" or "fp16" rounds P and dS as tensor cores
+    need them, and asks for inputs that are exact in it.
+    """
+    axes = LAYOUTS[layout]
+    arrays = {}
+    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("d_out", d_out)):
+        array = np.asarray(array, np.float32)
+        if array.ndim != 4:
+            raise ValueError(f"{name} has {array.ndim} dimensions; it has 4 ({layout})")
+        arrays[name] = np.ascontiguousarray(array)
+    sizes = {name: tuple(array.shape[axis] for axis in (*axes, 3))
+             for name, array in arrays.items()}
+    batch, seq_q, heads, dim = sizes["q"]
+    _, seq_kv, heads_kv, _ = sizes["k"]
+    for name, wanted in (("k", (batch, seq_kv, heads_kv, dim)), ("v", sizes["k"]),
+                         ("out", sizes["q"]), ("d_out", sizes["q"])):
+        if sizes[name] != wanted:
+            raise ValueError(f"{name} is (batch, row, head, dim) {sizes[name]}, not {wanted}")
+    lse = np.ascontiguousarray(lse, np.float32)
+    if lse.shape != (batch, heads, seq_q):
+        raise ValueError(f"lse is {lse.shape}, not (batch, head, row) {(batch, heads, seq_q)}")
+    if plan is None:
+        key = (as_mask(mask).text, schedule, seq_q, seq_kv, batch, heads, heads_kv, dim, sms,
+               tile_q, tile_kv)
+        plan = plans.get(("host", *key), lambda: Plan(
+            mask, schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads=heads,
+            heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q, tile_kv=tile_kv))
+    gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
+    call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},
+                     **{name: tensor(array, axes)
+                        for name, array in zip(("dq", "dk", "dv"), gradients)},
+                     lse=tensor(lse, (0, 2, 1)))
+    _lib.check(_lib.library().stagger_backward_host(
+        plan.handle, ctypes.byref(call), threads, _lib.DTYPES[arithmetic]))
+    return tuple(gradients)

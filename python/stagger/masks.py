@@ -1,0 +1,45 @@
+"""Masks: what attends to what, as the command and its files describe it."""
+
+import json
+
+
+class Mask:
+    """A mask description: a kind and its keys, or words as `--mask` takes them.
+
+    Causal masks and windows end together where the lengths differ (bottom-right), as in
+    FlashAttention; torch's `is_causal` is aligned at the beginning.
+    """
+
+    def __init__(self, description):
+        self.description = description
+
+    @property
+    def text(self):
+        """As the library takes it: words, or JSON with sorted keys."""
+        if isinstance(self.description, str):
+            return self.description
+        return json.dumps(self.description, sort_keys=True, separators=(",", ":"))
+
+    def __eq__(self, other):
+        return isinstance(other, Mask) and self.text == other.text
+
+    def __hash__(self):
+        return hash(self.text)
+
+    def __repr__(self):
+        return f"stagger.mask({self.text!r})"
+
+
+def mask(kind, **keys):
+    """A mask: `mask("causal")`, `mask("sliding", left=511, right=0)`,
+    `mask("document", lengths=[512, 512], causal=True)`, `mask("sliding:left=511,right=0")`,
+    or a dict as in files. `stagger.masks()` lists the kinds with their keys."""
+    if isinstance(kind, Mask):
+        if keys:
+            raise TypeError("a mask has its keys")
+        return kind
+    if isinstance(kind, dict):
+        return Mask({**kind, **keys})
+    if keys:
+        return Mask({"kind": kind, **keys})
+    return Mask(kind)

@@ -1,0 +1,111 @@
+"""Plans: a table for a problem, verified, and what a device needs of it; and their cache."""
+
+import collections
+import ctypes
+import json
+import threading
+
+import numpy as np
+
+from . import _lib
+from .masks import mask as as_mask
+
+
+class Plan:
+    """A plan of libstagger. It does not change, and any thread may use it.
+
+    Attributes (see stagger_plan_info): tile_q, tile_kv, lanes, ctas, launch, resident_needed,
+    invariant, tasks, order_digest, table_digest, predicted_ns, schedule, mask, device_bytes,
+    workspace_bytes, host_bytes; and the arguments, as `problem`.
+    """
+
+    def __init__(self, mask="causal", schedule="auto", *, seq_q, seq_kv=None, batch=1, heads=1,
+                 heads_kv=None, head_dim=64, dtype="fp32", sms=0, tile_q=0, tile_kv=0,
+                 elastic=False, invariant=False, verify=True, machine=None, table=None):
+        seq_kv = seq_q if seq_kv is None else seq_kv
+        heads_kv = heads if heads_kv is None else heads_kv
+        self.problem = {"mask": as_mask(mask).text, "batch": batch, "heads": heads,
+                        "heads_kv": heads_kv, "head_dim": head_dim, "dtype": dtype,
+                        "seq_q": seq_q, "seq_kv": seq_kv}
+        self.handle = ctypes.c_void_p()
+        request = _lib.Problem(
+            flags=(0 if verify else _lib.NO_VERIFY) | (_lib.INVARIANT if invariant else 0),
+            batch=batch, heads_q=heads, heads_kv=heads_kv, head_dim=head_dim,
+            dtype=_lib.DTYPES.get(dtype, 0), sms=sms, tile_q=tile_q, tile_kv=tile_kv,
+            launch=_lib.ELASTIC if elastic else _lib.COOPERATIVE, seq_q=seq_q, seq_kv=seq_kv,
+            mask=self.problem["mask"].encode(), schedule=None if table else schedule.encode(),
+            table=table.encode() if table else None,
+            machine=machine.encode() if machine else None)
+        library = _lib.library()
+        _lib.check(library.stagger_plan_create(ctypes.byref(request), ctypes.byref(self.handle)))
+        self._destroy = library.stagger_plan_destroy
+        info = _lib.PlanInfo()
+        _lib.check(library.stagger_plan_describe(self.handle, ctypes.byref(info)))
+        for name, _ in _lib.PlanInfo._fields_[1:]:
+            value = getattr(info, name)
+            setattr(self, name, value.decode() if isinstance(value, bytes) else value)
+
+    def __del__(self):
+        if self.handle:
+            self._destroy(self.handle)
+
+    def table(self):
+        """The table: slots int32[tasks, 4] of (head, kv, q, rank), lane by lane, and lane_begin
+        int64[lanes + 1]."""
+        slots = np.empty((self.tasks, 4), np.int32)
+        lane_begin = np.empty(self.lanes + 1, np.int64)
+        _lib.check(_lib.library().stagger_plan_table(
+            self.handle, slots.ctypes.data, lane_begin.ctypes.data))
+        return slots, lane_begin
+
+    def json(self):
+        """The table as a file has it: a dict."""
+        text = ctypes.c_void_p()
+        _lib.check(_lib.library().stagger_plan_json(self.handle, ctypes.byref(text)))
+        return json.loads(_lib.taken(text))
+
+    def __repr__(self):
+        return (f"<stagger.Plan {self.schedule}, {self.mask}, tiles {self.tile_q} x "
+                f"{self.tile_kv}, {self.tasks} tasks, order {self.order_digest:016x}>")
+
+
+class PlanCache:
+    """Plans by their arguments, the least recently used going first. Any thread may use it."""
+
+    def __init__(self, plans=128, bytes=1 << 30):
+        self._most_plans, self._most_bytes = plans, bytes
+        self._plans = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self.hits = self.misses = 0
+
+    def get(self, key, make):
+        """The plan of a key, made outside of the lock if there is none."""
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                self.hits += 1
+                return plan
+            self.misses += 1
+        plan = make()
+        with self._lock:
+            plan = self._plans.setdefault(key, plan)  # another thread's, if it was first
+            while len(self._plans) > 1 and (len(self._plans) > self._most_plans or
+                                            self._bytes() > self._most_bytes):
+                self._plans.popitem(last=False)
+        return plan
+
+    def _bytes(self):
+        return sum(plan.host_bytes for plan in self._plans.values())
+
+    def stats(self):
+        with self._lock:
+            return {"plans": len(self._plans), "bytes": self._bytes(), "hits": self.hits,
+                    "misses": self.misses}
+
+    def clear(self):
+        with self._lock:
+            self._plans.clear()
+
+
+plans = PlanCache()

@@ -1,0 +1,148 @@
+"""Forward passes of torch that leave the logsumexp, on views (B, S, H, D).
+
+cudnn      fastest on Hopper: full and causal masks of equal lengths, no shared heads
+flash      full, causal and sliding masks, shared heads
+reference  any mask that can be spelled, in fp32 by query blocks: slow, for checks
+"""
+
+import math
+
+import torch
+
+from .. import errors
+from ..masks import mask as as_mask
+
+
+def _window(mask):
+    """(causal, left, right) as flash takes them; None if a mask is no window."""
+    kind, _, rest = mask.partition(":")
+    keys = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
+    if kind == "full" and not keys:
+        return False, None, None
+    if kind == "causal" and not keys:
+        return True, None, None
+    if kind == "sliding" and set(keys) <= {"left", "right"}:
+        left, right = int(keys.get("left", -1)), int(keys.get("right", -1))
+        return False, left if left >= 0 else None, right if right >= 0 else None
+    return None
+
+
+def flash_splits(batch, heads, seq_q, sms):
+    """Whether flash's forward pass cuts keys into pieces to fill the SMs: then its bits depend on
+    the batch. As FlashAttention-2 decides it, to be on the safe side."""
+    return batch * heads * -(-seq_q // 64) < 0.8 * 2 * sms
+
+
+def way(mask, seq_q, seq_kv, heads, heads_kv, how, invariant=False):
+    """Which forward pass takes a problem: what `how` says, or for "auto" the fastest."""
+    window = _window(mask)
+    plain = window is not None and window[1] is None and window[2] is None
+    cudnn = plain and seq_q == seq_kv and heads == heads_kv
+    if how == "auto":
+        return "cudnn" if cudnn and not invariant else "flash" if window is not None else "reference"
+    if how == "cudnn" and not cudnn:
+        raise errors.Unsupported("cudnn is for full and causal masks of equal lengths, without "
+                                 "shared heads")
+    if how == "flash" and window is None:
+        raise errors.Unsupported(f"flash has no {mask} mask")
+    if how not in ("cudnn", "flash", "reference"):
+        raise errors.UsageError(f"forward is auto, cudnn, flash or reference, not {how!r}")
+    return how
+
+
+def forward(q, k, v, mask, scale, how, invariant=False, sms=0):
+    """out (B, Sq, Hq, D) in q's dtype and lse fp32 (B, Hq, Sq), natural logarithm. `invariant`:
+    with bits that do not depend on the batch, on a device of `sms` SMs."""
+    how = way(mask, q.shape[1], k.shape[1], q.shape[2], k.shape[2], how, invariant)
+    if invariant and how == "cudnn":
+        raise errors.Unsupported("nothing is known of cuDNN's bits across batches: invariant asks "
+                                 "for forward flash or reference")
+    if invariant and how == "flash" and flash_splits(q.shape[0], q.shape[2], q.shape[1], sms):
+        raise errors.Unsupported(
+            f"flash's forward pass may split keys of so few rows ({q.shape[0]} x {q.shape[2]} x "
+            f"{q.shape[1]} on {sms} SMs), and its bits then depend on the batch: bring a forward "
+            "pass of your own (stagger.attention_backward), or take forward reference")
+    return {"cudnn": _cudnn, "flash": _flash, "reference": _reference}[how](q, k, v, mask, scale)
+
+
+def _cudnn(q, k, v, mask, scale):
+    causal = _window(mask)[0]
+    results = torch.ops.aten._scaled_dot_product_cudnn_attention(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), None, True, 0.0, causal, False,
+        scale=scale)
+    out, lse = results[0], results[1]
+    return out.transpose(1, 2), lse.reshape(lse.shape[0], lse.shape[1], -1)
+
+
+def _flash(q, k, v, mask, scale):
+    causal, left, right = _window(mask)
+    out, lse = torch.ops.aten._flash_attention_forward(
+        q, k, v, None, None, q.shape[1], k.shape[1], 0.0, causal, False, scale=scale,
+        window_size_left=left, window_size_right=right)[:2]
+    return out, lse
+
+
+def visible(mask, seq_q, seq_kv, device):
+    """Which keys queries see, bool (Sq, Skv): windows, documents and prefixes."""
+    window = _window(mask)
+    query = torch.arange(seq_q, device=device)[:, None] + (seq_kv - seq_q)
+    key = torch.arange(seq_kv, device=device)[None, :]
+    if window is not None:
+        causal, left, right = window
+        seen = torch.ones(seq_q, seq_kv, dtype=torch.bool, device=device)
+        if causal:
+            seen &= key <= query
+        if left is not None:
+            seen &= key >= query - left
+        if right is not None:
+            seen &= key <= query + right
+        return seen
+    kind, keys = _described(mask)
+    if kind == "prefix":
+        return (key <= query) | (key < int(keys["length"]))
+    if kind == "document":
+        lengths = torch.tensor(keys["lengths"], device=device)
+        names = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
+        seen = names[:, None] == names[None, :]
+        return seen & (key <= query) if keys.get("causal", False) else seen
+    raise errors.Unsupported(f"no forward pass for the mask {mask}: bring your own, and call "
+                             "stagger.attention_backward")
+
+
+def _described(mask):
+    """A mask's kind and keys, from words or JSON."""
+    if mask.startswith("{"):
+        import json
+        keys = json.loads(mask)
+        return keys.pop("kind", ""), keys
+    kind, _, rest = mask.partition(":")
+    keys = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
+    if "lengths" in keys:
+        keys["lengths"] = [int(length) for length in keys["lengths"].split("+")]
+    if "causal" in keys:
+        keys["causal"] = keys["causal"] in ("1", "true")
+    return kind, keys
+
+
+def _reference(q, k, v, mask, scale):
+    group = q.shape[2] // k.shape[2]
+    k32 = k.float().repeat_interleave(group, 2).permute(0, 2, 3, 1)
+    v32 = v.float().repeat_interleave(group, 2).transpose(1, 2)
+    seen = visible(mask, q.shape[1], k.shape[1], q.device)
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
+    block = max(1, min(q.shape[1], (1 << 26) // max(1, q.shape[0] * q.shape[2] * k.shape[1])))
+    for begin in range(0, q.shape[1], block):
+        rows = slice(begin, begin + block)
+        scores = q[:, rows].float().transpose(1, 2) @ k32 * scale
+        scores = scores.masked_fill(~seen[rows], -math.inf)
+        some = torch.logsumexp(scores, -1)
+        lse[:, :, rows] = some
+        p = torch.exp(scores - some[..., None]).nan_to_num(0.0)
+        out[:, rows] = (p @ v32).transpose(1, 2).to(q.dtype)
+    return out, lse
+
+
+def text_of(mask):
+    """A mask as one word of an operator's arguments."""
+    return as_mask(mask).text

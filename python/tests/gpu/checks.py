@@ -1,0 +1,494 @@
+"""What needs torch and a Hopper GPU: numbers beside double precision and torch's own kernels, bits
+under every condition, refusals. Prints a line for each check, and a JSON document last.
+
+    python3 python/tests/gpu/checks.py [NAME]...     exit code 0, 1, or 77 without a GPU
+
+Every wait of the kernels has a deadline; the whole is to be run under one too.
+"""
+
+import ctypes
+import itertools
+import json
+import math
+import pathlib
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch is None or not torch.cuda.is_available() or \
+        torch.cuda.get_device_capability()[0] != 9:
+    print("SKIPPED: no torch with a GPU of compute capability 9.0")
+    sys.exit(77)
+
+import stagger  # noqa: E402
+from stagger import _lib  # noqa: E402
+from stagger.torch import forward as forwards  # noqa: E402
+from stagger.torch import runtime  # noqa: E402
+
+UNIT = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+CHECKS, RESULTS = {}, []
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def report(name, passed, **facts):
+    RESULTS.append({"check": name, "passed": bool(passed), **facts})
+    words = ", ".join(f"{key} {value}" for key, value in facts.items())
+    print(f"{'ok' if passed else 'FAILED':<7}{name}: {words}", flush=True)
+
+
+def tensors(batch, seq_q, heads, dim, dtype=torch.bfloat16, seq_kv=None, heads_kv=None, seed=0,
+            size=1.0):
+    """q, k, v, d_out (B, S, H, D) of normal numbers."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    seq_kv, heads_kv = seq_kv or seq_q, heads_kv or heads
+    shapes = [(batch, seq_q, heads, dim), (batch, seq_kv, heads_kv, dim),
+              (batch, seq_kv, heads_kv, dim), (batch, seq_q, heads, dim)]
+    return [(size * torch.randn(shape, generator=generator, device="cuda")).to(dtype)
+            for shape in shapes]
+
+
+def exact(q, k, v, d_out, mask):
+    """Gradients in double precision, a batch entry and head at a time."""
+    group, scale = q.shape[2] // k.shape[2], q.shape[3] ** -0.5
+    seen = forwards.visible(mask, q.shape[1], k.shape[1], q.device)
+    dq, dk, dv = (torch.zeros(x.shape, dtype=torch.float64, device="cuda") for x in (q, k, v))
+    for entry, head in itertools.product(range(q.shape[0]), range(q.shape[2])):
+        at, kv = (entry, slice(None), head), (entry, slice(None), head // group)
+        qs, ks, vs, gs = q[at].double(), k[kv].double(), v[kv].double(), d_out[at].double()
+        scores = (qs @ ks.T * scale).masked_fill(~seen, -math.inf)
+        p = torch.softmax(scores, -1).nan_to_num(0.0)
+        delta = (gs * (p @ vs)).sum(-1, keepdim=True)
+        ds = p * (gs @ vs.T - delta) * scale
+        dq[at] = ds @ ks
+        dk[kv] += ds.T @ qs
+        dv[kv] += p.T @ gs
+    return dq, dk, dv
+
+
+def errors_of(got, wanted):
+    return [((ours.double() - right).norm() / right.norm().clamp_min(1e-9)).item()
+            for ours, right in zip(got, wanted)]
+
+
+def gradients(q, k, v, d_out, **arguments):
+    """By autograd, as a user has them."""
+    leaves = [each.detach().requires_grad_() for each in (q, k, v)]
+    out = stagger.attention(*leaves, **arguments)
+    return torch.autograd.grad(out, leaves, d_out)
+
+
+def bits_of(gradient):
+    return [each.contiguous().view(torch.int16).clone() for each in gradient]
+
+
+def same(left, right):
+    return all(torch.equal(a, b) for a, b in zip(left, right))
+
+
+@check
+def numbers():
+    """Errors against double precision, and beside those of torch's flash backward."""
+    cases = []
+    for dim, dtype, (heads, heads_kv), mask, (seq_q, seq_kv) in itertools.product(
+            (64, 128), (torch.bfloat16, torch.float16), ((4, 4), (4, 2), (8, 1)),
+            ("causal", "full", "sliding:left=255,right=0"),
+            ((1, 1), (17, 17), (129, 129), (300, 1000), (1000, 1000))):
+        cases.append((dim, dtype, heads, heads_kv, mask, seq_q, seq_kv))
+    worst, ratio, failed = 0.0, 0.0, []
+    for number, case in enumerate(cases):
+        if number % 3 and case[5] in (17, 129):
+            continue  # a third of the small ones
+        dim, dtype, heads, heads_kv, mask, seq_q, seq_kv = case
+        q, k, v, d_out = tensors(2, seq_q, heads, dim, dtype, seq_kv, heads_kv, number,
+                                 (0.25, 1.0, 4.0)[number % 3])
+        right = exact(q, k, v, d_out, mask)
+        got = gradients(q, k, v, d_out, mask=mask, forward="flash")
+        rows = dim + max(seq_q, seq_kv)
+        bound = 8 * 2.0**-24 * math.sqrt(rows) + 7 * UNIT[dtype]
+        if dtype == torch.float16:
+            bound += 6 * 2.0**-25 * max(seq_q, seq_kv)
+        # A gradient that cancels to nothing (one key: dS = 0) has rounding errors alone.
+        ours = [error if right_norm > 1e-6 else 0.0 for error, right_norm in
+                zip(errors_of(got, right), (float(x.norm()) for x in right))]
+        worst = max(worst, max(ours) / bound)
+        if not all(math.isfinite(error) and error <= bound for error in ours):
+            failed.append((*map(str, case), ours))
+        if seq_q == seq_kv == 1000:
+            flash = flash_gradients(q, k, v, d_out, mask)
+            theirs = errors_of(flash, right)
+            ratio = max(ratio, *(a / b for a, b in zip(ours, theirs)))
+    report("numbers", not failed and ratio <= 1.25, cases=len(cases), of_bound=round(worst, 3),
+           times_flash=round(ratio, 3), failed=failed[:3])
+
+
+def flash_gradients(q, k, v, d_out, mask):
+    """torch's flash backward of the same forward pass."""
+    causal, left, right = forwards._window(mask)
+    group = q.shape[2] // k.shape[2]
+    keys, values = (x.repeat_interleave(group, 2) for x in (k, v))
+    out, lse, rng, unused = torch.ops.aten._flash_attention_forward(
+        q, keys, values, None, None, q.shape[1], k.shape[1], 0.0, causal, False,
+        window_size_left=left, window_size_right=right)[:4]
+    dq, dk, dv = torch.ops.aten._flash_attention_backward(
+        d_out, q, keys, values, out, lse, None, None, q.shape[1], k.shape[1], 0.0, causal, rng,
+        unused, window_size_left=left, window_size_right=right)
+    summed = [x.unflatten(2, (k.shape[2], group)).float().sum(3).to(q.dtype) for x in (dk, dv)]
+    return dq, *summed
+
+
+@check
+def other_masks():
+    """Masks whose forward pass is the reference, and rows that see nothing."""
+    for mask in ("document:lengths=100+300+112,causal=true", "prefix:length=200"):
+        q, k, v, d_out = tensors(1, 512, 2, 64)
+        got = gradients(q, k, v, d_out, mask=mask)
+        error = max(errors_of(got, exact(q, k, v, d_out, mask)))
+        report("other_masks", error < 7 * 2.0**-8, mask=mask, error=f"{error:.1e}")
+    q, k, v, d_out = tensors(1, 300, 2, 64, seq_kv=130)
+    out, lse = torch.ops.stagger.forward(q, k, v, "causal", "auto", 0.125, "bshd", "reference", -1,
+                                         False)
+    empty = torch.isinf(lse)
+    both = [bits_of(stagger.attention_backward(d_out, q, k, v, out, torch.where(
+        empty, torch.full_like(lse, value), lse))) for value in (math.inf, -math.inf)]
+    dq = both[0][0].view(torch.bfloat16)
+    report("other_masks", same(*both) and int(empty.sum()) == 340 and
+           not dq[:, :170].any() and torch.isfinite(dq).all(), empty_rows=int(empty.sum()))
+    error = max(errors_of(stagger.attention_backward(d_out, q, k, v, out, lse),
+                          exact(q, k, v, d_out, "causal")))
+    report("other_masks", error < 7 * 2.0**-8, mask="causal, 300 x 130", error=f"{error:.1e}")
+    # Keys that nobody sees have no gradient, whatever was in its memory.
+    q, k, v, d_out = tensors(1, 128, 2, 64, seq_kv=1024)
+    got = gradients(q, k, v, d_out, mask="sliding:left=63,right=0")
+    report("other_masks", not got[1][:, :512].any() and not got[2][:, :512].any(),
+           unseen_keys="have zeros")
+
+
+@check
+def layouts():
+    """One problem in every layout, packed and not, has the same bits; gradients have strides."""
+    for heads_kv in (4, 2):
+        q, k, v, d_out = tensors(2, 500, 4, 128, heads_kv=heads_kv)
+        own = gradients(q, k, v, d_out)
+        for layout, axes in (("bhsd", (0, 2, 1, 3)), ("sbhd", (1, 0, 2, 3))):
+            views = [x.permute(axes) for x in (q, k, v, d_out)]
+            for moved in (views, [x.contiguous() for x in views]):
+                got = gradients(*moved, layout=layout)
+                equal = all(torch.equal(a, b.permute(axes)) for a, b in zip(got, own))
+                strided = all(a.stride() == b.stride() for a, b in zip(got, moved))
+                report("layouts", equal and strided, layout=layout, heads_kv=heads_kv)
+        packed = torch.cat([q, k, v], 2).split([4, heads_kv, heads_kv], 2)
+        report("layouts", same(gradients(*packed, d_out), own), layout="packed qkv",
+               heads_kv=heads_kv)
+        wide = d_out[:, :1, :1].expand_as(d_out)
+        report("layouts", same(gradients(q, k, v, wide), gradients(q, k, v, wide.contiguous())),
+               layout="expanded d_out", heads_kv=heads_kv)
+
+
+@check
+def steady():
+    """The same bits idle, beside products, on two streams, in a graph, with other workspaces."""
+    cases = [(2, 2048, 8, 8, 128, "causal"), (1, 1000, 16, 4, 64, "full"),
+             (4, 4096, 16, 16, 128, "causal"), (2, 3000, 8, 2, 128, "sliding:left=511,right=0")]
+    for batch, seq, heads, heads_kv, dim, mask in cases:
+        q, k, v, d_out = tensors(batch, seq, heads, dim, heads_kv=heads_kv)
+        out, lse = stagger.attention(q, k, v, mask=mask, return_lse=True)
+
+        def run():
+            return stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask)
+
+        first, equal = bits_of(run()), True
+        for _ in range(20):
+            equal &= same(bits_of(run()), first)
+        matrix = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        for _ in range(20):
+            with torch.cuda.stream(side):
+                matrix = matrix @ matrix * 1e-3
+            equal &= same(bits_of(run()), first)
+        torch.cuda.synchronize()
+        streams = [torch.cuda.Stream() for _ in range(2)]
+        for _ in range(10):
+            results = []
+            for stream in streams:
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    results.append(bits_of(run()))
+            torch.cuda.synchronize()
+            equal &= all(same(result, first) for result in results)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = run()
+        for _ in range(20):
+            for each in captured:
+                each.fill_(math.nan)
+            graph.replay()
+            equal &= same(bits_of(captured), first)
+        torch.cuda.synchronize()
+        report("steady", equal, case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask}",
+               runs=80)
+    stagger.check(sync=True)
+
+
+def raw_call(plan, case, workspace, **more):
+    """A call of the C interface on memory of our own: gradients between canaries."""
+    q, k, v, d_out, out, lse = case
+    image = torch.empty(plan.device_bytes, dtype=torch.uint8, device="cuda")
+    _lib.check(_lib.library().stagger_plan_upload(plan.handle, image.data_ptr(), image.numel(), 0))
+    canaries = [torch.full((x.numel() + 256,), 7.0, dtype=x.dtype, device="cuda")
+                for x in (q, k, v)]
+    grads = [c[128:-128].view(x.shape) for c, x in zip(canaries, (q, k, v))]
+
+    def tensor(x):
+        return _lib.Tensor(x.data_ptr(), (ctypes.c_int64 * 3)(*x.stride()[:3]))
+
+    rows = _lib.Tensor(lse.data_ptr(), (ctypes.c_int64 * 3)(
+        lse.stride(0), lse.stride(2), lse.stride(1)))
+    call = _lib.Call(q=tensor(q), k=tensor(k), v=tensor(v), out=tensor(out), d_out=tensor(d_out),
+                     dq=tensor(grads[0]), dk=tensor(grads[1]), dv=tensor(grads[2]), lse=rows,
+                     workspace=workspace.data_ptr() + 256, workspace_bytes=plan.workspace_bytes,
+                     device_plan=image.data_ptr(), **more)
+    torch.cuda.synchronize()
+    _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(call)))
+    torch.cuda.synchronize()
+    whole = all(bool((c[:128] == 7).all() and (c[-128:] == 7).all()) for c in canaries)
+    return grads, whole
+
+
+@check
+def memory():
+    """Nothing beside the gradients and the workspace is written, nothing in it is read, and the
+    elastic launch has the bits of the cooperative one."""
+    q, k, v, d_out = tensors(2, 777, 4, 128, heads_kv=2)
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    plans = {elastic: stagger.Plan("causal", "spt", seq_q=777, batch=2, heads=4, heads_kv=2,
+                                   head_dim=128, dtype="bf16", elastic=elastic)
+             for elastic in (False, True)}
+    first = None
+    for elastic, fill in itertools.product((False, True), (0, 0xFF, 0x7F)):
+        plan = plans[elastic]
+        space = torch.full((plan.workspace_bytes + 512,), fill, dtype=torch.uint8, device="cuda")
+        grads, whole = raw_call(plan, (q, k, v, d_out, out, lse), space)
+        untouched = bool((space[:256] == fill).all() and (space[-256:] == fill).all())
+        bits = bits_of(grads)
+        first = first or bits
+        report("memory", whole and untouched and same(bits, first), elastic=elastic, filled=fill)
+
+
+@check
+def stopped():
+    """A table that hangs is stopped by its deadline: NaN, a note, and the next call is right."""
+    q, k, v, d_out = tensors(1, 512, 1, 64)
+    out, lse = stagger.attention(q, k, v, mask="full", return_lse=True)
+    sound = stagger.Plan("full", "spt", seq_q=512, heads=1, head_dim=64, dtype="bf16", tile_q=64)
+    document = sound.json()
+    document["lanes"][-1][-1][3] = 99  # a turn that never comes
+    hanging = stagger.Plan("full", seq_q=512, heads=1, head_dim=64, dtype="bf16", verify=False,
+                           table=json.dumps(document))
+    space = torch.zeros(hanging.workspace_bytes + 512, dtype=torch.uint8, device="cuda")
+    device = runtime.device(0)
+    case = (q, k, v, d_out, out, lse)
+    grads, whole = raw_call(hanging, case, space, timeout_ms=50, status=device.status,
+                            call_id=device.note("the one that hangs"))
+    nan = all(bool(torch.isnan(each).all()) for each in grads)
+    try:
+        stagger.check(sync=True)
+        told = ""
+    except stagger.Timeout as error:
+        told = str(error)
+    again, _ = raw_call(sound, case, space)
+    fine = max(errors_of(again, exact(q, k, v, d_out, "full"))) < 7 * 2.0**-8
+    stagger.check(sync=True)
+    report("stopped", nan and whole and fine and "the one that hangs" in told, told=told[:60])
+
+
+@check
+def invariant():
+    """A row of a batch alone, and any number of SMs, have the same bits."""
+    q, k, v, d_out = tensors(4, 2048, 16, 128)
+    for schedule in ("auto", "spt", "symmetric-shift"):
+        arguments = {"schedule": schedule, "invariant": True}
+        whole = gradients(q, k, v, d_out, **arguments)
+        alone = gradients(q[2:3], k[2:3], v[2:3], d_out[2:3], **arguments)
+        fewer = gradients(q, k, v, d_out, **arguments, sm_margin=16)
+        report("invariant", same(alone, [x[2:3] for x in whole]) and same(fewer, whole),
+               schedule=schedule, alone=same(alone, [x[2:3] for x in whole]),
+               fewer_sms=same(fewer, whole))
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    one = [x[1:2, :, 3:4] for x in (d_out, q, k, v, out)]
+    whole = stagger.attention_backward(d_out, q, k, v, out, lse, invariant=True)
+    alone = stagger.attention_backward(*one, lse[1:2, 3:4], invariant=True)
+    report("invariant", same(alone, [x[1:2, :, 3:4] for x in whole]), what="one head of all")
+    usual = [stagger.attention_backward(d_out, q, k, v, out, lse),
+             stagger.attention_backward(*(x[1:2] for x in (d_out, q, k, v, out)), lse[1:2])]
+    report("invariant", True, without_it="same" if same(
+        usual[1], [x[1:2] for x in usual[0]]) else "other bits")
+    try:
+        stagger.attention(*(x[:1, :, :1] for x in (q, k, v)), invariant=True)
+        refused = False
+    except stagger.Unsupported:
+        refused = True
+    report("invariant", refused, refused="a forward pass that splits keys")
+
+
+@check
+def operators():
+    """torch.library.opcheck, torch.compile, and no wait for the device."""
+    q, k, v, d_out = tensors(1, 256, 2, 64)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    scale = 0.125
+    torch.library.opcheck(torch.ops.stagger.forward.default,
+                          (*leaves, "causal", "spt", scale, "bshd", "flash", 0, False))
+    out, lse = torch.ops.stagger.forward(q, k, v, "causal", "spt", scale, "bshd", "flash", 0, False)
+    plain = [x.detach() for x in (d_out, q, k, v, out, lse)]
+    torch.library.opcheck(torch.ops.stagger.backward.default,
+                          (*plain, "causal", "spt", scale, "bshd", 0, False))
+    report("operators", True, opcheck="both")
+
+    def loss(a, b, c):
+        return (stagger.attention(a * 1.0, b, c, mask="causal") * d_out).sum()
+
+    eager = torch.autograd.grad(loss(*leaves), leaves)
+    compiled = torch.autograd.grad(torch.compile(loss, fullgraph=True)(*leaves), leaves)
+    report("operators", same(eager, compiled), compiled="fullgraph")
+    out, lse = stagger.attention(*leaves, return_lse=True)
+    for _ in range(2):
+        torch.autograd.grad(out, leaves, d_out, retain_graph=True)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(10):
+            torch.autograd.grad(out, leaves, d_out, retain_graph=True)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(100):
+        torch.ops.stagger.backward(*plain, "causal", "spt", scale, "bshd", 0, False)
+    host = (time.perf_counter() - begin) / 100
+    torch.cuda.synchronize()
+    report("operators", True, sync="none", host_us=round(1e6 * host, 1))
+
+
+@check
+def refusals():
+    """What is not done has its reason."""
+    q, k, v, d_out = tensors(1, 128, 2, 64)
+    cases = [
+        (stagger.Unsupported, "fp32", lambda: stagger.attention(q.float(), k.float(), v.float())),
+        (stagger.Unsupported, "cpu", lambda: stagger.attention(q.cpu(), k.cpu(), v.cpu())),
+        (stagger.Unsupported, "head_dim", lambda: stagger.attention(
+            *(x[..., :32] for x in (q, k, v)))),
+        (ValueError, "heads", lambda: stagger.attention(q[:, :, :1], k, v)),
+        (ValueError, "mixed", lambda: stagger.attention(q, k.half(), v)),
+        (stagger.StaggerError, "mask", lambda: stagger.attention_backward(
+            d_out, q, k, v, q, torch.zeros(1, 2, 128, device="cuda"), mask="nonsense")),
+        (stagger.StaggerError, "schedule", lambda: stagger.attention_backward(
+            d_out, q, k, v, q, torch.zeros(1, 2, 128, device="cuda"), schedule="nonsense")),
+        (ValueError, "lse", lambda: stagger.attention_backward(
+            d_out, q, k, v, q, torch.zeros(1, 128, 2, device="cuda"))),
+    ]
+    for error, what, call in cases:
+        try:
+            call()
+            passed, said = False, "nothing"
+        except error as raised:
+            passed, said = True, str(raised)[:60]
+        report("refusals", passed, what=what, said=said)
+    fresh = tensors(1, 640, 2, 64)
+    out, lse = stagger.attention(*fresh[:3], return_lse=True)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            stagger.attention_backward(fresh[3], *fresh[:3], out, lse)
+        passed = False
+    except stagger.CaptureError:
+        passed = True
+    torch.cuda.synchronize()
+    report("refusals", passed, what="a plan that is not there while a stream is captured")
+
+
+def elapsed_ms(functions, rounds=7, each=10):
+    """Median ms of each function: in every round each runs a few times, in turn."""
+    times = [[] for _ in functions]
+    for function in functions:
+        function()
+    for turn in range(rounds):
+        for offset in range(len(functions)):
+            place = (turn + offset) % len(functions)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            functions[place]()
+            begin.record()
+            for _ in range(each):
+                functions[place]()
+            end.record()
+            end.synchronize()
+            times[place].append(begin.elapsed_time(end) / each)
+    return [sorted(each)[len(each) // 2] for each in times]
+
+
+@check
+def speed():
+    """Backward passes in one process on the same tensors: ms, and TFLOP/s of ours."""
+    for dim, seq, heads_kv, mask in ((128, 4096, 16, "causal"), (128, 4096, 4, "causal"),
+                                     (64, 4096, 32, "causal"), (128, 8192, 16, "full")):
+        heads = 2048 // dim
+        batch = 16384 // seq
+        heads_kv = heads_kv if heads_kv < heads else heads
+        q, k, v, d_out = tensors(batch, seq, heads, dim, heads_kv=heads_kv)
+        out, lse = stagger.attention(q, k, v, mask=mask, return_lse=True, forward="flash")
+        group, causal = heads // heads_kv, mask == "causal"
+        keys, values = (x.repeat_interleave(group, 2) for x in (k, v))
+        theirs, sums, rng, unused = torch.ops.aten._flash_attention_forward(
+            q, keys, values, None, None, seq, seq, 0.0, causal, False)[:4]
+
+        def ours():
+            stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask)
+
+        def flash(strict):
+            def run():
+                torch.use_deterministic_algorithms(strict)
+                torch.utils.deterministic.fill_uninitialized_memory = False
+                torch.ops.aten._flash_attention_backward(
+                    d_out, q, keys, values, theirs, sums, None, None, seq, seq, 0.0, causal, rng,
+                    unused)
+                torch.use_deterministic_algorithms(False)
+            return run
+
+        ms = elapsed_ms([ours, flash(True), flash(False)])
+        flops = 10 * batch * heads * seq * seq * dim / (2 if causal else 1)
+        report("speed", True, case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask}",
+               ours_ms=round(ms[0], 3), tflops=round(flops / ms[0] / 1e9), flash_det_ms=round(
+                   ms[1], 3), flash_ms=round(ms[2], 3))
+
+
+def main():
+    names = sys.argv[1:] or list(CHECKS)
+    for name in names:
+        begin = time.perf_counter()
+        try:
+            CHECKS[name]()
+        except Exception as error:  # of one check: the others go on
+            traceback.print_exc()
+            report(name, False, raised=f"{type(error).__name__}: {error}"[:300])
+            if isinstance(error, torch.AcceleratorError):
+                break  # the context is lost
+        print(f"       {name} took {time.perf_counter() - begin:.1f} s", flush=True)
+    passed = all(result["passed"] for result in RESULTS)
+    print(json.dumps({"schema": "stagger.torch-checks/1", "torch": torch.__version__,
+                      "device": torch.cuda.get_device_name(), "library": stagger.info()["commit"],
+                      "passed": passed, "results": RESULTS}))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

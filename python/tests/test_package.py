@@ -1,0 +1,264 @@
+"""The package without torch: structs, commands, tables, plans, the host's backward pass."""
+
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import stagger
+from stagger import _lib, numpy_ref
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Structs(unittest.TestCase):
+    @unittest.skipUnless(os.environ.get("STAGGER_SIZES"), "no C program that knows the sizes")
+    def test_sizes_are_those_of_the_header(self):
+        text = subprocess.run([os.environ["STAGGER_SIZES"], "sizes"], check=True,
+                              capture_output=True, text=True).stdout
+        sizes = dict(line.split() for line in text.splitlines())
+        self.assertEqual(len(sizes), 6)
+        for name, size in sizes.items():
+            self.assertEqual(ctypes.sizeof(getattr(_lib, name)), int(size), name)
+
+    def test_query(self):
+        info = stagger.info()
+        self.assertEqual(info["abi"], 1)
+        self.assertEqual(info["version"], stagger.__version__)
+        self.assertTrue(info["usable"] or info["why_not"])
+
+    def test_a_library_of_another_version_is_refused(self):
+        code = ("import stagger._lib as l; l.__version__ = '9.9.9'\n"
+                "try:\n l.library()\nexcept ImportError as e:\n print(e)")
+        said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True,
+                              text=True, check=True).stdout
+        self.assertIn("this package is version 9.9.9", said)
+
+    def test_without_a_library_it_is_imported_and_says_how_to_build(self):
+        code = ("import stagger\ntry:\n stagger.info()\nexcept ImportError as e:\n print(e)")
+        said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True,
+                              text=True, check=True,
+                              env={**os.environ, "STAGGER_LIBRARY": "/none/such"}).stdout
+        self.assertIn("pip install", said)
+
+
+class Commands(unittest.TestCase):
+    #: Command and options, as the command line would have them.
+    CASES = [
+        ("list", {"what": "masks"}), ("list", {"what": "schedules"}),
+        ("compare", {"mask": "causal", "n": 8, "heads": 4}),
+        ("compare", {"mask": "full", "n": 5, "heads": 2, "model": "overlap", "latency": 2}),
+        ("compare", {"mask": "sliding:left=3,right=0", "n": 9, "sms": 4}),
+        ("analyze", {"mask": "causal", "n": 8, "heads": 4, "schedule": "symmetric-shift"}),
+        ("analyze", {"mask": "full", "n": 4, "schedule": "shift", "release": "delayed"}),
+        ("analyze", {"n": 8, "heads": 8, "heads-kv": 2, "schedule": "spt"}),
+        ("formulas", {"n": "1..3"}),
+        ("optimize", {"mask": "causal", "n": 4, "sms": 2, "time-limit": 5.0}),
+        ("version", {}),
+    ]
+
+    @unittest.skipUnless(os.environ.get("STAGGER_COMMAND"), "no command to compare with")
+    def test_reports_are_those_of_the_command(self):
+        for name, options in self.CASES:
+            with self.subTest(name=name, options=options):
+                code, report = stagger.call(name, options)
+                words = [word for key, value in options.items() for word in
+                         ([str(value)] if key == "what" else [f"--{key}", str(value)])]
+                ran = subprocess.run([os.environ["STAGGER_COMMAND"], name, *words, "--json"],
+                                     capture_output=True, text=True)
+                self.assertEqual(ran.returncode, code, ran.stderr)
+                expected = json.loads(ran.stdout)
+                for document in (report, expected):
+                    document.pop("seconds", None)
+                self.assertEqual(report, expected)
+
+    def test_words_of_a_refusal(self):
+        with self.assertRaisesRegex(stagger.UsageError, "give --schedule"):
+            stagger.analyze(mask="causal", n=4)
+        with self.assertRaisesRegex(stagger.UsageError, "did you mean"):
+            stagger.analyze(mask="causal", n=4, schedule="symetric-shift")
+        with self.assertRaisesRegex(stagger.InputError, "headz"):
+            stagger.compare("causal", n=4, headz=2)
+        with self.assertRaises(stagger.InputError):
+            stagger.call("none", {})
+
+    def test_optimize_returns_its_table(self):
+        found = stagger.optimize("full", n=4, sms=4, time_limit=5)
+        self.assertEqual(found["status"], "optimal")
+        self.assertEqual(stagger.simulate(found["table"])["makespan"], found["makespan"])
+
+
+class Tables(unittest.TestCase):
+    def test_what_a_schedule_makes_can_be_played_and_is_what_files_say(self):
+        table = stagger.table("causal", "symmetric-shift", seq=1024, tile_q=128, tile_kv=128,
+                              heads=4, sms=8)
+        report = stagger.verify(table)
+        self.assertEqual(report["verdict"], "ok")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.table.json"
+            table.save(path)
+            again = stagger.Table.load(path)
+            self.assertEqual(stagger.verify(path)["makespan"], report["makespan"])
+        np.testing.assert_array_equal(again.slots, table.slots)
+        np.testing.assert_array_equal(again.lane_begin, table.lane_begin)
+
+    def test_the_player_takes_what_verify_takes_and_refuses_what_it_refuses(self):
+        live = np.broadcast_to(np.tril(np.ones((6, 6), bool)).T, (2, 6, 6))  # causal: (kv, q)
+        sound = stagger.table("causal", "descending", seq=96, tile_q=16, tile_kv=16, heads=2,
+                              sms=4)
+        order = numpy_ref.play(sound.slots, sound.lane_begin, live)
+        self.assertEqual(sum(map(len, order.values())), 2 * 21)
+        rng = np.random.default_rng(1)
+        refused = 0
+        for _ in range(60):
+            slots = sound.slots.copy()
+            place = rng.integers(len(slots))
+            kind = rng.integers(3)
+            if kind == 0:
+                slots[place, 3] += 1  # a rank that another has, or nobody
+            elif kind == 1:
+                slots[place] = slots[rng.integers(len(slots))]  # a task twice, another missing
+            else:  # two slots of one tile exchange their ranks: another order, or a deadlock
+                same = np.nonzero((slots[:, 0] == slots[place, 0]) &
+                                  (slots[:, 2] == slots[place, 2]))[0]
+                other = rng.choice(same)
+                slots[[place, other], 3] = slots[[other, place], 3]
+            broken = stagger.table(slots=slots, lane_begin=sound.lane_begin,
+                                   problem=sound.problem)
+            verdict = stagger.verify(broken)["verdict"]
+            try:
+                numpy_ref.play(slots, sound.lane_begin, live)
+                played = True
+            except numpy_ref.Broken:
+                played = False
+            self.assertEqual(played, verdict == "ok", (verdict, kind))
+            refused += not played
+        self.assertGreater(refused, 20)
+
+    def test_lanes_that_are_none(self):
+        with self.assertRaisesRegex(ValueError, "lane_begin"):
+            stagger.table(slots=np.zeros((3, 4)), lane_begin=[0, 2], problem={})
+
+
+class Plans(unittest.TestCase):
+    def test_a_plan_says_what_it_is(self):
+        plan = stagger.Plan("causal", "spt", seq_q=512, heads=4, head_dim=128, dtype="bf16",
+                            sms=132)
+        self.assertEqual((plan.schedule, plan.resident_needed, plan.invariant), ("spt", 1, 1))
+        self.assertGreater(plan.workspace_bytes, 0)
+        slots, lane_begin = plan.table()
+        self.assertEqual((len(slots), lane_begin[-1]), (plan.tasks, plan.tasks))
+        self.assertEqual(plan.json()["problem"]["heads"], 4)
+
+    def test_eight_threads_build_one_plan(self):
+        cache = stagger.PlanCache()
+        made = []
+
+        def build():
+            plan = stagger.Plan("causal", "auto", seq_q=1024, heads=8, head_dim=64, dtype="bf16",
+                                sms=132)
+            made.append(cache.get("key", lambda: plan).order_digest)
+
+        threads = [threading.Thread(target=build) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(made), 8)
+        self.assertEqual(len(set(made)), 1)
+        self.assertEqual(cache.stats()["plans"], 1)
+
+    def test_the_least_used_plan_goes(self):
+        cache = stagger.PlanCache(plans=2)
+
+        def make():
+            return stagger.Plan("full", "spt", seq_q=64, sms=2)
+
+        for key in ("a", "b", "a", "c", "a", "b"):
+            cache.get(key, make)
+        self.assertEqual(cache.stats()["misses"], 4)
+        self.assertEqual(cache.stats()["plans"], 2)
+
+    def test_errors(self):
+        for error, arguments in ((stagger.UsageError, {"schedule": "none"}),
+                                 (stagger.UsageError, {"dtype": "fp8"}),
+                                 (stagger.UsageError, {"heads": 3, "heads_kv": 2}),
+                                 (stagger.InputError, {"mask": "sliding:lft=3"}),
+                                 (stagger.Unsupported, {"schedule": "shift"})):
+            with self.subTest(arguments=arguments), self.assertRaises(error):
+                stagger.Plan(**{"seq_q": 256, "sms": 4, **arguments})
+
+
+class Backward(unittest.TestCase):
+    def _case(self, mask, seq_q, seq_kv, heads, heads_kv, dim=16, batch=2):
+        rng = np.random.default_rng(seq_q + seq_kv + heads)
+        q, d_out = (rng.standard_normal((batch, seq_q, heads, dim)).astype(np.float32)
+                    for _ in range(2))
+        k, v = (rng.standard_normal((batch, seq_kv, heads_kv, dim)).astype(np.float32)
+                for _ in range(2))
+        out, lse = numpy_ref.forward(q, k, v, mask)
+        return q, k, v, out.astype(np.float32), lse.astype(np.float32), d_out
+
+    def test_gradients_are_those_of_double_precision_and_steady(self):
+        cases = 0
+        for mask in ("causal", "full", "sliding:left=40,right=3"):
+            for seq_q, seq_kv in ((1, 1), (17, 64), (127, 128), (129, 129), (300, 130)):
+                for heads, heads_kv in ((2, 2), (4, 2), (4, 1)):
+                    with self.subTest(mask=mask, seq=(seq_q, seq_kv), heads=(heads, heads_kv)):
+                        case = self._case(mask, seq_q, seq_kv, heads, heads_kv)
+                        q, k, v, _, _, d_out = case
+                        exact = numpy_ref.gradients(q, k, v, d_out, mask)
+                        first = None
+                        for threads in (1, 2, 7):
+                            got = stagger.backward(*case, mask=mask, tile_q=64, tile_kv=64,
+                                                   threads=threads)
+                            for ours, right in zip(got, exact):
+                                bound = 8 * 2.0**-24 * np.sqrt(16 + max(seq_q, seq_kv))
+                                norm = max(np.linalg.norm(right), 1.0)
+                                self.assertLess(np.linalg.norm(ours - right) / norm, bound)
+                            bits = b"".join(each.tobytes() for each in got)
+                            first = first or bits
+                            self.assertEqual(bits, first)
+                            cases += 1
+        self.assertEqual(cases, 3 * 5 * 3 * 3)
+
+    def test_layouts_have_the_same_bits(self):
+        case = self._case("causal", 96, 96, 4, 2)
+        own = stagger.backward(*case, tile_q=64, tile_kv=64)
+        for layout, axes in (("bhsd", (0, 2, 1, 3)), ("sbhd", (1, 0, 2, 3))):
+            q, k, v, out, lse, d_out = case
+            moved = [each.transpose(axes) for each in (q, k, v, out)]
+            got = stagger.backward(*moved, lse, d_out.transpose(axes), layout=layout, tile_q=64,
+                                   tile_kv=64)
+            for ours, wanted in zip(got, own):
+                np.testing.assert_array_equal(ours, wanted.transpose(axes))
+
+    def test_a_head_alone_has_the_bits_that_it_has_among_others(self):
+        q, k, v, out, lse, d_out = self._case("causal", 256, 256, 8, 8, batch=1)
+        arguments = {"mask": "causal", "schedule": "spt", "tile_q": 32, "tile_kv": 32}
+        whole = stagger.backward(q, k, v, out, lse, d_out, **arguments)
+        one = slice(3, 4)
+        alone = stagger.backward(q[:, :, one], k[:, :, one], v[:, :, one], out[:, :, one],
+                                 lse[:, one], d_out[:, :, one], **arguments)
+        for ours, wanted in zip(alone, whole):
+            np.testing.assert_array_equal(ours[:, :, 0], wanted[:, :, 3])
+
+    def test_refusals(self):
+        q, k, v, out, lse, d_out = self._case("causal", 64, 64, 2, 2)
+        with self.assertRaisesRegex(ValueError, "lse is"):
+            stagger.backward(q, k, v, out, lse[:, :1], d_out)
+        with self.assertRaisesRegex(ValueError, "v is"):
+            stagger.backward(q, k, v[:, :32], out, lse, d_out)
+        with self.assertRaisesRegex(stagger.InputError, "not exact in bf16"):
+            stagger.backward(q, k, v, out, lse, d_out, arithmetic="bf16")
+
+
+if __name__ == "__main__":
+    unittest.main()

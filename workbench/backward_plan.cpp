@@ -1,0 +1,328 @@
+// `auto` must choose the same table wherever and whenever it is asked: it goes by predictions of a
+// profile alone and times nothing. Ties are broken by what a user would rather have, never by time.
+
+#include "workbench/backward_plan.hpp"
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/order_digest.hpp"
+#include "core/table_digest.hpp"
+#include "core/text.hpp"
+#include "schedules/schedule.hpp"
+#include "sim/simulate.hpp"
+#include "workbench/builtin_machines.hpp"
+#include "workbench/time_model.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace stagger::workbench {
+namespace {
+
+constexpr std::int64_t kTileKv = 128;
+constexpr std::int64_t kMostSlotBytes = std::int64_t{512} << 20;
+constexpr std::int64_t kSlotBytes = 24;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorKind::usage, what);
+}
+
+void check(const PlanRequest& request) {
+  if (request.batch < 1 || request.heads_q < 1 || request.heads_kv < 1) {
+    fail("batch, heads_q and heads_kv must be at least 1");
+  }
+  if (request.heads_q % request.heads_kv != 0) {
+    fail("heads_kv must divide heads_q; " + std::to_string(request.heads_kv) + " does not divide " +
+         std::to_string(request.heads_q));
+  }
+  if (request.launch == PlanLaunch::elastic && !request.verify) {
+    fail("an elastic launch is for tables that are verified");
+  }
+}
+
+const Machine& machine_of(const PlanRequest& request) {
+  return request.machine ? *request.machine : builtin_machine();
+}
+
+/// The profile's entry of the hopper kernel at these tiles; fp16 goes by bf16's. nullptr if it has
+/// none.
+const KernelTimes* times_of(const PlanRequest& request, const TileShape& tile) {
+  if (request.dtype == gpu::Dtype::fp32) return nullptr;
+  for (const KernelTimes& times : machine_of(request).kernels) {
+    const KernelKey& key = times.key;
+    if (key.kernel == "hopper" && key.dtype == "bf16" && key.head_dim == request.head_dim &&
+        key.tile == tile) {
+      return &times;
+    }
+  }
+  return nullptr;
+}
+
+Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms,
+                   std::int64_t batch, std::int64_t heads_kv) {
+  const std::int64_t group = request.heads_q / request.heads_kv;
+  const Checked kv_heads = Checked(batch) * heads_kv;
+  const Checked heads = Checked(batch) * heads_kv * group;
+  if (!heads.within(std::int64_t{1} << 40)) throw Error(ErrorKind::limit, "too many heads");
+  Grouping grouping;
+  if (group > 1) grouping = {.heads_kv = kv_heads.value(), .span = 1, .combine = Combine::partials};
+  return make_problem(request.mask, request.lengths,
+                      {tile_q, request.tile_kv == 0 ? kTileKv : request.tile_kv}, heads.value(),
+                      sms, grouping);
+}
+Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms) {
+  return problem_of(request, tile_q, sms, request.batch, request.heads_kv);
+}
+
+/// A table and what it is predicted to take, if the profile knows.
+struct Candidate {
+  Table table;
+  std::string schedule;
+  std::optional<schedules::Selection> selection = {};
+  Ticks predicted_ns = 0;
+};
+
+Ticks predicted_ns(const PlanRequest& request, const Table& table) {
+  const KernelTimes* const times = times_of(request, table.problem.shape);
+  if (times == nullptr || table.slots.empty()) return 0;
+  const TimeModel model = time_model_of(machine_of(request), *times, table.problem, {});
+  const sim::Simulation played = sim::simulate(table, model.timing);
+  return played.complete ? model.elapsed(played.makespan) : 0;
+}
+
+/// The timing that schedules which search are asked for.
+Timing timing_of(const PlanRequest& request, const Problem& problem) {
+  const KernelTimes* const times = times_of(request, problem.shape);
+  if (times == nullptr) return {};
+  Timing timing = times->timing();
+  fit(timing, problem, problem.sms);
+  return timing;
+}
+
+Candidate built(const PlanRequest& request, const schedules::Selection& selection,
+                std::int64_t tile_q, std::int64_t sms) {
+  const Problem problem = problem_of(request, tile_q, sms);
+  Candidate candidate{.table = schedules::build(selection, problem, timing_of(request, problem)),
+                      .schedule = selection.text,
+                      .selection = selection};
+  candidate.predicted_ns = predicted_ns(request, candidate.table);
+  return candidate;
+}
+
+/// Whether every head has one order, and it is what a single KV head's heads have.
+bool is_invariant(const PlanRequest& request, const schedules::Selection& selection,
+                  const Table& table) {
+  const HeadOrders orders = head_orders(table);
+  if (orders.distinct > 1) return false;
+  const Problem one =
+      problem_of(request, table.problem.shape.q, table.problem.sms, /*batch=*/1, /*heads_kv=*/1);
+  if (schedules::why_unsupported(selection, one)) return false;
+  const Table alone = schedules::build(selection, one, timing_of(request, one));
+  const HeadOrders own = head_orders(alone);
+  return own.distinct <= 1 && own.first == orders.first;
+}
+
+/// The table on as many SMs as make it invariant: all, or a multiple of a head's units, which are
+/// its KV tiles or half of them. Absent if none does.
+std::optional<Candidate> invariant(const PlanRequest& request,
+                                   const schedules::Selection& selection, std::int64_t tile_q) {
+  const Problem problem = problem_of(request, tile_q, request.sms);
+  const std::int64_t tiles = problem.grid.kv_tiles();
+  std::vector<std::int64_t> counts = {problem.sms};
+  for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
+    if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
+  }
+  for (const std::int64_t sms : counts) {
+    Candidate candidate = built(request, selection, tile_q, sms);
+    if (is_invariant(request, selection, candidate.table)) return candidate;
+  }
+  return std::nullopt;
+}
+
+/// The tiles that a plan may have.
+std::vector<std::int64_t> tiles_of(const PlanRequest& request) {
+  if (request.tile_q > 0) return {request.tile_q};
+  std::vector<std::int64_t> tiles;
+  for (const KernelTimes& times : machine_of(request).kernels) {
+    const TileShape tile = times.key.tile;
+    if (tile.kv == (request.tile_kv == 0 ? kTileKv : request.tile_kv) &&
+        times_of(request, tile) == &times) {
+      tiles.push_back(tile.q);
+    }
+  }
+  if (tiles.empty()) tiles.push_back(64);
+  return tiles;
+}
+
+bool needs_one_cta(const Table& table) {
+  Timing timing;
+  timing.model = Model::overlap;
+  return dag::check_liveness(table, timing).residency_needed <= 1;
+}
+
+/// A schedule at one of the tiles, if it meets what is asked for.
+std::optional<Candidate> candidate_of(const PlanRequest& request,
+                                      const schedules::Selection& selection, std::int64_t tile_q) {
+  const Problem problem = problem_of(request, tile_q, request.sms);
+  if (schedules::why_unsupported(selection, problem)) return std::nullopt;
+  std::optional<Candidate> candidate = request.invariant
+                                           ? invariant(request, selection, tile_q)
+                                           : built(request, selection, tile_q, request.sms);
+  if (candidate && request.launch == PlanLaunch::elastic && !needs_one_cta(candidate->table)) {
+    return std::nullopt;
+  }
+  return candidate;
+}
+
+/// Whether a candidate is to be taken in the place of the best before it: if it is predicted to be
+/// 1 % faster, as one that comes first has the smaller tiles and the simpler schedule.
+bool beats(const Candidate& candidate, const Candidate& best) {
+  if (candidate.predicted_ns == 0 || best.predicted_ns == 0) return false;
+  return 100 * candidate.predicted_ns < 99 * best.predicted_ns;
+}
+
+Candidate best_of(const PlanRequest& request) {
+  const bool automatic = request.schedule == "auto";
+  std::vector<schedules::Selection> selections;
+  if (automatic) {
+    for (const char* name : {"spt", "symmetric-shift", "shift", "descending", "lpt-descending"})
+      selections.push_back(schedules::select(name));
+  } else {
+    selections.push_back(schedules::select(request.schedule));
+  }
+  std::optional<Candidate> best;
+  for (const schedules::Selection& selection : selections) {
+    for (const std::int64_t tile_q : tiles_of(request)) {
+      std::optional<Candidate> candidate = candidate_of(request, selection, tile_q);
+      if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+    }
+  }
+  if (best) return *std::move(best);
+  if (automatic) throw Error(ErrorKind::unsupported, "no schedule meets what is asked for");
+  const Problem problem = problem_of(request, tiles_of(request).front(), request.sms);
+  const auto why = schedules::why_unsupported(selections.front(), problem);
+  if (why) throw Error(ErrorKind::unsupported, request.schedule + ": " + *why);
+  throw Error(ErrorKind::unsupported,
+              request.schedule + (request.invariant
+                                      ? " has several orders of heads here on any number of SMs; "
+                                        "spt has one"
+                                      : " needs several CTAs at once, which an elastic launch "
+                                        "does not promise; spt needs one"));
+}
+
+/// What is asked for, with the schedule and the tiles that a batch of one and eight KV heads would
+/// have on the profile's device: a head's order may depend on neither batch nor SMs.
+PlanRequest settled(const PlanRequest& request) {
+  PlanRequest usual = request;
+  usual.batch = 1;
+  usual.heads_kv = 8;
+  usual.heads_q = 8 * (request.heads_q / request.heads_kv);
+  usual.sms = machine_of(request).sms;
+  const Candidate best = best_of(usual);
+  PlanRequest settled = request;
+  settled.schedule = best.schedule;
+  settled.tile_q = best.table.problem.shape.q;
+  return settled;
+}
+
+Candidate chosen(const PlanRequest& request) {
+  return best_of(request.invariant ? settled(request) : request);
+}
+
+Candidate given(const PlanRequest& request) {
+  const Table& table = *request.table;
+  PlanRequest like = request;  // with the table's own tiles and SMs
+  like.table.reset();
+  like.tile_kv = table.problem.shape.kv;
+  const Problem wanted = problem_of(like, table.problem.shape.q, table.problem.sms);
+  const Problem& has = table.problem;
+  if (has.grid != wanted.grid || has.heads != wanted.heads || has.heads_kv != wanted.heads_kv ||
+      has.lengths != wanted.lengths || has.shape != wanted.shape) {
+    fail("the table is for " + describe(has) + "; the tensors are " + describe(wanted));
+  }
+  return {.table = table, .schedule = table.name, .predicted_ns = predicted_ns(request, table)};
+}
+
+/// Whether the device code can follow a table at all: each task once, chains whole.
+bool is_playable(const dag::Verification& verification) {
+  return std::ranges::none_of(verification.findings, [](const dag::Finding& finding) {
+    using enum dag::FindingKind;
+    switch (finding.kind) {
+      case missing_task:
+      case duplicate_task:
+      case dead_task:
+      case task_out_of_range:
+      case split_chain:
+      case chain_split:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+std::string first_of(const dag::Verification& verification) {
+  std::string text;
+  for (const dag::Finding& finding : verification.findings) {
+    text += (text.empty() ? "" : "; ") + finding.message;
+    if (text.size() > 300) break;
+  }
+  return text;
+}
+
+}  // namespace
+
+const Machine& builtin_machine() {
+  static const Machine machine = read_machine_json(builtin_machines().front().text, "h200");
+  return machine;
+}
+
+std::int64_t BackwardPlan::host_bytes() const {
+  const std::int64_t image = device ? std::ssize(device->image) : 0;
+  return image + std::ssize(table.slots) * static_cast<std::int64_t>(sizeof(Slot)) +
+         std::ssize(table.lane_begin) * std::int64_t{8};
+}
+
+std::variant<BackwardPlan, BrokenTable, TooFewCtas> plan_backward(const PlanRequest& request) {
+  check(request);
+  Candidate candidate = request.table ? given(request) : chosen(request);
+  BackwardPlan plan{.table = std::move(candidate.table),
+                    .schedule = std::move(candidate.schedule),
+                    .batch = static_cast<std::int32_t>(request.batch),
+                    .head_dim = request.head_dim,
+                    .dtype = request.dtype,
+                    .launch = request.launch};
+  const Table& table = plan.table;
+  if (std::ssize(table.slots) > kMostSlotBytes / kSlotBytes) {
+    throw Error(ErrorKind::limit, "the plan would have more than 512 MiB of slots");
+  }
+  Timing timing;
+  timing.model = Model::overlap;
+  const dag::Verification verification = dag::verify(table, timing);
+  plan.resident_needed = verification.liveness.residency_needed;
+  if (!is_playable(verification) || (request.verify && verification.verdict != dag::Verdict::ok)) {
+    return BrokenTable{verification.verdict, first_of(verification)};
+  }
+  if (request.launch == PlanLaunch::elastic && plan.resident_needed > 1) {
+    return TooFewCtas{"the table needs " + std::to_string(plan.resident_needed) +
+                      " CTAs at once; an elastic launch promises one (schedule spt needs one)"};
+  }
+  if (verification.verdict == dag::Verdict::ok) {
+    plan.order_digest = order_digest(table, kNumerics, request.head_dim);
+    plan.invariant =
+        candidate.selection ? is_invariant(request, *candidate.selection, table) : false;
+  }
+  plan.table_digest = table_digest(table);
+  plan.predicted_ns = candidate.predicted_ns;
+  plan.host_only = gpu::hopper::plan_refusal(table.problem, request.head_dim, request.dtype);
+  if (plan.host_only.empty()) {
+    plan.device =
+        gpu::hopper::make_plan(table, TokenMask(table.problem), plan.batch,
+                               static_cast<std::int32_t>(request.head_dim), request.dtype);
+  }
+  return plan;
+}
+
+}  // namespace stagger::workbench

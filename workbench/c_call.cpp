@@ -1,0 +1,158 @@
+#include "workbench/c_call.hpp"
+
+#include "workbench/c_guard.hpp"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace stagger::workbench::c {
+namespace {
+
+constexpr std::uint64_t kDataAlignment = 16;  // bytes, of the copy engine
+constexpr std::int64_t kStrideElements = 8;   // 16 bytes of 16-bit elements
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::uint64_t kMemoryAlignment = 256;
+constexpr const char* kDimensions[] = {"batch", "row", "head"};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Failure(STAGGER_E_ALIGNMENT, what);
+}
+
+/// A tensor of a call with its name and sizes.
+struct Named {
+  const char* name;
+  const stagger_tensor* tensor;
+  std::int64_t sizes[3];  ///< batch, row, head
+  std::int64_t dim;
+  std::int64_t bytes;  ///< of an element
+  bool written;
+};
+
+std::uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+void check_strides(const Named& named, bool aligned) {
+  for (int dimension = 0; dimension < 3; ++dimension) {
+    if (named.sizes[dimension] <= 1) continue;
+    const std::int64_t stride = named.tensor->stride[dimension];
+    const std::string what = std::string(named.name) + ": the " + kDimensions[dimension] +
+                             " stride is " + std::to_string(stride);
+    if (stride <= 0) refuse(what + "; strides along dimensions above 1 are positive");
+    if (aligned && stride % kStrideElements != 0) {
+      refuse(what + " elements, which is no multiple of 8 (16 bytes)");
+    }
+    if (stride >= kMostBytes / named.bytes) refuse(what + "; the limit is 2^40 bytes");
+  }
+}
+
+/// Elements from the first to behind the last of one row's heads.
+std::int64_t row_extent(const Named& named) {
+  return (named.sizes[2] - 1) * named.tensor->stride[2] + named.dim;
+}
+
+Extent extent_of(const Named& named) {
+  Extent extent{.begin = address_of(named.tensor->data), .end = 0};
+  std::int64_t last = named.dim;
+  for (int dimension = 0; dimension < 3; ++dimension) {
+    if (named.sizes[dimension] > 1)
+      last += (named.sizes[dimension] - 1) * named.tensor->stride[dimension];
+  }
+  extent.end = extent.begin + static_cast<std::uint64_t>(last * named.bytes);
+  return extent;
+}
+
+/// Whether two tensors are slices of one packed tensor (batch, row, 3, head, dim): their extents
+/// meet, their elements do not.
+bool interleaved(const Named& left, const Named& right) {
+  const Named& first = left.tensor->data < right.tensor->data ? left : right;
+  const Named& second = left.tensor->data < right.tensor->data ? right : left;
+  const std::int64_t row = first.tensor->stride[1];
+  if (row <= 0 || second.tensor->stride[1] != row || first.bytes != second.bytes) return false;
+  if (first.sizes[0] > 1 && first.tensor->stride[0] != second.tensor->stride[0]) return false;
+  const std::uint64_t bytes = address_of(second.tensor->data) - address_of(first.tensor->data);
+  const std::int64_t distance = static_cast<std::int64_t>(bytes) / first.bytes % row;
+  return distance >= row_extent(first) && distance + row_extent(second) <= row;
+}
+
+void check_overlaps(const std::vector<Named>& tensors) {
+  for (const Named& written : tensors) {
+    if (!written.written) continue;
+    const Extent own = extent_of(written);
+    for (const Named& other : tensors) {
+      if (&other == &written) continue;
+      const Extent extent = extent_of(other);
+      if (own.begin >= extent.end || extent.begin >= own.end || interleaved(written, other))
+        continue;
+      throw Failure(STAGGER_E_USAGE, std::string(written.name) + " overlaps " + other.name);
+    }
+  }
+}
+
+}  // namespace
+
+void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int64_t element_bytes) {
+  const Lengths& lengths = plan.table.problem.lengths;
+  const auto named = [&](const char* name, const stagger_tensor& tensor, bool of_queries,
+                         bool written) {
+    return Named{name,
+                 &tensor,
+                 {plan.batch, of_queries ? lengths.q : lengths.kv,
+                  of_queries ? plan.heads_q() : plan.heads_kv()},
+                 plan.head_dim,
+                 element_bytes,
+                 written};
+  };
+  std::vector<Named> tensors = {
+      named("q", call.q, true, false),         named("k", call.k, false, false),
+      named("v", call.v, false, false),        named("out", call.out, true, false),
+      named("d_out", call.d_out, true, false), named("dq", call.dq, true, true),
+      named("dk", call.dk, false, true),       named("dv", call.dv, false, true),
+      named("lse", call.lse, true, false)};
+  tensors.back().dim = 1;
+  tensors.back().bytes = sizeof(float);
+  const bool on_host = element_bytes == sizeof(float);
+  for (const Named& each : tensors) {
+    expect(each.tensor->data, each.name);
+    const bool is_lse = &each == &tensors.back();
+    const std::uint64_t alignment = on_host || is_lse ? sizeof(float) : kDataAlignment;
+    if (address_of(each.tensor->data) % alignment != 0) {
+      refuse(std::string(each.name) + ": the address is no multiple of " +
+             std::to_string(alignment) + " bytes");
+    }
+    check_strides(each, !on_host && !is_lse);
+  }
+  check_overlaps(tensors);
+}
+
+void check_memory(const BackwardPlan& plan, const stagger_call& call) {
+  const auto needed = static_cast<std::uint64_t>(plan.device->workspace.bytes);
+  if (call.workspace == nullptr || call.workspace_bytes < needed) {
+    throw Failure(STAGGER_E_WORKSPACE, "the workspace has " + std::to_string(call.workspace_bytes) +
+                                           " bytes; this plan needs " + std::to_string(needed));
+  }
+  if (call.device_plan == nullptr) {
+    throw Failure(STAGGER_E_WORKSPACE, "device_plan is NULL: stagger_plan_upload() fills it");
+  }
+  for (const auto& [name, memory] :
+       {std::pair{"workspace", static_cast<const void*>(call.workspace)},
+        std::pair{"device_plan", call.device_plan}}) {
+    if (address_of(memory) % kMemoryAlignment != 0) {
+      refuse(std::string(name) + ": the address is no multiple of 256 bytes");
+    }
+  }
+  if (call.mode != STAGGER_DETERMINISTIC && call.mode != STAGGER_ATOMIC) {
+    throw Failure(STAGGER_E_USAGE, "mode is " + std::to_string(call.mode) +
+                                       "; it is STAGGER_DETERMINISTIC or STAGGER_ATOMIC");
+  }
+}
+
+float scale_of(const BackwardPlan& plan, const stagger_call& call) {
+  if (call.scale == 0) return static_cast<float>(1 / std::sqrt(static_cast<double>(plan.head_dim)));
+  if (std::isfinite(call.scale) && call.scale > 0) return call.scale;
+  throw Failure(STAGGER_E_USAGE, "scale is " + std::to_string(call.scale) +
+                                     "; it is positive and finite, or 0 for 1 / sqrt(head_dim)");
+}
+
+}  // namespace stagger::workbench::c
