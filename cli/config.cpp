@@ -67,7 +67,12 @@ Given given_by(const OptionRow& row, const JsonValue& value) {
 }
 
 std::vector<Given> config_values(const std::string& path, const Command& command) {
-  const JsonDocument document(read_file(path), path);
+  return config_values(read_file(path), path, command);
+}
+
+std::vector<Given> config_values(std::string_view text, const std::string& source,
+                                 const Command& command) {
+  const JsonDocument document(text, source);
   const JsonValue& root = document.root();
   root.expect_schema("stagger.config/1");
   std::vector<Given> all;

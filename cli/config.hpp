@@ -5,6 +5,7 @@
 #include "core/json_value.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stagger::cli {
@@ -24,5 +25,8 @@ struct Given {
 /// names; those that only other commands have are left out, and a `command` key must name this one.
 /// Every value is one that its option takes. Throws Error{invalid_input} naming the key, Error{io}.
 [[nodiscard]] std::vector<Given> config_values(const std::string& path, const Command& command);
+/// Reads the text of one; `source` names it in messages.
+[[nodiscard]] std::vector<Given> config_values(std::string_view text, const std::string& source,
+                                               const Command& command);
 
 }  // namespace stagger::cli

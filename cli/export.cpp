@@ -42,14 +42,16 @@ struct Format {
   std::string (*of_problem)(const Problem&, const Options&) = nullptr;
 };
 
+void expect_small_graph(const Problem& problem) {
+  constexpr std::int64_t kDrawnTasks = 1'000'000;
+  if (problem.tasks() <= kDrawnTasks) return;
+  throw Error(ErrorKind::limit,
+              "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
+}
+
 /// nullopt of a table whose ranks are no order, or whose lanes never start.
 std::optional<dag::Dag> graph_of(const Analysis& analysis) {
-  constexpr std::int64_t kDrawnTasks = 1'000'000;
   if (!analysis.ordered()) return std::nullopt;
-  if (analysis.table.problem.tasks() > kDrawnTasks) {
-    throw Error(ErrorKind::limit,
-                "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
-  }
   return dag::build(analysis.table, analysis.model.timing);
 }
 
@@ -172,9 +174,16 @@ struct Exported {
   ExitCode code = kHolds;
 };
 
+/// What a format cannot take is refused before it is analysed.
+void (*limit_of(const Format& format))(const Problem&) {
+  if (format.of_timeline != nullptr) return workbench::expect_drawable;
+  return is_one_of(format, "dot graphml") ? expect_small_graph : expect_any;
+}
+
 /// The options' table, of which any fault has been said.
-Analysis analyzed(const Options& options) {
-  Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
+Analysis analyzed(const Options& options, const Format& format) {
+  Analysis analysis =
+      workbench::analyze(source_of(options, limit_of(format)), analysis_options(options));
   if (!analysis.ok()) {
     complain(analysis.name + ": " + dag::verdict_name(analysis.verification.verdict) +
              "; see `stagger verify`");
@@ -195,7 +204,7 @@ Exported timelines_exported(const Options& options, const Format& format,
   Exported exported;
   std::vector<Timeline> timelines;
   if (!options.schedule.empty() || !options.table.empty()) {
-    const Analysis analysis = analyzed(options);
+    const Analysis analysis = analyzed(options, format);
     exported.code = exit_code(analysis);
     timelines.push_back(timeline_of(analysis));
   }
@@ -225,7 +234,7 @@ Exported exported(const Options& options, const Format& format) {
   if (format.of_problem != nullptr && options.table.empty() && options.schedule.empty()) {
     return {.text = format.of_problem(problem_of(options), options)};
   }
-  const Analysis analysis = analyzed(options);
+  const Analysis analysis = analyzed(options, format);
   const ExitCode code = exit_code(analysis);
   if (format.of_problem != nullptr) {
     return {.text = format.of_problem(analysis.table.problem, options), .code = code};

@@ -166,14 +166,16 @@ workbench::TimeModel time_model_of(const Options& options, const Problem& proble
   return time_model_of(time_request(options), problem);
 }
 
-workbench::Source source_of(const Options& options) {
+workbench::Source source_of(const Options& options, void (*expect)(const Problem&)) {
   workbench::Source source;
   if (!options.table.empty()) {
     source.table = read_table(options.table, options);
+    expect(source.table.problem);
     source.model = time_model_of(options, source.table.problem);
   } else if (!options.schedule.empty()) {
     schedules::Selection selection = schedules::select(options.schedule);
     const Problem problem = problem_of(options);
+    expect(problem);
     source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
   } else {
     fail("give --schedule NAME (see `stagger list schedules`) or --table FILE");
@@ -192,7 +194,6 @@ workbench::AnalysisOptions analysis_options(const Options& options) {
 workbench::ExecutionRequest execution_request(const Options& options) {
   workbench::ExecutionRequest request{.source = source_of(options),
                                       .analysis = analysis_options(options),
-                                      .on_cuda = options.device == Device::cuda,
                                       .kernel = options.kernel,
                                       .mode = options.mode,
                                       .dtype = options.dtype,
@@ -205,6 +206,7 @@ workbench::ExecutionRequest execution_request(const Options& options) {
                                       .threads = static_cast<std::int32_t>(options.threads),
                                       .spun = given_timing(options).over({}),
                                       .tick_ns = options.replay_tick_ns()};
+  if (options.device == Device::cuda) request.cuda = gpu::cuda_device();
   if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
   return request;
 }

@@ -24,8 +24,12 @@ struct Options;
 
 [[nodiscard]] workbench::TimeRequest time_request(const Options& options);
 
-/// Builds `--schedule` or reads `--table`; applies `--ranks` and `--machine`.
-[[nodiscard]] workbench::Source source_of(const Options& options);
+inline void expect_any(const Problem&) {}
+
+/// Builds `--schedule` or reads `--table`; applies `--ranks` and `--machine`. `expect` throws Error
+/// of a problem that the command refuses: before its table is built.
+[[nodiscard]] workbench::Source source_of(const Options& options,
+                                          void (*expect)(const Problem&) = expect_any);
 
 [[nodiscard]] workbench::AnalysisOptions analysis_options(const Options& options);
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace stagger::cli {
 namespace {
 
@@ -63,7 +65,9 @@ std::string table_text(const Table& table, const Terminal& terminal) {
 
 int run(const Options& options) {
   const Terminal terminal = terminal_of(options);
-  const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
+  workbench::Source source =
+      options.json ? source_of(options) : source_of(options, workbench::expect_drawable);
+  const Analysis analysis = workbench::analyze(std::move(source), analysis_options(options));
   if (options.json) {
     write_stdout(std::string("{\"schema\": \"stagger.show/1\", \"version\": \"") + version() +
                  "\",\n\"table\": " + write_table_json(analysis.table) +

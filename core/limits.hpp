@@ -13,7 +13,7 @@ inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxProblemTiles = std::int64_t{1} << 34;  ///< of all heads
 inline constexpr std::int64_t kMaxLocks = std::int64_t{1} << 28;         ///< heads x (KV + Q tiles)
 inline constexpr std::int64_t kMaxSms = std::int64_t{1} << 20;
-inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 26;  ///< of one table: 4 GiB of work
+inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 26;  ///< and chains of a table: 4 GiB
 inline constexpr std::int64_t kMaxRunBytes = std::int64_t{1} << 32;  ///< of a run on the CPU
 inline constexpr std::int64_t kMaxCudaRunBytes = std::int64_t{1}
                                                  << 35;  ///< on the host, beside one
@@ -21,7 +21,7 @@ inline constexpr std::int64_t kMaxPartialBytes = std::int64_t{1} << 32;  ///< of
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 28;
 inline constexpr int kMaxJsonDepth = 32;
 
-/// What one task may cost in memory over generate, verify and simulate.
+/// What a task may cost in memory over generate, verify and simulate; and a chain, once more.
 inline constexpr std::int64_t kBytesPerTask = 64;
 
 }  // namespace stagger

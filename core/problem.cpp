@@ -32,10 +32,14 @@ void check_size(const TileGrid& grid, std::int64_t heads) {
   const std::string problem =
       std::to_string(heads) + " heads of " + std::to_string(grid.kv_tiles()) + " x " +
       std::to_string(grid.q_tiles()) + " tiles, " + std::to_string(live) + " of them live";
-  if (live > 0 && heads > kMaxTasks / live) {
+  // A chain costs as much as a task: where each has one task only, that is twice as much.
+  std::int64_t chains = 0;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+    chains += grid.chain_length(kv) > 0 ? 1 : 0;
+  if (live > 0 && heads > kMaxTasks / (live + chains)) {
     throw Error(ErrorKind::limit, problem + ": above the limit of " + std::to_string(kMaxTasks) +
-                                      " tasks (" + std::to_string(kMaxTasks * kBytesPerTask >> 30) +
-                                      " GiB)");
+                                      " tasks and chains (" +
+                                      std::to_string(kMaxTasks * kBytesPerTask >> 30) + " GiB)");
   }
   if ((tiles > 0 && heads > kMaxProblemTiles / tiles) || heads * locks > kMaxLocks) {
     throw Error(ErrorKind::limit, problem +

@@ -28,35 +28,35 @@ struct Lock {
   Ticks turn = 0;            ///< when that rank may start: its release plus the latency
 };
 
-/// Lanes that wait, by the turn they wait for. A hash table as large as
-/// there are lanes at once, where an array by turn would be as large as there are tasks: nearly
-/// every access to that misses the cache.
-class WaitingLanes {
+/// SMs whose lanes wait, by the turn they wait for. A hash table as large as there are lanes at
+/// once, where an array by turn would be as large as there are tasks: nearly every access to that
+/// misses the cache.
+class WaitingSms {
  public:
-  WaitingLanes(std::int32_t lanes, std::int32_t resident)
-      : shift_(64 - std::bit_width(static_cast<std::uint32_t>(resident))),
+  explicit WaitingSms(std::int32_t sms)
+      : shift_(64 - std::bit_width(static_cast<std::uint32_t>(sms))),
         first_(std::size_t{1} << (64 - shift_), kNobody),
-        waits_(lanes) {}
+        waits_(sms) {}
 
-  void add(Lane lane, std::uint64_t turn) {
-    Lane& first = first_[bucket(turn)];
-    waits_[lane] = {.turn = turn, .next = first};
-    first = lane;
+  void add(Sm sm, std::uint64_t turn) {
+    Sm& first = first_[bucket(turn)];
+    waits_[sm] = {.turn = turn, .next = first};
+    first = sm;
   }
   /// Whoever waits for a turn; below 0 if nobody does.
-  Lane take(std::uint64_t turn) {
-    Lane* lane = &first_[bucket(turn)];
-    while (*lane != kNobody && waits_[*lane].turn != turn)
-      lane = &waits_[*lane].next;
-    return *lane == kNobody ? kNobody : std::exchange(*lane, waits_[*lane].next);
+  Sm take(std::uint64_t turn) {
+    Sm* sm = &first_[bucket(turn)];
+    while (*sm != kNobody && waits_[*sm].turn != turn)
+      sm = &waits_[*sm].next;
+    return *sm == kNobody ? kNobody : std::exchange(*sm, waits_[*sm].next);
   }
 
  private:
   struct Wait {
     std::uint64_t turn = 0;
-    Lane next = kNobody;  ///< in the same bucket
+    Sm next = kNobody;  ///< in the same bucket
   };
-  static constexpr Lane kNobody{-1};
+  static constexpr Sm kNobody{-1};
 
   /// Fibonacci hashing (Knuth, TAOCP 6.4): regular distances between turns do not collide.
   [[nodiscard]] std::size_t bucket(std::uint64_t turn) const {
@@ -64,12 +64,13 @@ class WaitingLanes {
   }
 
   int shift_;
-  std::vector<Lane> first_;  ///< by bucket
-  IndexVector<Lane, Wait> waits_;
+  std::vector<Sm> first_;  ///< by bucket
+  IndexVector<Sm, Wait> waits_;
 };
 
-/// How far a lane has come.
+/// How far an SM has come with its lane.
 struct Cursor {
+  Lane lane;
   std::int64_t slot = 0;  ///< the next to reduce
   bool computed = false;  ///< whether it has been handed over
   bool reduced = false;   ///< whether what is left of it is its chain's reduction into dK and dV
@@ -85,31 +86,26 @@ class Simulator {
         q_tiles_(table.problem.grid.q_tiles()),
         dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles_of(table) : 0)),
-        waiting_(table.lanes(),
-                 std::min(table.lanes(), resident_lanes(table.problem, timing.residency))),
-        cursors_(table.lanes()) {
+        resident_(resident_lanes(table.problem, timing.residency)),
+        waiting_(std::min(table.lanes(), resident_)),
+        cursors_(std::min(table.lanes(), resident_)) {
     result_.reduce_start.assign(table.slots.size(), -1);
     if (rule_.combines()) result_.reduce_kv_start.assign(table.slots.size(), -1);
     result_.lanes.resize(table.lanes());
   }
 
   Simulation run() {
-    const std::int32_t resident = resident_lanes(table_.problem, timing_.residency);
-    for (Sm sm{0}; sm.value < resident; ++sm)
+    for (Sm sm{0}; sm.value < resident_; ++sm)
       ends_.emplace(0, sm.value);
     while (next_.value < table_.lanes() && !ends_.empty()) {
       const auto [time, sm] = ends_.top();
       ends_.pop();
       launch(Sm{sm}, time);
       // Lanes that start at 0 may be played in any order; later ones need every end known.
-      if (time == 0 && next_.value < resident) continue;
+      if (time == 0 && next_.value < resident_) continue;
       play_all();
     }
     play_all();
-    for (const Cursor& cursor : cursors_) {
-      result_.makespan = std::max(result_.makespan, cursor.clock.end());
-      result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
-    }
     result_.complete = ended_ == table_.lanes();
     return std::move(result_);
   }
@@ -119,38 +115,40 @@ class Simulator {
     LaneRun& lane = result_.lanes[next_];
     lane.sm = sm;
     lane.start = time;
-    Cursor& cursor = cursors_[next_];
-    cursor.slot = table_.begin_of(next_);
-    cursor.clock.free = time;
-    playable_.push_back(next_);
+    cursors_[sm] = {
+        .lane = next_, .slot = table_.begin_of(next_), .clock = LaneClock{.free = time}};
+    playable_.push_back(sm);
     ++next_;
   }
 
   void play_all() {
     while (!playable_.empty()) {
-      const Lane lane = playable_.back();
+      const Sm sm = playable_.back();
       playable_.pop_back();
-      play(lane);
+      play(sm);
     }
   }
 
-  /// Plays a lane until it ends or waits for a turn.
-  void play(Lane lane) {
-    Cursor cursor = cursors_[lane];
+  /// Plays an SM's lane until it ends or waits for a turn.
+  void play(Sm sm) {
+    Cursor cursor = cursors_[sm];
+    const Lane lane = cursor.lane;
     const std::int64_t end = table_.end_of(lane);
     bool first = cursor.slot < end && table_.begins_chain(lane, cursor.slot);
     for (; cursor.slot < end; ++cursor.slot) {
       const bool last = table_.ends_chain(lane, cursor.slot);
-      if (!cursor.reduced && !reduce(lane, first, last, cursor)) break;
-      if (last && rule_.combines() && !combine(lane, cursor)) break;
+      if (!cursor.reduced && !reduce(sm, first, last, cursor)) break;
+      if (last && rule_.combines() && !combine(sm, cursor)) break;
       first = last;
     }
-    cursors_[lane] = cursor;
+    cursors_[sm] = cursor;
+    result_.makespan = std::max(result_.makespan, cursor.clock.end());
+    result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
     if (cursor.slot == end) end_lane(lane, cursor.clock.end());
   }
 
   /// Reduces the slot at hand into its dQ tile, or waits for that.
-  bool reduce(Lane lane, bool first, bool last, Cursor& cursor) {
+  bool reduce(Sm sm, bool first, bool last, Cursor& cursor) {
     const Slot& slot = table_.slots[cursor.slot];
     if (!cursor.computed) {
       rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
@@ -159,7 +157,7 @@ class Simulator {
     Lock& lock = locks_[place];
     cursor.computed = lock.value != slot.rank;
     if (cursor.computed) {
-      await(lane, place, slot.rank);
+      await(sm, place, slot.rank);
       return false;
     }
     const Ticks start = std::max(cursor.clock.handed, lock.turn);
@@ -170,13 +168,13 @@ class Simulator {
   }
 
   /// Reduces the chain that ends at hand into dK and dV, or waits for that.
-  bool combine(Lane lane, Cursor& cursor) {
+  bool combine(Sm sm, Cursor& cursor) {
     const Task& task = table_.slots[cursor.slot].task;
     const std::int64_t place = dq_tiles_ + table_.problem.dkv_place(task);
     const std::int32_t rank = table_.dkv_rank(task);
     cursor.reduced = locks_[place].value != rank;
     if (cursor.reduced) {
-      await(lane, place, rank);
+      await(sm, place, rank);
       return false;
     }
     const Ticks start = std::max(cursor.clock.writer_free, locks_[place].turn);
@@ -187,10 +185,10 @@ class Simulator {
     return true;
   }
 
-  void await(Lane lane, std::int64_t place, std::int32_t rank) {
+  void await(Sm sm, std::int64_t place, std::int32_t rank) {
     if (rank < locks_[place].value) return;
     ++locks_[place].waiting;
-    waiting_.add(lane, turn_of(place, rank));
+    waiting_.add(sm, turn_of(place, rank));
   }
 
   void end_lane(Lane lane, Ticks time) {
@@ -215,10 +213,10 @@ class Simulator {
   }
 
   void wake(std::int64_t place, Lock& lock) {
-    const Lane lane = waiting_.take(turn_of(place, lock.value));
-    if (lane.value < 0) return;
+    const Sm sm = waiting_.take(turn_of(place, lock.value));
+    if (sm.value < 0) return;
     --lock.waiting;
-    playable_.push_back(lane);
+    playable_.push_back(sm);
   }
 
   [[nodiscard]] std::int64_t place_of(const Task& task) const {
@@ -238,9 +236,10 @@ class Simulator {
   std::int32_t q_tiles_;
   std::int64_t dq_tiles_;                  ///< of all heads
   IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q), then those of dK and dV
-  WaitingLanes waiting_;
-  IndexVector<Lane, Cursor> cursors_;
-  std::vector<Lane> playable_;  ///< lanes that can be played on
+  std::int32_t resident_;                  ///< SMs that are there
+  WaitingSms waiting_;
+  IndexVector<Sm, Cursor> cursors_;
+  std::vector<Sm> playable_;  ///< whose lanes can be played on
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
       ends_;   ///< (when, which) SMs are free

@@ -1,6 +1,7 @@
 #include "workbench/analysis.hpp"
 
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
@@ -12,6 +13,7 @@
 namespace stagger::workbench {
 namespace {
 
+constexpr std::size_t kMostSteps = 100'000;      ///< of a critical path that is kept
 constexpr std::int64_t kDrawnTasks = 2'000'000;  ///< about 300 MB of intervals
 
 std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
@@ -30,8 +32,15 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
 /// The two computations of the makespan that share no code.
 void explain_makespan(Analysis& analysis, bool build_graph) {
   const sim::Simulation& simulation = *analysis.simulation;
+  if (!build_graph && std::ssize(analysis.table.slots) > kDrawnTasks) {
+    analysis.critical_path.length =
+        simulation.makespan;  // its steps alone would be 80 bytes a task
+    return;
+  }
   if (!build_graph) {
     analysis.critical_path = sim::critical_path(analysis.table, analysis.model.timing, simulation);
+    // Written as JSON they take some kilobytes each, and nobody reads so many.
+    if (analysis.critical_path.steps.size() > kMostSteps) analysis.critical_path.steps = {};
     return;
   }
   const auto graph = dag::build(analysis.table, analysis.model.timing);
@@ -61,6 +70,12 @@ bool Summary::ordered() const {
 
 namespace {
 
+void expect_few(std::int64_t tasks) {
+  if (tasks <= kDrawnTasks) return;
+  throw Error(ErrorKind::limit, std::to_string(tasks) + " tasks; at most " +
+                                    std::to_string(kDrawnTasks) + " are drawn or listed");
+}
+
 Timeline played(const Table& table, const Timing& timing) {
   return sim::timeline(table, timing, sim::simulate(table, timing), {});
 }
@@ -81,6 +96,11 @@ double Summary::bubble_fraction() const {
 }
 
 Source source_of(schedules::Selection selection, const Problem& problem, TimeModel model) {
+  constexpr std::int64_t kMostSearched = kMaxTasks / 3 * 2;  // at half as many bytes again
+  if (selection.schedule->searches && problem.tasks() + problem.chains() > kMostSearched) {
+    throw Error(ErrorKind::limit, selection.text + " searches " + describe(problem) + "; at most " +
+                                      std::to_string(kMostSearched) + " tasks and chains");
+  }
   Table table = schedules::build(selection, problem, model.timing);
   return {.table = std::move(table), .model = std::move(model), .selection = std::move(selection)};
 }
@@ -114,12 +134,12 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   return analysis;
 }
 
+void expect_drawable(const Problem& problem) {
+  expect_few(problem.tasks());
+}
+
 Timeline timeline_of(const Analysis& analysis) {
-  const std::int64_t slots = std::ssize(analysis.table.slots);
-  if (slots > kDrawnTasks) {
-    throw Error(ErrorKind::limit, std::to_string(slots) + " tasks; at most " +
-                                      std::to_string(kDrawnTasks) + " are drawn or listed");
-  }
+  expect_few(std::ssize(analysis.table.slots));
   Timeline timeline = analysis.simulation
                           ? sim::timeline(analysis.table, analysis.model.timing,
                                           *analysis.simulation, analysis.critical_path)

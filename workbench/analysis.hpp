@@ -73,7 +73,8 @@ struct Analysis : Summary {
   Table table;
   TimeModel model;
   std::optional<sim::Simulation> simulation;  ///< by the phases alone; if the verdict is ok
-  CriticalPath critical_path;                 ///< from the graph if it was built, else simulated
+  /// From the graph if it was built, else simulated; without steps above two million tasks.
+  CriticalPath critical_path;
 };
 
 struct AnalysisOptions {
@@ -90,6 +91,9 @@ struct AnalysisOptions {
 /// compared with the simulated makespan, if that is cheap or asked for; a difference is a
 /// ContractViolation. Throws Error{limit} if the ticks could overflow.
 [[nodiscard]] Analysis analyze(Source source, const AnalysisOptions& options = {});
+
+/// Throws Error{limit} if the tasks are more than timeline_of() takes: before they are analysed.
+void expect_drawable(const Problem& problem);
 
 /// The predicted timeline of an analysis, with its critical path marked and its bound; of a table
 /// that hangs, what runs until nothing moves, and of a wrong one, what can be played of it. Throws

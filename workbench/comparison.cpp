@@ -1,5 +1,8 @@
 #include "workbench/comparison.hpp"
 
+#include "core/error.hpp"
+#include "core/limits.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -104,6 +107,13 @@ std::optional<double> Comparison::speedup(const ComparisonRow& row) const {
 }
 
 Comparison compare(ComparisonRequest request) {
+  // Beside the table at hand the best is kept.
+  constexpr std::int64_t kMost = kMaxTasks / 2;
+  const Problem& problem = request.problem;
+  if (problem.tasks() + problem.chains() > kMost) {
+    throw Error(ErrorKind::limit, describe(problem) + ": a comparison keeps two tables, of " +
+                                      std::to_string(kMost) + " tasks and chains at most");
+  }
   return Comparer(std::move(request)).run();
 }
 

@@ -199,14 +199,13 @@ bool Execution::is_predicted() const {
 Execution execute(ExecutionRequest request) {
   STAGGER_EXPECTS(request.kernel != nullptr);
   const Kernel& kernel = *request.kernel;
-  STAGGER_EXPECTS(request.on_cuda || kernel.on_cpu != nullptr);
-  STAGGER_EXPECTS(request.on_cuda || request.reference != Reference::device);
+  STAGGER_EXPECTS(request.cuda || kernel.on_cpu != nullptr);
+  STAGGER_EXPECTS(request.cuda || request.reference != Reference::device);
   expect_no_groups(request.source.table.problem, "running a table");
   Execution execution;
   execution.kernel = &kernel;
-  if (request.on_cuda) {
-    execution.cuda = gpu::cuda_device();
-    STAGGER_EXPECTS(execution.cuda.has_value());
+  execution.cuda = request.cuda;
+  if (execution.cuda) {
     fit(request.source.model.timing, request.source.table.problem, execution.cuda->sms);
   }
   tell(request, "analysing the table", 0);

@@ -17,7 +17,7 @@ namespace stagger::workbench {
 /// Where double-precision gradients come from, which runs are judged by.
 enum class Reference {
   host,
-  device,  ///< requires `on_cuda`
+  device,  ///< requires a GPU
   none,    ///< gradients are not judged
 };
 
@@ -25,7 +25,7 @@ enum class Reference {
 struct ExecutionRequest {
   Source source;
   AnalysisOptions analysis = {};
-  bool on_cuda = false;            ///< on the first GPU, which must be there; else on threads
+  std::optional<gpu::CudaDevice> cuda = std::nullopt;  ///< the GPU to run on; absent: threads
   const Kernel* kernel = nullptr;  ///< required; one that runs there
   gpu::Mode mode = gpu::Mode::deterministic;
   gpu::Dtype dtype = gpu::Dtype::fp32;

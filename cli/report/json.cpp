@@ -61,7 +61,7 @@ Json step_json(const CriticalStep& step) {
 /// Its length is the makespan by the phases alone.
 Json critical_path_json(const Summary& summary, const CriticalPath* path) {
   Json json = {{"length", summary.phases}, {"by", summary.longest_path ? "graph" : "simulation"}};
-  if (path == nullptr) return json;
+  if (path == nullptr || (path->steps.empty() && summary.phases > 0)) return json;
   json["steps"] = Json::array();
   for (const CriticalStep& step : path->steps)
     json["steps"].push_back(step_json(step));

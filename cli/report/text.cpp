@@ -216,6 +216,10 @@ class Report {
 
   void critical_path() {
     const auto& steps = analysis_.critical_path.steps;
+    if (steps.empty() && analysis_.phases > 0) {
+      return line("critical path", unit_.text(analysis_.critical_path.length) +
+                                       "; the steps of so many tasks are not listed");
+    }
     line("critical path", fmt::format("{} in {}{}", unit_.text(analysis_.critical_path.length),
                                       counted(std::ssize(steps), "step"),
                                       steps.size() > kStepsShown ? ", the last:" : ":"));

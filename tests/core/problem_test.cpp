@@ -27,14 +27,20 @@ TEST_CASE("sizes that cannot be are refused before memory is asked for") {
       make_problem(make_mask("sliding", {{"left", std::int64_t{0}}, {"right", std::int64_t{0}}}),
                    {8000, 8000}, {}, 8000, 1),
       Error);  // few tasks, but a huge grid
-  // As many tasks as a table can have, and one head more.
+  // As many tasks and chains as a table can have, and one head more.
   constexpr std::int64_t kTasks = std::int64_t{1} << 26;
-  CHECK(make(2, kTasks / 4, 2).tasks() == kTasks);
+  CHECK(make(3, kTasks / 12, 2).tasks() + 3 * (kTasks / 12) <= kTasks);
+  CHECK_THROWS_AS(make(3, kTasks / 12 + 1, 2), Error);
+  const auto without_chain = [](std::int64_t heads) {  // its empty KV tile has none
+    return make_problem(make_mask("tiles", {{"rows", std::vector<std::string>{"fff", "..."}}}),
+                        {3, 2}, {}, heads, 2);
+  };
+  CHECK(without_chain(kTasks / 4).tasks() == 3 * kTasks / 4);
   const auto oblong = [](std::int64_t heads) {
     return make_problem(make_mask("full"), {3, 2}, {}, heads, 2);
   };
-  CHECK(oblong(kTasks / 6).tasks() <= kTasks);
-  CHECK_THROWS_AS(oblong(kTasks / 6 + 1), Error);
+  CHECK(oblong(kTasks / 8).tasks() == 6 * kTasks / 8);
+  CHECK_THROWS_AS(oblong(kTasks / 8 + 1), Error);
 }
 
 TEST_CASE("ticks that could overflow are refused") {
