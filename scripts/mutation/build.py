@@ -22,7 +22,7 @@ FOLDERS = {
     "workbench": ["workbench"],
 }
 TARGETS = ["core_tests", "dag_tests", "schedules_tests", "search_tests", "sim_tests", "gpu_tests",
-           "workbench_tests", "cli_tests", "stagger"]
+           "workbench_tests", "cli_tests", "fuzz_tests", "stagger"]
 HERE = pathlib.Path(__file__).resolve().parent
 # Before a planted file: quicker to build, and its lines are counted as before.
 PROLOGUE = f'#pragma GCC optimize("O1")\n#include "{HERE / "mutant.hpp"}"\n#line 1\n'

@@ -73,8 +73,10 @@ def tokens_of(text):
 
 
 class Planter:
-    def __init__(self, path, text, first, dropped):
+    def __init__(self, path, text, first, dropped, only=None):
+        """`only` are the numbers to plant; the others' lines stay as they are."""
         self.path, self.text, self.next, self.dropped = path, text, first, dropped
+        self.only = only
         self.tokens = tokens_of(text)
         self.lines = text.split("\n")
         self.edits = []  # (begin, end, before, after): around text[begin:end], which stays
@@ -89,6 +91,8 @@ class Planter:
         first = self.next
         self.next += count  # numbers do not depend on what was dropped
         if token.line in self.dropped or SKIPPED.search(line):
+            return None
+        if self.only is not None and self.only.isdisjoint(range(first, self.next)):
             return None
         return first
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 from .build import TARGETS
@@ -15,20 +16,40 @@ from .build import TARGETS
 MOST = 1 << 16
 MEMORY = 6 << 30
 SCRIPTS = ["commands", "errors", "files", "machine", "options", "run"]
-QUICK = 1.0  # seconds: run before the others
+QUICK = (0.1, 1.0)  # seconds: run before the others
 FOLDER_TESTS = {"schedules/search": "search_tests"}
 
 
+def own_tests(folder):
+    """The test program of a folder."""
+    return FOLDER_TESTS.get(folder, folder + "_tests")
+
+
 class Test:
-    """A case of a test program, or a script of the command's tests (case is None)."""
+    """A case of a test program, or a script of the command's tests (case is None). `subject` is the
+    file that it is named after; what it takes is in seconds of a processor and of a clock."""
 
-    def __init__(self, program, case, seconds=0.0, reached=frozenset()):
-        self.program, self.case, self.seconds, self.reached = program, case, seconds, reached
+    def __init__(self, program, case, subject=""):
+        self.program, self.case, self.subject = program, case, subject
+        self.busy = self.seconds = 0.0
+        self.reached = frozenset()
+
+    def nearness(self, mutant, own):
+        """Less is run earlier; what is equal is run at once."""
+        near = self.subject == pathlib.PurePath(mutant.path).stem
+        slow = sum(self.seconds >= seconds for seconds in QUICK)
+        far = 0 if near else 1 if self.program == own else 2
+        return (self.case is None, slow == len(QUICK), far, slow, self.program)
 
 
-def limited():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def limits(busy):
+    """Limits of a process: memory, and seconds of a processor, which a busy machine lengthens not."""
+    def limit():
+        seconds = int(busy) + 1
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    return limit
 
 
 class Tests:
@@ -40,16 +61,20 @@ class Tests:
         for program in TARGETS:
             if program == "stagger":
                 continue
-            names = subprocess.run([self.path(program), "--list-test-names-only"],
+            names = subprocess.run([self.path(program), "--list-test-names-only", "-v", "high"],
                                    capture_output=True, text=True).stdout
-            tests += [Test(program, name) for name in names.split("\n") if name.strip()]
+            for line in filter(str.strip, names.split("\n")):
+                name, _, place = line.partition("\t@")
+                subject = pathlib.PurePath(place.split(":")[0]).stem.removesuffix("_test")
+                tests.append(Test(program, name, subject))
         return tests + [Test(f"cli/{name}.sh", None) for name in SCRIPTS]
 
     def path(self, program):
         return self.build.binaries / "tests" / program
 
-    def run(self, program, cases, timeout, **environment):
-        """Runs some cases of a program: None if they pass, else how they do not."""
+    def run(self, program, cases, busy, seconds, **environment):
+        """Runs some cases of a program until one fails: None if they pass, else how they do not;
+        and the seconds of a processor that it took."""
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
             if program.endswith(".sh"):
                 command = ["bash", self.build.tree / "tests" / program,
@@ -60,28 +85,31 @@ class Tests:
                 command = [self.path(program), "-f", names.name, "--abort", "-w", "NoTests"]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                       env={**os.environ, **environment}, preexec_fn=limited,
-                                       start_new_session=True)
-            try:
-                status = process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return "hangs"
+                                       env={**os.environ, **environment},
+                                       preexec_fn=limits(busy), start_new_session=True)
+            timer = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGALRM))
+            timer.start()
+            _, status, used = os.wait4(process.pid, 0)
+            timer.cancel()
+            status = process.returncode = os.waitstatus_to_exitcode(status)
+        busy = used.ru_utime + used.ru_stime
         if status == 0:
-            return None
-        return "fails" if status > 0 else signal.Signals(-status).name
+            return None, busy
+        if -status in (signal.SIGALRM, signal.SIGXCPU, signal.SIGKILL):
+            return "hangs", busy
+        return ("fails" if status > 0 else signal.Signals(-status).name), busy
 
-    def reach(self, jobs):
-        """Runs every test on its own, without a mutant: the mutants that are in the build, and the
-        tests with the mutants that they reach."""
+    def reach(self, jobs, wanted=lambda test: True):
+        """Runs every test that is wanted on its own, without a mutant: the mutants that are in the
+        build, and the tests with the mutants that they reach."""
         present = set()
 
         def one(test):
             with tempfile.NamedTemporaryFile(dir=self.build.work) as file:
                 file.truncate(MOST)
                 begin = time.monotonic()
-                failed = self.run(test.program, [test.case], 600, STAGGER_MUTANT_MAP=file.name)
+                failed, test.busy = self.run(test.program, [test.case], 600, 600,
+                                             STAGGER_MUTANT_MAP=file.name)
                 test.seconds = time.monotonic() - begin
                 if failed:
                     print(f"left out: {test.program}, {test.case}: {failed} without a mutant",
@@ -91,28 +119,29 @@ class Tests:
             test.reached = frozenset(number for number, bits in enumerate(reached) if bits & 1)
             return {number for number, bits in enumerate(reached) if bits & 2}
 
-        tests = self.all()
+        tests = list(filter(wanted, self.all()))
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for found in pool.map(one, tests):
                 present |= found
         return present, tests
 
-    def caught(self, number, folder, tests, near):
-        """What sees a mutant, the nearest tests first: the folder's own, quick ones, scripts. With
-        `near` no slow ones of other folders, and no scripts."""
-        own = FOLDER_TESTS.get(folder, folder + "_tests")
+    def caught(self, mutant, folder, tests, near):
+        """What sees a mutant, the nearest tests first: those named after its file, the folder's,
+        quick ones of others, slow ones, scripts. With `near` no slow ones of other folders, and no
+        scripts."""
+        own = own_tests(folder)
         groups = {}
         for test in tests:
-            if number in test.reached:
-                quick = test.seconds < QUICK
-                groups.setdefault((test.case is None, test.program != own, not quick, test.program),
-                                  []).append(test)
+            if mutant.number in test.reached:
+                groups.setdefault(test.nearness(mutant, own), []).append(test)
         for key, group in sorted(groups.items(), key=lambda item: item[0]):
-            if near and (key[0] or (key[1] and key[2])):
+            script, slow, far, _, program = key
+            if near and (script or (slow and far == 2)):
                 continue
-            seconds = sum(test.seconds for test in group)
-            how = self.run(key[3], [test.case for test in group], 10 + 5 * seconds,
-                           STAGGER_MUTANT=str(number))
+            busy = 3 + 3 * sum(test.busy for test in group)
+            seconds = 20 + 10 * sum(test.seconds for test in group)
+            how, _ = self.run(program, [test.case for test in group], busy, seconds,
+                              STAGGER_MUTANT=str(mutant.number))
             if how:
-                return f"{key[3]} {how}"
+                return f"{program} {how}"
         return None
