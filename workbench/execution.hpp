@@ -26,7 +26,7 @@ struct ExecutionRequest {
   Source source;
   AnalysisOptions analysis = {};
   std::optional<gpu::CudaDevice> cuda = std::nullopt;  ///< the GPU to run on; absent: threads
-  const Kernel* kernel = nullptr;  ///< required; one that runs there
+  const Kernel* kernel = nullptr;                      ///< required; one that runs there
   gpu::Mode mode = gpu::Mode::deterministic;
   gpu::Dtype dtype = gpu::Dtype::fp32;
   std::int64_t head_dim = 64;

@@ -1,7 +1,6 @@
 #include "gpu/check/checked_runs.hpp"
 
-#include "gpu/cpu/executor.hpp"
-#include "schedules/schedule.hpp"
+#include "tests/gpu/checked_case.hpp"
 #include "tests/support/catch.hpp"
 
 #include <algorithm>
@@ -10,25 +9,6 @@
 
 namespace stagger::gpu {
 namespace {
-
-struct Case {
-  Table table;
-  Attention attention;
-  ReferenceGradients exact;
-};
-
-Case causal_case() {
-  const Problem problem = make_problem(make_mask("causal"), {24, 24}, {4, 4}, 2, 0);
-  const AttentionShape shape = attention_shape(problem, 8);
-  const Attention attention = make_attention(problem, shape, random_inputs(shape, 1));
-  return {schedules::build(schedules::select("descending"), problem), attention,
-          reference_gradients(attention)};
-}
-
-bool has_fault(const CheckedRuns& runs, const std::string& kind) {
-  return std::any_of(runs.faults.begin(), runs.faults.end(),
-                     [&](const RunFault& fault) { return fault.kind == kind; });
-}
 
 // Devices with one thing wrong.
 
@@ -73,24 +53,9 @@ Backward changing_bits(const Table& table, const Attention& attention,
                         : backward_on_cpu(table, attention, options);
 }
 
-// ---- one thing wrong each --------------------------------------------------------------------
-
 using Tensor = std::vector<float> Gradients::*;
 constexpr std::pair<const char*, Tensor> kTensors[] = {
     {"dQ", &Gradients::dq}, {"dK", &Gradients::dk}, {"dV", &Gradients::dv}};
-
-/// Runs on a right device, after each of which `spoil` has its way. Runs count from 0.
-Device spoiled_by(void (*spoil)(Backward&, std::int64_t run)) {
-  static void (*spoils)(Backward&, std::int64_t) = nullptr;
-  static std::int64_t runs = 0;
-  spoils = spoil;
-  runs = 0;
-  return [](const Table& table, const Attention& attention, const BackwardOptions& options) {
-    Backward run = backward_on_cpu(table, attention, options);
-    spoils(run, runs++);
-    return run;
-  };
-}
 
 /// Which tensor the next device spoils: devices are plain functions.
 Tensor spoiled = nullptr;
@@ -249,124 +214,6 @@ TEST_CASE("additions that are lost, doubled or made elsewhere are noticed by add
   });
 }
 
-/// The options that each run was given.
-std::vector<BackwardOptions> given;
-
-TEST_CASE("every run but the first has delays of its own, and the first alone keeps partials") {
-  const Case causal = causal_case();
-  const auto device = [](const Table& table, const Attention& attention,
-                         const BackwardOptions& options) {
-    given.push_back(options);
-    Backward run = backward_on_cpu(table, attention, options);
-    run.elapsed_ns = options.perturb ? 1'000'000 : 7;
-    return run;
-  };
-  for (const Mode mode : {Mode::deterministic, Mode::atomic}) {
-    given.clear();
-    const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact,
-                                        {.mode = mode, .perturb = 9}, 4, device);
-    REQUIRE(given.size() == 4);
-    CHECK_FALSE(given[0].perturb.has_value());
-    for (std::size_t run = 1; run < 4; ++run)
-      CHECK(given[run].perturb == 8 + run);
-    CHECK(given[0].keep_partials == (mode == Mode::deterministic));
-    CHECK_FALSE(given[1].keep_partials);
-    CHECK(runs.median_ns == 7);  // of the run without delays
-  }
-  given.clear();
-  static_cast<void>(check_runs(causal.table, causal.attention, &causal.exact, {}, 3, device));
-  CHECK(std::none_of(given.begin(), given.end(),
-                     [](const BackwardOptions& options) { return options.perturb.has_value(); }));
-}
-
-TEST_CASE("the median is of all runs without delays") {
-  const Case causal = causal_case();
-  const CheckedRuns runs = check_runs(causal.table, causal.attention, nullptr, {}, 5,
-                                      spoiled_by([](Backward& run, std::int64_t number) {
-                                        constexpr std::int64_t kNs[] = {900, 50, 30, 40, 10};
-                                        run.elapsed_ns = kNs[number];
-                                      }));
-  CHECK(runs.median_ns == 40);
-  CHECK_FALSE(runs.errors.has_value());
-}
-
-TEST_CASE("a later run that does not finish ends the checks and is the one that is kept") {
-  const Case causal = causal_case();
-  const auto stops = [](Backward& run, std::int64_t number) {
-    if (number == 2) run.outcome = Outcome::timeout;
-    run.elapsed_ns = number;
-  };
-  const CheckedRuns runs =
-      check_runs(causal.table, causal.attention, &causal.exact, {}, 5, spoiled_by(stops));
-  CHECK(runs.verdict == RunVerdict::timeout);
-  CHECK(runs.repeats == 2);
-  CHECK(runs.run.elapsed_ns == 2);
-  CHECK(runs.errors.has_value());
-}
-
-TEST_CASE("runs end early when they are told to, and are checked as far as they went") {
-  const Case causal = causal_case();
-  std::vector<std::int64_t> asked;
-  const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact, {}, 5,
-                                      backward_on_cpu, true, [&](std::int64_t finished) {
-                                        asked.push_back(finished);
-                                        return finished < 2;
-                                      });
-  CHECK(runs.verdict == RunVerdict::ok);
-  CHECK(runs.repeats == 2);
-  CHECK(runs.identical);
-  CHECK(runs.errors.has_value());
-  CHECK(asked == std::vector<std::int64_t>{1, 2});
-}
-
-// ---- replays ------------------------------------------------------------------------------------
-
-/// A replay that a CPU run stands for: its witness and times.
-Backward replay_by_cpu(const Table& table, const ReplayTimes&, const BackwardOptions& options) {
-  given.push_back(options);
-  const AttentionShape shape = attention_shape(table.problem, 1);
-  Backward run = backward_on_cpu(
-      table, make_attention(table.problem, shape, random_inputs(shape, 1)), options);
-  run.gradients = {};
-  return run;
-}
-
-TEST_CASE("replays are judged by their order alone, with delays of their own each") {
-  const Case causal = causal_case();
-  given.clear();
-  const CheckedRuns runs =
-      check_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}});
-  CHECK(runs.verdict == RunVerdict::ok);
-  CHECK(runs.repeats == 3);
-  CHECK(runs.digests.dq.empty());
-  CHECK_FALSE(runs.errors.has_value());
-  REQUIRE(given.size() == 3);
-  CHECK_FALSE(given[0].perturb.has_value());
-  CHECK(given[1].perturb == 5U);
-  CHECK(given[2].perturb == 6U);
-
-  const auto disordered = [](const Table& table, const ReplayTimes& times,
-                             const BackwardOptions& options) {
-    Backward run = replay_by_cpu(table, times, options);
-    std::swap(run.witness[39], run.witness[41]);
-    return run;
-  };
-  const CheckedRuns wrong = check_replays(causal.table, {}, 2, {.device = disordered, .times = {}});
-  CHECK(wrong.verdict == RunVerdict::mismatch);
-  CHECK(has_fault(wrong, "order"));
-  CHECK_FALSE(has_fault(wrong, "bits"));
-
-  CheckedRuns checked = runs;
-  given.clear();
-  check_bare_runs(
-      bare_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}}),
-      Mode::deterministic, checked);
-  CHECK(checked.bare_median_ns.value_or(0) > 0);
-  REQUIRE(given.size() == 3);
-  CHECK_FALSE(given[1].stamped);
-  CHECK_FALSE(given[1].perturb.has_value());
-}
-
 void check_right_device(const Case& causal, Mode mode, Dtype dtype) {
   CAPTURE(mode_name(mode), dtype_name(dtype));
   const CheckedRuns runs =
@@ -469,101 +316,6 @@ TEST_CASE("ranks that are no order are an order fault, also of a run that finish
     CHECK_FALSE(has_fault(runs, "gradient"));
     CHECK_FALSE(runs.reaccumulated.has_value());
   }
-}
-
-/// What a right device's bare runs are, and checked runs to compare them with.
-struct Bare {
-  CheckedRuns checked;
-  BareRuns runs;
-};
-Bare bare_case(Mode mode, Dtype dtype = Dtype::bf16) {
-  const Case causal = causal_case();
-  const BackwardOptions options{.mode = mode, .dtype = dtype, .perturb = 1};
-  return {check_runs(causal.table, causal.attention, &causal.exact, options, 1, backward_on_cpu),
-          bare_runs(causal.table, causal.attention, options, 3, backward_on_cpu)};
-}
-
-TEST_CASE("bare runs that keep their promises have a median") {
-  for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
-    CAPTURE(mode_name(mode));
-    Bare bare = bare_case(mode);
-    REQUIRE(bare.runs.elapsed_ns.size() == 3);
-    bare.runs.elapsed_ns = {30, 10, 20};
-    check_bare_runs(bare.runs, mode, bare.checked);
-    CHECK(bare.checked.verdict == RunVerdict::ok);
-    CHECK(bare.checked.bare_median_ns == 20);
-  }
-}
-
-TEST_CASE("bare runs are asked for without stamps and without delays") {
-  const Case causal = causal_case();
-  const auto device = [](const Table& table, const Attention& attention,
-                         const BackwardOptions& options) {
-    Backward run = backward_on_cpu(table, attention, options);
-    run.elapsed_ns = options.stamped || options.perturb ? 1 : 2;
-    return run;
-  };
-  CHECK(bare_runs(causal.table, causal.attention, {.perturb = 7}, 2, device).elapsed_ns ==
-        std::vector<std::int64_t>{2, 2});
-}
-
-TEST_CASE("bare runs with other bits, in any gradient or dQ's sums, are a fault and have no time") {
-  const auto flip = [](std::vector<float>& values) {
-    values.at(7) = std::nextafter(values.at(7), 100.0F);
-  };
-  for (int which = 0; which < 4; ++which) {
-    CAPTURE(which);
-    Bare bare = bare_case(Mode::deterministic);
-    Gradients& left = bare.runs.last.gradients;
-    flip(which == 0   ? left.dq
-         : which == 1 ? left.dk
-         : which == 2 ? left.dv
-                      : bare.runs.last.dq_sums);
-    check_bare_runs(bare.runs, Mode::deterministic, bare.checked);
-    CHECK(bare.checked.verdict == RunVerdict::mismatch);
-    CHECK(has_fault(bare.checked, "bits"));
-    CHECK_FALSE(bare.checked.identical);
-    CHECK_FALSE(bare.checked.bare_median_ns.has_value());
-  }
-}
-
-TEST_CASE("bare runs of atomic mode may have any bits, and have a time") {
-  Bare bare = bare_case(Mode::atomic);
-  bare.runs.last.dq_sums.at(7) += 1;
-  check_bare_runs(bare.runs, Mode::atomic, bare.checked);
-  CHECK(bare.checked.verdict == RunVerdict::ok);
-  CHECK(bare.checked.bare_median_ns.has_value());
-}
-
-TEST_CASE("a bare run that is stopped is a fault, and no time is kept of those before it") {
-  const Case causal = causal_case();
-  const auto stops = [](const Table& table, const Attention& attention,
-                        const BackwardOptions& options) {
-    static int run = 0;
-    Backward result = backward_on_cpu(table, attention, options);
-    if (++run == 3) result.outcome = Outcome::timeout;
-    return result;
-  };
-  CheckedRuns checked =
-      check_runs(causal.table, causal.attention, &causal.exact, {}, 1, backward_on_cpu);
-  const BareRuns bare = bare_runs(causal.table, causal.attention, {}, 5, stops);
-  CHECK(bare.elapsed_ns.size() == 2);
-  check_bare_runs(bare, Mode::deterministic, checked);
-  CHECK(checked.verdict == RunVerdict::mismatch);
-  CHECK(has_fault(checked, "stopped"));
-  CHECK_FALSE(checked.bare_median_ns.has_value());
-}
-
-TEST_CASE("a run that hangs ends the checks and is kept") {
-  Case causal = causal_case();
-  use_kv_index_ranks(causal.table);
-  causal.table.slots.front().rank = 100;
-  const CheckedRuns runs =
-      check_runs(causal.table, causal.attention, &causal.exact, {}, 3, backward_on_cpu);
-  CHECK(runs.verdict == RunVerdict::deadlock);
-  CHECK(runs.repeats == 0);
-  CHECK_FALSE(runs.errors.has_value());
-  CHECK_FALSE(waits(causal.table, runs.run).empty());
 }
 
 }  // namespace

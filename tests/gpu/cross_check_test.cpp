@@ -4,6 +4,7 @@
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -275,6 +276,52 @@ TEST_CASE("memory is estimated from the shape") {
   CHECK(run_bytes(table, shape, {}) == kept - partials);
   const std::int64_t sums = 2 * 4 * std::int64_t{4} * 1024 * 64;
   CHECK(run_bytes(table, shape, {.dtype = Dtype::bf16, .keep_partials = true}) == kept + sums);
+}
+
+/// What a checked run keeps, vector by vector.
+std::int64_t bytes_by_vector(const Table& table, const AttentionShape& shape,
+                             const BackwardOptions& options) {
+  const Problem& problem = table.problem;
+  const std::int64_t q = shape.heads * shape.seq_q * shape.head_dim;
+  const std::int64_t kv = shape.heads * shape.seq_kv * shape.head_dim;
+  constexpr std::int64_t kFloat = 4;
+  constexpr std::int64_t kDouble = 8;
+  std::int64_t bytes = 0;
+  bytes += (q + q + kv + kv) * kFloat;                       // Q, dO, K, V
+  bytes += (q + q + kv + kv) * kDouble;                      // O, and the exact dQ, dK, dV
+  bytes += shape.heads * shape.seq_q * (kDouble + kDouble);  // lse and delta
+  bytes += 3 * (q + kv + kv) * kFloat;  // the gradients of two runs, and dQ and more added again
+  if (options.dtype != Dtype::fp32) bytes += 2 * q * kFloat;  // the sums of two runs
+  // Of two runs, by task: four times and who was the n-th to add.
+  bytes += 2 * std::int64_t{problem.tasks()} * (4 * 8 + 8);
+  // Of every lane that runs: K, V, dK and dV of its chain, and a dQ partial.
+  const std::int64_t lanes =
+      options.residency > 0 ? std::min(options.residency, problem.sms) : problem.sms;
+  const std::int64_t tile_q = std::min(problem.shape.q, problem.lengths.q) * shape.head_dim;
+  const std::int64_t tile_kv = std::min(problem.shape.kv, problem.lengths.kv) * shape.head_dim;
+  bytes += lanes * (4 * tile_kv + tile_q) * kFloat;
+  if (options.keep_partials) bytes += problem.tasks() * tile_q * kFloat;
+  return bytes;
+}
+
+TEST_CASE("memory is estimated as its vectors are counted one by one") {
+  for (const TileShape& tile : {TileShape{.q = 4, .kv = 8}, TileShape{.q = 16, .kv = 3}}) {
+    for (const Lengths& lengths : {Lengths{.q = 6, .kv = 10}, Lengths{.q = 20, .kv = 2}}) {
+      const Problem problem = make_problem(make_mask("full"), lengths, tile, 2, 3);
+      const Table table = schedules::build(schedules::select("ascending"), problem);
+      const AttentionShape shape = attention_shape(problem, 5);
+      for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        for (const std::int32_t residency : {0, 1, 2, 3, 9}) {
+          for (const bool keep : {false, true}) {
+            const BackwardOptions options{
+                .dtype = dtype, .residency = residency, .keep_partials = keep};
+            CAPTURE(tile.q, lengths.q, dtype_name(dtype), residency, keep);
+            CHECK(run_bytes(table, shape, options) == bytes_by_vector(table, shape, options));
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

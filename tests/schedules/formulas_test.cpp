@@ -3,6 +3,8 @@
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 
+#include <string_view>
+
 namespace stagger::schedules {
 namespace {
 
@@ -37,6 +39,62 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
     }
   }
   CHECK(inside > 3'000);
+  CHECK(outside > 500);
+}
+
+/// Whether a case is in a domain as its words say it.
+bool in_words(std::string_view domain, const Problem& problem, const Timing& timing) {
+  const auto says = [&](std::string_view words) { return domain.find(words) != domain.npos; };
+  const std::int32_t n = problem.grid.kv_tiles();
+  if (says("S = n") && problem.sms != n) return false;
+  if (says("n_kv <= n_q (or r = 0)") && n > problem.grid.q_tiles() && timing.reduce != 0) {
+    return false;
+  }
+  if (says("even m with r < c, or m = 2, or r = c, or n = 1")) {
+    return (problem.heads % 2 == 0 && timing.reduce < timing.compute) || problem.heads == 2 ||
+           timing.reduce == timing.compute || n == 1;
+  }
+  return (!says("even n") || n % 2 == 0) && (!says("even m") || problem.heads % 2 == 0);
+}
+
+TEST_CASE(
+    "every formula's domain is what its words say, on any number of SMs, and it holds there") {
+  std::int64_t inside = 0;
+  std::int64_t outside = 0;
+  const auto check = [&](const Schedule& schedule, const Formula& formula, const Problem& problem,
+                         const Timing& timing) {
+    CAPTURE(schedule.name, formula.name, problem.grid.kv_tiles(), problem.grid.q_tiles(),
+            problem.heads, problem.sms);
+    const Selection selection = select(schedule.name);
+    if (!formula.shape(problem.grid) || why_unsupported(selection, problem)) return;
+    const bool claimed = formula.in_domain(problem, timing);
+    REQUIRE(claimed == in_words(formula.domain, problem, timing));
+    (claimed ? inside : outside) += 1;
+    // Without "S = n" a formula speaks of as many SMs as KV tiles all the same: DASH section 3.
+    if (!claimed || problem.sms != problem.grid.kv_tiles()) return;
+    const Ticks makespan = sim::simulate(build(selection, problem), timing).makespan;
+    REQUIRE(formula.twice_ticks(problem, timing) == 2 * makespan);
+  };
+  for (const Schedule* schedule : all()) {
+    for (const Formula& formula : schedule->formulas) {
+      for (std::int64_t n_kv = 1; n_kv <= 5; ++n_kv) {
+        for (std::int64_t n_q = 1; n_q <= 5; ++n_q) {
+          for (std::int64_t heads = 1; heads <= 4; ++heads) {
+            for (std::int64_t sms = 1; sms <= 7; ++sms) {
+              for (const char* mask : {"full", "causal"}) {
+                const Problem problem = make_problem(make_mask(mask), {n_q, n_kv}, {}, heads, sms);
+                check(*schedule, formula, problem, {});
+                check(*schedule, formula, problem, {.compute = 3, .reduce = 0});
+                check(*schedule, formula, problem, {.compute = 3, .reduce = 3});
+                check(*schedule, formula, problem, {.compute = 2, .reduce = 5});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(inside > 500);
   CHECK(outside > 500);
 }
 

@@ -6,12 +6,15 @@
 
 namespace stagger::test {
 
-/// Whether a case has nothing to try in this build. CTest then calls it skipped, by what this says;
-/// Catch2 2 knows only passed and failed.
-[[nodiscard]] inline bool skipped_without_sat_solver() {
-  if (search::has_sat_solver()) return false;
-  std::cout << "SKIPPED: no SAT solver in this build (libcadical-dev)\n";
+/// Says why a case has nothing to try in this build, and returns true. CTest then calls it skipped,
+/// by what this says; Catch2 2 knows only passed and failed.
+[[nodiscard]] inline bool skipped(const char* why) {
+  std::cout << "SKIPPED: " << why << "\n";
   return true;
+}
+
+[[nodiscard]] inline bool skipped_without_sat_solver() {
+  return !search::has_sat_solver() && skipped("no SAT solver in this build (libcadical-dev)");
 }
 
 }  // namespace stagger::test
