@@ -59,12 +59,6 @@ block::CostRequest cost_request(const Options& options) {
   expect_positive("new-attn-bwd-ms", options.new_attn_bwd_ms);
   expect_positive("block-ms", options.block_ms);
   expect_positive("speedup", options.speedup);
-  if (!options.ops.empty() && options.ops != kOpsNames[0] && options.ops != kOpsNames[1]) {
-    throw Error(ErrorKind::usage,
-                "--ops: " + unknown_name("word", options.ops,
-                                         std::vector<std::string>(std::begin(kOpsNames),
-                                                                  std::end(kOpsNames))));
-  }
   return {.machine = read_machine_json(read_file(options.machine), options.machine),
           .ops = options.ops,
           .attention = options.attention,

@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/error_code.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/help.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/parser.hpp"
@@ -39,6 +40,7 @@ int run(const std::vector<std::string>& words) {
   }
   const CommandLine line = parse(words);
   if (!line.options.help) {
+    check_display(line.options);
     // Before work that would be lost.
     for (const std::string* path : {&line.options.output, &line.options.proof}) {
       if (!path->empty()) expect_writable(*path);

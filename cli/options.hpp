@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/block_rates.hpp"
 #include "core/timing.hpp"
 #include "dag/verify.hpp"
 #include "gpu/check/backward.hpp"
@@ -118,8 +119,8 @@ struct Options {
   std::optional<std::int64_t> ffn;
   std::optional<std::int64_t> block_heads_kv;
   std::optional<std::int64_t> window;
-  std::string ops;        ///< empty: the profile's first
-  std::string attention;  ///< likewise
+  std::optional<Ops> ops;  ///< absent: the profile's first
+  std::string attention;   ///< empty: likewise
   std::optional<double> kappa;
   std::optional<double> attn_fwd_ms;
   std::optional<double> attn_bwd_ms;

@@ -17,6 +17,10 @@ constexpr std::array kPasses = {
     Named<Passes>{"forward", Passes::forward, "the paper's"},
     Named<Passes>{"both", Passes::both, "the backward pass too, which needs the same bits"}};
 
+constexpr std::array kOps = {
+    Named<Ops>{name(Ops::eager), Ops::eager, "a kernel for each operation"},
+    Named<Ops>{name(Ops::compiled), Ops::compiled, "fused"}};
+
 std::vector<Word> words_of(std::span<const block::BuiltinFile> files) {
   std::vector<Word> words;
   for (const block::BuiltinFile& file : files)
@@ -30,10 +34,6 @@ std::vector<Word> model_words() {
 
 std::vector<Word> calibration_words() {
   return words_of(block::builtin_calibrations());
-}
-
-std::vector<Word> ops_words() {
-  return {{kOpsNames[0], "a kernel for each operation"}, {kOpsNames[1], "fused"}};
 }
 
 std::vector<Word> schedule_words() {
@@ -195,11 +195,10 @@ std::vector<OptionRow> block_rows() {
       {.name = "ops",
        .metavar = "OPS",
        .meaning = "how elementwise operations are run",
-       .target = &Options::ops,
+       .target = one_of<kOps, &Options::ops>(),
        .commands = "block",
        .group = Group::machine,
        .fallback = "what the profile has",
-       .proposed = ops_words,
        .excludes = "kappa"},
       {.name = "kappa",
        .metavar = "K",

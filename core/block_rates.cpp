@@ -45,7 +45,7 @@ std::vector<Kappa> read_kappas(const JsonValue& value) {
     const JsonValue item = value.item(index);
     item.expect_keys({"ops", "layers", "permille"});
     Kappa kappa{.permille = item.at("permille").integer(1, kMostPermille)};
-    if (item.has("ops")) kappa.ops = kOpsNames[item.at("ops").word("ops", kOpsNames)];
+    if (item.has("ops")) kappa.ops = static_cast<Ops>(item.at("ops").word("ops", kOpsNames));
     if (item.has("layers")) {
       kappa.layers = kLayersNames[item.at("layers").word("layers", kLayersNames)];
     }
@@ -88,7 +88,7 @@ Json kappas_json(const std::vector<Kappa>& kappas) {
   Json json = Json::array();
   for (const Kappa& kappa : kappas) {
     Json item = Json::object();
-    if (kappa.ops) item["ops"] = *kappa.ops;
+    if (kappa.ops) item["ops"] = name(*kappa.ops);
     if (kappa.layers) item["layers"] = *kappa.layers;
     item["permille"] = kappa.permille;
     json.push_back(std::move(item));

@@ -22,17 +22,23 @@ struct RateAt {
 /// outside of them the nearest. Requires points by ascending size, at least one.
 [[nodiscard]] double rate_at(std::span<const RateAt> points, double size);
 
+/// How a block's elementwise operations are run: a kernel for each, or fused.
+enum class Ops { eager, compiled };
+inline constexpr const char* kOpsNames[] = {"eager", "compiled"};
+[[nodiscard]] constexpr const char* name(Ops ops) {
+  return kOpsNames[static_cast<int>(ops)];
+}
+
 /// How many times the least time of their bytes a block's elementwise kernels take. A word that is
 /// absent stands for any.
 struct Kappa {
-  std::optional<std::string> ops = std::nullopt;     ///< "eager", "compiled"
+  std::optional<Ops> ops = std::nullopt;
   std::optional<std::string> layers = std::nullopt;  ///< "swiglu", "gelu", "experts"
   std::int64_t permille = 1000;                      ///< > 0
 
   friend bool operator==(const Kappa&, const Kappa&) = default;
 };
 
-inline constexpr const char* kOpsNames[] = {"eager", "compiled"};
 inline constexpr const char* kLayersNames[] = {"swiglu", "gelu", "experts"};
 
 /// What one implementation of attention reaches at one shape, in TFLOP/s of the live pairs' 4 (10)

@@ -43,6 +43,24 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string printable_xml(std::string_view text) {
+  std::string shown;
+  for (const char letter : printable(text)) {
+    if (letter == '&') {
+      shown += "&amp;";
+    } else if (letter == '<') {
+      shown += "&lt;";
+    } else if (letter == '>') {
+      shown += "&gt;";
+    } else if (letter == '"') {
+      shown += "&quot;";
+    } else {
+      shown += letter;
+    }
+  }
+  return shown;
+}
+
 std::string printable_ascii(std::string_view text) {
   std::string shown;
   for (const char letter : printable(text)) {

@@ -12,24 +12,6 @@ namespace {
 
 constexpr std::size_t kMostShapes = 20'000;  ///< about 2 MB; viewers stay quick
 
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char letter : printable(text)) {
-    if (letter == '&') {
-      escaped += "&amp;";
-    } else if (letter == '<') {
-      escaped += "&lt;";
-    } else if (letter == '>') {
-      escaped += "&gt;";
-    } else if (letter == '"') {
-      escaped += "&quot;";
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
-}
-
 constexpr const char* kEndless = "stroke=\"#d00000\" stroke-width=\"1.4\" stroke-dasharray=\"4 3\"";
 
 class Svg {
@@ -55,7 +37,7 @@ class Svg {
         "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" "
         "font-size=\"11\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"white\"/>\n",
-        width_, height, escape(timeline_.title));
+        width_, height, printable_xml(timeline_.title));
     define_hatches();
     label(left_, 20, "start", "font-size=\"13\" font-weight=\"bold\"", timeline_.title);
     rows();
@@ -83,7 +65,7 @@ class Svg {
   void label(double at_x, double at_y, const char* anchor, const std::string& style,
              const std::string& words) {
     text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}{}>{}</text>\n", at_x,
-                         at_y, anchor, style.empty() ? "" : " ", style, escape(words));
+                         at_y, anchor, style.empty() ? "" : " ", style, printable_xml(words));
   }
 
   void line(double x1, double y1, double x2, double y2, const char* style) {

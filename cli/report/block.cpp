@@ -89,7 +89,7 @@ class BlockText {
     text += fmt::format("batch {} x {} tokens", grouped(model.batch), grouped(model.seq));
     if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
     text += fmt::format("\n{} ({}): {}, kappa {:.2f}", report_.machine.name, report_.machine.device,
-                        cost.ops, cost.kappa);
+                        name(cost.ops), cost.kappa);
     if (!cost.attention.empty()) text += ", attention " + cost.attention;
     return text + "\n";
   }
@@ -189,7 +189,7 @@ Json block_json(const BlockReport& report, std::span<const Judgement> judgements
                {"seq", report.model.seq},
                {"tp", report.tp},
                {"machine", report.machine.name},
-               {"ops", cost.ops},
+               {"ops", name(cost.ops)},
                {"kappa", cost.kappa},
                {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
                {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},

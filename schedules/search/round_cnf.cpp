@@ -269,7 +269,7 @@ RoundTimes RoundCnf::times(const std::function<bool(int)>& is_true) const {
 }
 
 std::string RoundCnf::dimacs() const {
-  std::string text = "c stagger: do " + std::to_string(rounds_) + " slots suffice?\n";
+  std::string text = "c stagger: do " + std::to_string(rounds_) + " rounds suffice?\n";
   const auto name = [&](int variable, const std::string& meaning) {
     text += "c " + std::to_string(variable) + " = " + meaning + "\n";
   };

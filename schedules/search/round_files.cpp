@@ -48,7 +48,7 @@ class LinearProgram {
       : problem_(problem), rounds_(rounds), chains_(chains_of(problem)) {}
 
   std::string write() {
-    text_ = "\\ stagger: do " + std::to_string(rounds_) + " slots suffice?\nMinimize\n obj: 0 " +
+    text_ = "\\ stagger: do " + std::to_string(rounds_) + " rounds suffice?\nMinimize\n obj: 0 " +
             start_name(chains_.front(), 0) + "\nSubject To\n";
     for (const Chain& chain : chains_)
       place(chain);
@@ -196,13 +196,13 @@ bool read_task(const std::string& line, std::array<std::int32_t, 4>& place) {
 }  // namespace
 
 std::string write_minizinc_model() {
-  return R"(% stagger: do `slots` slots suffice? (slot model)
-% A task is one tile of one head. Tasks of a chain (one KV tile of one head) take consecutive slots on
-% one SM; tasks of a dQ tile (one Q tile of one head) take different slots.
+  return R"(% stagger: do `rounds` rounds suffice? (slot model)
+% A task is one tile of one head. Tasks of a chain (one KV tile of one head) take consecutive rounds
+% on one SM; tasks of a dQ tile (one Q tile of one head) take different rounds.
 include "all_different.mzn";
 include "cumulative.mzn";
 
-int: slots;
+int: rounds;
 int: sms;
 int: chains;
 int: tasks;
@@ -212,21 +212,21 @@ array[1..tasks] of int: head;
 array[1..tasks] of int: kv;
 array[1..tasks] of int: q;
 
-array[1..chains] of var 0..slots - 1: start;
-array[1..tasks] of var 0..slots - 1: slot;
+array[1..chains] of var 0..rounds - 1: start;
+array[1..tasks] of var 0..rounds - 1: round;
 
-constraint forall(c in 1..chains)(start[c] + length[c] <= slots);
+constraint forall(c in 1..chains)(start[c] + length[c] <= rounds);
 constraint forall(t in 1..tasks)(
-  slot[t] >= start[chain[t]] /\ slot[t] < start[chain[t]] + length[chain[t]]);
+  round[t] >= start[chain[t]] /\ round[t] < start[chain[t]] + length[chain[t]]);
 constraint forall(c in 1..chains)(
-  all_different([slot[t] | t in 1..tasks where chain[t] = c]));
+  all_different([round[t] | t in 1..tasks where chain[t] = c]));
 constraint forall(h in array2set(head), i in array2set(q))(
-  all_different([slot[t] | t in 1..tasks where head[t] = h /\ q[t] = i]));
+  all_different([round[t] | t in 1..tasks where head[t] = h /\ q[t] = i]));
 constraint cumulative(start, length, [1 | c in 1..chains], sms);
 
 solve satisfy;
 
-output ["task \(head[t]) \(kv[t]) \(q[t]) \(slot[t])\n" | t in 1..tasks];
+output ["task \(head[t]) \(kv[t]) \(q[t]) \(round[t])\n" | t in 1..tasks];
 )";
 }
 
@@ -246,7 +246,7 @@ std::string write_minizinc_data(const Problem& problem, std::int32_t rounds) {
       add(4, q.value);
     }
   }
-  return "slots = " + std::to_string(rounds) + ";\nsms = " + std::to_string(problem.sms) +
+  return "rounds = " + std::to_string(rounds) + ";\nsms = " + std::to_string(problem.sms) +
          ";\nchains = " + std::to_string(chains.size()) +
          ";\ntasks = " + std::to_string(problem.tasks()) + ";\nlength = [" + arrays[0] +
          "];\nchain = [" + arrays[1] + "];\nhead = [" + arrays[2] + "];\nkv = [" + arrays[3] +

@@ -130,7 +130,7 @@ export|--timeline ticks.timeline.json|$small --schedule spt
 export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
 optimize|--model slot|
 optimize|--output out.table.json|
-optimize|--proof out.drat|
+optimize|--proof out.drat|$small --model slot
 optimize|--import-solution answer|--mask full --n 2 --model slot
 optimize|--effort 1|$hard
 predict|--machine $h200|$source_dir/gpu/results/grid.jsonl
@@ -183,6 +183,9 @@ EOF
 
 # What would mean nothing is refused, and nothing is written.
 refuses() { expect 2 "$@"; rm -f out.*; }
+refuses "--width means nothing beside --json" analyze $small --schedule spt --json --width 60
+refuses "--ascii means nothing beside --csv" compare $small --csv --ascii
+refuses "--color means nothing beside --markdown" compare $small --markdown --color never
 refuses "--width is for txt" export $small --schedule spt -o out.svg --width 60
 refuses "--color is for txt" export $small --schedule spt -o out.csv --color always
 refuses "--rounds is for cnf, dzn and lp" export $small --schedule spt -o out.svg --rounds 9

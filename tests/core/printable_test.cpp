@@ -16,6 +16,10 @@ TEST_CASE("letters of any language are printable") {
   CHECK(printable_ascii("Grün, 表, 🙂") == "Gr?n, ?, ?");
 }
 
+TEST_CASE("what is XML's own is written by name") {
+  CHECK(printable_xml("a & \"b\" <c>'s\x1b") == "a &amp; &quot;b&quot; &lt;c&gt;'s" + kReplaced);
+}
+
 TEST_CASE("what steers a terminal is not printable") {
   CHECK(printable("a\x1b[31mb") == "a" + kReplaced + "[31mb");
   CHECK(printable("\0\a\n\x7f"s) == kReplaced + kReplaced + kReplaced + kReplaced);

@@ -37,7 +37,7 @@ Machine toy() {
           .block = BlockRates{
               .gemm_tflops = 100,
               .copy = {{.size = 1, .rate = 1}},
-              .kappas = {{.ops = "eager", .permille = 2000}, {.ops = "compiled", .permille = 1500}},
+              .kappas = {{.ops = Ops::eager, .permille = 2000}, {.ops = Ops::compiled, .permille = 1500}},
               .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("a block takes what its kernels take") {
   CHECK(ms.at({"attention", Pass::backward}) == Approx(10 * 32 * tokens * tokens * 64 / 44e9));
   CHECK(cost.total_ms == Approx(sum));
   CHECK(cost.fraction() == Approx(ms.at({"attention", Pass::backward}) / sum));
-  CHECK(cost.ops == "eager");
+  CHECK(cost.ops == Ops::eager);
   CHECK(cost.attention == "a");
   // Half way between two sequences, in octaves, is half way between their rates.
   const BlockCost between = cost_of(at("llama3-8b", 8192, 1), {.machine = toy()});
@@ -170,7 +170,7 @@ TEST_CASE("a block takes what its kernels take") {
 
 TEST_CASE("what is given wins over the rates") {
   const Transformer model = at("llama3-8b", 16384, 1);
-  const BlockCost plain = cost_of(model, {.machine = toy(), .ops = "compiled"});
+  const BlockCost plain = cost_of(model, {.machine = toy(), .ops = Ops::compiled});
   CHECK(plain.kappa == 1.5);
   const BlockCost given = cost_of(
       model, {.machine = toy(), .kappa = 3, .attention_forward_ms = 4, .attention_backward_ms = 5});
@@ -197,8 +197,8 @@ TEST_CASE("a profile that lacks a rate says what it has") {
                              "causal)"));
   CHECK_THAT(refused(llama, {.machine = machine, .attention = "b"}),
              Catch::Contains("unknown attention 'b'"));
-  machine.block->kappas = {{.ops = "compiled", .permille = 1}};
-  CHECK_THAT(refused(llama, {.machine = machine, .ops = "eager"}),
+  machine.block->kappas = {{.ops = Ops::compiled, .permille = 1}};
+  CHECK_THAT(refused(llama, {.machine = machine, .ops = Ops::eager}),
              Catch::Contains("no kappa of eager swiglu layers; it has those of compiled any"));
   machine.block.reset();
   CHECK_THAT(refused(llama, {.machine = machine}), Catch::Contains("has no rates of blocks"));

@@ -25,22 +25,26 @@ const char* layers_of(const Transformer& model) {
   return kActivationNames[static_cast<int>(model.activation)];
 }
 
-const Kappa& kappa_of(const Machine& machine, const Transformer& model, const std::string& ops) {
+std::string word_of(std::optional<Ops> ops, const std::string& absent = "") {
+  return ops ? name(*ops) : absent;
+}
+
+const Kappa& kappa_of(const Machine& machine, const Transformer& model, std::optional<Ops> ops) {
   const std::vector<Kappa>& kappas = rates_of(machine).kappas;
   const std::string layers = layers_of(model);
   const auto fits = [&](const Kappa& kappa) {
-    return (ops.empty() || !kappa.ops || *kappa.ops == ops) &&
+    return (!ops || !kappa.ops || *kappa.ops == *ops) &&
            (!kappa.layers || *kappa.layers == layers);
   };
   const auto found = std::ranges::find_if(kappas, fits);
   if (found != kappas.end()) return *found;
   std::string known;
   for (const Kappa& kappa : kappas) {
-    known += (known.empty() ? "" : ", ") + kappa.ops.value_or("any ops") + " " +
+    known += (known.empty() ? "" : ", ") + word_of(kappa.ops, "any ops") + " " +
              kappa.layers.value_or("any layers");
   }
   reject("the machine profile '" + machine.name + "' has no kappa of " +
-         (ops.empty() ? "" : ops + " ") + layers + " layers; it has those of " +
+         (ops ? word_of(ops) + " " : "") + layers + " layers; it has those of " +
          (known.empty() ? "none" : known) + " (--kappa gives one)");
 }
 
@@ -88,11 +92,11 @@ class Cost {
 
   BlockCost run() {
     if (request_.kappa) {
-      cost_.ops = request_.ops.empty() ? kOpsNames[0] : request_.ops;
+      cost_.ops = request_.ops.value_or(Ops::eager);
       cost_.kappa = *request_.kappa;
     } else {
       const Kappa& kappa = kappa_of(request_.machine, model_, request_.ops);
-      cost_.ops = kappa.ops.value_or(request_.ops.empty() ? kOpsNames[0] : request_.ops);
+      cost_.ops = kappa.ops.value_or(request_.ops.value_or(Ops::eager));
       cost_.kappa = 1e-3 * static_cast<double>(kappa.permille);
     }
     if (!request_.attention_forward_ms || !request_.attention_backward_ms) find_attention();

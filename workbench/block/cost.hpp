@@ -22,7 +22,7 @@ struct TimedKernel {
 /// What determines a block's time but its dimensions.
 struct CostRequest {
   Machine machine;       ///< with rates of blocks
-  std::string ops = {};  ///< "eager" or "compiled"; empty: the first for which there is a kappa
+  std::optional<Ops> ops = std::nullopt;  ///< absent: the first for which there is a kappa
   std::string attention = {};                  ///< whose rates; empty: the first that fits
   std::int64_t tp = 1;                         ///< tensor parallel devices
   std::optional<double> kappa = std::nullopt;  ///< in the place of the profile's
@@ -34,7 +34,7 @@ struct CostRequest {
 /// One block on one device, forward and backward.
 struct BlockCost {
   std::vector<TimedKernel> kernels;
-  std::string ops;        ///< "eager", "compiled"
+  Ops ops = Ops::eager;
   double kappa = 1;       ///< times the least time of their bytes that elementwise kernels take
   std::string attention;  ///< whose rates; empty: both times were given
   double kernels_ms = 0;

@@ -8,33 +8,13 @@
 #include <cmath>
 
 namespace stagger::block {
-namespace {
-
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char letter : printable(text)) {
-    if (letter == '&') {
-      escaped += "&amp;";
-    } else if (letter == '<') {
-      escaped += "&lt;";
-    } else if (letter == '>') {
-      escaped += "&gt;";
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
-}
-
-}  // namespace
-
 Svg::Svg(double width, double height, const std::string& title)
     : text_(fmt::format(
           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
           "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" "
           "font-size=\"11\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
           "fill=\"white\"/>\n",
-          width, height, escape(title))) {}
+          width, height, printable_xml(title))) {}
 
 void Svg::rect(double x, double y, double width, double height, const std::string& style) {
   text_ += fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" {}/>\n",
@@ -53,7 +33,7 @@ void Svg::path(const std::string& points, const std::string& style) {
 void Svg::text(double x, double y, const char* anchor, const std::string& words,
                const std::string& style) {
   text_ += fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\"{}{}>{}</text>\n", x, y,
-                       anchor, style.empty() ? "" : " ", style, escape(words));
+                       anchor, style.empty() ? "" : " ", style, printable_xml(words));
 }
 
 std::string Svg::finish() {
