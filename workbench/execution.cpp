@@ -39,6 +39,9 @@ bool runnable(const dag::Verification& verification) {
       case dag::FindingKind::rank_gap:
       case dag::FindingKind::rank_duplicate:
       case dag::FindingKind::rank_out_of_range:
+      case dag::FindingKind::dkv_rank_gap:
+      case dag::FindingKind::dkv_rank_duplicate:
+      case dag::FindingKind::dkv_rank_out_of_range:
       case dag::FindingKind::deadlock:
       case dag::FindingKind::co_residency:
         return true;
@@ -201,7 +204,6 @@ Execution execute(ExecutionRequest request) {
   const Kernel& kernel = *request.kernel;
   STAGGER_EXPECTS(request.cuda || kernel.on_cpu != nullptr);
   STAGGER_EXPECTS(request.cuda || request.reference != Reference::device);
-  expect_no_groups(request.source.table.problem, "running a table");
   Execution execution;
   execution.kernel = &kernel;
   execution.cuda = request.cuda;
@@ -238,9 +240,13 @@ Timeline timeline_of(const Execution& execution) {
 
 std::string why_stopped(const Execution& execution) {
   STAGGER_EXPECTS(execution.stopped());
-  const std::string left = std::to_string(tasks_left(execution)) + " of " +
-                           counted(execution.analysis.table.problem.tasks(), "task") +
-                           (tasks_left(execution) == 1 ? " has not reduced" : " have not reduced");
+  std::string left = std::to_string(tasks_left(execution)) + " of " +
+                     counted(execution.analysis.table.problem.tasks(), "task") +
+                     (tasks_left(execution) == 1 ? " has not reduced" : " have not reduced");
+  if (const std::int64_t chains = std::ssize(hanging_dkv_tiles(execution)); chains > 0) {
+    left += ", and dK and dV of " + counted(chains, "KV tile") +
+            (chains == 1 ? " lacks parts" : " lack parts");
+  }
   if (execution.runs->verdict == gpu::RunVerdict::deadlock) {
     return "nothing can move any more; " + left;
   }
@@ -257,6 +263,22 @@ std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution) {
     for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
       if (execution.runs->run.lock_values[lock++] != problem.grid.contributions(q)) {
         hanging.push_back({head, q});
+      }
+    }
+  }
+  return hanging;
+}
+
+std::vector<dag::Liveness::HangingDkv> hanging_dkv_tiles(const Execution& execution) {
+  STAGGER_EXPECTS(execution.stopped());
+  const Problem& problem = execution.analysis.table.problem;
+  const std::vector<std::int32_t>& values = execution.runs->run.dkv_lock_values;
+  std::vector<dag::Liveness::HangingDkv> hanging;
+  if (values.empty()) return hanging;
+  for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      if (values[at(problem.dkv_place(head, kv))] != problem.dkv_contributions(kv)) {
+        hanging.push_back({head, kv});
       }
     }
   }

@@ -87,6 +87,9 @@ struct Execution {
 /// The (head, q) whose accumulation had not ended when a run stopped. Requires one that did.
 [[nodiscard]] std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution);
 
+/// The KV tiles of KV heads whose dK and dV were not complete then. Requires one that did.
+[[nodiscard]] std::vector<dag::Liveness::HangingDkv> hanging_dkv_tiles(const Execution& execution);
+
 /// From the first task's start to the last reduction's end of the run that is kept, in ns.
 [[nodiscard]] std::int64_t measured_makespan(const Execution& execution);
 

@@ -44,8 +44,7 @@ Json finding_json(const dag::Finding& finding, const Summary& summary) {
     json["cycle"] = waits_json(liveness.cycle, summary.dispatch);
     json["never_released"] = waits_json(liveness.starved, summary.dispatch);
     json["hangs"] = hanging_json(liveness.hanging);
-    for (const auto& [kv_head, kv] : liveness.hanging_dkv)
-      json["dkv_hangs"].push_back({{"kv_head", kv_head.value}, {"kv", kv.value}});
+    if (!liveness.hanging_dkv.empty()) json["dkv_hangs"] = hanging_json(liveness.hanging_dkv);
   }
   return json;
 }
@@ -172,6 +171,13 @@ Json hanging_json(const std::vector<dag::Liveness::Hanging>& hanging) {
     }
     json.back()["q"].push_back(tile.q.value);
   }
+  return json;
+}
+
+Json hanging_json(const std::vector<dag::Liveness::HangingDkv>& hanging) {
+  Json json = Json::array();
+  for (const auto& [kv_head, kv] : hanging)
+    json.push_back({{"kv_head", kv_head.value}, {"kv", kv.value}});
   return json;
 }
 

@@ -33,5 +33,6 @@ void add_dkv(Json& json, const Problem& problem);
 
 /// Q tiles that hang, by head: `[{"head": 0, "q": [3, 4]}]`.
 [[nodiscard]] Json hanging_json(const std::vector<dag::Liveness::Hanging>& hanging);
+[[nodiscard]] Json hanging_json(const std::vector<dag::Liveness::HangingDkv>& hanging);
 
 }  // namespace stagger::workbench

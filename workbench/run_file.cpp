@@ -134,6 +134,8 @@ Json all_findings(const Execution& execution) {
                     {"message", why_stopped(execution)},
                     {"waits", waits_json(gpu::waits(table, execution.runs->run), table.dispatch)},
                     {"hangs", hanging_json(hanging_tiles(execution))}});
+    const auto dkv = hanging_dkv_tiles(execution);
+    if (!dkv.empty()) json.back()["dkv_hangs"] = hanging_json(dkv);
   }
   return json;
 }

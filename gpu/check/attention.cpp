@@ -120,6 +120,7 @@ AttentionShape attention_shape(const Problem& problem, std::int64_t head_dim) {
                                       ", not " + std::to_string(head_dim));
   }
   return {.heads = problem.heads,
+          .heads_kv = problem.heads_kv,
           .seq_q = problem.lengths.q,
           .seq_kv = problem.lengths.kv,
           .head_dim = static_cast<std::int32_t>(head_dim)};

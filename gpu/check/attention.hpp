@@ -13,33 +13,33 @@ namespace stagger::gpu {
 inline constexpr std::int64_t kMaxHeadDim = 512;
 
 /// Sizes of the tensors. Q, dO, O and dQ are (heads, seq_q, head_dim), K, V, dK and dV are
-/// (heads, seq_kv, head_dim); all row-major.
+/// (heads_kv, seq_kv, head_dim); all row-major. Head h reads KV head h / group().
 struct AttentionShape {
   std::int32_t heads = 1;
+  std::int32_t heads_kv = 1;  ///< divides heads
   std::int64_t seq_q = 1;
   std::int64_t seq_kv = 1;
   std::int32_t head_dim = 64;
 
-  [[nodiscard]] std::size_t q_rows() const { return rows(seq_q); }
+  [[nodiscard]] std::int32_t group() const { return heads / heads_kv; }
+  [[nodiscard]] std::size_t q_rows() const { return static_cast<std::size_t>(heads * seq_q); }
   [[nodiscard]] std::size_t q_elements() const { return q_rows() * dim(); }
-  [[nodiscard]] std::size_t kv_elements() const { return rows(seq_kv) * dim(); }
+  [[nodiscard]] std::size_t kv_elements() const {
+    return static_cast<std::size_t>(heads_kv * seq_kv) * dim();
+  }
   /// Returns the row of a query among all heads' queries.
   [[nodiscard]] std::size_t q_row(Head head, std::int64_t query) const {
     return static_cast<std::size_t>(head.value * seq_q + query);
   }
+  /// Returns the row of a key that a head sees among all KV heads' keys.
   [[nodiscard]] std::size_t kv_row(Head head, std::int64_t key) const {
-    return static_cast<std::size_t>(head.value * seq_kv + key);
+    return static_cast<std::size_t>(head.value / group() * seq_kv + key);
   }
   [[nodiscard]] std::size_t dim() const { return static_cast<std::size_t>(head_dim); }
   /// 1/sqrt(head_dim): scores are scale * Q K^T.
   [[nodiscard]] double scale() const;
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
-
- private:
-  [[nodiscard]] std::size_t rows(std::int64_t seq) const {
-    return static_cast<std::size_t>(heads * seq);
-  }
 };
 
 /// Returns the sizes of a problem's tensors. Throws Error{usage} unless head_dim is 1 to

@@ -52,6 +52,14 @@ struct TaskTimes {
   std::int64_t reduce_end = -1;
 };
 
+/// When a chain was reduced into dK and dV in its turn, in ns since the run's start; -1 if it did
+/// not come to that.
+struct ChainTimes {
+  std::int64_t ready = -1;  ///< its last task had reduced
+  std::int64_t turn = -1;   ///< its rank's turn was granted
+  std::int64_t end = -1;
+};
+
 /// Numbers that the run's dtype has.
 struct Gradients {
   std::vector<float> dq;
@@ -69,15 +77,31 @@ struct Backward {
   /// The dQ partial of every slot, (slot, query in the tile, head_dim), rows beyond a ragged tile
   /// 0; empty unless kept. With the scale in fp32, else without.
   std::vector<float> partials;
+  /// What the additions of a KV head's parts left of dK and dV, in fp32 and before scale and
+  /// rounding; empty where a KV head has one part.
+  std::vector<float> dk_sums;
+  std::vector<float> dv_sums;
+  /// Each part's own dK and dV, likewise, (part, key, head_dim); empty unless kept, or where a KV
+  /// head has one part.
+  std::vector<float> dk_partials;
+  std::vector<float> dv_partials;
   /// The slot that was the n-th to reduce into (head, q), -1 = none; by (head, q, n), as RankPlaces
   /// numbers them.
   std::vector<std::int64_t> witness;
+  /// Where dK and dV are combined in order: the part that was the n-th to reduce into a KV tile's,
+  /// -1 = none, by Problem::dkv_place, n; when, by Problem::chain_place; what the semaphores show at
+  /// the end, by Problem::dkv_place. Else empty.
+  std::vector<std::int32_t> dkv_witness;
+  std::vector<ChainTimes> chain_times;
+  std::vector<std::int32_t> dkv_lock_values;
   std::vector<TaskTimes> times;           ///< by slot
   std::int64_t times_error_ns = 0;        ///< times of two SMs compare to this; CPU: one clock, 0
   std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
   std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
-  std::vector<std::int64_t> next_slots;   ///< by lane: its next slot to reduce
+  /// By lane: its next slot to reduce, or the last slot of the chain that waits for its turn at dK
+  /// and dV.
+  std::vector<std::int64_t> next_slots;
   std::int64_t elapsed_ns = 0;            ///< of all its kernels
   /// What a bare warm-up just before took, so that the difference is what stamps cost. CUDA; 0
   /// without one.
@@ -96,6 +120,16 @@ struct Backward {
 /// Ends a run in a 16-bit format whose gradients.dq are still sums: those go to dq_sums, and dQ is
 /// they times the scale, rounded. fp32 has nothing to end.
 void end_dq(Backward& run, float scale, Dtype dtype);
+
+/// Ends a run whose KV heads have several parts: dK and dV are their sums, with the scale and
+/// rounded. Without parts there is nothing to end.
+void end_dkv(Backward& run, float scale, Dtype dtype);
+
+/// Adds the parts of every KV head in their order, the first stored: by the ranks of their chains
+/// where they are combined in order, else upwards. Requires partials of (part, key, head_dim), and
+/// ranks that are an order.
+[[nodiscard]] std::vector<float> sum_of_parts(const Table& table,
+                                              const std::vector<float>& partials);
 
 /// Whether every live task of a table is there exactly once and no chain is split.
 [[nodiscard]] bool is_complete(const Table& table);

@@ -28,7 +28,9 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
 bool same_bits(const Backward& left, const Backward& right) {
   return same_bits(left.gradients.dq, right.gradients.dq) &&
          same_bits(left.gradients.dk, right.gradients.dk) &&
-         same_bits(left.gradients.dv, right.gradients.dv) && same_bits(left.dq_sums, right.dq_sums);
+         same_bits(left.gradients.dv, right.gradients.dv) &&
+         same_bits(left.dq_sums, right.dq_sums) && same_bits(left.dk_sums, right.dk_sums) &&
+         same_bits(left.dv_sums, right.dv_sums);
 }
 
 /// The options of one run: each but the first has delays of its own.
@@ -87,6 +89,16 @@ class Check {
       fault("reaccumulation",
             "the run's own dQ partials, added in the order of the table, give other bits than dQ");
     }
+    if (!run.dk_partials.empty()) check_parts(run);
+  }
+
+  void check_parts(const Backward& run) {
+    const auto sums = reaccumulate_dkv(table_, run);
+    if (!sums) return;
+    if (same_bits(sums->dk, run.dk_sums) && same_bits(sums->dv, run.dv_sums)) return;
+    result_.reaccumulated = false;
+    fault("reaccumulation",
+          "the parts' own dK and dV, added in the order of the table, give other bits than the sums");
   }
 
   void judge(const Backward& run) {

@@ -67,8 +67,8 @@ std::int64_t timer_step(const Readings& readings) {
   return std::max<std::int64_t>(step, 1);
 }
 
-/// Counts times from the run's start instead of the global timer's own zero.
-void begin_at_zero(std::vector<TaskTimes>& times) {
+/// Counts times from the run's start, which it returns, instead of the global timer's own zero.
+std::int64_t begin_at_zero(std::vector<TaskTimes>& times) {
   std::int64_t start = std::numeric_limits<std::int64_t>::max();
   for (const TaskTimes& task : times) {
     if (task.compute_start >= 0) start = std::min(start, task.compute_start);
@@ -78,6 +78,7 @@ void begin_at_zero(std::vector<TaskTimes>& times) {
       if (task.*stamp.to >= 0) task.*stamp.to -= start;
     }
   }
+  return start;
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ AnchoredTimes anchored_times(const Table& table, const std::vector<Sm>& lane_sms
       anchored.times[slot].*stamp.to = sm_clocks.at(sm).ns(reading);
     }
   });
-  begin_at_zero(anchored.times);
+  anchored.start_ns = begin_at_zero(anchored.times);
   return anchored;
 }
 

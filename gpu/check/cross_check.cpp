@@ -43,6 +43,70 @@ std::string order_fault(const Table& table, const Backward& backward, std::int32
   return "";
 }
 
+/// Says what is wrong with the n-th addition to a KV tile's dK and dV; `before` is the part whose
+/// addition came before, -1 = none.
+std::string dkv_order_fault(const Table& table, const Backward& backward, std::int32_t n, KvTile kv,
+                            Part part, Part before) {
+  const Problem& problem = table.problem;
+  const auto chain = [&](Part which) {
+    return "the chain of KV tile " + std::to_string(kv.value) + " and heads " +
+           std::to_string(which.value * problem.span) + " to " +
+           std::to_string((which.value + 1) * problem.span - 1);
+  };
+  const std::int32_t rank = table.dkv_rank(part, kv);
+  if (rank != n) {
+    return chain(part) + " reduced into dK and dV after " + std::to_string(n) +
+           " others, but has rank " + std::to_string(rank);
+  }
+  if (before.value < 0) return "";
+  const auto& times = backward.chain_times;
+  if (times[at(problem.chain_place(part, kv))].turn + backward.times_error_ns <
+      times[at(problem.chain_place(before, kv))].end) {
+    return chain(part) + " had its turn at dK and dV before " + chain(before) + " had reduced";
+  }
+  return "";
+}
+
+std::vector<std::string> dkv_order_faults(const Table& table, const Backward& backward,
+                                          std::size_t limit) {
+  std::vector<std::string> faults;
+  if (backward.dkv_witness.empty()) return faults;
+  const Problem& problem = table.problem;
+  for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      const std::int64_t first = problem.dkv_place(head, kv) * problem.group_parts();
+      Part before{-1};
+      for (std::int32_t n = 0; n < problem.dkv_contributions(kv); ++n) {
+        const Part part{backward.dkv_witness[at(first + n)]};
+        if (part.value < 0) break;  // the run stopped here
+        const std::string fault = dkv_order_fault(table, backward, n, kv, part, before);
+        if (!fault.empty()) faults.push_back(fault);
+        if (faults.size() == limit) return faults;
+        before = part;
+      }
+    }
+  }
+  return faults;
+}
+
+/// Whether the chains of every KV tile have the ranks 0 … k-1.
+bool dkv_ranks_order(const Table& table) {
+  const Problem& problem = table.problem;
+  if (table.dkv_ranks.empty()) return true;
+  for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      std::vector<bool> seen(at(problem.group_parts()));
+      for (std::int32_t n = 0; n < problem.dkv_contributions(kv); ++n) {
+        const std::int32_t rank =
+            table.dkv_rank(Part{head.value * problem.group_parts() + n}, kv);
+        if (rank < 0 || rank >= problem.group_parts() || seen[at(rank)]) return false;
+        seen[at(rank)] = true;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Deviation deviation(const std::vector<float>& gradient, const Exact& exact) {
@@ -67,7 +131,7 @@ Deviation deviation(const std::vector<float>& gradient, const Exact& exact) {
 }
 
 double error_bound(const AttentionShape& shape, Dtype dtype) {
-  const auto tokens = static_cast<double>(std::max(shape.seq_q, shape.seq_kv));
+  const auto tokens = static_cast<double>(std::max(shape.group() * shape.seq_q, shape.seq_kv));
   const double of_sums = 8 * 0x1p-24 * std::sqrt(shape.head_dim + tokens);
   switch (dtype) {
     case Dtype::bf16:
@@ -82,9 +146,9 @@ double error_bound(const AttentionShape& shape, Dtype dtype) {
 
 const char* error_bound_formula(Dtype dtype) {
   constexpr const char* kFormulas[] = {
-      "8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
-      "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))",
-      "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))"};
+      "8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
+      "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
+      "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))"};
   return kFormulas[static_cast<int>(dtype)];
 }
 
@@ -126,7 +190,8 @@ std::vector<std::string> order_faults(const Table& table, const Backward& backwa
                                       std::size_t limit) {
   const Problem& problem = table.problem;
   const RankPlaces places(problem);
-  std::vector<std::string> faults;
+  std::vector<std::string> faults = dkv_order_faults(table, backward, limit);
+  if (faults.size() == limit) return faults;
   for (Head head{0}; head.value < problem.heads; ++head) {
     for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
       std::int64_t before = -1;
@@ -163,6 +228,12 @@ std::optional<std::vector<float>> reaccumulate(const Table& table, const Attenti
   return dq;
 }
 
+std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run) {
+  if (!dkv_ranks_order(table)) return std::nullopt;
+  return DkvSums{.dk = sum_of_parts(table, run.dk_partials),
+                 .dv = sum_of_parts(table, run.dv_partials)};
+}
+
 std::int64_t partial_bytes(const Table& table, const AttentionShape& shape) {
   const Problem& problem = table.problem;
   const double tile_q = static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
@@ -177,12 +248,16 @@ std::int64_t run_bytes(const Table& table, const AttentionShape& shape,
   const auto kv = static_cast<double>(shape.kv_elements());
   const double dim = shape.head_dim;
   const double tile_q = dim * static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
+  const bool parts = problem.combine != Combine::none;
+  const bool kept = problem.combine == Combine::partials || options.keep_partials;
   const double tile_kv = dim * static_cast<double>(std::min(problem.shape.kv, problem.lengths.kv));
   const double tensors = 4 * (2 * q + 2 * kv)    // inputs
                          + 8 * (2 * q + 2 * kv)  // O, reference
                          + 3 * 4 * (q + 2 * kv)  // two runs' gradients, re-accumulation
                          + (options.dtype == Dtype::fp32 ? 0 : 2 * 4 * q)  // two runs' dq_sums
-                         + 16 * static_cast<double>(shape.q_rows());
+                         + (parts ? 3 * 4 * 2 * kv : 0)  // two runs' sums, re-accumulation
+                         + (kept && parts ? 2 * 4 * 2 * kv * problem.group_parts() : 0) +
+                         16 * static_cast<double>(shape.q_rows());
   const double tasks =
       static_cast<double>(problem.tasks()) * (2 * sizeof(TaskTimes) + 2 * sizeof(std::int64_t));
   const double sms = 4.0 * resident_lanes(problem, options.residency) * (4 * tile_kv + tile_q);

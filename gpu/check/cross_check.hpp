@@ -24,9 +24,9 @@ struct Deviation {
 
 /// Returns what both numbers of a Deviation are held to; gpu/README.md says why.
 ///
-///     fp32    8 * 2^-24 * sqrt(head_dim + max(seq_q, seq_kv))
+///     fp32    8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))
 ///     bf16    that + 6 * 2^-8
-///     fp16    that + 6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))
+///     fp16    that + 6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv))
 [[nodiscard]] double error_bound(const AttentionShape& shape, Dtype dtype);
 
 /// Returns error_bound()'s formula for a dtype, for a report.
@@ -60,6 +60,16 @@ struct Digests {
 [[nodiscard]] std::optional<std::vector<float>> reaccumulate(const Table& table,
                                                              const AttentionShape& shape,
                                                              const std::vector<float>& partials);
+
+struct DkvSums {
+  std::vector<float> dk;
+  std::vector<float> dv;
+};
+
+/// Adds each part's own dK and dV on the host, in the order of the ranks. Nothing if they are no
+/// order. Requires a run that kept its partials, of KV heads with several parts. Compare it with
+/// dk_sums and dv_sums.
+[[nodiscard]] std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run);
 
 /// Returns the bytes of one run's dQ partials.
 [[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);

@@ -1,6 +1,7 @@
 // The executor plays every lane as a state machine: its next slot, and what its SM keeps to itself
 // (SmMemory). A worker thread takes a lane, plays one task and gives the lane back. If the task's
-// turn has not come, the lane is parked with its dQ partial ready, and the worker takes another.
+// turn has not come, the lane is parked with its dQ partial ready, and the worker takes another; a
+// chain that ends waits likewise for its turn at dK and dV, where those are combined in order.
 //
 // Two things order memory between workers, as two things order it between CTAs: a lane's own state
 // passes from worker to worker through the mutex of Lanes, and dQ[head, q] passes from rank to
@@ -38,15 +39,18 @@ class Executor {
         scale_(static_cast<float>(attention.shape.scale())),
         sms_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
         q_tiles_(table.problem.grid.q_tiles()),
-        semaphores_(at(table.problem.heads * q_tiles_)),
-        lanes_(table.lanes(), sms_, at(table.problem.heads * q_tiles_), semaphores_, options),
+        q_locks_(at(table.problem.heads * q_tiles_)),
+        locks_(q_locks_ + at(dkv_locks(table.problem))),
+        semaphores_(locks_),
+        lanes_(table.lanes(), sms_, locks_, semaphores_, options),
         memories_(at(sms_), tile_.memory()),
         states_(at(table.lanes())),
-        reduced_(at(table.problem.heads * q_tiles_), 0) {
+        reduced_(locks_, 0) {
     const AttentionShape& shape = attention.shape;
     result_.gradients.dq.assign(shape.q_elements(), 0);
     result_.gradients.dk.assign(shape.kv_elements(), 0);
     result_.gradients.dv.assign(shape.kv_elements(), 0);
+    make_sums(table.problem, shape);
     result_.witness.assign(places_.size(), -1);
     result_.times.resize(table.slots.size());
     if (options.keep_partials) {
@@ -62,11 +66,21 @@ class Executor {
     result_.elapsed_ns = now();
     result_.outcome = lanes_.outcome();
     end_dq(result_, scale_, options_.dtype);
+    if (table_.problem.combine == Combine::partials) {
+      add_parts(result_.dk_partials, result_.dk_sums);
+      add_parts(result_.dv_partials, result_.dv_sums);
+    }
+    end_dkv(result_, scale_, options_.dtype);
+    if (!options_.keep_partials) {
+      result_.dk_partials = {};
+      result_.dv_partials = {};
+    }
     result_.lane_sms = lanes_.lane_sms();
     for (const LaneState& state : states_)
       result_.next_slots.push_back(state.slot);
-    for (std::size_t tile = 0; tile < reduced_.size(); ++tile)
-      result_.lock_values.push_back(semaphores_.value(tile));
+    for (std::size_t lock = 0; lock < locks_; ++lock)
+      (lock < q_locks_ ? result_.lock_values : result_.dkv_lock_values)
+          .push_back(semaphores_.value(lock));
     return std::move(result_);
   }
 
@@ -75,8 +89,29 @@ class Executor {
   struct LaneState {
     std::int64_t slot = 0;    ///< the next to reduce
     bool computed = false;    ///< whether its dQ partial is ready
+    bool reduced = false;     ///< whether only its chain's end is left of it
     std::int64_t holds = -1;  ///< delayed release: the tile whose semaphore is still held
   };
+
+  /// Where dK and dV are combined in order every KV tile that is somebody's has a lock.
+  static std::int64_t dkv_locks(const Problem& problem) {
+    if (problem.combine != Combine::ordered) return 0;
+    return std::int64_t{problem.heads_kv} * problem.grid.kv_tiles();
+  }
+
+  void make_sums(const Problem& problem, const AttentionShape& shape) {
+    if (problem.combine == Combine::none) return;
+    result_.dk_sums.assign(shape.kv_elements(), 0);
+    result_.dv_sums.assign(shape.kv_elements(), 0);
+    if (problem.combine == Combine::partials || options_.keep_partials) {
+      const std::size_t elements = shape.kv_elements() * at(problem.group_parts());
+      result_.dk_partials.assign(elements, 0);
+      result_.dv_partials.assign(elements, 0);
+    }
+    if (problem.combine == Combine::partials) return;
+    result_.chain_times.resize(at(problem.chains()));
+    result_.dkv_witness.assign(at(dkv_locks(problem) * problem.group_parts()), -1);
+  }
 
   /// Plays the whole table; returns when all workers have left.
   void play_on(std::int32_t threads) {
@@ -103,14 +138,21 @@ class Executor {
     cpu::SmMemory& memory = memories_[at(sm)];
     if (!state.computed) compute(lane, state, memory);
     const Slot& slot = table_.slots[state.slot];
-    if (options_.mode != Mode::no_reduce) {
+    if (options_.mode != Mode::no_reduce && !state.reduced) {
       const std::size_t tile = tile_of(slot.task);
       if (!acquire(tile, slot.rank)) return lanes_.park(lane, tile, slot.rank);
       result_.times[at(state.slot)].turn = now();
       reduce(lane, slot, tile, state, memory);
     }
-    if (table_.ends_chain(lane, state.slot)) tile_.end_chain(slot.task, memory, result_.gradients);
+    if (table_.ends_chain(lane, state.slot)) {
+      const std::size_t tile = dkv_tile_of(slot.task);
+      if (!end_chain(slot.task, tile, memory)) {
+        state.reduced = true;
+        return lanes_.park(lane, tile, table_.dkv_rank(slot.task));
+      }
+    }
     state.computed = false;
+    state.reduced = false;
     if (++state.slot == table_.end_of(lane)) return lanes_.end(lane);
     lanes_.go_on(lane);
   }
@@ -132,8 +174,33 @@ class Executor {
   }
 
   [[nodiscard]] bool acquire(std::size_t tile, std::int32_t rank) {
-    if (options_.mode == Mode::deterministic) return semaphores_.try_acquire(tile, rank);
+    if (options_.mode != Mode::atomic) return semaphores_.try_acquire(tile, rank);
     semaphores_.acquire_any(tile);
+    return true;
+  }
+
+  /// Leaves a chain's dK and dV where they belong; false if its turn has not come.
+  [[nodiscard]] bool end_chain(const Task& task, std::size_t tile, const cpu::SmMemory& memory) {
+    const Problem& problem = table_.problem;
+    if (problem.combine == Combine::none) {
+      tile_.end_chain(task, memory, result_.gradients);
+      return true;
+    }
+    if (!result_.dk_partials.empty()) {
+      tile_.store_partial(task, memory, result_.dk_partials, result_.dv_partials);
+    }
+    if (problem.combine == Combine::partials) return true;
+    ChainTimes& times = result_.chain_times[at(problem.chain_place(task))];
+    if (times.ready < 0) times.ready = now();
+    if (!acquire(tile, table_.dkv_rank(task))) return false;
+    times.turn = now();
+    const std::int32_t added = reduced_[tile]++;
+    tile_.add_dkv(task, memory, added == 0, result_.dk_sums, result_.dv_sums);
+    result_.dkv_witness[at(problem.dkv_place(task) * problem.group_parts() + added)] =
+        problem.part_of(task.head).value;
+    times.end = now();
+    semaphores_.release(tile);
+    if (options_.mode != Mode::atomic) lanes_.wake(tile);
     return true;
   }
 
@@ -161,8 +228,23 @@ class Executor {
     if (options_.mode == Mode::deterministic) lanes_.wake(tile);
   }
 
+  /// The pass that combines parts: each KV head's, upwards.
+  void add_parts(const std::vector<float>& partials, std::vector<float>& sums) const {
+    const std::size_t parts = at(table_.problem.group_parts());
+    const std::size_t elements = sums.size() / at(table_.problem.heads_kv);
+    for (std::size_t index = 0; index < partials.size(); ++index) {
+      const std::size_t part = index / elements;
+      float& sum = sums[part / parts * elements + index % elements];
+      sum = part % parts == 0 ? partials[index] : sum + partials[index];
+    }
+  }
+
   [[nodiscard]] std::size_t tile_of(const Task& task) const {
     return at(task.head.value * q_tiles_ + task.q.value);
+  }
+
+  [[nodiscard]] std::size_t dkv_tile_of(const Task& task) const {
+    return q_locks_ + at(table_.problem.dkv_place(task));
   }
 
   [[nodiscard]] std::int64_t now() const {
@@ -177,11 +259,13 @@ class Executor {
   const float scale_;
   const std::int32_t sms_;
   const std::int64_t q_tiles_;
+  const std::size_t q_locks_;  ///< a lock for every (head, q), then those of dK and dV
+  const std::size_t locks_;
   cpu::Semaphores semaphores_;
   cpu::Lanes lanes_;
   std::vector<cpu::SmMemory> memories_;  ///< by SM
   std::vector<LaneState> states_;        ///< by lane
-  std::vector<std::int32_t> reduced_;    ///< by (head, q): additions so far; the holder's
+  std::vector<std::int32_t> reduced_;    ///< by lock: additions so far; the holder's
   Clock::time_point start_;
   Backward result_;
 };
@@ -197,7 +281,6 @@ std::int32_t default_threads(const Table& table, const BackwardOptions& options)
 Backward backward_on_cpu(const Table& table, const Attention& attention,
                          const BackwardOptions& options) {
   STAGGER_EXPECTS(options.threads >= 0 && options.threads <= kMaxThreads);
-  expect_no_groups(table.problem, "the CPU executor");
   STAGGER_EXPECTS(is_complete(table));
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));

@@ -124,11 +124,37 @@ void Tile::add_dq(const Task& task, std::span<const float> partial, std::vector<
     sum[index] += partial[index];
 }
 
+Tile::Elements Tile::elements(KvTile kv) const {
+  const Tokens tile = keys(kv);
+  const std::size_t dim = attention_.shape.dim();
+  return {.first = at(tile.begin) * dim, .count = at(tile.end - tile.begin) * dim};
+}
+
+void Tile::add_dkv(const Task& task, const SmMemory& memory, bool first, std::vector<float>& dk,
+                   std::vector<float>& dv) const {
+  const auto [begin, count] = elements(task.kv);
+  const std::size_t head = attention_.shape.kv_row(task.head, 0) * attention_.shape.dim();
+  float* const to_dk = &dk[head + begin];
+  float* const to_dv = &dv[head + begin];
+  for (std::size_t index = 0; index < count; ++index) {
+    to_dk[index] = first ? memory.dk[index] : to_dk[index] + memory.dk[index];
+    to_dv[index] = first ? memory.dv[index] : to_dv[index] + memory.dv[index];
+  }
+}
+
+void Tile::store_partial(const Task& task, const SmMemory& memory, std::vector<float>& dk,
+                         std::vector<float>& dv) const {
+  const auto [begin, count] = elements(task.kv);
+  const std::size_t part = at(problem_.part_of(task.head)) * at(attention_.shape.seq_kv) *
+                           attention_.shape.dim();
+  std::copy_n(memory.dk.begin(), count, dk.begin() + static_cast<std::ptrdiff_t>(part + begin));
+  std::copy_n(memory.dv.begin(), count, dv.begin() + static_cast<std::ptrdiff_t>(part + begin));
+}
+
 void Tile::end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const {
-  const AttentionShape& shape = attention_.shape;
-  const Tokens tile = keys(task.kv);
-  const std::size_t first = shape.kv_row(task.head, tile.begin) * shape.dim();
-  const std::size_t count = at(tile.end - tile.begin) * shape.dim();
+  const auto [begin, count] = elements(task.kv);
+  const std::size_t first =
+      attention_.shape.kv_row(task.head, 0) * attention_.shape.dim() + begin;
   for (std::size_t index = 0; index < count; ++index) {
     gradients.dk[first + index] = rounded(memory.dk[index] * scale_, dtype_);
     gradients.dv[first + index] = rounded(memory.dv[index], dtype_);

@@ -39,6 +39,13 @@ class Tile {
   void add_dq(const Task& task, std::span<const float> partial, std::vector<float>& dq) const;
   /// Writes dK and dV of the chain, rounded.
   void end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const;
+  /// Adds the chain's dK and dV to sums that are a KV head's, still without the scale; a first one
+  /// is stored.
+  void add_dkv(const Task& task, const SmMemory& memory, bool first, std::vector<float>& dk,
+               std::vector<float>& dv) const;
+  /// Stores the chain's dK and dV, still without the scale, as its part's own.
+  void store_partial(const Task& task, const SmMemory& memory, std::vector<float>& dk,
+                     std::vector<float>& dv) const;
 
   /// Returns the elements of one task's dQ partial: rows of a whole tile.
   [[nodiscard]] std::size_t partial_elements() const;
@@ -50,6 +57,12 @@ class Tile {
   };
   [[nodiscard]] Tokens queries(QTile q) const;
   [[nodiscard]] Tokens keys(KvTile kv) const;
+  /// The elements of a task's KV tile in a tensor whose row 0 is its head's first key.
+  struct Elements {
+    std::size_t first;
+    std::size_t count;
+  };
+  [[nodiscard]] Elements elements(KvTile kv) const;
   /// Computes a query against keys [begin, end) of the tile that starts at row `k_row`.
   void compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
                    float* dq, SmMemory& memory) const;

@@ -18,6 +18,18 @@ __global__ void __launch_bounds__(kThreads)
   LanePlayer(table, run, tile).play();
 }
 
+/// The pass that combines parts: each KV head's, upwards.
+__global__ void __launch_bounds__(kThreads)
+    add_parts(const float* partials, float* sums, std::int64_t elements, std::int32_t parts) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= elements) return;
+  const float* partial = partials + std::int64_t{blockIdx.y} * parts * elements + index;
+  float sum = *partial;
+  for (std::int32_t part = 1; part < parts; ++part)
+    sum += partial[part * elements];
+  sums[std::int64_t{blockIdx.y} * elements + index] = sum;
+}
+
 /// Lists what TokenMask says of each query of each masked tile, which is alike in every head.
 std::vector<SeenKeys> partial_keys(const Problem& problem, const TokenMask& mask,
                                    std::int32_t tile_q) {
@@ -58,13 +70,15 @@ class PortableProblem {
         delta_(converted<float>(attention.forward.delta)),
         keys_(partial_keys(table.problem, attention.mask, tile_q_)),
         dq_(attention.shape.q_elements()),
-        dk_(attention.shape.kv_elements()),
-        dv_(attention.shape.kv_elements()),
+        dk_(attention.shape.kv_elements() * at(table.problem.group_parts())),
+        dv_(attention.shape.kv_elements() * at(table.problem.group_parts())),
+        dk_sums_(table.problem.group_parts() > 1 ? attention.shape.kv_elements() : 0),
+        dv_sums_(table.problem.group_parts() > 1 ? attention.shape.kv_elements() : 0),
         partials_((options.keep_partials ? table.slots.size()
                                          : at(resident_lanes(table.problem, options.residency))) *
                   at(tile_q_) * attention.shape.dim()) {
     // dQ begins with 0, and so do dK and dV of a KV tile that nobody sees.
-    for (DeviceBuffer<float>* gradient : {&dq_, &dk_, &dv_, &partials_})
+    for (DeviceBuffer<float>* gradient : {&dq_, &dk_, &dv_, &dk_sums_, &dv_sums_, &partials_})
       gradient->fill(0);
     const Problem& problem = table.problem;
     const auto scale = static_cast<float>(attention.shape.scale());
@@ -79,6 +93,10 @@ class PortableProblem {
         .dq = dq_.data(),
         .dk = dk_.data(),
         .dv = dv_.data(),
+        .dk_sums = dk_sums_.data(),
+        .dv_sums = dv_sums_.data(),
+        .span = problem.span,
+        .parts = problem.group_parts(),
         .partials = partials_.data(),
         .keep_partials = options.keep_partials,
         .seq_q = attention.shape.seq_q,
@@ -92,10 +110,35 @@ class PortableProblem {
 
   [[nodiscard]] const PortableParameters<Storage>& parameters() const { return parameters_; }
 
+  /// Adds the parts of KV heads that have several and do not add them in order.
+  void combine(const Problem& problem) const {
+    if (problem.combine != Combine::partials) return;
+    const std::int64_t elements = problem.lengths.kv * parameters_.head_dim;
+    const dim3 grid(static_cast<unsigned>((elements + kThreads - 1) / kThreads),
+                    static_cast<unsigned>(problem.heads_kv));
+    add_parts<<<grid, kThreads>>>(dk_.data(), dk_sums_.data(), elements, parameters_.parts);
+    add_parts<<<grid, kThreads>>>(dv_.data(), dv_sums_.data(), elements, parameters_.parts);
+    STAGGER_CUDA_TRY(cudaGetLastError());
+  }
+
   void download(Backward& result) const {
-    result.gradients = {.dq = dq_.download(), .dk = dk_.download(), .dv = dv_.download()};
+    result.gradients.dq = dq_.download();
     if (parameters_.keep_partials) result.partials = partials_.download();
     end_dq(result, parameters_.scale, kDtypeOf<Storage>);
+    if (parameters_.parts == 1) {
+      result.gradients.dk = dk_.download();
+      result.gradients.dv = dv_.download();
+      return;
+    }
+    result.dk_sums = dk_sums_.download();
+    result.dv_sums = dv_sums_.download();
+    if (parameters_.keep_partials) {
+      result.dk_partials = dk_.download();
+      result.dv_partials = dv_.download();
+    }
+    result.gradients.dk.resize(result.dk_sums.size());
+    result.gradients.dv.resize(result.dv_sums.size());
+    end_dkv(result, parameters_.scale, kDtypeOf<Storage>);
   }
 
  private:
@@ -110,6 +153,8 @@ class PortableProblem {
   DeviceBuffer<float> dq_;
   DeviceBuffer<float> dk_;
   DeviceBuffer<float> dv_;
+  DeviceBuffer<float> dk_sums_;
+  DeviceBuffer<float> dv_sums_;
   DeviceBuffer<float> partials_;
   PortableParameters<Storage> parameters_;
 };
@@ -121,7 +166,8 @@ Backward run_portable(const Table& table, const Attention& attention,
   Runner runner(table, options);
   Backward result =
       runner.play({portable<Storage>, problem.parameters(),
-                   Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads});
+                   Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads},
+                  [](const DeviceRun&) {}, [&](const DeviceRun&) { problem.combine(table.problem); });
   problem.download(result);
   return result;
 }
@@ -152,7 +198,6 @@ std::optional<CudaDevice> cuda_device() {
 Backward backward_on_cuda(const Table& table, const Attention& attention,
                           const BackwardOptions& options) {
   STAGGER_EXPECTS(is_complete(table));
-  expect_no_groups(table.problem, "a CUDA kernel");
   STAGGER_EXPECTS(attention.shape == attention_shape(table.problem, attention.shape.head_dim));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   switch (options.dtype) {

@@ -9,6 +9,8 @@
 //                                                     turn ─┐ acquired by thread 0, barrier
 //   void reduce(std::int64_t slot, const DeviceSlot&)         ├─ reduce_end: barrier, released
 //   void end_chain(const DeviceSlot&)
+//   void add_dkv(std::int32_t rank, const DeviceSlot&)         where parts are added in order: like
+//                                                              reduce, under the KV tile's lock
 
 #include "gpu/cuda/semaphore.cuh"
 #include "gpu/cuda/table.cuh"
@@ -77,7 +79,32 @@ class LanePlayer {
     __syncthreads();
     stamp(index, &TaskClocks::compute_end);
     if (run_.mode != Mode::no_reduce && !take_turn(index, slot)) return false;
-    if (slot.ends_chain) work_.end_chain(slot);
+    if (!slot.ends_chain) return true;
+    work_.end_chain(slot);
+    return table_.dkv_ranks == nullptr || take_dkv_turn(slot);
+  }
+
+  /// Adds a chain to its KV tile's dK and dV when its rank has the turn.
+  __device__ bool take_dkv_turn(const DeviceSlot& slot) {
+    const std::int64_t chain = table_.chain_of(slot);
+    const std::int64_t tile = table_.dkv_tile_of(slot);
+    const std::int32_t rank = table_.dkv_ranks[chain];
+    const bool ordered = run_.mode != Mode::atomic;
+    bool late = false;
+    if (leads()) {
+      run_.chain_times[chain].ready = global_time();
+      late = ordered && !acquire(run_.dkv_locks + tile, rank, run_.stop, run_.timeout_ns);
+    }
+    if (__syncthreads_or(late)) return false;
+    if (leads()) run_.chain_times[chain].turn = global_time();
+    work_.add_dkv(rank, slot);
+    __syncthreads();  // the barrier before the release
+    if (leads()) {
+      const std::int32_t n = atomicAdd(run_.dkv_counts + tile, 1);
+      run_.dkv_witness[tile * table_.parts + n] = slot.head / table_.span;
+      run_.chain_times[chain].end = global_time();
+      if (ordered) release_next(run_.dkv_locks + tile);
+    }
     return true;
   }
 

@@ -44,8 +44,12 @@ struct PortableParameters {
   const float* delta = nullptr;
   const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
   float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
-  float* dk = nullptr;
+  float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
   float* dv = nullptr;
+  float* dk_sums = nullptr;  ///< by KV head and key: of several parts
+  float* dv_sums = nullptr;
+  std::int32_t span = 1;   ///< heads of a part
+  std::int32_t parts = 1;  ///< of a KV head
   float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
   bool keep_partials = false;
   std::int64_t seq_q = 0;
@@ -126,8 +130,8 @@ class PortableTile {
   __device__ void begin_chain(const DeviceSlot& slot) {
     locate(slot);
     for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
-      all_.dk[kv_first_ + index] = 0;
-      all_.dv[kv_first_ + index] = 0;
+      all_.dk[chain_first_ + index] = 0;
+      all_.dv[chain_first_ + index] = 0;
     }
     __syncthreads();  // multiply() gives the elements to other threads
   }
@@ -154,17 +158,36 @@ class PortableTile {
     }
   }
 
+  /// Makes gradients of the chain's sums, unless others are to be added.
   __device__ void end_chain(const DeviceSlot&) {
-    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
-      all_.dk[kv_first_ + index] = nearest(all_.dk[kv_first_ + index] * all_.scale);
-      all_.dv[kv_first_ + index] = nearest(all_.dv[kv_first_ + index]);
+    if (all_.parts == 1) {
+      for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
+        all_.dk[chain_first_ + index] = nearest(all_.dk[chain_first_ + index] * all_.scale);
+        all_.dv[chain_first_ + index] = nearest(all_.dv[chain_first_ + index]);
+      }
     }
     __syncthreads();
+  }
+
+  __device__ void add_dkv(std::int32_t rank, const DeviceSlot&) {
+    for (std::int32_t index = thread(); index < keys_ * all_.head_dim; index += kThreads) {
+      add(rank, all_.dk[chain_first_ + index], all_.dk_sums + kv_first_ + index);
+      add(rank, all_.dv[chain_first_ + index], all_.dv_sums + kv_first_ + index);
+    }
   }
 
  private:
   __device__ static std::int32_t thread() { return static_cast<std::int32_t>(threadIdx.x); }
   __device__ static float nearest(float value) { return rounded(value, kDtypeOf<Storage>); }
+
+  /// Adds to a sum, which rank 0 begins.
+  __device__ void add(std::int32_t rank, float addend, float* sum) const {
+    if (mode_ == Mode::atomic) {
+      atomicAdd(sum, addend);
+    } else {
+      *sum = rank == 0 ? addend : *sum + addend;
+    }
+  }
 
   /// Finds where a task's tiles are.
   __device__ void locate(const DeviceSlot& slot) {
@@ -174,7 +197,9 @@ class PortableTile {
     keys_ = static_cast<std::int32_t>(min(std::int64_t{all_.tile_kv}, all_.seq_kv - key));
     q_row_ = slot.head * all_.seq_q + query;
     q_first_ = q_row_ * all_.head_dim;
-    kv_first_ = (slot.head * all_.seq_kv + key) * all_.head_dim;
+    const std::int32_t part = slot.head / all_.span;
+    kv_first_ = (part / all_.parts * all_.seq_kv + key) * all_.head_dim;
+    chain_first_ = (part * all_.seq_kv + key) * all_.head_dim;
   }
 
   __device__ float* partial(std::int64_t slot) const {
@@ -218,8 +243,8 @@ class PortableTile {
 
   /// Adds P^T dO to dV and dS^T Q to dK, queries upwards.
   __device__ void add_dk_dv() {
-    add_columns(p_, all_.d_out + q_first_, all_.dv + kv_first_);
-    add_columns(ds_, all_.q + q_first_, all_.dk + kv_first_);
+    add_columns(p_, all_.d_out + q_first_, all_.dv + chain_first_);
+    add_columns(ds_, all_.q + q_first_, all_.dk + chain_first_);
   }
   __device__ void add_columns(const float* weights, const Storage* rows, float* sums) {
     const std::int32_t dim = all_.head_dim;
@@ -256,7 +281,8 @@ class PortableTile {
   std::int32_t keys_ = 0;
   std::int64_t q_row_ = 0;     ///< of the tile's first query among all heads' queries
   std::int64_t q_first_ = 0;   ///< element of the tile's first query
-  std::int64_t kv_first_ = 0;  ///< element of the tile's first key
+  std::int64_t kv_first_ = 0;     ///< element of the tile's first key in K, V and their gradients
+  std::int64_t chain_first_ = 0;  ///< likewise in the part's own dK and dV
 };
 
 }  // namespace stagger::gpu::cuda

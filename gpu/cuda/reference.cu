@@ -49,14 +49,16 @@ struct Pairs {
   std::int64_t kv_blocks = 0;
   std::int64_t seq_q = 0;
   std::int64_t seq_kv = 0;
+  std::int32_t group = 1;  ///< heads of a KV head
   std::int32_t head_dim = 0;
   double scale = 0;
 
+  /// `head` is a head here and in keys(), which finds its KV head.
   __device__ PairRows queries(const float* tensor, std::int64_t head, std::int64_t block) const {
     return rows(tensor, seq_q, head, block);
   }
   __device__ PairRows keys(const float* tensor, std::int64_t head, std::int64_t block) const {
-    return rows(tensor, seq_kv, head, block);
+    return rows(tensor, seq_kv, head / group, block);
   }
   __device__ PairRows rows(const float* tensor, std::int64_t seq, std::int64_t head,
                            std::int64_t block) const {
@@ -189,7 +191,7 @@ __device__ double weigh(const Pairs& pairs, const Product& product, const PairBl
                pairs.keys(pairs.v, block.head, block.kv), shared);
   }
   const std::int64_t first_query = block.head * pairs.seq_q + block.q * kPairSide;
-  const std::int64_t first_key = block.head * pairs.seq_kv + block.kv * kPairSide;
+  const std::int64_t first_key = block.head / pairs.group * pairs.seq_kv + block.kv * kPairSide;
   double terms = 0;
   for (std::int32_t r = 0; r < PairTile::kEach; ++r) {
     for (std::int32_t c = 0; c < PairTile::kEach; ++c) {
@@ -224,7 +226,8 @@ __device__ void store_terms(double terms, double* to, PairShared& shared) {
   *to = sum;
 }
 
-/// Computes 64 rows and 64 columns of one head's result.
+/// Computes 64 rows and 64 columns of one head's result; of a KV head's, whose rows are keys, over
+/// all its heads.
 template <Result kResult>
 __global__ void __launch_bounds__(kPairThreads, 2)  // the one multiplies while the other loads
     multiply_pairs(Pairs pairs, Product product, std::int64_t first_cta) {
@@ -235,18 +238,22 @@ __global__ void __launch_bounds__(kPairThreads, 2)  // the one multiplies while 
   const std::int64_t summed_blocks = kByQuery ? pairs.kv_blocks : pairs.q_blocks;
   const std::int64_t row_block = cta / product.column_blocks % row_blocks;
   const auto first_column = static_cast<std::int32_t>(cta % product.column_blocks) * kPairSide;
-  PairBlock block{.head = cta / product.column_blocks / row_blocks};
+  const std::int64_t head = cta / product.column_blocks / row_blocks;  // or KV head
+  const std::int32_t members = kByQuery ? 1 : pairs.group;
   PairTile sum;
   double terms = 0;
-  for (std::int64_t summed = 0; summed < summed_blocks; ++summed) {
+  for (std::int64_t each = 0; each < members * summed_blocks; ++each) {
+    const std::int64_t summed = each % summed_blocks;
+    PairBlock block{.head = head * members + each / summed_blocks};
     block.q = kByQuery ? row_block : summed;
     block.kv = kByQuery ? summed : row_block;
     block.kind = pairs.kinds[block.q * pairs.kv_blocks + block.kv];
     if (block.kind == BlockMask::kEmpty) continue;
     terms += weigh<kResult>(pairs, product, block, *shared);
-    add_weighted(
-        sum, pairs.rows(product.operand, kByQuery ? pairs.seq_kv : pairs.seq_q, block.head, summed),
-        first_column, *shared);
+    add_weighted(sum,
+                 kByQuery ? pairs.keys(product.operand, block.head, summed)
+                          : pairs.queries(product.operand, block.head, summed),
+                 first_column, *shared);
   }
   const std::int64_t seq = kByQuery ? pairs.seq_q : pairs.seq_kv;
   for (std::int32_t r = 0; r < PairTile::kEach; ++r) {
@@ -254,7 +261,7 @@ __global__ void __launch_bounds__(kPairThreads, 2)  // the one multiplies while 
       const std::int64_t row = row_block * kPairSide + PairTile::row(r);
       const std::int32_t column = first_column + PairTile::column(c);
       if (row < seq && column < pairs.head_dim)
-        product.values[(block.head * seq + row) * pairs.head_dim + column] = sum.at[r][c];
+        product.values[(head * seq + row) * pairs.head_dim + column] = sum.at[r][c];
     }
   }
   // Every block of columns has computed the same.
@@ -307,6 +314,7 @@ class CudaPairs {
               .kv_blocks = mask_.kv_blocks,
               .seq_q = shape.seq_q,
               .seq_kv = shape.seq_kv,
+              .group = shape.group(),
               .head_dim = shape.head_dim,
               .scale = shape.scale()};
   }
@@ -347,7 +355,7 @@ class CudaPairs {
     constexpr bool kByQuery = is_by_query(kResult);
     const std::int64_t columns = (shape_.head_dim + kPairSide - 1) / kPairSide;
     const std::int64_t ctas =
-        shape_.heads * (kByQuery ? mask_.q_blocks : mask_.kv_blocks) * columns;
+        (kByQuery ? shape_.heads * mask_.q_blocks : shape_.heads_kv * mask_.kv_blocks) * columns;
     const DeviceBuffer<double> of_rows(norms(tensor));
     const DeviceBuffer<double> values(kByQuery ? shape_.q_elements() : shape_.kv_elements());
     const DeviceBuffer<double> terms(tensor.empty() ? 0 : static_cast<std::size_t>(ctas));
@@ -356,8 +364,8 @@ class CudaPairs {
                           .values = values.data(),
                           .terms = terms.data(),
                           .column_blocks = static_cast<std::int32_t>(columns)};
-    launch(multiply_pairs<kResult>, ctas, kByQuery ? shape_.seq_kv : shape_.seq_q, shape_.head_dim,
-           pairs_, product);
+    launch(multiply_pairs<kResult>, ctas, kByQuery ? shape_.seq_kv : shape_.group() * shape_.seq_q,
+           shape_.head_dim, pairs_, product);
     const std::vector<double> squares = terms.download();
     return {.values = values.download(),
             .terms = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0))};

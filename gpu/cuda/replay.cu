@@ -14,6 +14,7 @@ struct ReplayParameters {
   std::int64_t compute_partial = 0;
   std::int64_t reduce = 0;
   std::int64_t epilogue = 0;
+  std::int64_t reduce_kv = 0;
 };
 
 /// A Work that spins.
@@ -25,6 +26,7 @@ struct ReplayWork {
   }
   __device__ void reduce(std::int64_t, const DeviceSlot&) { spin(ns.reduce); }
   __device__ void end_chain(const DeviceSlot&) { spin(ns.epilogue); }
+  __device__ void add_dkv(std::int32_t, const DeviceSlot&) { spin(ns.reduce_kv); }
 };
 
 __global__ void __launch_bounds__(kThreads)
@@ -46,7 +48,8 @@ Backward replay_on_cuda(const Table& table, const ReplayTimes& times,
       .compute = timing.compute * times.tick_ns,
       .compute_partial = timing.compute_of(TileKind::partial) * times.tick_ns,
       .reduce = timing.reduce * times.tick_ns,
-      .epilogue = timing.epilogue * times.tick_ns};
+      .epilogue = timing.epilogue * times.tick_ns,
+      .reduce_kv = timing.reduce_kv * times.tick_ns};
   return cuda::Runner(table, options)
       .play({cuda::replay, parameters, cuda::Runner::shared_bytes(0), cuda::kThreads});
 }

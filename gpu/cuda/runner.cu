@@ -158,7 +158,10 @@ Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t 
             .lane_begin = lane_begin_.data(),
             .places = places_.data(),
             .lanes = table.lanes(),
-            .q_tiles = table.problem.grid.q_tiles()};
+            .q_tiles = table.problem.grid.q_tiles(),
+            .kv_tiles = table.problem.grid.kv_tiles(),
+            .span = table.problem.span,
+            .parts = table.problem.group_parts()};
   run_ = {
       .mode = options.mode,
       .delayed_release = options.mode == Mode::deterministic && options.release == Release::delayed,
@@ -172,6 +175,31 @@ Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t 
       .smids = smids_.data(),
       .lanes_taken = flags_.data(),
       .stop = flags_.data() + 1};
+  if (table.problem.combine == Combine::ordered) make_dkv_locks(table.problem);
+}
+
+void Runner::make_dkv_locks(const Problem& problem) {
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(at(problem.chains()));
+  for (Part part{0}; part.value < problem.parts(); ++part) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+      ranks.push_back(source_.dkv_rank(part, kv));
+  }
+  const std::size_t tiles = at(std::int64_t{problem.heads_kv} * problem.grid.kv_tiles());
+  dkv_ranks_ = DeviceBuffer<std::int32_t>(ranks);
+  dkv_locks_ = DeviceBuffer<std::int32_t>(tiles);
+  dkv_counts_ = DeviceBuffer<std::int32_t>(tiles);
+  dkv_witness_ = DeviceBuffer<std::int32_t>(tiles * at(problem.group_parts()));
+  chain_times_ = DeviceBuffer<ChainTimes>(ranks.size());
+  dkv_locks_.fill(0);
+  dkv_counts_.fill(0);
+  dkv_witness_.fill(kMinusOne);
+  chain_times_.fill(kMinusOne);
+  table_.dkv_ranks = dkv_ranks_.data();
+  run_.dkv_locks = dkv_locks_.data();
+  run_.dkv_counts = dkv_counts_.data();
+  run_.dkv_witness = dkv_witness_.data();
+  run_.chain_times = chain_times_.data();
 }
 
 std::size_t Runner::shared_bytes(std::size_t needed) {
@@ -287,6 +315,14 @@ Backward Runner::results(std::int64_t elapsed_ns) const {
       anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
   result.times = std::move(anchored.times);
   result.times_error_ns = anchored.error_ns;
+  result.dkv_witness = dkv_witness_.download();
+  result.dkv_lock_values = dkv_locks_.download();
+  result.chain_times = chain_times_.download();
+  for (ChainTimes& chain : result.chain_times) {
+    for (auto time : {&ChainTimes::ready, &ChainTimes::turn, &ChainTimes::end}) {
+      if (chain.*time >= 0) chain.*time -= anchored.start_ns;
+    }
+  }
   if (has_stopped()) result.outcome = outcome_when_stopped(source_, result, ctas_);
   return result;
 }

@@ -76,6 +76,8 @@ class Runner {
                                    const Enqueue& after, int warmups, int runs);
 
  private:
+  /// Gives KV tiles locks where the parts of dK and dV are added in order.
+  void make_dkv_locks(const Problem& problem);
   void prepare(const Kernel& kernel) const;
   [[nodiscard]] bool has_stopped() const { return flags_.download()[1] != 0; }
   void launch(const Kernel& kernel, const DeviceRun& run) const;
@@ -103,6 +105,11 @@ class Runner {
   DeviceBuffer<Sm> lane_sms_;
   DeviceBuffer<std::int32_t> smids_;
   DeviceBuffer<std::int32_t> flags_;  ///< lanes taken, stop
+  DeviceBuffer<std::int32_t> dkv_ranks_;
+  DeviceBuffer<std::int32_t> dkv_locks_;
+  DeviceBuffer<std::int32_t> dkv_counts_;
+  DeviceBuffer<std::int32_t> dkv_witness_;
+  DeviceBuffer<ChainTimes> chain_times_;
   DeviceTable table_;
   DeviceRun run_;
 };

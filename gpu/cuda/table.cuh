@@ -39,6 +39,18 @@ struct DeviceTable {
   const std::int64_t* places = nullptr;  ///< by (head, q): first of its ranks, as RankPlaces says
   std::int32_t lanes = 0;
   std::int32_t q_tiles = 0;
+  std::int32_t kv_tiles = 0;
+  std::int32_t span = 1;                      ///< heads of a chain
+  std::int32_t parts = 1;                     ///< chains that come together at a KV tile
+  const std::int32_t* dkv_ranks = nullptr;    ///< by Problem::chain_place; nullptr: not in order
+
+  /// The chain of a slot as Problem::chain_place, and the KV tile that it is added to as dkv_place.
+  [[nodiscard]] __device__ std::int64_t chain_of(const DeviceSlot& slot) const {
+    return std::int64_t{slot.head / span} * kv_tiles + slot.kv;
+  }
+  [[nodiscard]] __device__ std::int64_t dkv_tile_of(const DeviceSlot& slot) const {
+    return std::int64_t{slot.head / (span * parts)} * kv_tiles + slot.kv;
+  }
 };
 
 /// What a run is told and what it leaves behind, in device memory.
@@ -51,6 +63,10 @@ struct DeviceRun {
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
   TaskClocks* times = nullptr;           ///< by slot; nullptr: none are taken
+  std::int32_t* dkv_locks = nullptr;     ///< where parts are added in order, as Backward has them
+  std::int32_t* dkv_counts = nullptr;
+  std::int32_t* dkv_witness = nullptr;
+  ChainTimes* chain_times = nullptr;     ///< of the global timer
   Sm* lane_sms = nullptr;                ///< by lane; the hopper kernel: nullptr: none are kept
   std::int32_t* smids = nullptr;         ///< by CTA; likewise
   std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first, unless `late`

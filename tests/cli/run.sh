@@ -22,7 +22,7 @@ expect 0 "6 * 2^-8 + fp32's bound: roundings of P, dS and the gradient" run $cau
 expect 0 "give the same bits" run $causal --schedule spt --dtype fp16
 expect 0 "ok: right gradients, in any order" run $causal --schedule spt --dtype fp16 --mode atomic --perturb 1
 expect 0 '"dtype": "fp16"' run $causal --schedule spt --dtype fp16 --json
-expect 0 '"bound_is": "6 * (2^-11 + 2^-25 * max(seq_q, seq_kv))' run $causal --schedule spt --dtype fp16 --json
+expect 0 '"bound_is": "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv))' run $causal --schedule spt --dtype fp16 --json
 expect 2 "--dtype" run $causal --schedule spt --dtype fp8
 expect 0 '"reference": "host"' run $causal --schedule spt --reference host --json
 expect 2 "--reference device is for --device cuda" run $causal --schedule spt --reference device
