@@ -289,11 +289,12 @@ std::int64_t measured_makespan(const Execution& execution) {
   return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
 }
 
-std::optional<std::int64_t> bare_makespan(const Execution& execution) {
+std::optional<std::int64_t> bare_makespan(const Execution& execution,
+                                          std::optional<std::int64_t> median_ns) {
   const gpu::Backward& run = execution.runs->run;
-  if (!execution.runs->bare_median_ns || run.bare_ns == 0) return std::nullopt;
+  if (!median_ns || run.bare_ns == 0) return std::nullopt;
   const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
-  return std::max<std::int64_t>(*execution.runs->bare_median_ns - around, 1);
+  return std::max<std::int64_t>(*median_ns - around, 1);
 }
 
 std::optional<double> stamp_overhead(const Execution& execution) {

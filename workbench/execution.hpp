@@ -93,10 +93,10 @@ struct Execution {
 /// From the first task's start to the last reduction's end of the run that is kept, in ns.
 [[nodiscard]] std::int64_t measured_makespan(const Execution& execution);
 
-/// The makespan of bare runs in ns, at the clock that those in a row have: their median less what
-/// the kept run took before its first task and after its last reduction. Only of a run that was
-/// warm, as they are.
-[[nodiscard]] std::optional<std::int64_t> bare_makespan(const Execution& execution);
+/// The makespan in ns of bare runs whose median this is: less what the kept run took before its
+/// first task and after its last reduction. Only of a run that was warm, as they are.
+[[nodiscard]] std::optional<std::int64_t> bare_makespan(const Execution& execution,
+                                                        std::optional<std::int64_t> median_ns);
 
 /// What stamps cost, as a part of the run: beside the bare run just before it where there was one,
 /// as the clock is then the same, else beside the median of bare runs.

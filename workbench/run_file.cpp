@@ -6,7 +6,9 @@
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 namespace stagger::workbench {
@@ -79,12 +81,17 @@ Json measured_json(const Execution& execution) {
   if (runs.run.passes_ns > 0) json["passes_ns"] = runs.run.passes_ns;
   json["clock_error_ns"] = runs.run.times_error_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, runs.run);
-  if (runs.bare_median_ns) {
-    json["untimed_ms"] = 1e-6 * static_cast<double>(*runs.bare_median_ns);
-    const Json teraflops = teraflops_json(execution, *runs.bare_median_ns);
-    if (!teraflops.empty()) json["untimed_tflops"] = teraflops;
-  }
-  if (const auto makespan = bare_makespan(execution)) json["untimed_makespan_ns"] = *makespan;
+  const auto add = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
+    if (!median_ns) return;
+    json[which + "_ms"] = 1e-6 * static_cast<double>(*median_ns);
+    const Json teraflops = teraflops_json(execution, *median_ns);
+    if (!teraflops.empty()) json[which + "_tflops"] = teraflops;
+    if (const auto makespan = bare_makespan(execution, median_ns)) {
+      json[which + "_makespan_ns"] = *makespan;
+    }
+  };
+  add("untimed", runs.bare_median_ns);
+  add("rested", runs.rested_median_ns);
   json["timestamp_overhead"] = stamp_overhead(execution);
   return json;
 }
@@ -94,10 +101,14 @@ Json prediction_error_json(const Execution& execution) {
   const Ticks elapsed = predicted_elapsed(analysis);
   Json json = {{"last_reduction", error_of(analysis.last_reduction, measured_makespan(execution))},
                {"elapsed", error_of(elapsed, execution.runs->median_ns)}};
-  if (const auto makespan = bare_makespan(execution)) {
-    json["untimed_last_reduction"] = error_of(analysis.last_reduction, *makespan);
-  }
-  if (const auto bare = execution.runs->bare_median_ns) json["untimed"] = error_of(elapsed, *bare);
+  const auto add = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
+    if (const auto makespan = bare_makespan(execution, median_ns)) {
+      json[which + "_last_reduction"] = error_of(analysis.last_reduction, *makespan);
+    }
+    if (median_ns) json[which] = error_of(elapsed, *median_ns);
+  };
+  add("untimed", execution.runs->bare_median_ns);
+  add("rested", execution.runs->rested_median_ns);
   return json;
 }
 
@@ -202,12 +213,14 @@ void expect_run(const JsonValue& run) {
   holds(run, "reaccumulation", {"identical", "partial_bytes"});
   holds(run, "measured",
         {"ms", "tflops", "makespan_ns", "passes_ns", "clock_error_ns", "hand_over_ns", "untimed_ms",
-         "untimed_tflops", "untimed_makespan_ns", "timestamp_overhead"});
+         "untimed_tflops", "untimed_makespan_ns", "rested_ms", "rested_tflops",
+         "rested_makespan_ns", "timestamp_overhead"});
   if (holds(run, "predicted",
             {"makespan", "lower_bound", "bubble", "makespan_ns", "last_reduction_ns", "elapsed_ns",
              "passes_ns", "error"})) {
     holds(run.at("predicted"), "error",
-          {"last_reduction", "elapsed", "untimed_last_reduction", "untimed"});
+          {"last_reduction", "elapsed", "untimed_last_reduction", "untimed",
+           "rested_last_reduction", "rested"});
   }
 }
 
@@ -236,12 +249,19 @@ std::string reason_to_skip(const JsonValue& run) {
   return {};
 }
 
+/// The key of these that is there, by preference: a profile's phases are those of a device that is
+/// not tired by runs before.
+const char* first_of(const JsonValue& json, std::initializer_list<const char*> keys) {
+  const auto found = std::ranges::find_if(keys, [&](const char* key) { return json.has(key); });
+  return found == keys.end() ? nullptr : *found;
+}
+
 void read_measured(const JsonValue& measured, MeasuredRun& run) {
   const char* const makespan =
-      measured.has("untimed_makespan_ns") ? "untimed_makespan_ns" : "makespan_ns";
+      first_of(measured, {"rested_makespan_ns", "untimed_makespan_ns", "makespan_ns"});
   run.measured = measured.at(makespan).integer(1, kLongest);
-  if (measured.has("untimed_ms")) {
-    run.elapsed = std::llround(1e6 * measured.at("untimed_ms").number(1e-6, kLongestMs));
+  if (const char* const bare = first_of(measured, {"rested_ms", "untimed_ms"})) {
+    run.elapsed = std::llround(1e6 * measured.at(bare).number(1e-6, kLongestMs));
   }
 }
 

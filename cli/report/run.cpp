@@ -232,21 +232,27 @@ class RunReport {
                            execution_.kernel->spins() ? "" : fmt::format(", {:.1f} TFLOP/s,", rate),
                            100 * *stamp_overhead(execution_)));
     }
+    if (const auto rested = execution_.runs->rested_median_ns) {
+      line("", fmt::format("{}, {:.1f} TFLOP/s, bare and after a pause each", wall_.text(*rested),
+                           execution_.flops / static_cast<double>(*rested) / 1e3));
+    }
   }
 
   void against_profile() {
-    const auto add = [&](const char* what, Ticks predicted, std::int64_t measured) {
+    const auto add = [&](const std::string& what, Ticks predicted, std::int64_t measured) {
       line("", fmt::format("{}: predicted {}, measured {}: {:+.1f} %", what, wall_.text(predicted),
                            wall_.text(measured), 100 * workbench::error_of(predicted, measured)));
     };
     add("first task to last", analysis_.last_reduction, measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
-    if (const auto makespan = bare_makespan(execution_)) {
-      add("bare, first task to last", analysis_.last_reduction, *makespan);
-    }
-    if (execution_.runs->bare_median_ns) {
-      add("bare, whole run", predicted_elapsed(analysis_), *execution_.runs->bare_median_ns);
-    }
+    const auto add_bare = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
+      if (const auto makespan = bare_makespan(execution_, median_ns)) {
+        add(which + ", first task to last", analysis_.last_reduction, *makespan);
+      }
+      if (median_ns) add(which + ", whole run", predicted_elapsed(analysis_), *median_ns);
+    };
+    add_bare("bare", execution_.runs->bare_median_ns);
+    add_bare("rested", execution_.runs->rested_median_ns);
   }
 
   void against_prediction() {

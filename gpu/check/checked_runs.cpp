@@ -217,22 +217,23 @@ BareRuns bare_replays(const Table& table, const BackwardOptions& options, int ru
 
 void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked) {
   STAGGER_EXPECTS(checked.verdict == RunVerdict::ok);
+  const std::string finished =
+      counted(std::ssize(bare.rested_ns) + std::ssize(bare.elapsed_ns), "bare run");
   if (bare.last.outcome != Outcome::finished) {
-    checked.faults.push_back({"stopped", "after " +
-                                             counted(std::ssize(bare.elapsed_ns), "bare run") +
+    checked.faults.push_back({"stopped", "after " + finished +
                                              " that finished, one was stopped: a task "
                                              "waited for longer than the timeout"});
   } else if (mode != Mode::atomic && !same_bits(bare.last, checked.run)) {
     checked.identical = false;
-    checked.faults.push_back({"bits", "after " + counted(std::ssize(bare.elapsed_ns), "bare run") +
-                                          " the gradients have other bits than the "
-                                          "first run's"});
+    checked.faults.push_back(
+        {"bits", "after " + finished + " the gradients have other bits than the first run's"});
   }
   if (!checked.faults.empty()) {
     checked.verdict = RunVerdict::mismatch;
-  } else if (!bare.elapsed_ns.empty()) {
-    checked.bare_median_ns = median(bare.elapsed_ns);
+    return;
   }
+  if (!bare.elapsed_ns.empty()) checked.bare_median_ns = median(bare.elapsed_ns);
+  if (!bare.rested_ns.empty()) checked.rested_median_ns = median(bare.rested_ns);
 }
 
 }  // namespace stagger::gpu

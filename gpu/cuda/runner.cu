@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace stagger::gpu::cuda {
@@ -13,6 +14,10 @@ constexpr int kMinusOne = 0xff;  ///< in every byte
 
 /// A kernel without a deadline could hang the GPU for everybody.
 constexpr std::chrono::milliseconds kLongestWait{60'000};
+
+/// The least pause before a run that is timed rested, and it is as long as the run before: on an
+/// H200 a millisecond was too short for runs of ten, five were not.
+constexpr std::chrono::nanoseconds kRest = std::chrono::milliseconds(5);
 
 int attribute(cudaDeviceAttr which) {
   int device = 0;
@@ -237,18 +242,22 @@ BareRuns Runner::bare_runs(const Kernel& kernel, const Enqueue& before, const En
                            int warmups, int runs) {
   BareRuns result;
   if (ctas_ == 0) {
+    result.rested_ns.resize(at(runs));
     result.elapsed_ns.resize(at(runs));
     return result;
   }
   prepare(kernel);
-  for (int run = -warmups; run < runs; ++run) {
-    const std::int64_t ns = time_one(kernel, bare(), before, after);
+  std::int64_t ns = 0;
+  for (int run = -warmups; run < 2 * runs; ++run) {
+    const bool rested = run < runs;
+    if (rested) std::this_thread::sleep_for(std::max(kRest, std::chrono::nanoseconds(ns)));
+    ns = time_one(kernel, bare(), before, after);
     if (has_stopped()) {
       // Without stamps nobody can tell a deadlock from a long wait.
       result.last.outcome = Outcome::timeout;
       break;
     }
-    if (run >= 0) result.elapsed_ns.push_back(ns);
+    if (run >= 0) (rested ? result.rested_ns : result.elapsed_ns).push_back(ns);
   }
   return result;
 }

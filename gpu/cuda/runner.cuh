@@ -70,8 +70,9 @@ class Runner {
       const Kernel& kernel, const Enqueue& before = [](const DeviceRun&) {},
       const Enqueue& after = [](const DeviceRun&) {}, bool warm = false);
 
-  /// Plays `warmups` bare runs and then `runs` that are timed, or until one is stopped; gradients
-  /// are the caller's. `before` has to zero run.locks, lanes_taken and stop.
+  /// Plays `warmups` bare runs, `runs` that are timed, each after a pause, and as many in a row, or
+  /// until one is stopped; gradients are the caller's. `before` has to zero run.locks, lanes_taken
+  /// and stop.
   [[nodiscard]] BareRuns bare_runs(const Kernel& kernel, const Enqueue& before,
                                    const Enqueue& after, int warmups, int runs);
 

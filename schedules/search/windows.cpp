@@ -1,5 +1,12 @@
 // The Q order matters less than the window, so that windows are compared with one Q order, and the
 // others tried on the best two.
+//
+// In the model every phase lasts equally long; on a device it does not, and a turn that comes late
+// is waited for. Where the tiles of a head go round (SM i has the tile that SM i + 1 had), lateness
+// is handed on in one direction and averages out; where SMs exchange tiles, as they may in an
+// order that no rule gives, each waits for the later of two, and soon for the latest of all: 6 % on
+// an H200 at equal makespans. So the cyclic order is taken unless another is better by more than
+// the model can tell.
 
 #include "schedules/search/windows.hpp"
 
@@ -13,6 +20,8 @@
 
 namespace stagger::search {
 namespace {
+
+constexpr Ticks kUntold = 2'000;  ///< a part of the makespan so small that the model cannot tell
 
 class Windows {
  public:
@@ -28,10 +37,10 @@ class Windows {
     }
     std::sort(tried.begin(), tried.end());
     tried.resize(std::min<std::size_t>(tried.size(), 2));
-    for (const auto& [makespan, size] : tried) {
-      attempt(size, QOrder::cyclic);
+    for (const auto& [makespan, size] : tried)
       attempt(size, QOrder::ascending);
-    }
+    for (const auto& [makespan, size] : tried)
+      attempt(size, QOrder::cyclic);
     // Under a delayed release every list may hang.
     return makespan_ ? std::move(best_) : safe_table(problem_);
   }
@@ -42,7 +51,9 @@ class Windows {
     Table table = list_schedule(problem_, timing_,
                                 {.chains = ChainOrder::longest_by_head, .q = q, .window = size});
     const std::optional<Ticks> makespan = makespan_of(table, timing_);
-    if (makespan && (!makespan_ || *makespan < *makespan_)) {
+    const Ticks margin =
+        q == QOrder::cyclic && makespan_ ? *makespan_ / kUntold : 0;  // of what it may be worse
+    if (makespan && (!makespan_ || *makespan < *makespan_ + margin)) {
       makespan_ = makespan;
       best_ = std::move(table);
     }

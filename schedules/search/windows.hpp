@@ -20,7 +20,8 @@ struct WindowOptions {
 
 /// The best table of list scheduling by windows of heads, longest chain first, over the Q orders.
 /// The best is the one with the smallest makespan, with the memory if `timing` has one; of equals
-/// the one with the smaller window. Static, runs to its end in the timing model given, with lanes
+/// the one with the smaller window, but one in which the Q tiles go round if none is better by more
+/// than one in 2,000. Static, runs to its end in the timing model given, with lanes
 /// beyond the resident SMs empty. A few dozen list schedulings at most.
 [[nodiscard]] Table windowed_table(const Problem& problem, const Timing& timing,
                                    const WindowOptions& options);

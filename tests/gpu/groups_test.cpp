@@ -96,7 +96,7 @@ TEST_CASE("random tables of grouped heads give right gradients, bits and orders"
     const Problem problem = test::with_random_groups(random, test::random_problem(random, 4), 4);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = test::random_live_table(random, problem, dispatch);
-    if (!dag::check_liveness(table, {}).live) continue;
+    if (table.slots.empty() || !dag::check_liveness(table, {}).live) continue;
     ++cases[problem.combine];
     const Attention attention = attention_of(problem, 3);
     check_run(table, attention, reference_gradients(attention), kDtypes[at(round % 3)],
