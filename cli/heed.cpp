@@ -27,8 +27,9 @@ void check_display(const Options& options) {
   const bool chart = options.format == "txt" || options.output.ends_with(".txt");
   if (chart || !(options.json || options.csv || options.markdown)) return;
   reject(given_of(options, "color ascii width"),
-         std::string("means nothing beside ") +
-             (options.json ? "--json" : options.csv ? "--csv" : "--markdown"));
+         std::string("means nothing beside ") + (options.json  ? "--json"
+                                                 : options.csv ? "--csv"
+                                                               : "--markdown"));
 }
 
 void check_standard_output(const Options& options) {

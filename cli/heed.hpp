@@ -20,8 +20,8 @@ namespace stagger::cli {
 /// Throws Error{usage}, "OPTION WHY", unless `option` is empty.
 void reject(const std::string& option, const std::string& why);
 
-/// Colours, Unicode and the width are for people: throws Error{usage} if one is given on the command
-/// line where only programs read what is printed and no chart in text is written.
+/// Colours, Unicode and the width are for people: throws Error{usage} if one is given on the
+/// command line where only programs read what is printed and no chart in text is written.
 void check_display(const Options& options);
 
 /// What `--json` says goes where the file does: throws Error{usage} if both are given.

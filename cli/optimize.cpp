@@ -106,10 +106,7 @@ int search_archive(const Options& options, OptimizationRequest search) {
 
 void check_options(const Options& options) {
   check_standard_output(options);
-  if (!options.slot_model) {
-    reject(given_of(options, "proof"), "is for --model slot");
-    return;
-  }
+  if (!options.slot_model) return;
   const std::string why = "means nothing in the slot model";
   reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
          why);

@@ -28,15 +28,14 @@ struct Holder {
 };
 
 Turn turn_at(const Table& table, const Slot& slot) {
-  return {.lock = std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() +
-                  slot.task.q.value,
-          .value = slot.rank};
+  return {
+      .lock = std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() + slot.task.q.value,
+      .value = slot.rank};
 }
 
 Turn dkv_turn_at(const Table& table, const Slot& slot) {
-  return {.dkv = true,
-          .lock = table.problem.dkv_place(slot.task),
-          .value = table.dkv_rank(slot.task)};
+  return {
+      .dkv = true, .lock = table.problem.dkv_place(slot.task), .value = table.dkv_rank(slot.task)};
 }
 
 Turn at_value(Turn turn, std::int32_t value) {
@@ -133,7 +132,8 @@ class Measured {
     const ChainTimes& times = backward_.chain_times[at(table_.problem.chain_place(task))];
     if (times.ready < 0) return;
     const std::int32_t rank = table_.dkv_rank(task);
-    add(sm, task, rank, Phase::wait, times.ready, times.turn < 0 ? backward_.elapsed_ns : times.turn);
+    add(sm, task, rank, Phase::wait, times.ready,
+        times.turn < 0 ? backward_.elapsed_ns : times.turn);
     add(sm, task, rank, Phase::reduce_kv, times.turn, times.end);
   }
 
@@ -256,11 +256,9 @@ std::vector<Wait> waits(const Table& table, const Backward& backward) {
     const Turn turn = awaited(table, backward, wait.lane);
     const auto brings = found.find(at_value(turn, wait.rank - 1));
     const auto now = found.find(at_value(turn, wait.value));
-    const std::int32_t contributions =
-        wait.dkv ? table.problem.dkv_contributions(wait.task.kv)
-                 : table.problem.grid.contributions(wait.task.q);
-    const bool comes =
-        wait.rank > wait.value && brings != found.end() && wait.rank < contributions;
+    const std::int32_t contributions = wait.dkv ? table.problem.dkv_contributions(wait.task.kv)
+                                                : table.problem.grid.contributions(wait.task.q);
+    const bool comes = wait.rank > wait.value && brings != found.end() && wait.rank < contributions;
     if (!comes && wait.rank != wait.value) continue;
     const Holder& holder = (now == found.end() ? brings : now)->second;
     wait.promised = true;

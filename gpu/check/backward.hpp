@@ -89,8 +89,8 @@ struct Backward {
   /// numbers them.
   std::vector<std::int64_t> witness;
   /// Where dK and dV are combined in order: the part that was the n-th to reduce into a KV tile's,
-  /// -1 = none, by Problem::dkv_place, n; when, by Problem::chain_place; what the semaphores show at
-  /// the end, by Problem::dkv_place. Else empty.
+  /// -1 = none, by Problem::dkv_place, n; when, by Problem::chain_place; what the semaphores show
+  /// at the end, by Problem::dkv_place. Else empty.
   std::vector<std::int32_t> dkv_witness;
   std::vector<ChainTimes> chain_times;
   std::vector<std::int32_t> dkv_lock_values;
@@ -102,7 +102,7 @@ struct Backward {
   /// By lane: its next slot to reduce, or the last slot of the chain that waits for its turn at dK
   /// and dV.
   std::vector<std::int64_t> next_slots;
-  std::int64_t elapsed_ns = 0;            ///< of all its kernels
+  std::int64_t elapsed_ns = 0;  ///< of all its kernels
   /// What a bare warm-up just before took, so that the difference is what stamps cost. CUDA; 0
   /// without one.
   std::int64_t bare_ns = 0;

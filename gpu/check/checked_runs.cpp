@@ -97,8 +97,9 @@ class Check {
     if (!sums) return;
     if (same_bits(sums->dk, run.dk_sums) && same_bits(sums->dv, run.dv_sums)) return;
     result_.reaccumulated = false;
-    fault("reaccumulation",
-          "the parts' own dK and dV, added in the order of the table, give other bits than the sums");
+    fault(
+        "reaccumulation",
+        "the parts' own dK and dV, added in the order of the table, give other bits than the sums");
   }
 
   void judge(const Backward& run) {

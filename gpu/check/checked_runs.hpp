@@ -110,8 +110,8 @@ using BareDevice = BareRuns (*)(const Table&, const Attention&, const BackwardOp
 [[nodiscard]] BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
                                     const Replay& replay);
 
-/// Keeps the medians of bare runs in `checked` if they kept their promises: all finished and, but in
-/// atomic mode, the last left the bits of the first checked run. Else a fault says what they did
+/// Keeps the medians of bare runs in `checked` if they kept their promises: all finished and, but
+/// in atomic mode, the last left the bits of the first checked run. Else a fault says what they did
 /// not, and no time is kept. Requires checked runs of the same table and mode that were ok.
 void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked);
 

@@ -97,8 +97,7 @@ bool dkv_ranks_order(const Table& table) {
     for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
       std::vector<bool> seen(at(problem.group_parts()));
       for (std::int32_t n = 0; n < problem.dkv_contributions(kv); ++n) {
-        const std::int32_t rank =
-            table.dkv_rank(Part{head.value * problem.group_parts() + n}, kv);
+        const std::int32_t rank = table.dkv_rank(Part{head.value * problem.group_parts() + n}, kv);
         if (rank < 0 || rank >= problem.group_parts() || seen[at(rank)]) return false;
         seen[at(rank)] = true;
       }
@@ -148,7 +147,8 @@ const char* error_bound_formula(Dtype dtype) {
   constexpr const char* kFormulas[] = {
       "8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
       "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
-      "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))"};
+      "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(group * "
+      "seq_q, seq_kv))"};
   return kFormulas[static_cast<int>(dtype)];
 }
 

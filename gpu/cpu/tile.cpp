@@ -145,16 +145,15 @@ void Tile::add_dkv(const Task& task, const SmMemory& memory, bool first, std::ve
 void Tile::store_partial(const Task& task, const SmMemory& memory, std::vector<float>& dk,
                          std::vector<float>& dv) const {
   const auto [begin, count] = elements(task.kv);
-  const std::size_t part = at(problem_.part_of(task.head)) * at(attention_.shape.seq_kv) *
-                           attention_.shape.dim();
+  const std::size_t part =
+      at(problem_.part_of(task.head)) * at(attention_.shape.seq_kv) * attention_.shape.dim();
   std::copy_n(memory.dk.begin(), count, dk.begin() + static_cast<std::ptrdiff_t>(part + begin));
   std::copy_n(memory.dv.begin(), count, dv.begin() + static_cast<std::ptrdiff_t>(part + begin));
 }
 
 void Tile::end_chain(const Task& task, const SmMemory& memory, Gradients& gradients) const {
   const auto [begin, count] = elements(task.kv);
-  const std::size_t first =
-      attention_.shape.kv_row(task.head, 0) * attention_.shape.dim() + begin;
+  const std::size_t first = attention_.shape.kv_row(task.head, 0) * attention_.shape.dim() + begin;
   for (std::size_t index = 0; index < count; ++index) {
     gradients.dk[first + index] = rounded(memory.dk[index] * scale_, dtype_);
     gradients.dv[first + index] = rounded(memory.dv[index], dtype_);

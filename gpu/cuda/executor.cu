@@ -164,10 +164,10 @@ Backward run_portable(const Table& table, const Attention& attention,
                       const BackwardOptions& options) {
   const PortableProblem<Storage> problem(table, attention, options);
   Runner runner(table, options);
-  Backward result =
-      runner.play({portable<Storage>, problem.parameters(),
-                   Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads},
-                  [](const DeviceRun&) {}, [&](const DeviceRun&) { problem.combine(table.problem); });
+  Backward result = runner.play(
+      {portable<Storage>, problem.parameters(),
+       Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads},
+      [](const DeviceRun&) {}, [&](const DeviceRun&) { problem.combine(table.problem); });
   problem.download(result);
   return result;
 }

@@ -48,8 +48,8 @@ struct PortableParameters {
   float* dv = nullptr;
   float* dk_sums = nullptr;  ///< by KV head and key: of several parts
   float* dv_sums = nullptr;
-  std::int32_t span = 1;   ///< heads of a part
-  std::int32_t parts = 1;  ///< of a KV head
+  std::int32_t span = 1;      ///< heads of a part
+  std::int32_t parts = 1;     ///< of a KV head
   float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
   bool keep_partials = false;
   std::int64_t seq_q = 0;
@@ -279,8 +279,8 @@ class PortableTile {
   float* ds_;
   std::int32_t queries_ = 0;
   std::int32_t keys_ = 0;
-  std::int64_t q_row_ = 0;     ///< of the tile's first query among all heads' queries
-  std::int64_t q_first_ = 0;   ///< element of the tile's first query
+  std::int64_t q_row_ = 0;        ///< of the tile's first query among all heads' queries
+  std::int64_t q_first_ = 0;      ///< element of the tile's first query
   std::int64_t kv_first_ = 0;     ///< element of the tile's first key in K, V and their gradients
   std::int64_t chain_first_ = 0;  ///< likewise in the part's own dK and dV
 };

@@ -40,9 +40,9 @@ struct DeviceTable {
   std::int32_t lanes = 0;
   std::int32_t q_tiles = 0;
   std::int32_t kv_tiles = 0;
-  std::int32_t span = 1;                      ///< heads of a chain
-  std::int32_t parts = 1;                     ///< chains that come together at a KV tile
-  const std::int32_t* dkv_ranks = nullptr;    ///< by Problem::chain_place; nullptr: not in order
+  std::int32_t span = 1;                    ///< heads of a chain
+  std::int32_t parts = 1;                   ///< chains that come together at a KV tile
+  const std::int32_t* dkv_ranks = nullptr;  ///< by Problem::chain_place; nullptr: not in order
 
   /// The chain of a slot as Problem::chain_place, and the KV tile that it is added to as dkv_place.
   [[nodiscard]] __device__ std::int64_t chain_of(const DeviceSlot& slot) const {
@@ -66,11 +66,11 @@ struct DeviceRun {
   std::int32_t* dkv_locks = nullptr;     ///< where parts are added in order, as Backward has them
   std::int32_t* dkv_counts = nullptr;
   std::int32_t* dkv_witness = nullptr;
-  ChainTimes* chain_times = nullptr;     ///< of the global timer
-  Sm* lane_sms = nullptr;                ///< by lane; the hopper kernel: nullptr: none are kept
-  std::int32_t* smids = nullptr;         ///< by CTA; likewise
-  std::int32_t* lanes_taken = nullptr;   ///< beyond each CTA's first, unless `late`
-  std::int32_t* stop = nullptr;          ///< 1: a wait was too long, and every CTA leaves
+  ChainTimes* chain_times = nullptr;    ///< of the global timer
+  Sm* lane_sms = nullptr;               ///< by lane; the hopper kernel: nullptr: none are kept
+  std::int32_t* smids = nullptr;        ///< by CTA; likewise
+  std::int32_t* lanes_taken = nullptr;  ///< beyond each CTA's first, unless `late`
+  std::int32_t* stop = nullptr;         ///< 1: a wait was too long, and every CTA leaves
   /// CTAs may start whenever there is room for them, and whoever starts takes the next lane: for
   /// tables that need no two lanes at once. Else CTA i begins with lane i. The hopper kernel.
   bool late = false;

@@ -51,7 +51,7 @@ expect 2 "excludes" block $llama $h200 --ops eager --kappa 2
 expect 2 "--json would go to standard output" block $llama $h200 --json -o -
 expect 2 "--json would go to standard output" overlap --heads 4 --seq 64 --json -o -
 expect 0 "not timed there: dK and dV" block --model llama3-8b --seq 1024 --schedule spt $h200
-expect 2 "unknown word 'lazy'" block $llama $h200 --ops lazy
+expect 2 "unknown ops 'lazy'" block $llama $h200 --ops lazy
 expect 3 "cannot" block --model nowhere.json $h200
 cat >"$work/small.json" <<END
 {"schema": "stagger.model/1", "name": "small", "hidden": 1024, "heads": 8, "heads_kv": 2,

@@ -130,7 +130,7 @@ export|--timeline ticks.timeline.json|$small --schedule spt
 export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
 optimize|--model slot|
 optimize|--output out.table.json|
-optimize|--proof out.drat|$small --model slot
+optimize|--proof out.drat|
 optimize|--import-solution answer|--mask full --n 2 --model slot
 optimize|--effort 1|$hard
 predict|--machine $h200|$source_dir/gpu/results/grid.jsonl

@@ -131,7 +131,8 @@ TEST_CASE("the bound is the formula that the report states") {
   const double sums = 8 * 16 / 16777216.0;
   for (const auto& [seq_q, seq_kv] : {std::pair{192, 5}, std::pair{5, 192}}) {
     CAPTURE(seq_q, seq_kv);
-    const AttentionShape shape{.heads = 3, .heads_kv = 3, .seq_q = seq_q, .seq_kv = seq_kv, .head_dim = 64};
+    const AttentionShape shape{
+        .heads = 3, .heads_kv = 3, .seq_q = seq_q, .seq_kv = seq_kv, .head_dim = 64};
     CHECK(nearly(error_bound(shape, Dtype::fp32), sums));
     CHECK(nearly(error_bound(shape, Dtype::bf16), sums + 6 / 256.0));
     CHECK(nearly(error_bound(shape, Dtype::fp16), sums + 6 * (1 / 2048.0 + 192 / 33554432.0)));

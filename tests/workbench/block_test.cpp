@@ -37,7 +37,8 @@ Machine toy() {
           .block = BlockRates{
               .gemm_tflops = 100,
               .copy = {{.size = 1, .rate = 1}},
-              .kappas = {{.ops = Ops::eager, .permille = 2000}, {.ops = Ops::compiled, .permille = 1500}},
+              .kappas = {{.ops = Ops::eager, .permille = 2000},
+                         {.ops = Ops::compiled, .permille = 1500}},
               .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
 }
 

@@ -33,8 +33,7 @@ const Kappa& kappa_of(const Machine& machine, const Transformer& model, std::opt
   const std::vector<Kappa>& kappas = rates_of(machine).kappas;
   const std::string layers = layers_of(model);
   const auto fits = [&](const Kappa& kappa) {
-    return (!ops || !kappa.ops || *kappa.ops == *ops) &&
-           (!kappa.layers || *kappa.layers == layers);
+    return (!ops || !kappa.ops || *kappa.ops == *ops) && (!kappa.layers || *kappa.layers == layers);
   };
   const auto found = std::ranges::find_if(kappas, fits);
   if (found != kappas.end()) return *found;
