@@ -23,9 +23,12 @@ class LightBuild:
         self.binaries = self.work
         self.mutants = {}  # by number
         self.first = {}  # by file
+        self.commands = {
+            entry["file"]: shlex.split(entry["command"]) for entry in
+            json.loads((self.release / "compile_commands.json").read_text())}
         first = 0
         for name in sorted(names):
-            if not folder_of(name) or not name.endswith(".cpp"):
+            if not folder_of(name) or str(root / name) not in self.commands:
                 continue
             planter = plant.Planter(name, (root / name).read_text(), first, set())
             planter.run()
@@ -36,9 +39,6 @@ class LightBuild:
     def run(self, jobs, sample):
         """Builds the mutants of a sample; those that do not compile are gone."""
         (self.work / "tests").mkdir(parents=True, exist_ok=True)
-        self.commands = {
-            entry["file"]: shlex.split(entry["command"]) for entry in
-            json.loads((self.release / "compile_commands.json").read_text())}
         by_file = {}
         for mutant in sample:
             by_file.setdefault(mutant.path, set()).add(mutant.number)
