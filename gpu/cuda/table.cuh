@@ -3,6 +3,7 @@
 #include "core/table.hpp"
 #include "gpu/check/backward.hpp"
 #include "gpu/check/clock_anchors.hpp"
+#include "gpu/numerics/host_device.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -45,10 +46,10 @@ struct DeviceTable {
   const std::int32_t* dkv_ranks = nullptr;  ///< by Problem::chain_place; nullptr: not in order
 
   /// The chain of a slot as Problem::chain_place, and the KV tile that it is added to as dkv_place.
-  [[nodiscard]] __device__ std::int64_t chain_of(const DeviceSlot& slot) const {
+  [[nodiscard]] STAGGER_HOST_DEVICE std::int64_t chain_of(const DeviceSlot& slot) const {
     return std::int64_t{slot.head / span} * kv_tiles + slot.kv;
   }
-  [[nodiscard]] __device__ std::int64_t dkv_tile_of(const DeviceSlot& slot) const {
+  [[nodiscard]] STAGGER_HOST_DEVICE std::int64_t dkv_tile_of(const DeviceSlot& slot) const {
     return std::int64_t{slot.head / (span * parts)} * kv_tiles + slot.kv;
   }
 };

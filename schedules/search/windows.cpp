@@ -51,8 +51,8 @@ class Windows {
     Table table = list_schedule(problem_, timing_,
                                 {.chains = ChainOrder::longest_by_head, .q = q, .window = size});
     const std::optional<Ticks> makespan = makespan_of(table, timing_);
-    const Ticks margin =
-        q == QOrder::cyclic && makespan_ ? *makespan_ / kUntold : 0;  // of what it may be worse
+    // What the cyclic order may take longer.
+    const Ticks margin = q == QOrder::cyclic && makespan_ ? *makespan_ / kUntold + 1 : 0;
     if (makespan && (!makespan_ || *makespan < *makespan_ + margin)) {
       makespan_ = makespan;
       best_ = std::move(table);

@@ -32,11 +32,11 @@ class Chains {
 
   /// Steps that wait, by value, then by place.
   [[nodiscard]] std::span<const std::int64_t> waits(Semaphore semaphore) const {
-    return part(2 * semaphore.value + 1);
+    return part(2 * std::int64_t{semaphore.value} + 1);
   }
   /// Steps that add without waiting.
   [[nodiscard]] std::span<const std::int64_t> bumps(Semaphore semaphore) const {
-    return part(2 * semaphore.value);
+    return part(2 * std::int64_t{semaphore.value});
   }
   /// Semaphores whose steps are no order, each with its first fault.
   [[nodiscard]] const std::vector<Broken>& broken() const { return broken_; }

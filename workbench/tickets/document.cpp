@@ -95,7 +95,7 @@ Document read_json(std::string_view text, const std::string& file) {
 /// What is wrong, with its line and column in front; as it was where they are not known.
 std::string placed(const JsonError& error, std::string_view text, const std::string& file) {
   const TextPlace place = json_places(text, std::span(&error.pointer(), 1)).front();
-  const std::string what = error.what();
+  std::string what = error.what();
   const std::string begin = file + ": ";
   if (place.line == 0 || !what.starts_with(begin)) return what;
   return file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +

@@ -13,12 +13,11 @@ constexpr Example kExamples[] = {
 };
 
 void check(const Facts& facts, Findings& findings) {
-  report_cause(
-      kStg002, Cause::window,
-      "The values are numbers of KV tiles, and those that the window has passed never "
-      "advance this semaphore: advance it there, or count ranks among the tiles that reach "
-      "it",
-      facts, findings);
+  report_cause(kStg002, Cause::window,
+               "The values are numbers of KV tiles, and those whose window or document ends before "
+               "this Q tile never advance its semaphore: advance it there, or count ranks among "
+               "the tiles that reach it",
+               facts, findings);
 }
 
 }  // namespace
