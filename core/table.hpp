@@ -7,6 +7,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger {
@@ -73,6 +74,12 @@ struct Table {
   }
   /// Ends the lane under construction: every slot added since the last call belongs to it.
   void end_lane() { lane_begin.push_back(std::ssize(slots)); }
+  /// Takes the lanes and ranks of another table of the same problem in place of its own.
+  void take_lanes(Table&& from) {
+    slots = std::move(from.slots);
+    lane_begin = std::move(from.lane_begin);
+    dkv_ranks = std::move(from.dkv_ranks);
+  }
 };
 
 /// SMs a lane can run on: the problem's, or fewer if the device holds fewer.

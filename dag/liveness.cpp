@@ -6,11 +6,10 @@
 #include "dag/liveness.hpp"
 
 #include "core/rank_places.hpp"
+#include "core/shortest_cycle.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
-#include <optional>
 #include <utility>
 
 namespace stagger::dag {
@@ -259,62 +258,15 @@ class Play {
     }
   }
 
-  /// Breadth-first from every stuck lane; where the budget ends first, the best so far, or the
-  /// cycle that a walk finds.
+  /// Where the budget ends first: the best so far, or the cycle that a walk finds.
   [[nodiscard]] std::vector<Wait> shortest_cycle() const {
-    std::vector<Wait> best;
-    Reached reached{.from = IndexVector<Lane, Lane>(table_.lanes(), Lane{kNone}),
-                    .steps = IndexVector<Lane, std::int32_t>(table_.lanes(), 0),
-                    .by = IndexVector<Lane, Wait>(table_.lanes())};
-    std::int64_t budget = kCycleSearch;
-    for (Lane start{0}; start.value < launched_ && budget > 0; ++start) {
-      if (next_[start] == table_.end_of(start)) continue;
-      std::vector<Wait> cycle = cycle_through(start, best.size(), reached, budget);
-      if (!cycle.empty()) best = std::move(cycle);
-      if (best.size() == 1) break;
-    }
-    if (budget > 0) return best;
+    ShortestCycle<Wait, &Wait::lane, &Wait::for_lane> cycles(table_.lanes(), kCycleSearch);
+    std::vector<Wait> best = cycles.search(
+        Lane{launched_}, [&](Lane lane) { return next_[lane] != table_.end_of(lane); },
+        [&](Lane lane, std::int64_t& budget, auto visit) { each_wait(lane, budget, visit); });
+    if (cycles.complete()) return best;
     std::vector<Wait> walked = walked_cycle();
     return best.empty() || (!walked.empty() && walked.size() < best.size()) ? walked : best;
-  }
-
-  /// What a search has reached, kept from one start to the next: an entry counts for the start it
-  /// was reached from.
-  struct Reached {
-    IndexVector<Lane, Lane> from;
-    IndexVector<Lane, std::int32_t> steps;
-    IndexVector<Lane, Wait> by;
-  };
-
-  /// A shortest cycle through a lane, if it is shorter than `bound` waits (0 = any).
-  std::vector<Wait> cycle_through(Lane start, std::size_t bound, Reached& reached,
-                                  std::int64_t& budget) const {
-    std::deque<Lane> queue = {start};
-    reached.from[start] = start;
-    reached.steps[start] = 0;
-    std::optional<Wait> closing;
-    while (!queue.empty() && !closing && --budget > 0) {
-      const Lane lane = queue.front();
-      queue.pop_front();
-      if (bound != 0 && at(reached.steps[lane]) + 1 >= bound) break;
-      each_wait(lane, budget, [&](const Wait& wait) {
-        const Lane next = wait.for_lane;
-        if (next == start) closing = wait;
-        if (reached.from[next] == start) return !closing;
-        reached.from[next] = start;
-        reached.steps[next] = reached.steps[lane] + 1;
-        reached.by[next] = wait;
-        queue.push_back(next);
-        return true;
-      });
-    }
-    std::vector<Wait> cycle;
-    if (!closing) return cycle;
-    cycle.push_back(*closing);
-    while (cycle.back().lane != start)
-      cycle.push_back(reached.by[cycle.back().lane]);
-    std::reverse(cycle.begin(), cycle.end());
-    return cycle;
   }
 
   /// A lane's wait for the rank before its own, or, not launched, for `holder`, which has an SM.

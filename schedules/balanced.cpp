@@ -17,10 +17,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters&, Tabl
   const std::int32_t sms = resident_lanes(problem, timing.residency);
   const Ticks least = (problem.tasks() + sms - 1) / sms;
   const auto lanes = search::pack_chains(search::chains_of(problem), sms, least);
-  Table built = search::list_schedule(problem, timing, lanes, search::QOrder::cyclic);
-  table.slots = std::move(built.slots);
-  table.lane_begin = std::move(built.lane_begin);
-  table.dkv_ranks = std::move(built.dkv_ranks);
+  table.take_lanes(search::list_schedule(problem, timing, lanes, search::QOrder::cyclic));
 }
 
 }  // namespace

@@ -43,9 +43,7 @@ void build(const Problem& problem, const Timing& timing, const Parameters& param
   search::Optimum optimum =
       search::optimize(problem, {.timing = timing}, search::work_bound(problem, timing),
                        best_named(problem, timing), options);
-  table.slots = std::move(optimum.best->table.slots);
-  table.lane_begin = std::move(optimum.best->table.lane_begin);
-  table.dkv_ranks = std::move(optimum.best->table.dkv_ranks);
+  table.take_lanes(std::move(optimum.best->table));
 }
 
 }  // namespace

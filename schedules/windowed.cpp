@@ -27,11 +27,8 @@ constexpr Parameter kParameters[] = {
 
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
-  Table built = search::windowed_table(
-      problem, timing, {.heads = static_cast<std::int32_t>(parameters.at("heads"))});
-  table.slots = std::move(built.slots);
-  table.lane_begin = std::move(built.lane_begin);
-  table.dkv_ranks = std::move(built.dkv_ranks);
+  table.take_lanes(search::windowed_table(
+      problem, timing, {.heads = static_cast<std::int32_t>(parameters.at("heads"))}));
 }
 
 }  // namespace

@@ -95,13 +95,7 @@ class Layout {
   }
 
   void add_hops() {
-    std::vector<const Interval*> path;
-    for (const Interval& interval : timeline_.intervals) {
-      if (interval.critical) path.push_back(&interval);
-    }
-    std::sort(path.begin(), path.end(), [](const Interval* left, const Interval* right) {
-      return std::tie(left->start, left->end) < std::tie(right->start, right->end);
-    });
+    const std::vector<const Interval*> path = critical_intervals(timeline_);
     for (std::size_t place = 1; place < path.size(); ++place) {
       const Interval& from = *path[place - 1];
       const Interval& to = *path[place];
@@ -141,6 +135,17 @@ std::vector<Ticks> axis_of(Ticks makespan, int count) {
   while (makespan - axis.back() >= step)
     axis.push_back(axis.back() + step);
   return axis;
+}
+
+std::vector<const Interval*> critical_intervals(const Timeline& timeline) {
+  std::vector<const Interval*> path;
+  for (const Interval& interval : timeline.intervals) {
+    if (interval.critical) path.push_back(&interval);
+  }
+  std::sort(path.begin(), path.end(), [](const Interval* left, const Interval* right) {
+    return std::tie(left->start, left->end) < std::tie(right->start, right->end);
+  });
+  return path;
 }
 
 std::vector<EndlessWait> endless_waits(const Timeline& timeline) {

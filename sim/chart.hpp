@@ -37,6 +37,9 @@ struct Hop {
   double to = 0;
 };
 
+/// Returns the intervals of the marked critical path, by start and end. O(intervals log intervals).
+[[nodiscard]] std::vector<const Interval*> critical_intervals(const Timeline& timeline);
+
 /// A wait at the end of a row that never ends, as the table hangs.
 struct EndlessWait {
   std::int32_t row = 0;

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <tuple>
 #include <vector>
 
 namespace stagger::sim {
@@ -84,13 +82,7 @@ class Trace {
 
   /// Arrows along the critical path, from SM to SM.
   void add_flows() {
-    std::vector<const Interval*> path;
-    for (const Interval& interval : timeline_.intervals) {
-      if (interval.critical) path.push_back(&interval);
-    }
-    std::sort(path.begin(), path.end(), [](const Interval* left, const Interval* right) {
-      return std::tie(left->start, left->end) < std::tie(right->start, right->end);
-    });
+    const std::vector<const Interval*> path = critical_intervals(timeline_);
     for (std::size_t place = 1; place < path.size(); ++place) {
       if (timeline_.row_of(*path[place - 1]) == timeline_.row_of(*path[place])) continue;
       add_flow("s", place, *path[place - 1], path[place - 1]->start);

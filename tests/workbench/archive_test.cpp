@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 
 #include <fstream>
 #include <iterator>
@@ -27,13 +28,8 @@ std::string entry(const std::string& model, Ticks makespan, Ticks bound) {
 
 /// What reading the text is refused with.
 std::string refused(const std::string& text) {
-  try {
-    static_cast<void>(read_archive(text, "x"));
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::invalid_input);
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { static_cast<void>(read_archive(text, "x")); },
+                          ErrorKind::invalid_input);
 }
 
 TEST_CASE("the archive is written as it was read") {
@@ -101,12 +97,11 @@ TEST_CASE("only each N-th entry is searched, and none once it is stopped") {
 TEST_CASE("an archive's unknown words and keys are errors with their place") {
   CHECK(refused(archive_of(entry("slots", 5, 5))).find("/entries/0/model: unknown model 'slots'") !=
         std::string::npos);
-  std::string text = archive_of(entry("chain", 30, 30));
-  text.replace(text.find("causal"), 6, "causa");
-  CHECK(refused(text).find("/entries/0/mask: unknown mask 'causa'") != std::string::npos);
-  text = archive_of(entry("chain", 30, 30));
-  text.replace(text.find("heads"), 5, "hats");
-  CHECK(refused(text).find("/entries/0: unknown key 'hats'") != std::string::npos);
+  const std::string text = archive_of(entry("chain", 30, 30));
+  CHECK(refused(test::replaced(text, "causal", "causa"))
+            .find("/entries/0/mask: unknown mask 'causa'") != std::string::npos);
+  CHECK(refused(test::replaced(text, "heads", "hats")).find("/entries/0: unknown key 'hats'") !=
+        std::string::npos);
 }
 
 }  // namespace

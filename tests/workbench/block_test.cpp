@@ -2,6 +2,7 @@
 #include "core/files.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/block/cost.hpp"
 #include "workbench/block/kernels.hpp"
 #include "workbench/block/transformer.hpp"
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
@@ -40,17 +40,6 @@ Machine toy() {
               .kappas = {{.ops = Ops::eager, .permille = 2000},
                          {.ops = Ops::compiled, .permille = 1500}},
               .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
-}
-
-std::string message_of(const std::function<void()>& act, ErrorKind kind) {
-  try {
-    act();
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    return error.what();
-  }
-  FAIL("accepted");
-  return "";
 }
 
 TEST_CASE("FLOPs and bytes of a block are those of its dimensions") {
@@ -140,7 +129,7 @@ TEST_CASE("tensor parallel devices share heads and FFN, not the norms") {
   // Fewer KV heads than devices: each has a copy.
   CHECK(shard_of(at("qwen2.5-7b", 4096, 1), 4).heads_kv == 1);
   CHECK(shard_of(with(model, {.heads_kv = 1}), 8).heads_kv == 1);
-  CHECK_THAT(message_of([&] { static_cast<void>(kernels_of(model, 3)); }, ErrorKind::usage),
+  CHECK_THAT(test::message_of([&] { static_cast<void>(kernels_of(model, 3)); }, ErrorKind::usage),
              Catch::Contains("32 heads cannot be shared by 3 devices"));
 }
 
@@ -189,7 +178,7 @@ TEST_CASE("what is given wins over the rates") {
 
 TEST_CASE("a profile that lacks a rate says what it has") {
   const auto refused = [](const Transformer& model, const CostRequest& request) {
-    return message_of([&] { static_cast<void>(cost_of(model, request)); }, ErrorKind::usage);
+    return test::message_of([&] { static_cast<void>(cost_of(model, request)); }, ErrorKind::usage);
   };
   const Transformer llama = at("llama3-8b", 16384, 1);
   Machine machine = toy();
@@ -316,12 +305,9 @@ TEST_CASE("blocks measured on an H200 are predicted from its profile") {
 TEST_CASE("a model's file is read strictly") {
   const std::string good = find_builtin(builtin_models(), "mixtral-8x7b");
   const auto refused = [&](const std::string& from, const std::string& to) {
-    std::string text = good;
-    const std::size_t place = text.find(from);
-    REQUIRE(place != std::string::npos);
-    text.replace(place, from.size(), to);
-    return message_of([&] { static_cast<void>(read_transformer(text, "m.json")); },
-                      ErrorKind::invalid_input);
+    const std::string text = test::replaced(good, from, to);
+    return test::message_of([&] { static_cast<void>(read_transformer(text, "m.json")); },
+                            ErrorKind::invalid_input);
   };
   CHECK_THAT(refused("\"hidden\": 4096", "\"hidden\": 4096, \"depth\": 3"),
              Catch::Contains("unknown key 'depth'"));
@@ -337,7 +323,7 @@ TEST_CASE("sizes from outside end in a message and not in an overflow") {
   Transformer model = builtin("llama3-8b");
   model.seq = std::int64_t{1} << 26;
   model.batch = std::int64_t{1} << 26;
-  CHECK_THAT(message_of([&] { static_cast<void>(kernels_of(model)); }, ErrorKind::limit),
+  CHECK_THAT(test::message_of([&] { static_cast<void>(kernels_of(model)); }, ErrorKind::limit),
              Catch::Contains("more than 2^58"));
 }
 

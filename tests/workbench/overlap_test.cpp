@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/block/kernels.hpp"
 #include "workbench/block/streams.hpp"
 #include "workbench/block/sweep.hpp"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <string>
 
@@ -25,17 +25,6 @@ Calibration builtin(const std::string& name) {
 
 double speedup(const Calibration& calibration, double x) {
   return speedup_at(ratios_of(calibration, {}, 128), calibration.slowdown, x);
-}
-
-std::string message_of(const std::function<void()>& act, ErrorKind kind) {
-  try {
-    act();
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    return error.what();
-  }
-  FAIL("accepted");
-  return "";
 }
 
 /// The end of both ways, played step by step in small steps of time: how far GEMMs and RNG are.
@@ -253,7 +242,7 @@ TEST_CASE("room is what a GEMM leaves of an SM") {
   CHECK(triton.ctas == 4);
   CtaSize huge = h200.gemms[0];
   huge.ctas_per_sm = 2;
-  CHECK_THAT(message_of([&] { static_cast<void>(room_of(h200.sm, huge, *h200.rng_kernel)); },
+  CHECK_THAT(test::message_of([&] { static_cast<void>(room_of(h200.sm, huge, *h200.rng_kernel)); },
                         ErrorKind::usage),
              Catch::Contains("more registers or shared memory than an SM has"));
 }
@@ -289,7 +278,7 @@ TEST_CASE("Philox of fewer rounds or bits is cheaper by what was measured") {
   };
   CHECK(part(5) == Approx(0.81));
   CHECK(part(3) == Approx(0.67));
-  CHECK_THAT(message_of([&] { static_cast<void>(rng_of(paper, 10, 8)); }, ErrorKind::usage),
+  CHECK_THAT(test::message_of([&] { static_cast<void>(rng_of(paper, 10, 8)); }, ErrorKind::usage),
              Catch::Contains("no Philox of 10 rounds"));
 }
 
@@ -324,19 +313,16 @@ TEST_CASE("a sweep is read strictly") {
        {"", "seq=1:2", "heads=3", "seq=2:1,heads=3", "seq=1:2,heads=", "seq=a,heads=1",
         "seq=1:2:3,heads=1", "seq=1,heads=1,x=2", "seq=0,heads=1", "48,seq=1"}) {
     CAPTURE(text);
-    static_cast<void>(message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
+    static_cast<void>(test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
   }
 }
 
 TEST_CASE("a calibration is read strictly") {
   const std::string good = find_builtin(builtin_calibrations(), "h200-fa2");
   const auto refused = [&](const std::string& from, const std::string& to) {
-    std::string text = good;
-    const std::size_t place = text.find(from);
-    REQUIRE(place != std::string::npos);
-    text.replace(place, from.size(), to);
-    return message_of([&] { static_cast<void>(read_calibration(text, "c.json")); },
-                      ErrorKind::invalid_input);
+    const std::string text = test::replaced(good, from, to);
+    return test::message_of([&] { static_cast<void>(read_calibration(text, "c.json")); },
+                            ErrorKind::invalid_input);
   };
   CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 710, \"ps\": 1"), Catch::Contains("/gemm/0"));
   CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 0"), Catch::Contains("/gemm/0/tflops"));
@@ -387,7 +373,7 @@ TEST_CASE("files with mistakes end in a message, and never otherwise") {
 
 TEST_CASE("shapes too large are refused") {
   const DropoutShape shape{.batch = 1 << 20, .heads = 1 << 20, .seq = 1 << 20};
-  CHECK_THAT(message_of([&] { static_cast<void>(overlap_of(shape, {}, builtin("paper"), false)); },
+  CHECK_THAT(test::message_of([&] { static_cast<void>(overlap_of(shape, {}, builtin("paper"), false)); },
                         ErrorKind::limit),
              Catch::Contains("2^60"));
 }

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 
 #include <utility>
 
@@ -20,26 +21,15 @@ Source descending() {
                               make_problem(make_mask("causal"), {6, 6}, {2, 2}, 2, 0));
 }
 
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  const std::size_t at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), by);
-}
-
 /// A run on a GPU that there is not, as the file would say it.
 std::string device_run() {
-  return replaced(write_run(run_of({.source = descending()})),
+  return test::replaced(write_run(run_of({.source = descending()})),
                   "\"ms\":", "\"makespan_ns\": 1000, \"untimed_ms\": 0.002, \"ms\":");
 }
 
 std::string refused(const std::string& text) {
-  try {
-    static_cast<void>(read_runs(text, "x"));
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::invalid_input);
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { static_cast<void>(read_runs(text, "x")); },
+                          ErrorKind::invalid_input);
 }
 
 TEST_CASE("a run that is written reads back") {
@@ -84,7 +74,7 @@ TEST_CASE("a run file's unknown words and keys are errors with their place") {
   const std::string run = device_run();
   const auto says = [&](const std::string& what, const std::string& by, const std::string& words) {
     CAPTURE(what, by);
-    const std::string message = refused(replaced(run, what, by));
+    const std::string message = refused(test::replaced(run, what, by));
     CAPTURE(message);
     CHECK(message.find(words) != std::string::npos);
   };

@@ -4,6 +4,7 @@
 #include "core/version.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/run_file.hpp"
 
 #include <string>
@@ -80,11 +81,8 @@ TimeModel machine_model() {
 }
 
 std::string difference(const std::string& name, const Execution& execution) {
-  std::string text = write_run(execution);
   const std::string version = std::string("\"version\": \"") + stagger::version() + "\"";
-  const std::size_t at = text.find(version);
-  REQUIRE(at != std::string::npos);
-  text.replace(at, version.size(), "\"version\": \"x\"");
+  const std::string text = test::replaced(write_run(execution), version, "\"version\": \"x\"");
   return test::golden_difference("run-" + name + ".json", text);
 }
 

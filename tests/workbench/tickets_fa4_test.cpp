@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/tickets/document.hpp"
 #include "workbench/tickets/lint.hpp"
 #include "workbench/tickets/notation.hpp"
@@ -297,19 +298,12 @@ TEST_CASE("forward and backward lists are the same tiles, class by class") {
 }
 
 TEST_CASE("block lists that cannot be lists are refused with their place") {
-  const auto refusal = [](const std::string& text) -> std::string {
-    try {
-      static_cast<void>(read_document(text, "x.json"));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [](const std::string& text) {
+    return test::message_of([&] { static_cast<void>(read_document(text, "x.json")); },
+                            ErrorKind::invalid_input);
   };
   const auto with = [](const std::string& what, const std::string& by) {
-    std::string text = fa4_json({"pf", ".p"}, false);
-    const std::size_t at = text.find(what);
-    REQUIRE(at != std::string::npos);
-    return text.replace(at, what.size(), by);
+    return test::replaced(fa4_json({"pf", ".p"}, false), what, by);
   };
   CHECK(refusal(with("\"mask_block_cnt\": [[[1,1]]]", "\"mask_block_cnt\": [[[2,1]]]")) ==
         "x.json:4:24: /backward/mask_block_idx/0/0/0: has 1 items, and mask_block_cnt says 2");

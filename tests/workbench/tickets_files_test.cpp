@@ -2,6 +2,7 @@
 #include "core/files.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/tickets/document.hpp"
 #include "workbench/tickets/files.hpp"
 #include "workbench/tickets/lint.hpp"
@@ -22,20 +23,9 @@ constexpr std::string_view kLocal =
     " \"semaphores\": 2, \"programs\": [[[0,0,1,1,0,0,0],[1,null,1,0,0,0,1]],\n"
     "  [[0,1,1,1,0,1,0],[1,1,1,1,0,1,1]]]}";
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
-  std::string result(text);
-  const std::size_t at = result.find(what);
-  REQUIRE(at != std::string::npos);
-  return result.replace(at, what.size(), by);
-}
-
 std::string refusal(const std::string& text, const std::string& file = "x.json") {
-  try {
-    static_cast<void>(read_document(text, file));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { static_cast<void>(read_document(text, file)); },
+                          ErrorKind::invalid_input);
 }
 
 TEST_CASE("tickets are read from JSON and CSV and written back the same") {
@@ -81,18 +71,18 @@ TEST_CASE("random tickets survive both formats and the notation") {
 }
 
 TEST_CASE("what is no tickets is refused with its line and column") {
-  CHECK(refusal(replaced(kLocal, "[0,1,1,1,0,1,0]", "[0,1,1,1,0,1]")) ==
+  CHECK(refusal(test::replaced(std::string(kLocal), "[0,1,1,1,0,1,0]", "[0,1,1,1,0,1]")) ==
         "x.json:4:4: /programs/1/0: a step is [sem, wait, add, reduce, head, kv, q]: 7 numbers, "
         "not 6");
-  CHECK(refusal(replaced(kLocal, "[1,null,1", "[2,null,1")) ==
+  CHECK(refusal(test::replaced(std::string(kLocal), "[1,null,1", "[2,null,1")) ==
         "x.json:3:50: /programs/0/1/0: must be an integer from 0 to 1, not 2");
-  CHECK(refusal(replaced(kLocal, "\"initial\": 0", "\"initial\": [0]")) ==
+  CHECK(refusal(test::replaced(std::string(kLocal), "\"initial\": 0", "\"initial\": [0]")) ==
         "x.json:2:55: /initial: must be one number, or one for each of the 2 semaphores, not 1");
-  CHECK(refusal(replaced(kLocal, "in-order", "inorder"))
+  CHECK(refusal(test::replaced(std::string(kLocal), "in-order", "inorder"))
             .find("/dispatch: unknown dispatch 'inorder'") != std::string::npos);
-  CHECK(refusal(replaced(kLocal, "\"semaphores\": 2", "\"semaphores\": 99999999999"))
+  CHECK(refusal(test::replaced(std::string(kLocal), "\"semaphores\": 2", "\"semaphores\": 99999999999"))
             .find("/semaphores: must be an integer from 0 to 16777216") != std::string::npos);
-  CHECK(refusal(replaced(kLocal, "\"name\"", "\"nam\"")).find("unknown key 'nam'") !=
+  CHECK(refusal(test::replaced(std::string(kLocal), "\"name\"", "\"nam\"")).find("unknown key 'nam'") !=
         std::string::npos);
   CHECK(refusal("{\"schema\": \"stagger.tickets/2\"}").find("unknown schema") != std::string::npos);
   CHECK(refusal("{\"schema\": [").find("x.json: ") == 0);
@@ -125,7 +115,7 @@ TEST_CASE("lock values are an array, a row for each KV tile") {
 
 TEST_CASE("a finding says where it is, in every format") {
   const Linted json =
-      lint(replaced(kLocal, "[1,null,1,0,0,0,1]", "[1,null,0,0,0,0,1]"), "x.json", {});
+      lint(test::replaced(std::string(kLocal), "[1,null,1,0,0,0,1]", "[1,null,0,0,0,0,1]"), "x.json", {});
   CHECK(json.verdict == LintVerdict::deadlock);
   REQUIRE(json.findings.size() == 1);
   CHECK(json.places[0].pointer == "/programs/1/1");

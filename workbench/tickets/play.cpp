@@ -7,10 +7,10 @@
 #include "workbench/tickets/play.hpp"
 
 #include "core/error.hpp"
+#include "core/shortest_cycle.hpp"
 #include "workbench/tickets/notation.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <utility>
 
@@ -193,55 +193,15 @@ class Play {
     }
   }
 
-  /// Breadth-first from every stuck program, as far as the budget goes.
+  /// As far as the budget goes.
   [[nodiscard]] std::vector<Stuck> shortest_cycle() const {
-    std::vector<Stuck> best;
-    std::int64_t budget = kCycleSearch;
-    Reached reached{.from = IndexVector<Program, Program>(tickets_.programs(), Program{-1}),
-                    .steps = IndexVector<Program, std::int32_t>(tickets_.programs(), 0),
-                    .by = IndexVector<Program, Stuck>(tickets_.programs())};
-    for (Program start{0}; start.value < launched_ && budget > 0; ++start) {
-      if (ended(start)) continue;
-      std::vector<Stuck> cycle = cycle_through(start, best.size(), reached, budget);
-      if (!cycle.empty()) best = std::move(cycle);
-      if (best.size() == 1) break;
-    }
-    return best;
-  }
-
-  /// What a search has reached: an entry counts for the start it was reached from.
-  struct Reached {
-    IndexVector<Program, Program> from;
-    IndexVector<Program, std::int32_t> steps;
-    IndexVector<Program, Stuck> by;
-  };
-
-  /// A shortest cycle through a program, if it is shorter than `bound` waits (0: any).
-  std::vector<Stuck> cycle_through(Program start, std::size_t bound, Reached& reached,
-                                   std::int64_t& budget) const {
-    std::deque<Program> queue = {start};
-    reached.from[start] = start;
-    reached.steps[start] = 0;
-    std::vector<Stuck> cycle;
-    while (!queue.empty() && cycle.empty() && budget > 0) {
-      const Program program = queue.front();
-      queue.pop_front();
-      if (bound != 0 && at(reached.steps[program]) + 1 >= bound) break;
-      each_wait(program, budget, [&](const Stuck& wait) {
-        const Program next = wait.for_program;
-        if (next == start) cycle.push_back(wait);
-        if (reached.from[next] == start) return cycle.empty();
-        reached.from[next] = start;
-        reached.steps[next] = reached.steps[program] + 1;
-        reached.by[next] = wait;
-        queue.push_back(next);
-        return true;
-      });
-    }
-    while (!cycle.empty() && cycle.back().program != start)
-      cycle.push_back(reached.by[cycle.back().program]);
-    std::reverse(cycle.begin(), cycle.end());
-    return cycle;
+    return ShortestCycle<Stuck, &Stuck::program, &Stuck::for_program>(tickets_.programs(),
+                                                                      kCycleSearch)
+        .search(
+            Program{launched_}, [&](Program program) { return !ended(program); },
+            [&](Program program, std::int64_t& budget, auto visit) {
+              each_wait(program, budget, visit);
+            });
   }
 
   const Tickets& tickets_;

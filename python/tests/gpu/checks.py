@@ -104,10 +104,11 @@ def numbers():
             ("causal", "full", "sliding:left=255,right=0"),
             ((1, 1), (17, 17), (129, 129), (300, 1000), (1000, 1000))):
         cases.append((dim, dtype, heads, heads_kv, mask, seq_q, seq_kv))
-    worst, ratio, failed = 0.0, 0.0, []
+    ran, worst, ratio, failed = 0, 0.0, 0.0, []
     for number, case in enumerate(cases):
         if number % 3 and case[5] in (17, 129):
             continue  # a third of the small ones
+        ran += 1
         dim, dtype, heads, heads_kv, mask, seq_q, seq_kv = case
         q, k, v, d_out = tensors(2, seq_q, heads, dim, dtype, seq_kv, heads_kv, number,
                                  (0.25, 1.0, 4.0)[number % 3])
@@ -127,7 +128,7 @@ def numbers():
             flash = flash_gradients(q, k, v, d_out, mask)
             theirs = errors_of(flash, right)
             ratio = max(ratio, *(a / b for a, b in zip(ours, theirs)))
-    report("numbers", not failed and ratio <= 1.25, cases=len(cases), of_bound=round(worst, 3),
+    report("numbers", not failed and ratio <= 1.25, cases=ran, of_bound=round(worst, 3),
            times_flash=round(ratio, 3), failed=failed[:3])
 
 
