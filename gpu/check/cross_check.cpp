@@ -144,12 +144,16 @@ double error_bound(const AttentionShape& shape, Dtype dtype) {
 }
 
 const char* error_bound_formula(Dtype dtype) {
-  constexpr const char* kFormulas[] = {
-      "8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
-      "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))",
-      "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv)) + 8 * 2^-24 * sqrt(head_dim + max(group * "
-      "seq_q, seq_kv))"};
-  return kFormulas[static_cast<int>(dtype)];
+  switch (dtype) {
+    case Dtype::bf16:
+      return "6 * 2^-8 + 8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))";
+    case Dtype::fp16:
+      return "6 * (2^-11 + 2^-25 * max(group * seq_q, seq_kv)) + "
+             "8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))";
+    case Dtype::fp32:
+      break;
+  }
+  return "8 * 2^-24 * sqrt(head_dim + max(group * seq_q, seq_kv))";
 }
 
 std::string digest(const std::vector<float>& values) {

@@ -12,6 +12,8 @@ target_compile_options(stagger_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
   # GCC 12 sees overlaps in std::string's own copies (its bug 105329).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
+  # Clang means signs too by -Wconversion, GCC does not.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wno-sign-conversion>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${STAGGER_WERROR}>>:-Werror>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${STAGGER_WERROR}>>:-Werror=all-warnings>

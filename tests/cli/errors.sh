@@ -58,17 +58,6 @@ expect 2 "tasks and chains (4 GiB)" analyze --n 2 --mask causal --heads 16777216
 expect 2 "tasks; at most 2000000 are drawn" export --n 64 --heads 1024 --schedule spt -o "$work/x.svg"
 expect 2 "tasks; at most 2000000 are drawn" show --n 64 --heads 1024 --schedule spt
 expect 2 "of more than 1000000 tasks is not exported" export --n 64 --heads 1024 --schedule spt -o "$work/x.dot"
-
-# Memory as it is stated, 64 bytes a task and a chain, and no more than 128 MiB beside: where each
-# chain has one task on a lane of its own or all are on one SM, and where chains are long.
-for words in "--mask full --n 1 --heads 1048576 --sms 132 --schedule spt" \
-  "--mask full --n 1 --heads 1048576 --sms 1 --schedule ascending" \
-  "--mask causal --n 128 --heads 256 --sms 3 --schedule descending"; do
-  # shellcheck disable=SC2086
-  (ulimit -v $(((2097152 * 64 + (128 << 20)) / 1024)) && MALLOC_ARENA_MAX=1 exec "$stagger" analyze $words) \
-    >"$work/output" 2>&1 || { fail "more memory than stated: analyze $words"; head -3 "$work/output"; }
-  checks=$((checks + 1))
-done
 expect 2 "not within" compare --n 99999999999
 expect 2 "is not within" compare --seq 99999999999
 expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 4611686018427387904
