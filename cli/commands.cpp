@@ -21,6 +21,7 @@ extern const Command kBench;
 extern const Command kBlock;
 extern const Command kOverlap;
 extern const Command kLint;
+extern const Command kDiff;
 extern const Command kCompletion;
 extern const Command kMan;
 extern const Command kHelp;
@@ -28,10 +29,10 @@ extern const Command kVersion;
 
 namespace {
 
-constexpr std::array kCommands = {&kList,       &kShow,  &kAnalyze,   &kCompare, &kVerify,
-                                  &kExport,     &kRun,   &kCalibrate, &kPredict, &kFormulas,
-                                  &kOptimize,   &kBench, &kBlock,     &kOverlap, &kLint,
-                                  &kCompletion, &kMan,   &kHelp,      &kVersion};
+constexpr std::array kCommands = {&kList,     &kShow,       &kAnalyze,   &kCompare, &kVerify,
+                                  &kExport,   &kRun,        &kCalibrate, &kPredict, &kFormulas,
+                                  &kOptimize, &kBench,      &kBlock,     &kOverlap, &kLint,
+                                  &kDiff,     &kCompletion, &kMan,       &kHelp,    &kVersion};
 
 }  // namespace
 

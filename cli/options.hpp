@@ -143,8 +143,9 @@ struct Options {
   std::string sweep;
   Passes passes = Passes::forward;
 
-  // lint
+  // lint and diff
   std::vector<std::string> linted;      ///< files
+  std::vector<std::string> compared;    ///< of `diff`: two files
   const tickets::Rule* rule = nullptr;  ///< to explain
   std::optional<Dispatch> dispatch;     ///< absent: the file's
   std::string junit;

@@ -27,7 +27,10 @@ namespace stagger::cli {
 inline constexpr const char* kOnProblems = "show analyze compare verify export run optimize bench";
 inline constexpr const char* kReporting =
     "list show analyze compare verify export run calibrate predict formulas optimize bench block "
-    "overlap lint";
+    "overlap lint diff";
+/// Whose phases can be said in ticks: on a problem that is given, or in files.
+inline constexpr const char* kTimed =
+    "show analyze compare verify export run optimize bench diff";
 
 inline constexpr const char* kAutoSpan = "auto";
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};

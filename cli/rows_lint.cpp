@@ -1,4 +1,4 @@
-// What `lint` is given.
+// What `lint` and `diff` are given.
 
 #include "cli/rows.hpp"
 #include "core/limits.hpp"
@@ -35,6 +35,14 @@ std::vector<OptionRow> lint_rows() {
        .target = &Options::linted,
        .commands = kOne,
        .group = Group::arguments,
+       .argument = true},
+      {.name = "compared",
+       .metavar = "FILES",
+       .meaning = "two of them: tables, tickets, block lists (.json) or lock values (.csv)",
+       .target = &Options::compared,
+       .commands = "diff",
+       .group = Group::arguments,
+       .required = true,
        .argument = true},
       {.name = "residency",
        .metavar = "PROGRAMS",
@@ -80,6 +88,14 @@ std::vector<OptionRow> lint_rows() {
        .group = Group::report,
        .fallback = "20",
        .range = {.least = 1, .most = 10'000}},
+      {.name = "limit",
+       .metavar = "COUNT",
+       .meaning = "steps of a kind listed at most",
+       .target = &Options::limit,
+       .commands = "diff",
+       .group = Group::report,
+       .fallback = "10",
+       .range = {.least = 0}},
       {.name = "junit",
        .metavar = "FILE",
        .meaning = "write a JUnit report too: a suite for each file, a case for each rule",

@@ -232,7 +232,7 @@ std::vector<OptionRow> output_rows() {
        .meaning = "print JSON",
        .target = &Options::json,
        .commands = "list show analyze compare verify export run calibrate predict formulas "
-                   "optimize bench block overlap lint version",
+                   "optimize bench block overlap lint diff version",
        .group = kGroup},
       {.name = "csv",
        .meaning = "print comma-separated values, a line for each row",
@@ -277,7 +277,7 @@ std::vector<OptionRow> output_rows() {
        .meaning = "print this and exit",
        .target = &Options::help,
        .commands = "list show analyze compare verify export run calibrate predict formulas "
-                   "optimize bench block overlap lint completion man help version",
+                   "optimize bench block overlap lint diff completion man help version",
        .group = kGroup},
   };
 }

@@ -9,7 +9,7 @@ expect 0 "stagger help COMMAND" --help
 expect 0 "Every schedule" help compare
 "$stagger" help compare >"$work/help" && "$stagger" compare --help | cmp -s - "$work/help" ||
   fail "help compare and compare --help differ"
-for command in list show analyze compare verify export run calibrate predict optimize formulas bench block lint \
+for command in list show analyze compare verify export run calibrate predict optimize formulas bench block lint diff \
   overlap completion man help version; do
   expect 0 "Examples:" $command --help
   fits $command --help

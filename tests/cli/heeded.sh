@@ -11,6 +11,7 @@ hard="--mask causal --n 12 --heads 3 --sms 7 --model overlap --reduce 4 --latenc
 printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n' >answer
 "$stagger" export --mask causal --n 6 --schedule descending -o other.csv
 tail -n +2 table.csv >bare.csv
+"$stagger" export --mask full --n 4 --schedule shift -o shift.table.json
 printf '{"kind": "full"}' >mask.json
 printf '{"schema": "stagger.config/1", "heads": 3, "width": 50, "ascii": true}' >config.json
 "$stagger" export $small --schedule spt -o ticks.timeline.json
@@ -20,13 +21,13 @@ sed 's/"clock": "ticks"/"clock": "ns", "device": "toy"/' ticks.timeline.json >ns
 declare -A rest=([export]="-o out.svg" [run]="--head-dim 8 --repeat 2 --threads 1" [bench]="--repeat 1")
 declare -A default=([verify]=table.csv [list]=schedules [formulas]="--n 1..3"
   [block]="--model mistral-7b --machine $h200" [overlap]="--heads 8 --seq 4096 --calibration h200-fa2"
-  [predict]=$source_dir/gpu/results/random.jsonl)
+  [predict]=$source_dir/gpu/results/random.jsonl [diff]="table.csv other.csv")
 
 # says COMMAND WORDS...: runs the command, by a schedule if it takes one; sets `code`, and leaves in
 # `said` what it said and wrote, but for how long it took.
 says() {
   case $1-$* in
-    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | list* | formulas* | predict* | block* | overlap*) ;;
+    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | diff* | list* | formulas* | predict* | block* | overlap*) ;;
     *) set -- "$@" --schedule descending ;;
   esac
   rm -f out.*
@@ -140,6 +141,19 @@ export|--rounds 9|$small --format cnf
 export|--residency 2|$small --format cnf
 export|--timeline ticks.timeline.json|$small --schedule spt
 export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
+diff|--model overlap|
+diff|--compute 7|
+diff|--compute-partial 9|
+diff|--reduce 3|
+diff|--latency 2|
+diff|--launch 1|
+diff|--epilogue 2|
+diff|--release delayed|shift.table.json shift.table.json
+diff|--residency 1|
+diff|--limit 0|
+diff|--json|
+diff|--width 40|
+diff|--config config.json|
 optimize|--model slot|
 optimize|--output out.table.json|
 optimize|--proof out.drat|

@@ -1,0 +1,228 @@
+// Text:
+//
+//   spt.table.json: table, 8 programs of 144 steps: ok, makespan 132 ticks
+//   mine.table.json: table, 8 programs of 144 steps: ok, makespan 129 ticks (-2.3 %)
+//   first         program 3, place 0: q4@0 (head 0, kv 4), then q5@0 (head 0, kv 4)
+//   moved         12 of 144 steps
+//       q1@3 (head 0, kv 2): program 2 place 5, then program 4 place 0
+//   lock values   9 steps
+//   bits          other: 3 dQ tiles and 1 chain of dK and dV are added up in another order
+
+#include "cli/report/diff.hpp"
+
+#include "cli/report/words.hpp"
+#include "core/printable.hpp"
+#include "core/text.hpp"
+#include "core/version.hpp"
+#include "workbench/tickets/notation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace stagger::cli {
+namespace {
+
+using tickets::Difference;
+using tickets::Step;
+using tickets::StepAt;
+using tickets::StepChange;
+using tickets::Tickets;
+
+/// What of the launch is not the same, each as `dispatch static, then in-order`.
+std::vector<std::string> settings_apart(const Tickets& before, const Tickets& after) {
+  std::vector<std::string> apart;
+  const auto add = [&](const char* what, const std::string& ours, const std::string& theirs) {
+    if (ours != theirs) apart.push_back(fmt::format("{} {}, then {}", what, ours, theirs));
+  };
+  add("dispatch", dispatch_name(before.dispatch), dispatch_name(after.dispatch));
+  add("release", release_name(before.release), release_name(after.release));
+  add("programs resident", std::to_string(before.resident()), std::to_string(after.resident()));
+  add("programs", std::to_string(before.programs()), std::to_string(after.programs()));
+  add("semaphores", std::to_string(before.semaphores()), std::to_string(after.semaphores()));
+  if (before.semaphores() == after.semaphores()) {
+    const auto [ours, theirs] =
+        std::mismatch(before.initial.begin(), before.initial.end(), after.initial.begin());
+    if (ours != before.initial.end()) {
+      apart.push_back(fmt::format("semaphore {} begins at {}, then {}",
+                                  ours - before.initial.begin(), *ours, *theirs));
+    }
+  }
+  return apart;
+}
+
+std::string step_text(const Tickets& tickets, const Step& step) {
+  return fmt::format("{} (head {}, kv {})", tickets::notation(tickets, step, step.task.kv),
+                     step.task.head.value, step.task.kv.value);
+}
+
+std::string at_text(const StepAt& at) {
+  return fmt::format("program {} place {}", at.program.value, at.place);
+}
+
+std::string first_text(const DiffReport& report) {
+  const StepChange& first = *report.difference.first;
+  const auto side = [](const DiffSide& from, const std::optional<Step>& step) {
+    return step ? step_text(from.document.tickets, *step) : std::string("nothing");
+  };
+  return fmt::format("{}: {}, then {}", at_text(first.from), side(report.before, first.before),
+                     side(report.after, first.after));
+}
+
+/// A line that counts, and one for each step that is listed.
+template <class Line>
+std::string steps_text(const char* label, const std::vector<StepChange>& steps, Line line,
+                       const DiffReport& report, const Terminal& terminal) {
+  if (steps.empty()) return "";
+  std::string text = labelled(label, counted(std::ssize(steps), "step"), terminal.width);
+  const std::int64_t listed = std::min(report.limit, std::ssize(steps));
+  for (std::int64_t index = 0; index < listed; ++index)
+    text += wrapped("    " + line(steps[at(index)]), terminal.width, 6) + "\n";
+  if (listed < std::ssize(steps))
+    text += fmt::format("    … {} more\n", std::ssize(steps) - listed);
+  return text;
+}
+
+std::string bits_text(const Difference& difference) {
+  if (difference.same_bits()) return "the same, given the same numbers";
+  std::string text = "other:";
+  if (difference.dq_orders > 0) text += " " + counted(difference.dq_orders, "dQ tile");
+  if (difference.dq_orders > 0 && difference.dkv_orders > 0) text += " and";
+  if (difference.dkv_orders > 0) {
+    text += " " + counted(difference.dkv_orders, "sum") + " of dK and dV";
+  }
+  const bool one = difference.dq_orders + difference.dkv_orders == 1;
+  return text + (one ? " is" : " are") + " added up in another order";
+}
+
+std::string side_text(const DiffSide& side, const DiffSide* than) {
+  const Tickets& tickets = side.document.tickets;
+  std::string text = fmt::format(
+      "{}: {}, {} of {}: {}", printable(side.file), kind_name(side.document.kind),
+      counted(tickets.programs(), "program"), counted(std::ssize(tickets.steps), "step"),
+      tickets::kLintVerdictNames[static_cast<int>(side.verdict)]);
+  if (!side.makespan) return text;
+  const bool in_ns = side.model->clock == workbench::Clock::ns;
+  const TimeUnit unit = in_ns ? unit_of_ns(*side.makespan) : TimeUnit{};
+  text += ", makespan " + unit.text(*side.makespan);
+  if (than != nullptr && than->makespan && *than->makespan > 0) {
+    const Ticks more = *side.makespan - *than->makespan;
+    text += fmt::format(" ({}{})", more < 0 ? "-" : "+", percent(std::abs(more), *than->makespan));
+  }
+  return text;
+}
+
+Json at_json(const StepAt& at) {
+  return {{"program", at.program.value}, {"place", at.place}};
+}
+
+Json step_json(const std::optional<Step>& step) {
+  if (!step) return {};
+  Json json = {{"head", step->task.head.value},
+               {"kv", step->task.kv.value},
+               {"q", step->task.q.value},
+               {"semaphore", step->semaphore.value},
+               {"wait", Json()},
+               {"add", step->add},
+               {"reduces", step->reduces}};
+  if (step->waits()) json["wait"] = step->wait;
+  return json;
+}
+
+Json change_json(const StepChange& change) {
+  return {{"before", step_json(change.before)},
+          {"after", step_json(change.after)},
+          {"from", change.before ? at_json(change.from) : Json()},
+          {"to", change.after ? at_json(change.to) : Json()}};
+}
+
+Json changes_json(const std::vector<StepChange>& changes, std::int64_t limit) {
+  Json listed = Json::array();
+  for (std::int64_t index = 0; index < std::min(limit, std::ssize(changes)); ++index)
+    listed.push_back(change_json(changes[at(index)]));
+  return {{"count", std::ssize(changes)}, {"listed", std::move(listed)}};
+}
+
+Json side_json(const DiffSide& side) {
+  Json json = {{"file", side.file},
+               {"kind", kind_name(side.document.kind)},
+               {"name", side.document.tickets.name},
+               {"programs", side.document.tickets.programs()},
+               {"steps", std::ssize(side.document.tickets.steps)},
+               {"verdict", tickets::kLintVerdictNames[static_cast<int>(side.verdict)]},
+               {"makespan", Json(side.makespan)},
+               {"unit", Json()}};
+  if (side.model) json["unit"] = side.model->unit();
+  return json;
+}
+
+}  // namespace
+
+bool same(const DiffReport& report) {
+  return report.difference.none() &&
+         settings_apart(report.before.document.tickets, report.after.document.tickets).empty();
+}
+
+std::string diff_text(const DiffReport& report, const Terminal& terminal) {
+  const Tickets& before = report.before.document.tickets;
+  const Tickets& after = report.after.document.tickets;
+  const Difference& difference = report.difference;
+  std::string text = wrapped(side_text(report.before, nullptr), terminal.width, 4) + "\n" +
+                     wrapped(side_text(report.after, &report.before), terminal.width, 4) + "\n";
+  for (const std::string& apart : settings_apart(before, after))
+    text += labelled("launch", apart, terminal.width);
+  if (difference.first) text += labelled("first", first_text(report), terminal.width);
+  text += steps_text(
+      "removed", difference.removed,
+      [&](const StepChange& step) {
+        return step_text(before, *step.before) + ": " + at_text(step.from);
+      },
+      report, terminal);
+  text += steps_text(
+      "added", difference.added,
+      [&](const StepChange& step) {
+        return step_text(after, *step.after) + ": " + at_text(step.to);
+      },
+      report, terminal);
+  text += steps_text(
+      "moved", difference.moved,
+      [&](const StepChange& step) {
+        return step_text(before, *step.before) + ": " + at_text(step.from) + ", then " +
+               at_text(step.to);
+      },
+      report, terminal);
+  text += steps_text(
+      "lock values", difference.retimed,
+      [&](const StepChange& step) {
+        return step_text(before, *step.before) + ", then " +
+               tickets::notation(after, *step.after, step.after->task.kv);
+      },
+      report, terminal);
+  text += labelled("bits", bits_text(difference), terminal.width);
+  return text + (same(report) ? "the same\n" : "");
+}
+
+Json diff_json(const DiffReport& report) {
+  const Difference& difference = report.difference;
+  return {{"schema", "stagger.diff/1"},
+          {"version", version()},
+          {"same", same(report)},
+          {"before", side_json(report.before)},
+          {"after", side_json(report.after)},
+          {"launch",
+           Json(settings_apart(report.before.document.tickets, report.after.document.tickets))},
+          {"first", difference.first ? change_json(*difference.first) : Json()},
+          {"at", difference.first ? at_json(difference.first->from) : Json()},
+          {"removed", changes_json(difference.removed, report.limit)},
+          {"added", changes_json(difference.added, report.limit)},
+          {"moved", changes_json(difference.moved, report.limit)},
+          {"lock_values", changes_json(difference.retimed, report.limit)},
+          {"bits",
+           {{"same", difference.same_bits()},
+            {"dq_tiles", difference.dq_orders},
+            {"dkv_sums", difference.dkv_orders}}}};
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,40 @@
+# What `diff` says of two files, and its exit statuses.
+source "$(dirname "$0")/check.sh"
+cd "$work" || exit 1
+
+problem="--mask causal --n 8 --heads 4"
+"$stagger" export $problem --schedule spt -o spt.table.json
+"$stagger" export $problem --schedule symmetric-shift -o shift.table.json
+"$stagger" export $problem --schedule spt -o spt.csv
+"$stagger" export --mask full --n 4 --schedule shift -o full.table.json
+printf '0,1\n1,0\n' >locks.csv
+printf '1,1\n0,0\n' >other.csv
+printf '{"schema": "stagger.tickets/1", "semaphores": 1, "programs": [[[0,1,1,1,0,0,0]]]}' >stuck.json
+
+expect 2 "FILES is required" diff
+expect 2 "give two FILES" diff spt.table.json
+expect 2 "give two FILES" diff spt.table.json spt.csv shift.table.json
+expect 2 "only one of the two can be standard input" diff - -
+expect 3 "cannot open" diff spt.table.json none.json
+
+expect 0 "the same" diff spt.table.json spt.csv
+expect 0 "bits the same, given the same numbers" diff spt.table.json spt.csv
+expect 1 "makespan 108 ticks (-18.2 %)" diff spt.table.json shift.table.json
+expect 1 "launch dispatch in-order, then static" diff spt.table.json shift.table.json
+expect 1 "dQ tiles" diff spt.table.json shift.table.json
+expect 1 "first program 0, place 0:" diff spt.table.json shift.table.json
+expect 1 "more" diff spt.table.json shift.table.json --limit 2
+expect 1 "removed" diff spt.table.json full.table.json
+expect 1 "lock values 4 steps" diff locks.csv other.csv
+expect 1 '"schema": "stagger.diff/1"' diff spt.table.json shift.table.json --json
+expect 0 '"same": true' diff spt.csv spt.table.json --json
+expect 4 "stuck.json: tickets, 1 program of 1 step: deadlock" diff stuck.json stuck.json
+# Makespans are of the timing model asked for, and a hang of the release and the SMs.
+expect 1 "makespan 132 ticks" diff spt.table.json shift.table.json
+"$stagger" diff spt.table.json shift.table.json --compute 10 | grep -q "makespan 132 ticks" &&
+  fail "diff ignores --compute"
+expect 4 "full.table.json: table, 4 programs of 16 steps: deadlock" diff full.table.json full.table.json --release delayed
+fits diff spt.table.json shift.table.json
+"$stagger" diff - spt.csv <spt.table.json | grep -q "the same" || fail "diff does not read standard input"
+
+finish 22
