@@ -40,6 +40,15 @@ std::vector<Hash> chains(const Table& table) {
   return hashes;
 }
 
+/// The order in which the parts of every KV head's KV tiles are combined.
+void add_dkv_ranks(const Table& table, Hash& hash) {
+  const Problem& problem = table.problem;
+  for (Part part{0}; part.value < problem.parts(); ++part) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+      if (problem.chain_length(kv) > 0) hash.add(table.dkv_rank(part, kv));
+  }
+}
+
 }  // namespace
 
 HeadOrders head_orders(const Table& table) {
@@ -81,6 +90,7 @@ std::uint64_t order_digest(const Table& table, std::int32_t numerics, std::int64
   }
   hash.add(static_cast<std::int32_t>(problem.combine));
   hash.add_long(head_orders(table).digest);
+  if (problem.combine == Combine::ordered) add_dkv_ranks(table, hash);
   return hash.value();
 }
 
