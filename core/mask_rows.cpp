@@ -46,7 +46,7 @@ std::int64_t sum_of(const Mask& mask, const char* key, std::int64_t align) {
                   " tokens");
     }
     ++place;
-    total = std::min(total + divide_up(length, align) * align, 2 * kMaxTokens);
+    total = std::min(divide_up(total, align) * align + length, 2 * kMaxTokens);
   }
   return total;
 }
@@ -182,8 +182,10 @@ std::vector<KeyRange> varlen_rows(const Mask& mask, const Lengths& lengths) {
   const std::int64_t left = side_of(mask, "left");
   const std::int64_t right = mask.boolean("causal") ? 0 : side_of(mask, "right");
   std::vector<KeyRange> rows(at(lengths.q));
-  Lengths first;
+  Lengths first;  // tokens before the sequence
   for (std::size_t place = 0; place < sequences.q.size(); ++place) {
+    first = {divide_up(first.q, sequences.align_q) * sequences.align_q,
+             divide_up(first.kv, sequences.align_kv) * sequences.align_kv};
     const std::int64_t keys = sequences.kv[place];
     std::int64_t position = keys - sequences.q[place];
     for (std::int64_t query = 0; query < sequences.q[place]; ++query, ++position) {
@@ -191,8 +193,7 @@ std::vector<KeyRange> varlen_rows(const Mask& mask, const Lengths& lengths) {
       const std::int64_t end = std::clamp<std::int64_t>(position + right + 1, begin, keys);
       rows[at(first.q + query)] = {first.kv + begin, first.kv + end};
     }
-    first.q += divide_up(sequences.q[place], sequences.align_q) * sequences.align_q;
-    first.kv += divide_up(keys, sequences.align_kv) * sequences.align_kv;
+    first = {first.q + sequences.q[place], first.kv + keys};
   }
   return rows;
 }

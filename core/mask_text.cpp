@@ -190,7 +190,7 @@ std::string mask_words(const Mask& mask) {
   char separator = ':';
   for (const MaskKey& key : mask.family->keys) {
     const MaskValue& value = mask.values.find(key.name)->second;
-    if (value == key.fallback) continue;
+    if (value == key.fallback && !key.required) continue;
     words += std::exchange(separator, ',') + std::string(key.name) + "=" + value_words(value);
   }
   return words;

@@ -133,12 +133,14 @@ void check_tiles(const Problem& problem, const Sequences& sequences) {
   const bool varlen = problem.mask.family->name == std::string_view("varlen");
   const std::int64_t align_q = varlen ? problem.mask.integer("align_q") : 1;
   const std::int64_t align_kv = varlen ? problem.mask.integer("align_kv") : 1;
-  const auto next = [](std::int64_t begin, std::int64_t length, std::int64_t align) {
-    return begin + (length + align - 1) / align * align;
+  const auto aligned = [](std::int64_t end, std::int64_t align) {
+    return (end + align - 1) / align * align;
   };
   std::int64_t q = 0;
   std::int64_t kv = 0;
   for (std::size_t place = 0; place < sequences.q.size(); ++place) {
+    q = aligned(q, align_q);
+    kv = aligned(kv, align_kv);
     if (q % problem.shape.q != 0 || kv % problem.shape.kv != 0) {
       refuse_at(problem, std::min(q, problem.lengths.q - 1),
                 std::min(kv, problem.lengths.kv - 1),
@@ -146,8 +148,8 @@ void check_tiles(const Problem& problem, const Sequences& sequences) {
                     " begins within it; a kernel begins each in a tile of its own (varlen, with "
                     "align_q and align_kv)");
     }
-    q = next(q, sequences.q[place], align_q);
-    kv = next(kv, sequences.kv[place], align_kv);
+    q += sequences.q[place];
+    kv += sequences.kv[place];
   }
 }
 

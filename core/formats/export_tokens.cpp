@@ -292,7 +292,8 @@ Bundle bsr_bundle(const Problem& problem) {
     }
   }
   Bundle bundle;
-  add_tensor(bundle, "indptr", Dtype::int32, {std::ssize(indptr)}, std::move(indptr));
+  add_tensor(bundle, "indptr", Dtype::int32, {std::int64_t{grid.q_tiles()} + 1},
+             std::move(indptr));
   add_tensor(bundle, "indices", Dtype::int32, {blocks}, std::move(indices));
   if (partial) {
     add_tensor(bundle, "mask", Dtype::boolean, {blocks, problem.shape.q, problem.shape.kv},

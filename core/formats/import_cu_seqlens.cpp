@@ -80,8 +80,8 @@ ImportedMask read_cu_seqlens(Import& import) {
   const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
   const std::int64_t align_q = or_one(import.request.shape.q);
   const std::int64_t align_kv = or_one(import.request.shape.kv);
-  import.understood("each sequence begins a tile; what is left of its last one is padding, so that "
-                    "it is never full");
+  import.understood("each sequence begins a tile; what is left of the one before is padding, so that "
+                    "its last tile is never full");
   const auto zeros = std::ranges::count(q, 0) + std::ranges::count(kv, 0);
   if (zeros > 0) {
     import.understood(std::to_string(zeros) +
