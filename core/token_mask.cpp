@@ -74,14 +74,12 @@ std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem) {
   return std::nullopt;
 }
 
-void expect_no_split_tile(const Problem& problem, const char* what) {
+std::string split_tile_refusal(const Problem& problem, const std::string& what) {
   const auto tile = split_tile(problem);
-  if (!tile) return;
-  throw Error(ErrorKind::unsupported,
-              std::string(what) + " keeps one range of keys for each query of a tile; in tile (kv " +
-                  std::to_string(tile->first.value) + ", q " + std::to_string(tile->second.value) +
-                  ") a query sees keys in several ranges: run it on the CPU, or with smaller "
-                  "KV tiles");
+  if (!tile) return "";
+  return what + " keeps one range of keys for each query of a tile; in tile (kv " +
+         std::to_string(tile->first.value) + ", q " + std::to_string(tile->second.value) +
+         ") a query sees keys in several ranges: run it on the CPU, or with smaller KV tiles";
 }
 
 }  // namespace stagger

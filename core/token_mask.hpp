@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,8 @@ class TokenMask {
 /// cannot do that keeps one range for each query of a partial tile. nullopt if there is none.
 [[nodiscard]] std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem);
 
-/// Throws Error{unsupported} if there is a split tile; `what` cannot do that.
-void expect_no_split_tile(const Problem& problem, const char* what);
+/// Why `what` cannot run the problem if it keeps one range for each query of a tile; empty if it can.
+[[nodiscard]] std::string split_tile_refusal(const Problem& problem, const std::string& what);
 
 template <class Visit>
 void TokenMask::each_range(std::int64_t query, KvTile kv, Visit visit) const {
