@@ -19,6 +19,7 @@
 #include "sim/gantt_svg.hpp"
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
+#include "sim/mask_picture.hpp"
 #include "sim/overlay.hpp"
 #include "sim/trace_json.hpp"
 #include "workbench/analysis.hpp"
@@ -40,6 +41,8 @@ struct Format {
   std::string (*of_timeline)(const Timeline&, const Terminal&);
   std::optional<std::string> (*of_table)(const Analysis&);  ///< nullopt: this one has none
   std::string (*of_problem)(const Problem&, const Options&) = nullptr;
+  /// Of a mask alone, where there is neither a timeline nor a table.
+  std::string (*of_mask)(const TileGrid&, const Terminal&) = nullptr;
 };
 
 void expect_small_graph(const Problem& problem) {
@@ -92,17 +95,21 @@ constexpr Format kFormats[] = {
      nullptr},
     {"trace.json", "the timeline for Perfetto and chrome://tracing",
      [](const Timeline& timeline, const Terminal&) { return sim::trace_json(timeline); }, nullptr},
-    {"svg", "the Gantt chart",
-     [](const Timeline& timeline, const Terminal&) { return sim::gantt_svg(timeline); }, nullptr},
+    {"svg", "the Gantt chart, or the mask",
+     [](const Timeline& timeline, const Terminal&) { return sim::gantt_svg(timeline); }, nullptr,
+     nullptr, [](const TileGrid& grid, const Terminal&) { return sim::mask_svg(grid); }},
     {"tex", "the Gantt chart in TikZ",
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_tikz(timeline); }, nullptr},
-    {"txt", "the Gantt chart as text",
+    {"txt", "the Gantt chart, or the mask, as text",
      [](const Timeline& timeline, const Terminal& terminal) {
        return sim::gantt_text(
            timeline,
            {.width = terminal.width, .unicode = terminal.unicode, .color = terminal.color});
      },
-     nullptr},
+     nullptr, nullptr,
+     [](const TileGrid& grid, const Terminal& terminal) {
+       return sim::mask_text(grid, {.width = terminal.width});
+     }},
     {"dot", "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
     {"graphml", "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
     {"cnf", "\"do --rounds rounds suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
@@ -140,7 +147,7 @@ void check_options(const Options& options, const Format& format) {
     for (const Group group : {Group::problem, Group::timing})
       reject(given_in(options, group), why);
     reject(given_of(options, "machine kernel dtype head-dim ranks"), why);
-  } else if (format.of_problem != nullptr) {
+  } else if (format.of_problem != nullptr || format.of_mask != nullptr) {
     const std::string why =
         std::string("means nothing to ") + format.name + " without --schedule or --table";
     const std::string timing = given_in(options, Group::timing);
@@ -227,6 +234,11 @@ Exported exported(const Options& options, const Format& format) {
   Terminal terminal = terminal_of(options);
   // A file is no terminal.
   terminal.color = terminal.color && (options.output == "-" || options.color == Color::always);
+  const bool alone =
+      options.table.empty() && options.schedule.empty() && options.timelines.empty();
+  if (format.of_mask != nullptr && alone) {
+    return {.text = format.of_mask(problem_of(options).grid, terminal)};
+  }
   if (format.of_timeline != nullptr) return timelines_exported(options, format, terminal);
   if (!options.timelines.empty()) {
     throw Error(ErrorKind::usage, std::string("a timeline has no ") + format.name);
@@ -243,6 +255,7 @@ Exported exported(const Options& options, const Format& format) {
 }
 
 int run(const Options& options) {
+  if (!options.as.empty()) return export_tensors(options);
   const Format& format = format_of(options);
   check_options(options, format);
   const auto& [text, code] = exported(options, format);
@@ -285,7 +298,9 @@ const Command kExport{
         "      --tile-q 64 --tile-kv 64 --heads 8 --schedule descending \\\n"
         "      --machine configs/machines/h200.json -o both.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o - --format dot \\\n"
-        "      | dot -Tpdf > g.pdf\n",
+        "      | dot -Tpdf > g.pdf\n"
+        "  stagger export --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 \\\n"
+        "      --tile-kv 128 --as flex -o window.npz\n",
     .run = run,
 };
 

@@ -3,6 +3,8 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
+#include "core/files.hpp"
+#include "core/formats/mask_import.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
 #include "schedules/schedule.hpp"
@@ -15,12 +17,21 @@ namespace {
 constexpr int kIndent = 14;  ///< columns of what is said of a mask
 
 const char* type_of(const MaskValue& value) {
-  constexpr const char* kTypes[] = {"integer", "boolean", "integers", "strings"};
+  constexpr const char* kTypes[] = {"integer", "boolean", "integers", "strings", "masks"};
   return kTypes[value.index()];
 }
 
 Json default_of(const MaskKey& key) {
-  return std::visit([](const auto& value) { return Json(value); }, key.fallback);
+  if (std::holds_alternative<std::vector<Mask>>(key.fallback)) return {};
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (std::is_same_v<decltype(value), const std::vector<Mask>&>) {
+          return Json();
+        } else {
+          return Json(value);
+        }
+      },
+      key.fallback);
 }
 
 Json masks_json() {
@@ -39,7 +50,13 @@ Json masks_json() {
                     {"keys", std::move(keys)},
                     {"example", family.example}});
   }
-  return {{"schema", "stagger.masks/1"}, {"version", version()}, {"masks", std::move(rows)}};
+  Json files = Json::array();
+  for (const formats::MaskFormat& format : formats::mask_formats())
+    files.push_back({{"name", format.name}, {"summary", format.summary}});
+  return {{"schema", "stagger.masks/1"},
+          {"version", version()},
+          {"masks", std::move(rows)},
+          {"files", std::move(files)}};
 }
 
 Json schedules_json() {
@@ -76,13 +93,11 @@ Json schedules_json() {
 /// The example as words, or as JSON, which may be broken at its spaces, if the line would be too
 /// long.
 std::string example_of(const MaskFamily& family, int width) {
-  std::string words = std::string("--mask ") + family.example;
+  const bool quoted = std::string_view(family.example).find(' ') != std::string_view::npos;
+  const std::string quote = quoted ? "'" : "";
+  const std::string words = "--mask " + quote + family.example + quote;
   if (static_cast<int>(words.size()) + kIndent <= width) return words;
-  const Mask mask = parse_mask(family.example);
-  Json json = {{"kind", family.name}};
-  for (const auto& [key, value] : mask.values)
-    json[key] = std::visit([](const auto& held) { return Json(held); }, value);
-  return "--mask '" + json.line() + "'";
+  return "--mask '" + mask_json(parse_mask(family.example)).line() + "'";
 }
 
 std::string masks_text(int width) {
@@ -96,6 +111,10 @@ std::string masks_text(int width) {
     }
     text += fmt::format("{:<{}}{}\n\n", "", kIndent, example_of(family, width));
   }
+  text += "Files (--mask-file: .npz, .npy, .safetensors or JSON), told apart by their arrays:\n\n";
+  for (const formats::MaskFormat& format : formats::mask_formats())
+    text += fmt::format("{:<14}{}\n", format.name, format.summary);
+  text += "\n";
   return wrapped(text, width, kIndent + 4) +
          wrapped(
              "Sizes: --n TILES (a tile is one token), or --seq TOKENS with --tile-q, "

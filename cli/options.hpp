@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/block_rates.hpp"
+#include "core/formats/mask_export.hpp"
 #include "core/timing.hpp"
 #include "dag/verify.hpp"
 #include "gpu/check/backward.hpp"
@@ -25,6 +26,9 @@ struct Options {
   // problem
   std::string mask = "causal";
   std::string mask_file;
+  std::string mask_format;                ///< empty: by what is in the file
+  std::optional<std::int64_t> mask_head;  ///< where a file's masks differ
+  std::optional<bool> mask_causal;        ///< where a file leaves that open
   std::optional<std::int64_t> n;
   std::optional<std::int64_t> seq;
   std::optional<std::int64_t> seq_q;
@@ -71,6 +75,8 @@ struct Options {
   std::int64_t width = 0;
   std::string output;
   std::string format;
+  std::string as;                                ///< a layout of tensors; empty: none
+  std::optional<formats::Ragged> ragged;         ///< absent: the layout's
   std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs

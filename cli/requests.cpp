@@ -2,6 +2,7 @@
 
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
+#include "cli/masks.hpp"
 #include "cli/options.hpp"
 #include "cli/rows.hpp"
 #include "core/error.hpp"
@@ -17,57 +18,8 @@
 namespace stagger::cli {
 namespace {
 
-/// Tiles of a side that are one token each without being asked for.
-constexpr std::int64_t kMostOneTokenTiles = 256;
-
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::usage, what);
-}
-
-Mask mask_of(const Options& options) {
-  if (!options.mask_file.empty()) {
-    return read_mask_json(read_file(options.mask_file), options.mask_file);
-  }
-  try {
-    if (options.mask.starts_with('{')) return read_mask_json(options.mask, "--mask");
-    return parse_mask(options.mask);
-  } catch (const Error& error) {
-    fail(std::string("--mask: ") + error.what());
-  }
-}
-
-/// Tiles of one token each are for tables drawn by hand; of a real sequence they are a mistake that
-/// takes minutes.
-void check_tiles(const Options& options, const Lengths& lengths) {
-  const auto check = [](std::int64_t tokens, const std::optional<std::int64_t>& tile,
-                        const char* option) {
-    if (tile || tokens <= kMostOneTokenTiles) return;
-    fail(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
-         " (64 or 128, say), or --n TILES");
-  };
-  check(lengths.q, options.tile_q, "--tile-q");
-  check(lengths.kv, options.tile_kv, "--tile-kv");
-}
-
-/// The sequence lengths, from the options or from what the mask says of itself.
-Lengths lengths_of(const Options& options, const Mask& mask) {
-  const bool block_sparse = mask.family->tiles != nullptr;
-  if (options.n) {
-    const std::int64_t tokens = *options.n * options.tile().kv;
-    // Block-sparse masks count tiles, so n of them need n tiles on both sides.
-    return {block_sparse ? *options.n * options.tile().q : tokens, tokens};
-  }
-  const auto either = [](const auto& first, const auto& second) { return first ? first : second; };
-  const auto q = either(options.seq_q, options.seq);
-  const auto kv = either(options.seq_kv, options.seq);
-  if (q || kv) return {either(q, kv).value(), either(kv, q).value()};
-  if (mask.family->implied == nullptr) {
-    fail(std::string("the size is missing: give --n TILES or --seq TOKENS for a ") +
-         mask.family->name + " mask");
-  }
-  const Lengths implied = mask.family->implied(mask);
-  if (!block_sparse) return implied;
-  return {implied.q * options.tile().q, implied.kv * options.tile().kv};
 }
 
 /// How heads share K and V and chains.
@@ -107,11 +59,10 @@ workbench::GivenTiming given_timing(const Options& options) {
 }  // namespace
 
 Problem problem_of(const Options& options) {
-  Mask mask = mask_of(options);
-  const Lengths lengths = lengths_of(options, mask);
-  if (!options.n && mask.family->tiles == nullptr) check_tiles(options, lengths);
-  Problem problem = make_problem(std::move(mask), lengths, options.tile(), options.heads,
+  SizedMask sized = sized_mask(options);
+  Problem problem = make_problem(std::move(sized.mask), sized.lengths, sized.shape, options.heads,
                                  sms_of(options), grouping_of(options));
+  if (!problem.mask.origin.format.empty()) note_import(options, problem);
   if (options.combine && problem.combine == Combine::none) {
     fail("--combine is for chains of some of the heads that share K and V; here a chain has all " +
          std::to_string(problem.group()) + " of its group (--heads-kv, --span)");

@@ -31,7 +31,8 @@ std::vector<OptionRow> lint_rows() {
       {.name = "files",
        .metavar = "FILES",
        .meaning =
-           "tables, tickets, block lists (.json) or lock values (.csv); - for standard input",
+           "tables, tickets, block lists (.json, .npz, .safetensors) or lock values (.csv, .npy); - for "
+           "standard input",
        .target = &Options::linted,
        .commands = kOne,
        .group = Group::arguments,

@@ -14,6 +14,11 @@ constexpr const char* kDescribed =
     "reduce latency launch epilogue release residency machine kernel dtype head-dim tick-ns "
     "import-solution proof";
 
+constexpr std::array kRaggedRules = {
+    Named<formats::Ragged>{"flex", formats::Ragged::flex, "never full"},
+    Named<formats::Ragged>{"in-bounds", formats::Ragged::in_bounds,
+                           "full if all pairs that are there attend"}};
+
 constexpr std::array kColors = {
     Named<Color>{"auto", Color::automatic, "on a terminal, without NO_COLOR"},
     Named<Color>{"always", Color::always}, Named<Color>{"never", Color::never}};
@@ -228,6 +233,23 @@ std::vector<OptionRow> output_rows() {
        .group = kGroup,
        .fallback = "the file's extension",
        .proposed = format_words},
+      {.name = "as",
+       .metavar = "LAYOUT",
+       .meaning = "the mask, for other tools: tensors in .npz, .safetensors or .json; with a table "
+                  "or schedule fa4 has its write order",
+       .target = &Options::as,
+       .commands = "export",
+       .group = kGroup,
+       .proposed = layout_words,
+       .excludes = "format timeline"},
+      {.name = "ragged",
+       .metavar = "RULE",
+       .meaning = "flex, fa4: what a tile is that reaches beyond the last token",
+       .target = one_of<kRaggedRules, &Options::ragged>(),
+       .commands = "export",
+       .group = kGroup,
+       .fallback = "the layout's own",
+       .needs = "as"},
       {.name = "json",
        .meaning = "print JSON",
        .target = &Options::json,

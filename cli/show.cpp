@@ -1,12 +1,16 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
+#include "cli/masks.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/text.hpp"
 #include "cli/requests.hpp"
 #include "core/files.hpp"
+#include "core/json.hpp"
 #include "core/printable.hpp"
 #include "core/version.hpp"
 #include "sim/gantt_text.hpp"
+#include "sim/mask_picture.hpp"
 #include "workbench/analysis.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +67,38 @@ std::string table_text(const Table& table, const Terminal& terminal) {
   return text;
 }
 
+Json grid_json(const Problem& problem) {
+  const TileCounts counts = problem.grid.counts();
+  const Mask tiles = tiles_mask(problem.grid);
+  return {{"schema", "stagger.show/1"},
+          {"version", version()},
+          {"problem", problem_json(problem)},
+          {"tiles",
+           {{"full", counts.full},
+            {"partial", counts.partial},
+            {"empty", counts.empty},
+            {"rows", tiles.strings("rows")}}}};
+}
+
+/// A mask without a schedule: its grid of tiles.
+int show_mask(const Options& options) {
+  const std::string why = "means nothing without --schedule or --table";
+  reject(given_in(options, Group::timing), why);
+  reject(given_of(options, "machine kernel dtype head-dim tick-ns ranks"), why);
+  const Terminal terminal = terminal_of(options);
+  const Problem problem = problem_of(options);
+  if (options.json) {
+    write_stdout(grid_json(problem).text() + "\n");
+    return kHolds;
+  }
+  const std::string head = describe(problem) + "\n" + counts_words(problem.grid) + "\n\n";
+  write_text(wrapped(head, terminal.width, 2), terminal);
+  write_stdout(sim::mask_text(problem.grid, {.width = terminal.width}));
+  return kHolds;
+}
+
 int run(const Options& options) {
+  if (options.schedule.empty() && options.table.empty()) return show_mask(options);
   const Terminal terminal = terminal_of(options);
   workbench::Source source =
       options.json ? source_of(options) : source_of(options, workbench::expect_drawable);
@@ -88,12 +123,14 @@ int run(const Options& options) {
 extern const Command kShow;
 const Command kShow{
     .name = "show",
-    .summary = "One schedule: its table and its Gantt chart in the terminal",
+    .summary = "One schedule: its table and its Gantt chart in the terminal; or a mask's tiles",
     .examples =
         "  stagger show --mask full --n 4 --schedule shift\n"
         "  stagger show --mask causal --n 8 --heads 2 --schedule descending \\\n"
         "      --model overlap\n"
-        "  stagger show --table mine.table.json\n",
+        "  stagger show --table mine.table.json\n"
+        "  stagger show --mask 'sliding:left=3,right=0 | global:first=1' --n 12\n"
+        "  stagger show --mask-file block_mask.npz\n",
     .run = run,
 };
 

@@ -35,6 +35,8 @@ namespace stagger {
 
 /// Reads a mask description; `"schema": "stagger.mask/1"` may be there.
 [[nodiscard]] Mask read_mask_json(std::string_view text, const std::string& source);
+/// A mask description without its schema.
+[[nodiscard]] Json mask_json(const Mask& mask);
 /// Writes any grid as the `tiles` mask, with its schema.
 [[nodiscard]] std::string write_mask_json(const TileGrid& grid);
 

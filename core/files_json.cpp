@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace stagger {
@@ -18,6 +19,8 @@ constexpr const char* kGroupedTable = "stagger.table/2";  ///< written where hea
 
 // ---- masks ------------------------------------------------------------------------------------
 
+Mask read_mask(const JsonValue& description);
+
 MaskValue read_mask_value(const JsonValue& value) {
   if (value.is_boolean()) return value.boolean();
   if (value.is_integer()) return value.integer(-kAnyInteger, kAnyInteger);
@@ -27,6 +30,12 @@ MaskValue read_mask_value(const JsonValue& value) {
       strings.push_back(value.item(index).string());
     }
     return strings;
+  }
+  if (value.size() > 0 && value.item(0).is_object()) {
+    std::vector<Mask> masks;
+    for (std::size_t index = 0; index < value.size(); ++index)
+      masks.push_back(read_mask(value.item(index)));
+    return masks;
   }
   std::vector<std::int64_t> integers;
   for (std::size_t index = 0; index < value.size(); ++index) {
@@ -45,8 +54,28 @@ Mask read_mask(const JsonValue& description) {
   try {
     return make_mask(kind, std::move(values));
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::limit) throw;
     description.reject(error.what());
   }
+}
+
+/// What a file says that its mask was made from.
+MaskOrigin read_origin(const JsonValue& imported) {
+  imported.expect_keys({"format", "understood", "lost"});
+  const auto lines = [&](const char* key) {
+    std::vector<std::string> words;
+    const JsonValue value = imported.at(key);
+    for (std::size_t index = 0; index < value.size(); ++index)
+      words.push_back(value.item(index).string());
+    return words;
+  };
+  return {.format = imported.at("format").string(),
+          .understood = lines("understood"),
+          .lost = lines("lost")};
+}
+
+Json origin_json(const MaskOrigin& origin) {
+  return {{"format", origin.format}, {"understood", origin.understood}, {"lost", origin.lost}};
 }
 
 // ---- tables -----------------------------------------------------------------------------------
@@ -160,9 +189,30 @@ Interval read_interval(const JsonValue& value, const Timeline& timeline) {
 
 }  // namespace
 
+Json mask_json(const Mask& mask) {
+  Json json = {{"kind", mask.family->name}};
+  for (const auto& [key, value] : mask.values) {
+    if (const auto* masks = std::get_if<std::vector<Mask>>(&value)) {
+      for (const Mask& part : *masks)
+        json[key].push_back(mask_json(part));
+    } else {
+      json[key] = std::visit(
+          [](const auto& held) {
+            if constexpr (std::is_same_v<decltype(held), const std::vector<Mask>&>) {
+              return Json();
+            } else {
+              return Json(held);
+            }
+          },
+          value);
+    }
+  }
+  return json;
+}
+
 Problem read_problem(const JsonValue& problem) {
   problem.expect_keys({"heads", "heads_kv", "kv_tiles", "q_tiles", "sms", "mask", "seq_q", "seq_kv",
-                       "tile_q", "tile_kv", "tasks"});
+                       "tile_q", "tile_kv", "tasks", "imported"});
   const auto optional = [&](const char* key, std::int64_t fallback, std::int64_t most) {
     return problem.has(key) ? problem.at(key).integer(1, most) : fallback;
   };
@@ -180,6 +230,7 @@ Problem read_problem(const JsonValue& problem) {
   }
   const JsonValue mask = problem.at("mask");
   Mask description = read_mask(mask);
+  if (problem.has("imported")) description.origin = read_origin(problem.at("imported"));
   try {
     Problem made = make_problem(std::move(description), lengths, shape, heads, sms, grouping);
     if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
@@ -206,9 +257,8 @@ Json problem_json(const Problem& problem) {
                  {"tile_q", problem.shape.q},
                  {"tile_kv", problem.shape.kv}});
   }
-  json["mask"] = {{"kind", problem.mask.family->name}};
-  for (const auto& [key, value] : problem.mask.values)
-    json["mask"][key] = std::visit([](const auto& held) { return Json(held); }, value);
+  json["mask"] = mask_json(problem.mask);
+  if (!problem.mask.origin.format.empty()) json["imported"] = origin_json(problem.mask.origin);
   return json;
 }
 

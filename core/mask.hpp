@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/key_ranges.hpp"
 #include "core/tile_grid.hpp"
 
 #include <cstdint>
@@ -27,15 +28,38 @@ struct TileShape {
   friend bool operator==(const TileShape&, const TileShape&) = default;
 };
 
-/// Keys [begin, end) that one query sees. Every token-level mask of the catalogue is one interval
-/// a query.
-struct KeyRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
+struct Mask;
 
 using MaskValue =
-    std::variant<std::int64_t, bool, std::vector<std::int64_t>, std::vector<std::string>>;
+    std::variant<std::int64_t, bool, std::vector<std::int64_t>, std::vector<std::string>,
+                 std::vector<Mask>>;
+
+struct MaskFamily;
+
+/// What was understood of a file that a mask is from, and what of it is not in the mask.
+struct MaskOrigin {
+  std::string format;  ///< `flex`; empty: the mask is no import
+  std::vector<std::string> understood;
+  std::vector<std::string> lost;
+};
+
+/// A mask description: a family and its keys' values. A value; it holds every key of its family.
+struct Mask {
+  const MaskFamily* family = nullptr;
+  std::map<std::string, MaskValue, std::less<>> values = {};
+  MaskOrigin origin = {};
+
+  [[nodiscard]] std::int64_t integer(std::string_view key) const;
+  [[nodiscard]] bool boolean(std::string_view key) const;
+  [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view key) const;
+  [[nodiscard]] const std::vector<std::string>& strings(std::string_view key) const;
+  [[nodiscard]] const std::vector<Mask>& masks(std::string_view key) const;
+
+  /// The same family and values, wherever they are from.
+  friend bool operator==(const Mask& mask, const Mask& other) {
+    return mask.family == other.family && mask.values == other.values;
+  }
+};
 
 /// One key of a mask description.
 struct MaskKey {
@@ -46,21 +70,8 @@ struct MaskKey {
   bool required = false;
 };
 
-struct MaskFamily;
-
-/// A mask description: a family and its keys' values. A value; it holds every key of its family.
-struct Mask {
-  const MaskFamily* family = nullptr;
-  std::map<std::string, MaskValue, std::less<>> values;
-
-  [[nodiscard]] std::int64_t integer(std::string_view key) const;
-  [[nodiscard]] bool boolean(std::string_view key) const;
-  [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view key) const;
-  [[nodiscard]] const std::vector<std::string>& strings(std::string_view key) const;
-};
-
-/// The rule that makes one kind of mask: a row of the table in mask.cpp. Exactly one of `rows`
-/// and `tiles` is set.
+/// The rule that makes one kind of mask: a row of the table in mask.cpp. Exactly one of `rows`,
+/// `ranges` and `tiles` is set.
 struct MaskFamily {
   const char* name;
   const char* summary;
@@ -69,6 +80,8 @@ struct MaskFamily {
 
   /// The key range of every query, by query. Throws Error{invalid_input} if the values do not fit.
   std::vector<KeyRange> (*rows)(const Mask&, const Lengths&) = nullptr;
+  /// The same where a query may see several ranges. Of what is block-sparse the shape counts.
+  KeyRanges (*ranges)(const Mask&, const Lengths&, const TileShape&) = nullptr;
   /// The tile grid of a block-sparse mask; `q_tiles` and `kv_tiles` are what the problem wants.
   TileGrid (*tiles)(const Mask&, std::int32_t kv_tiles, std::int32_t q_tiles) = nullptr;
   /// What the values alone say about the size: tokens (`rows`) or tiles (`tiles`); 0 = nothing.
@@ -83,9 +96,21 @@ struct MaskFamily {
 [[nodiscard]] Mask make_mask(std::string_view kind,
                              std::map<std::string, MaskValue, std::less<>> values = {});
 
-/// Reads `kind:key=value,key=value`; lists are joined by '+'. Throws like make_mask.
+/// Reads `kind:key=value,key=value`; lists are joined by '+', masks by '&' (which binds closer) and
+/// '|', with parentheses. Throws like make_mask, and Error{limit} above kMaxMaskParts.
 [[nodiscard]] Mask parse_mask(std::string_view text);
 /// The mask as parse_mask reads it, without what is as if absent: `sliding:left=4,right=0`.
 [[nodiscard]] std::string mask_words(const Mask& mask);
+
+/// What the mask says of the size itself, in tokens; 0 = nothing.
+[[nodiscard]] Lengths implied_lengths(const Mask& mask, const TileShape& shape);
+
+/// The keys that every query sees; of a partial tile of a block-sparse mask, by TokenMask's rule.
+/// Throws like tile(), and Error{limit} above kMaxKeyRanges.
+[[nodiscard]] KeyRanges key_ranges(const Mask& mask, const Lengths& lengths,
+                                   const TileShape& shape);
+
+/// A grid as a `tiles` mask.
+[[nodiscard]] Mask tiles_mask(const TileGrid& grid);
 
 }  // namespace stagger

@@ -51,6 +51,16 @@ void check_size(const TileGrid& grid, std::int64_t heads) {
 
 /// `sliding left=4 right=all`, `document lengths(3) causal`; -1 is unbounded wherever it may stand.
 std::string describe(const Mask& mask) {
+  const auto of = mask.values.find("of");
+  if (of != mask.values.end()) {
+    std::string line;
+    for (const Mask& part : std::get<std::vector<Mask>>(of->second)) {
+      const bool apart = part.values.contains("of");
+      line += (line.empty() ? "" : std::string(" ") + mask.family->name + " ") +
+              (apart ? "(" + describe(part) + ")" : describe(part));
+    }
+    return line;
+  }
   std::string line = mask.family->name;
   for (const auto& [key, value] : mask.values) {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) {

@@ -25,6 +25,16 @@ TileGrid::TileGrid(std::int32_t kv_tiles, std::int32_t q_tiles, std::vector<Tile
   }
 }
 
+TileCounts TileGrid::counts() const {
+  TileCounts counts;
+  for (const TileKind kind : kinds_) {
+    counts.full += kind == TileKind::full ? 1 : 0;
+    counts.partial += kind == TileKind::partial ? 1 : 0;
+    counts.empty += kind == TileKind::empty ? 1 : 0;
+  }
+  return counts;
+}
+
 std::vector<QTile> TileGrid::live_q(KvTile kv) const {
   std::vector<QTile> tiles;
   tiles.reserve(at(chain_length(kv)));

@@ -14,6 +14,14 @@ enum class TileKind : char {
   full = 'f',     ///< every pair attends
 };
 
+/// Tiles of each kind.
+struct TileCounts {
+  std::int64_t full = 0;
+  std::int64_t partial = 0;
+  std::int64_t empty = 0;
+  friend bool operator==(const TileCounts&, const TileCounts&) = default;
+};
+
 /// One head's attention matrix as tiles. Immutable; counts are made once, in the constructor.
 class TileGrid {
  public:
@@ -40,6 +48,8 @@ class TileGrid {
   /// Live KV tiles of a Q tile: the contributions k to one dQ tile.
   [[nodiscard]] std::int32_t contributions(QTile q) const { return by_q_[q]; }
 
+  /// O(tiles).
+  [[nodiscard]] TileCounts counts() const;
   /// Live Q tiles of a KV tile, ascending. O(q_tiles).
   [[nodiscard]] std::vector<QTile> live_q(KvTile kv) const;
 

@@ -1,6 +1,6 @@
 // Tiling is the same for every token-level mask: a query adds itself to the KV tiles that its key
-// range touches and to those it covers, by difference arrays, so that a Q tile costs its queries
-// plus its tiles.
+// ranges touch and to those they cover, by difference arrays, so that a Q tile costs its queries'
+// ranges plus its tiles. Ranges of a query that touch are one, so that none covers a tile by two.
 
 #include "core/tiling.hpp"
 
@@ -87,14 +87,16 @@ TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) 
   }
   if (mask.family->tiles != nullptr) return mask.family->tiles(mask, kv_tiles, q_tiles);
 
-  const std::vector<KeyRange> rows = mask.family->rows(mask, lengths);
+  const KeyRanges rows = key_ranges(mask, lengths, shape);
   IndexVector<std::int64_t, TileKind> kinds(std::int64_t{kv_tiles} * q_tiles);
   TileCoverage coverage(lengths, shape.kv, kv_tiles);
   for (QTile q{0}; q.value < q_tiles; ++q) {
     const std::int64_t begin = q.value * shape.q;
     const std::int64_t end = std::min(begin + shape.q, lengths.q);
-    for (std::int64_t query = begin; query < end; ++query)
-      coverage.add(rows[at(query)]);
+    for (std::int64_t query = begin; query < end; ++query) {
+      for (const KeyRange& keys : rows.of(query))
+        coverage.add(keys);
+    }
     coverage.drain(end - begin, [&](KvTile kv, TileKind kind) {
       kinds[std::int64_t{kv.value} * q_tiles + q.value] = kind;
     });

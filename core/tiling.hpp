@@ -3,11 +3,28 @@
 #include "core/mask.hpp"
 #include "core/tile_grid.hpp"
 
+#include <algorithm>
+
 namespace stagger {
 
 /// Tiles of a mask at a size: a tile is full if every pair of tokens in it attends, partial if
-/// some do. Exact; O(tokens + tiles). Throws Error{invalid_input} if the mask does not fit the
-/// lengths, Error{limit} above core/limits.hpp.
+/// some do. Exact; O(tokens + ranges of keys + tiles). Throws Error{invalid_input} if the mask does
+/// not fit the lengths, Error{limit} above core/limits.hpp.
 [[nodiscard]] TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape);
+
+/// The keys of a block-sparse mask's tile of keys [begin, end) that the query at a place in it
+/// sees: of a partial tile, of which nobody knows the pairs, those not behind that place.
+[[nodiscard]] constexpr KeyRange keys_of_tile(TileKind kind, std::int64_t place, std::int64_t begin,
+                                              std::int64_t end) {
+  switch (kind) {
+    case TileKind::full:
+      return {begin, end};
+    case TileKind::partial:
+      return {begin, std::min(begin + place + 1, end)};
+    case TileKind::empty:
+      break;
+  }
+  return {begin, begin};
+}
 
 }  // namespace stagger

@@ -1,68 +1,85 @@
 #include "core/token_mask.hpp"
 
-#include <algorithm>
+#include "core/error.hpp"
+
+#include <string>
 
 namespace stagger {
 
 TokenMask::TokenMask(const Problem& problem)
     : lengths_(problem.lengths), shape_(problem.shape), grid_(problem.grid) {
-  const MaskFamily& family = *problem.mask.family;
-  if (family.rows != nullptr) rows_ = family.rows(problem.mask, problem.lengths);
+  if (problem.mask.family->tiles == nullptr) {
+    rows_ = key_ranges(problem.mask, problem.lengths, problem.shape);
+  }
 }
 
 KeyRange TokenMask::keys(std::int64_t query, KvTile kv) const {
   const std::int64_t begin = kv.value * shape_.kv;
-  const std::int64_t end = std::min(begin + shape_.kv, lengths_.kv);
-  if (!rows_.empty()) {
-    const KeyRange& row = rows_[at(query)];
-    const std::int64_t first = std::clamp(row.begin, begin, end);
-    return {first, std::clamp(row.end, first, end)};
-  }
-  switch (grid_.kind(kv, QTile{static_cast<std::int32_t>(query / shape_.q)})) {
-    case TileKind::full:
-      return {begin, end};
-    case TileKind::partial:
-      return {begin, std::min(begin + query % shape_.q + 1, end)};
-    case TileKind::empty:
-      break;
-  }
-  return {begin, begin};
+  KeyRange keys{begin, begin};
+  each_range(query, kv, [&](const KeyRange& range) {
+    STAGGER_EXPECTS(keys.begin == keys.end);
+    keys = range;
+  });
+  return keys;
 }
 
 std::vector<KeyRange> TokenMask::keys(std::int64_t query) const {
-  std::vector<KeyRange> ranges;
-  const auto add = [&](const KeyRange& range) {
-    if (range.begin >= range.end) return;
-    if (!ranges.empty() && ranges.back().end == range.begin) {
-      ranges.back().end = range.end;
-    } else {
-      ranges.push_back(range);
-    }
-  };
-  if (!rows_.empty()) {
-    const KeyRange& row = rows_[at(query)];
-    add({std::max(row.begin, std::int64_t{0}), std::min(row.end, lengths_.kv)});
-    return ranges;
+  if (rows_.queries() > 0) {
+    const std::span<const KeyRange> row = rows_.of(query);
+    return {row.begin(), row.end()};
   }
-  for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv)
-    add(keys(query, kv));
+  std::vector<KeyRange> ranges;
+  for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+    each_range(query, kv, [&](const KeyRange& range) {
+      if (!ranges.empty() && ranges.back().end == range.begin) {
+        ranges.back().end = range.end;
+      } else {
+        ranges.push_back(range);
+      }
+    });
+  }
   return ranges;
 }
 
 bool TokenMask::sees(std::int64_t query, std::int64_t key) const {
-  const KeyRange range = keys(query, KvTile{static_cast<std::int32_t>(key / shape_.kv)});
-  return range.begin <= key && key < range.end;
+  bool sees = false;
+  each_range(query, KvTile{static_cast<std::int32_t>(key / shape_.kv)},
+             [&](const KeyRange& range) { sees |= range.begin <= key && key < range.end; });
+  return sees;
 }
 
 std::int64_t TokenMask::pairs() const {
   std::int64_t count = 0;
   for (std::int64_t query = 0; query < lengths_.q; ++query) {
-    for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
-      const KeyRange range = keys(query, kv);
-      count += range.end - range.begin;
-    }
+    for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv)
+      each_range(query, kv, [&](const KeyRange& range) { count += range.end - range.begin; });
   }
   return count;
+}
+
+std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem) {
+  if (problem.mask.family->ranges == nullptr) return std::nullopt;
+  const KeyRanges rows = key_ranges(problem.mask, problem.lengths, problem.shape);
+  for (std::int64_t query = 0; query < rows.queries(); ++query) {
+    std::int64_t last = -1;  // the KV tile in which the range before ends
+    for (const KeyRange& range : rows.of(query)) {
+      const std::int64_t first = range.begin / problem.shape.kv;
+      if (first == last) {
+        return std::pair{KvTile{static_cast<std::int32_t>(first)},
+                         QTile{static_cast<std::int32_t>(query / problem.shape.q)}};
+      }
+      last = (range.end - 1) / problem.shape.kv;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string split_tile_refusal(const Problem& problem, const std::string& what) {
+  const auto tile = split_tile(problem);
+  if (!tile) return "";
+  return what + " keeps one range of keys for each query of a tile; in tile (kv " +
+         std::to_string(tile->first.value) + ", q " + std::to_string(tile->second.value) +
+         ") a query sees keys in several ranges: run it on the CPU, or with smaller KV tiles";
 }
 
 }  // namespace stagger

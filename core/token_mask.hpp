@@ -1,8 +1,14 @@
 #pragma once
 
 #include "core/problem.hpp"
+#include "core/tiling.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger {
@@ -19,10 +25,15 @@ class TokenMask {
  public:
   explicit TokenMask(const Problem& problem);
 
-  /// The keys of one KV tile that a query sees; begin == end if none. Requires both to exist.
+  /// Calls `visit` for each range of the keys of one KV tile that a query sees, upwards. Requires
+  /// both to exist. O(1) and the ranges, or O(log) of the query's ranges.
+  template <class Visit>
+  void each_range(std::int64_t query, KvTile kv, Visit visit) const;
+  /// The keys of one KV tile that a query sees; begin == end if none. Requires both to exist, and
+  /// that the tile is none of split_tile().
   [[nodiscard]] KeyRange keys(std::int64_t query, KvTile kv) const;
-  /// All keys that a query sees: ranges upwards, with keys between them that it does not see. One
-  /// at most for a token-level mask. O(1), or O(KV tiles) for a block-sparse mask.
+  /// All keys that a query sees: ranges upwards, with keys between them that it does not see.
+  /// O(ranges), or O(KV tiles) for a block-sparse mask.
   [[nodiscard]] std::vector<KeyRange> keys(std::int64_t query) const;
   [[nodiscard]] bool sees(std::int64_t query, std::int64_t key) const;
   /// Pairs of tokens that attend, of one head. O(queries x KV tiles).
@@ -32,7 +43,34 @@ class TokenMask {
   Lengths lengths_;
   TileShape shape_;
   TileGrid grid_;
-  std::vector<KeyRange> rows_;  ///< one a query; empty if the mask is block-sparse
+  KeyRanges rows_;  ///< by query; of none if the mask is block-sparse
 };
+
+/// The first tile, by Q tile, in which a query sees keys in two ranges or more: what a kernel
+/// cannot do that keeps one range for each query of a partial tile. nullopt if there is none.
+[[nodiscard]] std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem);
+
+/// Why `what` cannot run the problem if it keeps one range for each query of a tile; empty if it can.
+[[nodiscard]] std::string split_tile_refusal(const Problem& problem, const std::string& what);
+
+template <class Visit>
+void TokenMask::each_range(std::int64_t query, KvTile kv, Visit visit) const {
+  const std::int64_t begin = kv.value * shape_.kv;
+  const std::int64_t end = std::min(begin + shape_.kv, lengths_.kv);
+  const auto show = [&](const KeyRange& range) {
+    if (range.begin < range.end) visit(range);
+  };
+  if (rows_.queries() == 0) {
+    const QTile q{static_cast<std::int32_t>(query / shape_.q)};
+    return show(keys_of_tile(grid_.kind(kv, q), query % shape_.q, begin, end));
+  }
+  const std::span<const KeyRange> row = rows_.of(query);
+  auto range = row.begin();
+  if (row.size() > 1) {
+    range = std::ranges::upper_bound(row, begin, {}, &KeyRange::end);
+  }
+  for (; range != row.end() && range->begin < end; ++range)
+    show({std::max(range->begin, begin), std::min(range->end, end)});
+}
 
 }  // namespace stagger

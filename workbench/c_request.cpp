@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/formats/mask_import.hpp"
 #include "core/limits.hpp"
 #include "gpu/cuda/device_state.hpp"
 #include "workbench/c_guard.hpp"
@@ -32,11 +33,18 @@ std::string content(const char* argument) {
   return text;
 }
 
-Mask mask_of(const char* argument) {
+/// A mask from words, JSON, or a file in any format that the command reads.
+Mask mask_of(const stagger_problem& problem) {
+  const char* const argument = problem.mask;
   if (argument == nullptr) return make_mask("causal");
   const std::string text = content(argument);
-  const bool json = argument[0] == '@' || text.starts_with('{');
-  return json ? read_mask_json(text, "mask") : parse_mask(text);
+  if (argument[0] == '@') {
+    return formats::read_mask_file(text, "mask",
+                                   {.lengths = {problem.seq_q, problem.seq_kv},
+                                    .shape = {.q = problem.tile_q, .kv = problem.tile_kv}})
+        .mask;
+  }
+  return text.starts_with('{') ? read_mask_json(text, "mask") : parse_mask(text);
 }
 
 PlanLaunch launch_of(std::int32_t launch) {
@@ -70,7 +78,7 @@ PlanRequest request_of(const stagger_problem& problem) {
   if (problem.schedule != nullptr && problem.table != nullptr) {
     throw Failure(STAGGER_E_USAGE, "schedule and table exclude each other");
   }
-  PlanRequest request{.mask = mask_of(problem.mask),
+  PlanRequest request{.mask = mask_of(problem),
                       .lengths = {problem.seq_q, problem.seq_kv},
                       .batch = problem.batch,
                       .heads_q = problem.heads_q,

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
+#include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
@@ -91,6 +92,14 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
   return "the table needs " + std::to_string(liveness.residency_needed) +
          " CTAs resident at once; " + device.name + " holds " + std::to_string(device.sms) +
          ", one an SM";
+}
+
+/// Refuses a mask of which the kernels of a GPU would keep one range of keys in place of several.
+void expect_runs_on_gpu(const ExecutionRequest& request) {
+  if (!request.cuda || request.kernel->spins()) return;
+  const std::string why = split_tile_refusal(
+      request.source.table.problem, std::string("the ") + request.kernel->name + " kernel");
+  if (!why.empty()) throw Error(ErrorKind::unsupported, why);
 }
 
 /// A problem with its numbers, and what its gradients should be.
@@ -204,6 +213,7 @@ Execution execute(ExecutionRequest request) {
   const Kernel& kernel = *request.kernel;
   STAGGER_EXPECTS(request.cuda || kernel.on_cpu != nullptr);
   STAGGER_EXPECTS(request.cuda || request.reference != Reference::device);
+  expect_runs_on_gpu(request);
   Execution execution;
   execution.kernel = &kernel;
   execution.cuda = request.cuda;

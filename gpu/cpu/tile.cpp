@@ -77,12 +77,16 @@ void Tile::compute(const Task& task, SmMemory& memory) const {
   const bool partial = problem_.grid.kind(task.kv, task.q) == TileKind::partial;
   std::fill(memory.dq.begin(), memory.dq.end(), 0.0F);
   for (std::int64_t query = rows.begin; query < rows.end; ++query) {
-    const KeyRange seen =
-        partial ? attention_.mask.keys(query, task.kv) : KeyRange{tile.begin, tile.end};
-    if (seen.begin == seen.end) continue;
-    compute_row(shape.q_row(task.head, query), shape.kv_row(task.head, tile.begin),
-                at(seen.begin - tile.begin), at(seen.end - tile.begin),
-                &memory.dq[at(query - rows.begin) * shape.dim()], memory);
+    const auto compute_range = [&](const KeyRange& seen) {
+      compute_row(shape.q_row(task.head, query), shape.kv_row(task.head, tile.begin),
+                  at(seen.begin - tile.begin), at(seen.end - tile.begin),
+                  &memory.dq[at(query - rows.begin) * shape.dim()], memory);
+    };
+    if (partial) {
+      attention_.mask.each_range(query, task.kv, compute_range);
+    } else {
+      compute_range({tile.begin, tile.end});
+    }
   }
 }
 

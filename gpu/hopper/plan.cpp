@@ -106,7 +106,7 @@ std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dt
   if (problem.combine == Combine::ordered) {
     return "the hopper kernel adds the dK and dV of a group in a pass (combine partials)";
   }
-  return "";
+  return split_tile_refusal(problem, "the hopper kernel");
 }
 
 Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, std::int32_t head_dim,

@@ -1,4 +1,4 @@
-# One library per folder: stagger_add_library(dag HEADERS … SOURCES … DEPENDS core PRIVATE …).
+# One library per folder: stagger_add_library(dag HEADERS … SOURCES … DEPENDS core PRIVATE … LINKED …).
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
@@ -34,7 +34,7 @@ function(stagger_for_shared target)
 endfunction()
 
 function(stagger_add_library name)
-  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE;LINKED" ${ARGN})
   add_library(stagger_${name} STATIC)
   add_library(stagger::${name} ALIAS stagger_${name})
   target_sources(stagger_${name}
@@ -50,6 +50,8 @@ function(stagger_add_library name)
   foreach(package IN LISTS ARG_PRIVATE)
     target_link_libraries(stagger_${name} PRIVATE $<BUILD_INTERFACE:${package}>)
   endforeach()
+  # But for libraries, which a static one has to name: stagger-config.cmake finds them again.
+  target_link_libraries(stagger_${name} PRIVATE ${ARG_LINKED})
   target_link_libraries(stagger_${name} PRIVATE $<BUILD_INTERFACE:stagger_options>)
   set_property(GLOBAL APPEND PROPERTY STAGGER_LIBRARIES stagger_${name})
   set_property(GLOBAL APPEND PROPERTY STAGGER_HEADERS ${ARG_HEADERS})

@@ -4,6 +4,8 @@
 #include "cli/config.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/formats/mask_export.hpp"
+#include "core/formats/mask_import.hpp"
 #include "core/tiling.hpp"
 #include "dag/verify.hpp"
 #include "schedules/search/round_files.hpp"
@@ -18,6 +20,7 @@
 #include "workbench/block/sweep.hpp"
 #include "workbench/block/transformer.hpp"
 #include "workbench/prediction.hpp"
+#include "workbench/tickets/document.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -70,7 +73,7 @@ void tile_mask(const Mask& mask) {
   if (lengths.q == 0) lengths.q = 13;
   if (lengths.kv == 0) lengths.kv = 12;
   if (lengths.q > kPlayed || lengths.kv > kPlayed) return;
-  const std::int64_t tile = mask.family->rows == nullptr ? 1 : 3;
+  const std::int64_t tile = mask.family->tiles != nullptr ? 1 : 3;
   const TileGrid grid = stagger::tile(mask, lengths, {tile, tile});
   const Mask tiles = read_mask_json(write_mask_json(grid), "again");
   if (grid.q_tiles() == 0 || grid.kv_tiles() == 0) return;
@@ -86,6 +89,41 @@ void read_mask_words(std::string_view text) {
   const std::string words = mask_words(mask);
   expect(mask_words(parse_mask(words)) == words, "a mask changes in words");
   tile_mask(mask);
+}
+
+/// Tensors of a mask are written again in every layout that holds it, and in one read as the same
+/// tiles.
+void read_tensors(std::string_view text) {
+  const formats::ImportedMask imported = formats::read_mask_file(text, "tensors", {});
+  Lengths lengths = imported.lengths;
+  if (lengths.q == 0) lengths.q = 13;
+  if (lengths.kv == 0) lengths.kv = 12;
+  if (lengths.q > kPlayed || lengths.kv > kPlayed) return;
+  const TileShape shape = imported.shape.q > 0 ? imported.shape : TileShape{3, 3};
+  const Problem problem = make_problem(imported.mask, lengths, shape, 1, 1);
+  if (!is_small(problem)) return;
+  for (const formats::ExportFormat& format : formats::export_formats()) {
+    try {
+      std::vector<std::string> notes;
+      const formats::Bundle bundle =
+          formats::export_mask(problem, format, format.ragged, nullptr, notes);
+      const std::string bytes = formats::write_bundle(bundle, "x.npz");
+      const formats::ImportedMask again =
+          formats::read_mask_file(bytes, "again", {.lengths = lengths, .shape = shape});
+      expect(make_problem(again.mask, again.lengths, shape, 1, 1).grid ==
+                 formats::by_rule(problem, format.ragged),
+             "a mask changes as tensors");
+    } catch (const Error& error) {
+      expect(error.kind() == ErrorKind::unsupported || error.kind() == ErrorKind::limit,
+             "what is written is not read");
+    }
+  }
+}
+
+void read_ticket_tensors(std::string_view text) {
+  const tickets::Document document = tickets::read_document(text, "tickets");
+  if (document.tickets.steps.size() > kPlayed) return;
+  static_cast<void>(tickets::locate(document, text, document.found));
 }
 
 void read_timeline(std::string_view text) {
@@ -164,7 +202,8 @@ constexpr Reader kReaders[] = {
     {"archive", read_known},   {"config", read_config}, {"csv", read_csv},
     {"mask", read_mask},       {"model", read_model},   {"overlap", read_overlap},
     {"profile", read_profile}, {"run", read_run_file},  {"solution", read_solution},
-    {"sweep", read_sweep},     {"table", read_table},   {"timeline", read_timeline},
+    {"sweep", read_sweep},     {"table", read_table},   {"tensors", read_tensors},
+    {"tickets", read_ticket_tensors},                   {"timeline", read_timeline},
     {"words", read_mask_words}};
 
 }  // namespace

@@ -42,6 +42,18 @@ std::vector<std::string> random_tiles(Random& random, const Lengths& tiles) {
   return rows;
 }
 
+/// Two masks or three, of one range of keys each and of several.
+std::vector<Mask> random_masks(Random& random, const Lengths& lengths) {
+  std::vector<Mask> masks = {make_mask("sliding", {{"left", random.between(-1, lengths.kv)},
+                                                   {"right", random.between(-1, lengths.kv)}}),
+                             make_mask("global", {{"first", random.between(1, 3)},
+                                                  {"symmetric", random.chance(2)}}),
+                             make_mask("prefix", {{"length", random.between(0, lengths.kv)}})};
+  random.shuffle(masks);
+  if (random.chance(2)) masks.pop_back();
+  return masks;
+}
+
 /// A value of a key's type that may make sense: what it has to mean is its kind's business.
 MaskValue random_value(Random& random, const MaskKey& key, const Lengths& lengths,
                        const TileShape& shape) {
@@ -55,6 +67,8 @@ MaskValue random_value(Random& random, const MaskKey& key, const Lengths& length
       if (random.chance(2)) return random_parts(random, lengths.kv);
       return random_ids(random, of_queries ? lengths.q : lengths.kv);
     }
+    case 4:
+      return random_masks(random, lengths);
     default:
       return random_tiles(random, {divide_up(lengths.q, shape.q), divide_up(lengths.kv, shape.kv)});
   }
@@ -134,6 +148,18 @@ std::vector<Problem> every_small_mask() {
       {"block-causal:q_blocks=0+1+1+3+4,kv_blocks=1+1+2+3", {.q = 5, .kv = 4}, {.q = 2, .kv = 2}},
       {"tiles:rows=f.p+pf.+...+pp.", {.q = 11, .kv = 15}, {.q = 4, .kv = 4}},
       {"tiles:rows=fpf+.fp", {.q = 3, .kv = 2}, {}},
+      {"sliding:left=3,right=0 | global:first=2 & causal", {.q = 16, .kv = 16}, {.q = 4, .kv = 8}},
+      {"sliding:left=1,right=1 | global:tokens=0+8,symmetric=true", {.q = 17, .kv = 17}, {3, 5}},
+      {"tiles:rows=f.p+pf.+...+pp. & causal", {.q = 11, .kv = 15}, {.q = 4, .kv = 4}},
+      {"slices:q=0+5+5+16,kv=0+5+0+16,types=1+3", {.q = 16, .kv = 16}, {.q = 3, .kv = 4}},
+      {"flashmask:lts=16+16+6+7+8+9+10+11+12+13+14+15+16+16+16+16,lte=16+16+16+16+16+16+16+16+16+16"
+       "+16+16+16+16+16+16,uts=0+0+0+0+0+0+2+2+2+2+2+2+2+2+2+2,ute=0+0+0+0+0+0+3+4+5+6+7+8+9+10+11"
+       "+12",
+       {.q = 16, .kv = 16},
+       {.q = 4, .kv = 8}},
+      {"varlen:q_lengths=5+0+3,kv_lengths=7+2+3,causal=true,align_q=4,align_kv=2",
+       {.q = 11, .kv = 13},
+       {.q = 4, .kv = 2}},
       {"csr:mask_block_cnt=1+1,mask_block_offset=0+1,mask_block_idx=0+1,full_block_cnt=1+0,"
        "full_block_offset=0+1,full_block_idx=1",
        {.q = 12, .kv = 10},

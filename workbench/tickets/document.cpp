@@ -6,6 +6,7 @@
 #include "core/text.hpp"
 #include "workbench/tickets/csv.hpp"
 #include "workbench/tickets/files.hpp"
+#include "workbench/tickets/tensors.hpp"
 
 #include <utility>
 
@@ -181,6 +182,12 @@ void place_in_rows(std::string_view text, std::vector<At>& places) {
 }  // namespace
 
 Document read_document(std::string_view text, const std::string& file) {
+  if (const std::optional<std::string> tensors = text_of_tensors(text, file)) {
+    Document document = read_document(*tensors, file);
+    document.json = false;  // the file has no lines
+    document.places.assign(document.tickets.steps.size(), {});
+    return document;
+  }
   if (!is_json(without_bom(text))) return read_csv(text, file);
   try {
     return read_json(text, file);

@@ -47,7 +47,7 @@ struct Document {
   std::vector<ListEntry> entries = {};
 };
 
-/// Reads a table, tickets or lock values, as JSON or CSV, by content. Throws Error{invalid_input}
+/// Reads a table, tickets or lock values, as JSON, CSV or tensors, by content. Throws Error{invalid_input}
 /// with `file`, line and column of what is malformed, Error{limit} above core/limits.hpp.
 [[nodiscard]] Document read_document(std::string_view text, const std::string& file);
 

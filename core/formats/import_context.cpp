@@ -1,0 +1,227 @@
+#include "core/formats/import_context.hpp"
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/index.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace stagger::formats {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorKind::usage, what);
+}
+
+/// `128 x 64 tokens`, KV first, as everywhere.
+std::string tokens_words(const TileShape& shape) {
+  return std::to_string(shape.kv) + " keys x " + std::to_string(shape.q) + " queries";
+}
+
+/// How many tiles a block's side has.
+std::int64_t tiles_of_block(const char* option, std::int64_t block, std::int64_t tile) {
+  if (tile == 0) return 1;
+  if (block % tile != 0) {
+    fail(std::string(option) + " " + std::to_string(tile) + " does not divide the file's blocks of " +
+         std::to_string(block) + " tokens");
+  }
+  return block / tile;
+}
+
+void check_length(const char* option, std::int64_t tokens, std::int64_t tile,
+                  std::int32_t tiles) {
+  if (divide_up(tokens, tile) == tiles) return;
+  fail(std::string(option) + " " + std::to_string(tokens) + " is no " + std::to_string(tiles) +
+       " tiles of " + std::to_string(tile) + " tokens, which the file has");
+}
+
+TileGrid refined(const TileGrid& grid, const Lengths& factor, const Lengths& tiles) {
+  std::vector<TileKind> kinds;
+  kinds.reserve(at(tiles.kv * tiles.q));
+  for (std::int64_t kv = 0; kv < tiles.kv; ++kv) {
+    for (std::int64_t q = 0; q < tiles.q; ++q) {
+      kinds.push_back(grid.kind(KvTile{static_cast<std::int32_t>(kv / factor.kv)},
+                                QTile{static_cast<std::int32_t>(q / factor.q)}));
+    }
+  }
+  return {static_cast<std::int32_t>(tiles.kv), static_cast<std::int32_t>(tiles.q),
+          std::move(kinds)};
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> Import::numbers(std::string_view name) const {
+  if (const Tensor* tensor = bundle.find(name)) return tensor->elements;
+  const auto words = bundle.words.find(name);
+  if (words == bundle.words.end()) return std::nullopt;
+  std::vector<std::int64_t> values;
+  const char* at = words->second.data();
+  const char* const end = at + words->second.size();
+  while (at != end) {
+    if (std::string_view(" ,()[]").find(*at) != std::string_view::npos) {
+      ++at;
+      continue;
+    }
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc{}) {
+      bundle.reject(std::string(name) + " = '" + words->second + "' is no list of integers");
+    }
+    values.push_back(value);
+    at = next;
+  }
+  return values;
+}
+
+std::optional<std::vector<std::int64_t>> Import::numbers(std::string_view name,
+                                                         std::size_t count) const {
+  auto values = numbers(name);
+  if (values && values->size() != count) {
+    bundle.reject(std::string(name) + " has " + std::to_string(values->size()) + " numbers, not " +
+                  std::to_string(count));
+  }
+  return values;
+}
+
+std::optional<bool> Import::flag(std::string_view name) const {
+  const auto words = bundle.words.find(name);
+  if (words != bundle.words.end()) {
+    const std::string& value = words->second;
+    if (value == "true" || value == "True" || value == "1") return true;
+    if (value == "false" || value == "False" || value == "0") return false;
+    bundle.reject(std::string(name) + " = '" + value + "' is neither true nor false");
+  }
+  if (const auto value = numbers(name, 1)) return value->front() != 0;
+  return std::nullopt;
+}
+
+std::int64_t Import::chosen_head(
+    std::int64_t batches, std::int64_t heads,
+    const std::function<std::optional<std::string>(std::int64_t)>& differs) {
+  const std::int64_t masks = batches * heads;
+  if (masks < 1) bundle.reject("it has no batch or no head");
+  const std::string sizes =
+      std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
+  if (request.head) {
+    if (*request.head < 0 || *request.head >= masks) {
+      fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes +
+           ", 0 to " + std::to_string(masks - 1));
+    }
+    understood("the mask of batch " + std::to_string(*request.head / heads) + ", head " +
+               std::to_string(*request.head % heads) + " of " + sizes);
+    if (masks > 1) lost("the masks of the other heads");
+    return *request.head;
+  }
+  for (std::int64_t head = 1; head < masks; ++head) {
+    const std::optional<std::string> where = differs(head);
+    if (!where) continue;
+    fail(bundle.source + ": the masks of its heads differ, those of batch 0, head 0 and batch " +
+         std::to_string(head / heads) + ", head " + std::to_string(head % heads) + " " + *where +
+         "; a problem has one mask for all heads: choose by --mask-head 0 to " +
+         std::to_string(masks - 1) + " (batch * " + std::to_string(heads) + " + head)");
+  }
+  if (masks > 1) understood("the same mask for " + sizes);
+  return 0;
+}
+
+Lengths Import::agreed(const Lengths& lengths) const {
+  const auto side = [](const char* option, std::int64_t file, std::int64_t given) {
+    if (file > 0 && given > 0 && file != given) {
+      fail(std::string(option) + " " + std::to_string(given) + ", where the file says " +
+           std::to_string(file));
+    }
+    return file > 0 ? file : given;
+  };
+  return {side("--seq-q", lengths.q, request.lengths.q),
+          side("--seq-kv", lengths.kv, request.lengths.kv)};
+}
+
+ImportedMask Import::tiled(const TileGrid& grid, const TileShape& block, const Lengths& lengths) {
+  const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
+  TileShape own = block;
+  if (own.q == 0) own.q = or_one(request.shape.q);
+  if (own.kv == 0) own.kv = or_one(request.shape.kv);
+  Lengths tokens = agreed(lengths);
+  if (tokens.q == 0) tokens.q = own.q * grid.q_tiles();
+  if (tokens.kv == 0) tokens.kv = own.kv * grid.kv_tiles();
+  check_length("--seq-q", tokens.q, own.q, grid.q_tiles());
+  check_length("--seq-kv", tokens.kv, own.kv, grid.kv_tiles());
+  const Lengths factor = {tiles_of_block("--tile-q", own.q, request.shape.q),
+                          tiles_of_block("--tile-kv", own.kv, request.shape.kv)};
+  ImportedMask imported{.lengths = tokens,
+                        .shape = {.q = own.q / factor.q, .kv = own.kv / factor.kv}};
+  if (block.q == 0 && block.kv == 0 && request.shape.q == 0 && request.shape.kv == 0) {
+    understood("the file does not say how many tokens a tile has: one");
+  } else {
+    understood("blocks of " + tokens_words(own) + ", " + std::to_string(tokens.kv) + " keys and " +
+               std::to_string(tokens.q) + " queries");
+  }
+  if (factor == Lengths{1, 1}) {
+    imported.mask = tiles_mask(grid);
+  } else {
+    const Lengths tiles = {divide_up(tokens.q, imported.shape.q),
+                           divide_up(tokens.kv, imported.shape.kv)};
+    if (tiles.q > kMaxTiles || tiles.kv > kMaxTiles || tiles.q * tiles.kv > kMaxGridTiles) {
+      throw Error(ErrorKind::limit, "more than " + std::to_string(kMaxGridTiles) + " tiles");
+    }
+    imported.mask = tiles_mask(refined(grid, factor, tiles));
+    understood("each block is " + std::to_string(factor.kv) + " x " + std::to_string(factor.q) +
+               " tiles, all of its kind");
+    lost("which tiles of a partial block are full or empty");
+  }
+  return imported;
+}
+
+ImportedMask Import::of_tokens(Mask mask, const Lengths& lengths) {
+  ImportedMask imported{.mask = std::move(mask), .lengths = agreed(lengths)};
+  imported.shape = request.shape;
+  return imported;
+}
+
+Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inner) {
+  const std::vector<std::int64_t>& shape = bundle.at(name).shape;
+  if (shape.size() < inner || shape.size() > inner + 2) {
+    bundle.reject(std::string(name) + " has a shape of " + shape_words(shape) + ", not " +
+                  std::to_string(inner) + " to " + std::to_string(inner + 2) + " dimensions");
+  }
+  const std::size_t before = shape.size() - inner;
+  Leading leading;
+  if (before >= 1) leading.heads = shape[before - 1];
+  if (before == 2) leading.batches = shape[0];
+  leading.inner.assign(shape.begin() + static_cast<std::ptrdiff_t>(before), shape.end());
+  return leading;
+}
+
+std::string place_words(std::int64_t element, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> place(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    place[axis] = element % shape[axis];
+    element /= shape[axis];
+  }
+  return shape_words(place);
+}
+
+std::optional<std::string> fa4_prefix(const Bundle& bundle, Direction direction) {
+  const bool backward = direction == Direction::backward;
+  const std::initializer_list<const char*> backwards = {"backward.", "bwd.", "backward_", "bwd_",
+                                                        "k2q.", "k2q_"};
+  const std::initializer_list<const char*> forwards = {"forward.", "fwd.", "forward_", "fwd_",
+                                                       "q2k.", "q2k_"};
+  for (const char* prefix : backward ? backwards : forwards) {
+    if (bundle.has(prefix + std::string("mask_block_cnt")) ||
+        bundle.has(prefix + std::string("full_block_cnt"))) {
+      return prefix;
+    }
+  }
+  if (!bundle.has("mask_block_cnt") && !bundle.has("full_block_cnt")) return std::nullopt;
+  // A layout by offsets is by KV tile, as `csr` is.
+  const bool ordered = bundle.has("dq_write_order") || bundle.has("dq_write_order_full") ||
+                       bundle.has("spt") || bundle.words.contains("spt") ||
+                       bundle.has("mask_block_offset");
+  if (ordered == backward) return "";
+  return std::nullopt;
+}
+
+}  // namespace stagger::formats

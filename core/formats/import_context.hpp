@@ -1,0 +1,82 @@
+#pragma once
+
+#include "core/formats/bundle.hpp"
+#include "core/formats/mask_import.hpp"
+#include "core/tile_grid.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stagger::formats {
+
+/// What the reader of one format works with: the file, the request, and what it has to say.
+class Import {
+ public:
+  Import(const Bundle& tensors, const MaskFileRequest& how) : bundle(tensors), request(how) {}
+
+  const Bundle& bundle;
+  const MaskFileRequest& request;
+  MaskOrigin origin;
+
+  void understood(const std::string& what) { origin.understood.push_back(what); }
+  void lost(const std::string& what) { origin.lost.push_back(what); }
+
+  /// The numbers of a tensor, or of words like `(128, 128)`; nullopt if there is neither.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name) const;
+  /// The same of exactly so many. Throws Error{invalid_input} if there are others.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name,
+                                                                 std::size_t count) const;
+  /// A yes or no of that name; the request's answer if there is none.
+  [[nodiscard]] std::optional<bool> flag(std::string_view name) const;
+
+  /// Which of batches x heads masks is read: the first, if `differs(head)` says of none of the
+  /// others where it differs from it. Throws Error{usage} if the request does not choose then.
+  [[nodiscard]] std::int64_t chosen_head(
+      std::int64_t batches, std::int64_t heads,
+      const std::function<std::optional<std::string>(std::int64_t)>& differs);
+
+  /// A grid of blocks of `block` tokens (0: the file does not say) as a mask of the tiles that are
+  /// asked for, which divide the blocks. `lengths` are the file's; 0: it does not say.
+  [[nodiscard]] ImportedMask tiled(const TileGrid& grid, const TileShape& block,
+                                   const Lengths& lengths);
+  /// A token-level mask; `lengths` are the file's, and what it has no word of is the request's.
+  [[nodiscard]] ImportedMask of_tokens(Mask mask, const Lengths& lengths);
+
+ private:
+  [[nodiscard]] Lengths agreed(const Lengths& lengths) const;
+};
+
+/// A tensor seen as [batches, heads, ...]: leading dimensions that are missing are 1. Throws
+/// Error{invalid_input} if it has not `inner` dimensions and at most two before them.
+struct Leading {
+  std::int64_t batches = 1;
+  std::int64_t heads = 1;
+  std::vector<std::int64_t> inner;
+  [[nodiscard]] std::int64_t masks() const { return batches * heads; }
+};
+[[nodiscard]] Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inner);
+
+/// `[0,3,1,2]`, the place of an element in a tensor of that shape.
+[[nodiscard]] std::string place_words(std::int64_t element, const std::vector<std::int64_t>& shape);
+
+// The formats, a file each.
+[[nodiscard]] ImportedMask read_flex(Import& import);
+[[nodiscard]] ImportedMask read_fa4(Import& import);
+[[nodiscard]] ImportedMask read_fa4_linear(Import& import);
+[[nodiscard]] ImportedMask read_flashmask(Import& import);
+[[nodiscard]] ImportedMask read_magi(Import& import);
+[[nodiscard]] ImportedMask read_cu_seqlens(Import& import);
+[[nodiscard]] ImportedMask read_bsr(Import& import);
+[[nodiscard]] ImportedMask read_block_mask(Import& import);
+
+/// The prefix under which a bundle has FlashAttention-4's lists of one direction; nullopt if it has
+/// none. Lists without a prefix are the backward pass's if they have a write order or `spt`.
+enum class Direction { forward, backward };
+[[nodiscard]] std::optional<std::string> fa4_prefix(const Bundle& bundle, Direction direction);
+
+}  // namespace stagger::formats

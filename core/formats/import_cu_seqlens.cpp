@@ -1,0 +1,101 @@
+// cu_seqlens: sequences of several lengths, where each begins.
+
+#include "core/error.hpp"
+#include "core/formats/import_context.hpp"
+#include "core/index.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+
+namespace stagger::formats {
+namespace {
+
+/// Lengths from their sums, shortened to what is used of each.
+std::vector<std::int64_t> lengths_of(const Import& import, const std::string& name,
+                                     const std::string& side) {
+  const Bundle& bundle = import.bundle;
+  const std::vector<std::int64_t> sums = bundle.at(name).elements;
+  if (sums.empty() || sums.front() != 0) bundle.reject(name + " does not begin with 0");
+  std::vector<std::int64_t> lengths;
+  for (std::size_t place = 1; place < sums.size(); ++place) {
+    if (sums[place] < sums[place - 1] || sums[place] > kMaxTokens) {
+      bundle.reject(name + "[" + std::to_string(place) + "] = " + std::to_string(sums[place]) +
+                    " after " + std::to_string(sums[place - 1]) + ": sums never decrease, and are " +
+                    std::to_string(kMaxTokens) + " at most");
+    }
+    lengths.push_back(sums[place] - sums[place - 1]);
+  }
+  const std::string most = "max_seqlen_" + side;
+  if (const auto given = import.numbers(most, 1)) {
+    const auto longest = std::ranges::max_element(lengths);
+    if (longest != lengths.end() && *longest > given->front()) {
+      bundle.reject(most + " is " + std::to_string(given->front()) + ", and sequence " +
+                    std::to_string(longest - lengths.begin()) + " has " +
+                    std::to_string(*longest) + " tokens");
+    }
+  }
+  if (const auto used = import.numbers("seqused_" + side)) {
+    if (used->size() != lengths.size()) bundle.reject("seqused_" + side + " has another length");
+    for (std::size_t place = 0; place < lengths.size(); ++place) {
+      if ((*used)[place] < 0 || (*used)[place] > lengths[place]) {
+        bundle.reject("seqused_" + side + "[" + std::to_string(place) + "] = " +
+                      std::to_string((*used)[place]) + " of " + std::to_string(lengths[place]));
+      }
+      lengths[place] = (*used)[place];
+    }
+  }
+  return lengths;
+}
+
+std::string name_of(const Bundle& bundle, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (bundle.has(name)) return name;
+  }
+  return "";
+}
+
+}  // namespace
+
+ImportedMask read_cu_seqlens(Import& import) {
+  const Bundle& bundle = import.bundle;
+  const std::string q_name = name_of(bundle, {"cu_seqlens_q", "cu_seqlens"});
+  const std::string kv_name = name_of(bundle, {"cu_seqlens_k", "cu_seqlens_kv", "cu_seqlens"});
+  if (q_name.empty()) bundle.reject("cu_seqlens_q is missing, or cu_seqlens of both");
+  std::vector<std::int64_t> q = lengths_of(import, q_name, "q");
+  std::vector<std::int64_t> kv = kv_name.empty() ? q : lengths_of(import, kv_name, "k");
+  if (q.size() != kv.size()) {
+    bundle.reject(q_name + " has " + std::to_string(q.size()) + " sequences, " + kv_name + " " +
+                  std::to_string(kv.size()));
+  }
+  std::optional<bool> causal = import.flag("causal");
+  if (!causal) causal = import.request.causal;
+  if (!causal) import.understood("not causal: neither the file nor --mask-causal says so");
+  const auto window = import.numbers("window_size", 2).value_or(std::vector<std::int64_t>{-1, -1});
+  const std::int64_t right = causal.value_or(false) ? 0 : window[1];
+  const auto side = [](std::int64_t tokens) {
+    return tokens == -1 ? std::string("all") : std::to_string(tokens);
+  };
+  import.understood(std::to_string(q.size()) + " sequences; window: left=" + side(window[0]) +
+                    ", right=" + side(right) + ", bottom-right aligned in each sequence");
+  const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
+  const std::int64_t align_q = or_one(import.request.shape.q);
+  const std::int64_t align_kv = or_one(import.request.shape.kv);
+  import.understood("each sequence begins a tile; what is left of the one before is padding, so that "
+                    "its last tile is never full");
+  const auto zeros = std::ranges::count(q, 0) + std::ranges::count(kv, 0);
+  if (zeros > 0) {
+    import.understood(std::to_string(zeros) +
+                      " sequences of no queries or no keys: nobody may wait for them");
+  }
+  Mask mask = make_mask("varlen", {{"q_lengths", std::move(q)},
+                                   {"kv_lengths", std::move(kv)},
+                                   {"causal", causal.value_or(false)},
+                                   {"left", window[0]},
+                                   {"right", window[1]},
+                                   {"align_q", align_q},
+                                   {"align_kv", align_kv}});
+  const Lengths lengths = mask.family->implied(mask);
+  return import.of_tokens(std::move(mask), lengths);
+}
+
+}  // namespace stagger::formats

@@ -1,0 +1,137 @@
+// FlashAttention-4's BlockSparseTensors: an object for the forward pass, rows of Q tiles that list
+// KV tiles, and another for the backward pass, the other way round and perhaps with other blocks;
+// and the layout by offsets of the arbitrary-mask fork.
+
+#include "core/formats/import_context.hpp"
+#include "core/formats/tile_lists.hpp"
+#include "core/limits.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace stagger::formats {
+namespace {
+
+/// The object of one direction.
+class Object {
+ public:
+  Object(const Import& import, const std::string& prefix, bool linear)
+      : bundle_(&import.bundle), prefix_(prefix) {
+    partial_ = list(prefix + "mask_block", linear);
+    full_ = list(prefix + "full_block", linear);
+    if (partial_ == nullptr) bundle_->reject(prefix + "mask_block_cnt is missing");
+    if (full_ != nullptr &&
+        (full_->rows() != partial_->rows() || full_->batches() != partial_->batches() ||
+         full_->heads() != partial_->heads())) {
+      bundle_->reject(prefix + "full_block_cnt is of another shape than " + prefix +
+                      "mask_block_cnt");
+    }
+    if (const auto sizes = import.numbers(prefix + "block_size", 2)) {
+      block = {.q = sizes->front(), .kv = sizes->back()};
+      if (block.q < 1 || block.kv < 1 || block.q > kMaxTokens || block.kv > kMaxTokens) {
+        bundle_->reject(prefix + "block_size is " + std::to_string(block.q) + ", " +
+                        std::to_string(block.kv));
+      }
+    }
+  }
+
+  [[nodiscard]] const TileList& partial() const { return *partial_; }
+  [[nodiscard]] const TileList* full() const { return full_.get(); }
+  /// Tiles of the other side, as far as ids or room say.
+  [[nodiscard]] std::int64_t columns() const {
+    const auto of = [](const TileList& list) { return std::max(list.width(), list.columns()); };
+    return std::max(of(*partial_), full_ ? of(*full_) : 0);
+  }
+  [[nodiscard]] TileGrid grid(std::int64_t head, bool rows_are_q, std::int64_t columns) const {
+    const std::int64_t masks = partial_->batches() * partial_->heads();
+    return grid_of(partial_.get(), full(), std::min(head, masks - 1), rows_are_q, columns);
+  }
+
+  TileShape block{.q = 0, .kv = 0};  ///< (sparse_q, sparse_kv); 0: not said
+
+ private:
+  [[nodiscard]] std::unique_ptr<TileList> list(const std::string& name, bool linear) const {
+    if (!bundle_->has(name + "_cnt") && !bundle_->has(name + "_idx")) return nullptr;
+    if (linear) {
+      return std::make_unique<TileList>(*bundle_, name + "_cnt", name + "_offset", name + "_idx");
+    }
+    return std::make_unique<TileList>(*bundle_, name + "_cnt", name + "_idx");
+  }
+
+  const Bundle* bundle_;
+  std::string prefix_;
+  std::unique_ptr<TileList> partial_;
+  std::unique_ptr<TileList> full_;
+};
+
+void compare(Import& import, const TileGrid& backward, const TileGrid& forward) {
+  if (const auto tile = difference(backward, forward)) {
+    import.bundle.reject("the backward pass's lists are not the transpose of the forward pass's: "
+                         "tile " + *tile + " is another in them");
+  }
+  import.understood("the forward pass's lists are the same tiles");
+}
+
+/// Holds the other direction's lists against the grid, if their blocks are of one size.
+void compare_forward(Import& import, const Object& backward, const Object& forward,
+                     const TileGrid& grid, std::int64_t head) {
+  const bool same = backward.block == forward.block &&
+                    forward.partial().rows() == grid.q_tiles() &&
+                    forward.columns() <= grid.kv_tiles();
+  if (same) return compare(import, grid, forward.grid(head, true, grid.kv_tiles()));
+  import.understood("the forward pass's lists are of other blocks, and are not compared");
+}
+
+ImportedMask read(Import& import, bool linear) {
+  const Bundle& bundle = import.bundle;
+  if (bundle.has("cu_total_m_blocks") || bundle.has("forward.cu_total_m_blocks")) {
+    bundle.reject("lists of sequences of several lengths (cu_total_m_blocks) have no backward "
+                  "pass; export the mask as cu-seqlens");
+  }
+  const auto back = fa4_prefix(bundle, Direction::backward);
+  const auto ahead = fa4_prefix(bundle, Direction::forward);
+  if (!back && !ahead) bundle.reject("mask_block_cnt is missing; there are: " + [&] {
+    std::string names;
+    for (const std::string& name : bundle.names())
+      names += (names.empty() ? "" : ", ") + name;
+    return names;
+  }());
+  const bool rows_are_q = !back;
+  const Object object(import, back ? *back : *ahead, linear);
+  std::unique_ptr<Object> forward;
+  if (back && ahead) forward = std::make_unique<Object>(import, *ahead, linear);
+  const std::int64_t head = import.chosen_head(
+      object.partial().batches(), object.partial().heads(), [&](std::int64_t other) {
+        return difference(&object.partial(), object.full(), 0, other);
+      });
+  std::int64_t columns = object.columns();
+  if (forward && forward->block == object.block) {
+    columns = std::max(columns, forward->partial().rows());
+  }
+  const std::int64_t given = rows_are_q ? import.request.lengths.kv : import.request.lengths.q;
+  const std::int64_t tile = rows_are_q ? object.block.kv : object.block.q;
+  if (given > 0 && tile > 0) columns = std::max(object.columns(), (given + tile - 1) / tile);
+  const TileGrid grid = object.grid(head, rows_are_q, columns);
+  import.understood(rows_are_q ? "the forward pass's lists: KV tiles by Q tile"
+                               : "the backward pass's lists: Q tiles by KV tile");
+  if (forward) compare_forward(import, object, *forward, grid, head);
+  if (object.full() == nullptr) {
+    import.understood("no full lists: every live tile is partial");
+    import.lost("which of the live tiles are full");
+  }
+  import.understood("ragged rule in-bounds: a tile that reaches beyond the last token may be full");
+  import.lost("mask_mod: which pairs of a partial tile attend");
+  return import.tiled(grid, object.block, {});
+}
+
+}  // namespace
+
+ImportedMask read_fa4(Import& import) {
+  return read(import, false);
+}
+
+ImportedMask read_fa4_linear(Import& import) {
+  return read(import, true);
+}
+
+}  // namespace stagger::formats

@@ -1,0 +1,131 @@
+// FlexAttention's BlockMask, by the names of its attributes: rows of Q tiles that list KV tiles, and
+// the transposes, which only newer or full masks have. Nothing is read by position: as_tuple() had
+// 13 fields, and has 17.
+
+#include "core/checked.hpp"
+#include "core/formats/import_context.hpp"
+#include "core/formats/tile_lists.hpp"
+#include "core/limits.hpp"
+
+#include <optional>
+
+namespace stagger::formats {
+namespace {
+
+/// A pair of lists of one direction: `kv_num_blocks` and `full_kv_num_blocks`, or `q_...`.
+struct Lists {
+  std::optional<TileList> partial;
+  std::optional<TileList> full;
+
+  [[nodiscard]] const TileList* partial_list() const { return partial ? &*partial : nullptr; }
+  [[nodiscard]] const TileList* full_list() const { return full ? &*full : nullptr; }
+  [[nodiscard]] std::int64_t width() const {
+    return std::max(partial->width(), full ? full->width() : 0);
+  }
+  [[nodiscard]] std::int64_t columns() const {
+    return std::max(partial->columns(), full ? full->columns() : 0);
+  }
+};
+
+Lists lists_of(const Bundle& bundle, const std::string& side) {
+  Lists lists;
+  lists.partial.emplace(bundle, side + "_num_blocks", side + "_indices");
+  const std::string full = "full_" + side;
+  if (bundle.has(full + "_num_blocks") != bundle.has(full + "_indices")) {
+    bundle.reject(full + "_num_blocks and " + full + "_indices are there both or neither");
+  }
+  if (!bundle.has(full + "_num_blocks")) return lists;
+  lists.full.emplace(bundle, full + "_num_blocks", full + "_indices");
+  if (lists.full->rows() != lists.partial->rows() ||
+      lists.full->batches() != lists.partial->batches() ||
+      lists.full->heads() != lists.partial->heads()) {
+    bundle.reject(full + "_num_blocks is of another shape than " + side + "_num_blocks");
+  }
+  return lists;
+}
+
+/// Tokens of a side, and its tiles.
+struct Side {
+  std::int64_t tokens = 0;  ///< 0: the file does not say
+  std::int64_t tiles = 0;
+};
+
+/// The side of the rows: a mask that was cut keeps its old length.
+Side side_of_rows(Import& import, const char* what, std::int64_t rows, std::int64_t tokens,
+                  std::int64_t block) {
+  if (tokens == 0 || block == 0 || divide_up(tokens, block) == rows) return {tokens, rows};
+  import.understood("seq_lengths say " + std::to_string(tokens) + " " + what + ", and there are " +
+                    std::to_string(rows) + " rows of " + std::to_string(block) +
+                    ": the rows count (a BlockMask that was cut keeps its old length)");
+  return {0, rows};
+}
+
+/// The side that the ids count.
+Side side_of_ids(const Lists& lists, std::int64_t tokens, std::int64_t block) {
+  if (tokens > 0 && block > 0) return {tokens, divide_up(tokens, block)};
+  return {tokens, std::max(lists.width(), lists.columns())};
+}
+
+/// The transposed lists, if they are there, must say the same.
+void compare(const Import& import, const TileGrid& grid, std::int64_t head) {
+  if (!import.bundle.has("q_num_blocks") || !import.bundle.has("kv_num_blocks")) return;
+  const Lists lists = lists_of(import.bundle, "q");
+  if (lists.partial->rows() != grid.kv_tiles()) {
+    import.bundle.reject("q_num_blocks has " + std::to_string(lists.partial->rows()) +
+                         " rows for " + std::to_string(grid.kv_tiles()) + " KV tiles");
+  }
+  const std::int64_t masks = lists.partial->batches() * lists.partial->heads();
+  const TileGrid transposed = grid_of(lists.partial_list(), lists.full_list(),
+                                      std::min(head, masks - 1), false, grid.q_tiles());
+  if (const auto tile = difference(grid, transposed)) {
+    import.bundle.reject("q_indices are not the transpose of kv_indices: tile " + *tile +
+                         " is another in them");
+  }
+}
+
+void say_classes(Import& import, const Lists& lists) {
+  if (lists.full) return;
+  import.understood("no full lists (separate_full_blocks=False): every live tile is partial");
+  import.lost("which of the live tiles are full");
+}
+
+}  // namespace
+
+ImportedMask read_flex(Import& import) {
+  const Bundle& bundle = import.bundle;
+  const bool by_q = bundle.has("kv_num_blocks");
+  const auto block = import.numbers("BLOCK_SIZE", 2);
+  const auto lengths = import.numbers("seq_lengths", 2);
+  TileShape shape{.q = block ? block->front() : 0, .kv = block ? block->back() : 0};
+  if (block && (shape.q < 1 || shape.kv < 1 || shape.q > kMaxTokens || shape.kv > kMaxTokens)) {
+    bundle.reject("BLOCK_SIZE is " + std::to_string(shape.q) + ", " + std::to_string(shape.kv));
+  }
+  if (lengths && (lengths->front() < 0 || lengths->front() > kMaxTokens || lengths->back() < 0 ||
+                  lengths->back() > kMaxTokens)) {
+    bundle.reject("seq_lengths are " + std::to_string(lengths->front()) + ", " +
+                  std::to_string(lengths->back()));
+  }
+  if (lengths && !block) import.understood("BLOCK_SIZE is missing: seq_lengths are not heeded");
+  const Lengths tokens = lengths && block ? Lengths{lengths->front(), lengths->back()} : Lengths{};
+  const Lists lists = lists_of(bundle, by_q ? "kv" : "q");
+  const Side rows = side_of_rows(import, by_q ? "queries" : "keys", lists.partial->rows(),
+                                 by_q ? tokens.q : tokens.kv, by_q ? shape.q : shape.kv);
+  const Side ids = side_of_ids(lists, by_q ? tokens.kv : tokens.q, by_q ? shape.kv : shape.q);
+  const std::int64_t head = import.chosen_head(
+      lists.partial->batches(), lists.partial->heads(), [&](std::int64_t other) {
+        return difference(lists.partial_list(), lists.full_list(), 0, other);
+      });
+  const TileGrid grid =
+      grid_of(lists.partial_list(), lists.full_list(), head, by_q, ids.tiles);
+  compare(import, grid, head);
+  if (!by_q) import.understood("of the transposed lists alone (q_indices)");
+  if (!lengths) import.understood("no seq_lengths: as long as its tiles");
+  say_classes(import, lists);
+  import.understood("ragged rule flex: a tile beyond the last token is never full");
+  import.lost("mask_mod: which pairs of a partial tile attend");
+  if (bundle.has("dq_write_order")) import.lost("dq_write_order: `stagger lint` reads that");
+  return import.tiled(grid, shape, by_q ? Lengths{rows.tokens, ids.tokens}
+                                        : Lengths{ids.tokens, rows.tokens});
+}
+
+}  // namespace stagger::formats

@@ -1,0 +1,153 @@
+#include "core/formats/mask_export.hpp"
+
+#include "core/error.hpp"
+#include "core/formats/mask_import.hpp"
+#include "core/token_mask.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/masks.hpp"
+
+#include <map>
+#include <string>
+
+namespace stagger::formats {
+namespace {
+
+Bundle exported(const Problem& problem, const ExportFormat& format, Ragged ragged) {
+  std::vector<std::string> notes;
+  return export_mask(problem, format, ragged, nullptr, notes);
+}
+
+std::string refusal(const char* mask, Lengths lengths, TileShape shape, const char* format) {
+  const Problem problem = make_problem(parse_mask(mask), lengths, shape, 1, 1);
+  try {
+    const ExportFormat& row = *find_export_format(format);
+    static_cast<void>(exported(problem, row, row.ragged));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unsupported);
+    return error.what();
+  }
+  return "";
+}
+
+/// The grid of what was written, read again.
+TileGrid read_again(const std::string& bytes, const char* file, const Problem& problem) {
+  const ImportedMask imported =
+      read_mask_file(bytes, file, {.lengths = problem.lengths, .shape = problem.shape});
+  return make_problem(imported.mask, imported.lengths, problem.shape, 1, 1).grid;
+}
+
+TEST_CASE("every mask is written in every layout, the same bytes, and read again as the same tiles") {
+  std::map<std::string, int> written;
+  std::map<std::string, int> refused;
+  for (const Problem& problem : test::every_small_mask()) {
+    for (const ExportFormat& format : export_formats()) {
+      CAPTURE(format.name, mask_words(problem.mask), problem.lengths.q, problem.lengths.kv,
+              problem.shape.q, problem.shape.kv);
+      Bundle bundle;
+      try {
+        bundle = exported(problem, format, format.ragged);
+      } catch (const Error& error) {
+        REQUIRE(error.kind() == ErrorKind::unsupported);
+        ++refused[format.name];
+        continue;
+      }
+      for (const char* file : {"x.npz", "x.safetensors", "x.json"}) {
+        CAPTURE(file);
+        const std::string bytes = write_bundle(bundle, file);
+        CHECK(bytes == write_bundle(exported(problem, format, format.ragged), file));
+        REQUIRE(read_again(bytes, file, problem) == by_rule(problem, format.ragged));
+      }
+      ++written[format.name];
+    }
+  }
+  for (const ExportFormat& format : export_formats()) {
+    CAPTURE(format.name, refused[format.name]);
+    CHECK(written[format.name] > 4);
+  }
+  CHECK(refused["flex"] == 0);
+  CHECK(refused["fa4"] == 0);
+  CHECK(refused["bsr"] > 4);
+}
+
+TEST_CASE("columns and slices keep every pair of tokens, not only the tiles") {
+  int kept = 0;
+  for (const Problem& problem : test::every_small_mask()) {
+    for (const char* name : {"flashmask", "magi"}) {
+      CAPTURE(name, mask_words(problem.mask));
+      Bundle bundle;
+      try {
+        bundle = exported(problem, *find_export_format(name), Ragged::in_bounds);
+      } catch (const Error&) {
+        continue;
+      }
+      const ImportedMask imported =
+          read_mask_file(write_bundle(bundle, "x.npz"), "x.npz", {.lengths = problem.lengths});
+      const Problem again = make_problem(imported.mask, imported.lengths, problem.shape, 1, 1);
+      const TokenMask before(problem);
+      const TokenMask after(again);
+      for (std::int64_t query = 0; query < problem.lengths.q; ++query)
+        REQUIRE(before.keys(query) == after.keys(query));
+      ++kept;
+    }
+  }
+  CHECK(kept > 20);
+}
+
+TEST_CASE("a layout that cannot hold a mask says which tile breaks it") {
+  CHECK(refusal("tiles:rows=ff+.p", {2, 2}, {}, "magi") ==
+        "magi cannot hold the mask: in tile (kv 1, q 1) some pairs attend, and a block-sparse mask "
+        "does not say which");
+  CHECK(refusal("tiles:rows=f.f.f.+ffffff", {6, 2}, {}, "flashmask") ==
+        "flashmask cannot hold the mask: in tile (kv 0, q 5) key 0 has more than two ranges of "
+        "queries that do not see it");
+  CHECK(refusal("causal", {7, 8}, {.q = 2, .kv = 2}, "bsr") ==
+        "bsr cannot hold the mask: in tile (kv 3, q 3) tokens are missing; its blocks are whole");
+  CHECK(refusal("document:lengths=5+3", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens") ==
+        "cu-seqlens cannot hold the mask: in tile (kv 1, q 1) sequence 1 begins within it; a kernel "
+        "begins each in a tile of its own (varlen, with align_q and align_kv)");
+  CHECK(refusal("prefix:length=2", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens") ==
+        "cu-seqlens cannot hold the mask: in tile (kv 0, q 0) query 0 sees keys up to 2, not 1 as "
+        "in a sequence that is causal or full");
+  CHECK(refusal("sliding:left=1,right=0 | global:first=1", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens")
+            .find("in tile (kv 0, q 0)") != std::string::npos);
+}
+
+TEST_CASE("FlashMask's columns are as few as they can be") {
+  const auto columns = [](const char* mask) {
+    const Problem problem = make_problem(parse_mask(mask), {16, 16}, {2, 2}, 1, 1);
+    const Bundle bundle =
+        exported(problem, *find_export_format("flashmask"), Ragged::in_bounds);
+    const bool causal = bundle.at("causal").elements.front() != 0;
+    return std::pair(causal, bundle.at("startend_row_indices").shape.back());
+  };
+  CHECK(columns("causal") == std::pair(true, std::int64_t{1}));
+  CHECK(columns("sliding:left=5,right=0") == std::pair(true, std::int64_t{1}));
+  CHECK(columns("full") == std::pair(false, std::int64_t{2}));
+  CHECK(columns("document:lengths=5+3+8") == std::pair(false, std::int64_t{2}));
+  CHECK(columns("prefix:length=5") == std::pair(false, std::int64_t{2}));
+  CHECK(columns("sliding:left=3,right=3 | global:first=2,symmetric=true") ==
+        std::pair(false, std::int64_t{4}));
+  CHECK(columns("sliding:left=2,right=0 | causal & slices:q=12+16,kv=0+8") ==
+        std::pair(true, std::int64_t{2}));
+}
+
+TEST_CASE("FlexAttention's lists are those that PyTorch makes, up to the ids beyond the counts") {
+  const Problem problem =
+      make_problem(parse_mask("sliding:left=5,right=0"), {16, 16}, {2, 2}, 1, 1);
+  const Bundle bundle = exported(problem, *find_export_format("flex"), Ragged::flex);
+  const auto elements = [&](const char* name) { return bundle.at(name).elements; };
+  using Elements = std::vector<std::int64_t>;
+  CHECK(elements("kv_num_blocks") == Elements{1, 1, 1, 2, 2, 2, 2, 2});
+  CHECK(elements("full_kv_num_blocks") == Elements{0, 1, 2, 2, 2, 2, 2, 2});
+  CHECK(elements("q_num_blocks") == Elements{2, 2, 2, 2, 2, 1, 1, 1});
+  CHECK(elements("full_q_num_blocks") == Elements{2, 2, 2, 2, 2, 2, 1, 0});
+  const Elements kv = elements("kv_indices");
+  CHECK(Elements(kv.begin() + 24, kv.begin() + 32) == Elements{0, 3, 1, 2, 4, 5, 6, 7});
+  const Elements full_q = elements("full_q_indices");
+  CHECK(Elements(full_q.begin() + 24, full_q.begin() + 26) == Elements{4, 5});
+  CHECK(bundle.at("kv_indices").shape == Elements{1, 1, 8, 8});
+  CHECK(elements("seq_lengths") == Elements{16, 16});
+}
+
+}  // namespace
+}  // namespace stagger::formats

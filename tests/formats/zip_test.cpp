@@ -1,0 +1,195 @@
+#include "core/formats/zip.hpp"
+
+#include "core/error.hpp"
+#include "core/formats/cursor.hpp"
+#include "core/limits.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <zlib.h>
+
+namespace stagger::formats {
+namespace {
+
+std::string deflated(const std::string& text) {
+  std::string bytes(text.size() + 1000, '\0');
+  z_stream stream = {};
+  REQUIRE(::deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string input = text;
+  stream.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream.avail_in = static_cast<uInt>(input.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  bytes.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return bytes;
+}
+
+/// What is said of one entry, true or not.
+struct Claim {
+  std::string packed;
+  std::uint64_t method = 8;
+  std::uint64_t checksum = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t flags = 0;
+  bool zip64 = false;
+  std::string name = "a.npy";
+};
+
+Claim claim_of(const std::string& text) {
+  return {.packed = deflated(text),
+          .checksum = ::crc32(0, reinterpret_cast<const Bytef*>(text.data()),
+                              static_cast<uInt>(text.size())),
+          .bytes = text.size()};
+}
+
+/// An archive of entries that say so, by the byte.
+std::string archive(const std::vector<Claim>& claims) {
+  std::string bytes;
+  std::string directory;
+  for (const Claim& claim : claims) {
+    const std::uint64_t ones = 0xFFFFFFFF;
+    std::string extra;
+    if (claim.zip64) {
+      put_number(extra, 1, 2);
+      put_number(extra, 24, 2);
+      for (const std::uint64_t value : {claim.bytes, claim.packed.size(), bytes.size()})
+        put_number(extra, value, 8);
+    }
+    const auto fields = [&](std::string& to) {
+      put_number(to, 20, 2);
+      put_number(to, claim.flags, 2);
+      put_number(to, claim.method, 2);
+      put_number(to, 0, 4);
+      put_number(to, claim.checksum, 4);
+      put_number(to, claim.zip64 ? ones : claim.packed.size(), 4);
+      put_number(to, claim.zip64 ? ones : claim.bytes, 4);
+      put_number(to, claim.name.size(), 2);
+    };
+    put_number(directory, 0x02014b50, 4);
+    put_number(directory, 20, 2);
+    fields(directory);
+    put_number(directory, extra.size(), 2);
+    put_number(directory, 0, 2);
+    put_number(directory, 0, 8);
+    put_number(directory, claim.zip64 ? ones : bytes.size(), 4);
+    directory += claim.name + extra;
+    put_number(bytes, 0x04034b50, 4);
+    fields(bytes);
+    put_number(bytes, 0, 2);
+    bytes += claim.name + claim.packed;
+  }
+  const std::size_t begin = bytes.size();
+  bytes += directory;
+  put_number(bytes, 0x06054b50, 4);
+  put_number(bytes, 0, 4);
+  put_number(bytes, claims.size(), 2);
+  put_number(bytes, claims.size(), 2);
+  put_number(bytes, directory.size(), 4);
+  put_number(bytes, begin, 4);
+  put_number(bytes, 0, 2);
+  return bytes;
+}
+
+std::string refusal(const std::string& bytes) {
+  try {
+    static_cast<void>(read_zip(bytes, "x.npz"));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("what is written as a zip is read again, the same bytes every time") {
+  test::Random random(7);
+  std::vector<ZipEntry> entries;
+  for (int entry = 0; entry < 5; ++entry) {
+    std::string bytes;
+    for (std::int64_t size = random.between(0, 300); size > 0; --size)
+      bytes += static_cast<char>(random.between(-128, 127));
+    entries.push_back({"entry" + std::to_string(entry), bytes});
+  }
+  const std::string bytes = write_zip(entries);
+  CHECK(bytes == write_zip(entries));
+  const std::vector<ZipEntry> read = read_zip(bytes, "x");
+  REQUIRE(read.size() == entries.size());
+  for (std::size_t entry = 0; entry < entries.size(); ++entry) {
+    CHECK(read[entry].name == entries[entry].name);
+    CHECK(read[entry].bytes == entries[entry].bytes);
+  }
+  CHECK(read_zip(write_zip({}), "x").empty());
+}
+
+TEST_CASE("deflated entries are unpacked, and sizes of 64 bits are heeded") {
+  const std::string text(100'000, 'x');
+  Claim claim = claim_of(text);
+  CHECK(read_zip(archive({claim}), "x").front().bytes == text);
+  claim.zip64 = true;
+  CHECK(read_zip(archive({claim}), "x").front().bytes == text);
+}
+
+TEST_CASE("an archive that lies is refused in words") {
+  const Claim honest = claim_of("some text that is packed, some text that is packed");
+  Claim claim = honest;
+  claim.checksum ^= 1;
+  CHECK(refusal(archive({claim})) == "x.npz: a.npy: its checksum is another");
+  claim = honest;
+  claim.bytes += 1;
+  CHECK(refusal(archive({claim})) == "x.npz: a.npy: does not unpack to 51 bytes");
+  claim.bytes = 10;
+  CHECK(refusal(archive({claim})) == "x.npz: a.npy: does not unpack to 10 bytes");
+  claim = honest;
+  claim.method = 0;
+  CHECK(refusal(archive({claim})).find("bytes are no 50") != std::string::npos);
+  claim.method = 12;
+  CHECK(refusal(archive({claim})).find("method 12") != std::string::npos);
+  claim = honest;
+  claim.flags = 1;
+  CHECK(refusal(archive({claim})) == "x.npz: a.npy is encrypted");
+  CHECK(refusal(archive({honest, honest})) == "x.npz: a.npy is there twice");
+  claim = honest;
+  claim.packed.resize(claim.packed.size() / 2);
+  CHECK(refusal(archive({claim})) == "x.npz: a.npy: does not unpack to 50 bytes");
+  CHECK(refusal("PK\x03\x04") == "x.npz: no zip archive, or cut short: it has no central directory");
+}
+
+TEST_CASE("bombs are refused before they are unpacked") {
+  Claim claim = claim_of(std::string(1 << 20, '\0'));
+  claim.bytes = std::uint64_t{1} << 40;
+  claim.zip64 = true;
+  CHECK(refusal(archive({claim})).find("bytes are no 1099511627776") != std::string::npos);
+  // Entries that share their bytes would be more than the file.
+  std::vector<Claim> claims;
+  const std::string text(4 << 20, '\0');
+  for (int entry = 0; entry < 70; ++entry) {
+    claims.push_back(claim_of(text));
+    claims.back().name = std::to_string(entry);
+  }
+  CHECK(refusal(archive(claims)) == "x.npz: unpacked it is larger than 256 MiB");
+}
+
+TEST_CASE("an archive cut short anywhere is refused, and so is one with a byte changed, or read") {
+  const std::string whole =
+      archive({claim_of("first entry first entry"), [] {
+                 Claim claim = claim_of("second");
+                 claim.name = "b";
+                 claim.zip64 = true;
+                 return claim;
+               }()});
+  REQUIRE(refusal(whole).empty());
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK_FALSE(refusal(whole.substr(0, size)).empty());
+  int read = 0;
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    for (const char other : {'\0', '\x01', '\x7f', '\xff'}) {
+      std::string bytes = whole;
+      bytes[place] = other;
+      read += refusal(bytes).empty() ? 1 : 0;
+    }
+  }
+  CHECK(read > 0);  // dates and versions mean nothing
+}
+
+}  // namespace
+}  // namespace stagger::formats

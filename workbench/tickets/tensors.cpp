@@ -1,0 +1,137 @@
+#include "workbench/tickets/tensors.hpp"
+
+#include "core/formats/bundle.hpp"
+#include "core/formats/import_context.hpp"
+#include "core/index.hpp"
+
+#include <array>
+
+namespace stagger::tickets {
+namespace {
+
+using formats::Bundle;
+using formats::Import;
+using formats::Leading;
+using formats::NamedTensor;
+using formats::Tensor;
+
+/// A tensor's name in the file, and among FlashAttention-4's lists; its dimensions.
+struct Entry {
+  std::string from;
+  const char* to;
+  std::size_t inner;
+};
+
+std::vector<Entry> entries_of(const std::string& prefix) {
+  return {{prefix + "mask_block_cnt", "mask_block_cnt", 1},
+          {prefix + "mask_block_idx", "mask_block_idx", 2},
+          {prefix + "full_block_cnt", "full_block_cnt", 1},
+          {prefix + "full_block_idx", "full_block_idx", 2},
+          {prefix + "dq_write_order", "dq_write_order", 2},
+          {prefix + "dq_write_order_full", "dq_write_order_full", 2}};
+}
+
+/// The same of a BlockMask: `q` the backward pass's lists, `kv` the forward pass's.
+std::vector<Entry> entries_of_block_mask(const std::string& side) {
+  std::vector<Entry> entries = {{side + "_num_blocks", "mask_block_cnt", 1},
+                                {side + "_indices", "mask_block_idx", 2},
+                                {"full_" + side + "_num_blocks", "full_block_cnt", 1},
+                                {"full_" + side + "_indices", "full_block_idx", 2}};
+  if (side == "q") {
+    entries.push_back({"dq_write_order", "dq_write_order", 2});
+    entries.push_back({"dq_write_order_full", "dq_write_order_full", 2});
+  }
+  return entries;
+}
+
+/// The lists as a JSON object, with their leading dimensions.
+std::string object_of(const Bundle& bundle, const std::vector<Entry>& entries,
+                      std::optional<bool> spt) {
+  Bundle lists;
+  for (const Entry& entry : entries) {
+    const Tensor* const tensor = bundle.find(entry.from);
+    if (tensor == nullptr) continue;
+    const Leading leading = leading_of(bundle, entry.from, entry.inner);
+    NamedTensor named{.name = entry.to};
+    named.tensor = *tensor;
+    named.tensor.shape = {leading.batches, leading.heads};
+    named.tensor.shape.insert(named.tensor.shape.end(), leading.inner.begin(),
+                              leading.inner.end());
+    lists.tensors.push_back(std::move(named));
+  }
+  if (spt) {
+    NamedTensor named{.name = "spt"};
+    named.tensor = {.dtype = formats::Dtype::boolean, .shape = {}, .elements = {*spt ? 1 : 0}};
+    lists.tensors.push_back(std::move(named));
+  }
+  return write_json_tensors(lists);
+}
+
+/// What the kernel adds to the lists, where the file says it.
+std::string kernel_words(const Import& import) {
+  std::string words;
+  for (const char* name : {"q_tiles", "q_subtile", "groups", "group_total", "heads_kv"}) {
+    if (const auto value = import.numbers(name, 1)) {
+      words += std::string(", \"") + name + "\": " + std::to_string(value->front());
+    }
+  }
+  return words;
+}
+
+std::string lists_text(const Bundle& bundle) {
+  const formats::MaskFileRequest request;
+  const Import import(bundle, request);
+  std::string text = "{\"schema\": \"stagger.fa4/1\"" + kernel_words(import);
+  if (bundle.has("q_num_blocks")) {
+    text += ", \"backward\": " +
+            object_of(bundle, entries_of_block_mask("q"), import.flag("dq_kv_order_spt"));
+    if (bundle.has("kv_num_blocks")) {
+      text += ", \"forward\": " + object_of(bundle, entries_of_block_mask("kv"), std::nullopt);
+    }
+    return text + "}";
+  }
+  const auto back = fa4_prefix(bundle, formats::Direction::backward);
+  if (!back) {
+    bundle.reject("no tickets that are known: neither backward.mask_block_cnt and dq_write_order "
+                  "nor a BlockMask's q_num_blocks");
+  }
+  text += ", \"backward\": " + object_of(bundle, entries_of(*back), import.flag(*back + "spt"));
+  const auto ahead = fa4_prefix(bundle, formats::Direction::forward);
+  const bool alike =
+      ahead && import.numbers(*ahead + "block_size") == import.numbers(*back + "block_size");
+  if (alike) text += ", \"forward\": " + object_of(bundle, entries_of(*ahead), std::nullopt);
+  return text + "}";
+}
+
+std::string lock_values_text(const Bundle& bundle) {
+  const Leading leading = leading_of(bundle, "", 2);
+  if (leading.masks() != 1) bundle.reject("lock values are of one head: an array [kv, q]");
+  const Tensor& tensor = bundle.at("");
+  std::string text;
+  std::size_t place = 0;
+  for (std::int64_t row = 0; row < leading.inner[0]; ++row) {
+    for (std::int64_t column = 0; column < leading.inner[1]; ++column) {
+      text += (column == 0 ? "" : ",") + std::to_string(tensor.elements[place++]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> text_of_tensors(std::string_view bytes, const std::string& file) {
+  switch (formats::container_of(bytes)) {
+    case formats::Container::npz:
+      return lists_text(formats::read_npz(bytes, file));
+    case formats::Container::safetensors:
+      return lists_text(formats::read_safetensors(bytes, file));
+    case formats::Container::npy:
+      return lock_values_text(formats::read_npy_bundle(bytes, file));
+    case formats::Container::other:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stagger::tickets
