@@ -16,7 +16,7 @@ namespace stagger::cli {
 
 enum class Device { cpu, cuda };
 enum class Color { automatic, always, never };
-enum class Topic { masks, schedules };  ///< of `list`
+enum class Topic { masks, schedules, designs };  ///< of `list`
 enum class Shell { bash, zsh, fish };
 enum class Passes { forward, both };  ///< of `overlap`
 
@@ -59,6 +59,8 @@ struct Options {
   std::string table;
   std::vector<std::string> tables;  ///< of `compare` and `predict`
   std::string schedules;            ///< of `compare`: names; empty: all
+  std::string design;               ///< empty: none, a schedule or a table is played
+  bool designs = false;             ///< of `compare`: they, not schedules alone
   std::string baseline;             ///< of `compare`; empty: none
   dag::LockValues ranks = dag::LockValues::ranks;
 

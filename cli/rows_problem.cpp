@@ -4,6 +4,7 @@
 #include "cli/rows.hpp"
 #include "core/mask.hpp"
 #include "schedules/schedule.hpp"
+#include "workbench/designs/design.hpp"
 
 #include <array>
 
@@ -14,7 +15,8 @@ constexpr const char* kSizes = "n seq seq-q seq-kv";
 
 constexpr std::array kTopics = {
     Named<Topic>{"masks", Topic::masks, "and their keys"},
-    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"}};
+    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"},
+    Named<Topic>{"designs", Topic::designs, "and whose they are"}};
 constexpr std::array kShells = {Named<Shell>{"bash", Shell::bash}, Named<Shell>{"zsh", Shell::zsh},
                                 Named<Shell>{"fish", Shell::fish}};
 constexpr std::array kRanks = {
@@ -50,6 +52,13 @@ std::vector<Word> schedule_words() {
   std::vector<Word> words;
   for (const schedules::Schedule* schedule : schedules::all())
     words.push_back({schedule->name, schedule->summary});
+  return words;
+}
+
+std::vector<Word> design_words() {
+  std::vector<Word> words;
+  for (const designs::Design* design : designs::all())
+    words.push_back({design->name, design->summary});
   return words;
 }
 
@@ -305,6 +314,20 @@ std::vector<OptionRow> schedule_rows() {
        .group = kGroup,
        .fallback = "all",
        .proposed = schedule_words},
+      {.name = "design",
+       .metavar = "NAME",
+       .meaning = "name or name:key=value, as `stagger list designs` shows them: another way to sum",
+       .target = &Options::design,
+       .commands = "show analyze export run",
+       .group = kGroup,
+       .proposed = design_words,
+       .excludes = "table timeline ranks expect limit"},
+      {.name = "designs",
+       .meaning = "every deterministic design, not only the ordered one by each schedule",
+       .target = &Options::designs,
+       .commands = "compare",
+       .group = kGroup,
+       .excludes = "table baseline ranks expect limit"},
       {.name = "baseline",
        .metavar = "NAME",
        .meaning = "a schedule, or a table's name: how many times as fast as it the others are",

@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/text.hpp"
@@ -64,6 +65,7 @@ std::string table_text(const Table& table, const Terminal& terminal) {
 }
 
 int run(const Options& options) {
+  if (!options.design.empty()) return show_design(options);
   const Terminal terminal = terminal_of(options);
   workbench::Source source =
       options.json ? source_of(options) : source_of(options, workbench::expect_drawable);
@@ -93,7 +95,8 @@ const Command kShow{
         "  stagger show --mask full --n 4 --schedule shift\n"
         "  stagger show --mask causal --n 8 --heads 2 --schedule descending \\\n"
         "      --model overlap\n"
-        "  stagger show --table mine.table.json\n",
+        "  stagger show --table mine.table.json\n"
+        "  stagger show --mask causal --n 8 --heads 4 --design two-pass\n",
     .run = run,
 };
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "cli/terminal.hpp"
+#include "core/json.hpp"
+#include "workbench/designs/comparison.hpp"
+
+#include <string>
+
+namespace stagger::cli {
+
+/// Schema `stagger.compare/1` with a row for each design.
+[[nodiscard]] std::string designs_json(const designs::Comparison& comparison);
+
+/// A line of names, and one for each design.
+[[nodiscard]] std::string designs_csv(const designs::Comparison& comparison);
+
+/// The table, as wide as the terminal at most, and a legend.
+[[nodiscard]] std::string designs_text(const designs::Comparison& comparison,
+                                       const Terminal& terminal);
+
+/// The same table in Markdown.
+[[nodiscard]] std::string designs_markdown(const designs::Comparison& comparison);
+
+/// What a design does of one problem: for programs and for people.
+[[nodiscard]] Json design_json(const designs::Analysis& analysis);
+[[nodiscard]] std::string design_text(const designs::Analysis& analysis, const Problem& problem,
+                                      const Terminal& terminal);
+
+/// `ordered shift`, `split`: a row's design and schedule.
+[[nodiscard]] std::string name_of(const designs::ComparisonRow& row);
+
+/// `384 MiB`, `1.5 GiB`.
+[[nodiscard]] std::string bytes_text(std::int64_t bytes);
+
+}  // namespace stagger::cli
