@@ -2,16 +2,22 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
+#include "cli/report/design_run.hpp"
 #include "cli/report/designs.hpp"
 #include "cli/requests.hpp"
+#include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/version.hpp"
 #include "sim/gantt_text.hpp"
 #include "workbench/json.hpp"
 
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 namespace stagger::cli {
 namespace {
@@ -29,6 +35,22 @@ std::string json_of(const PlayedDesign& played, const Timeline* timeline) {
                      ",\n\"design\": " + design_json(analysis).text();
   if (timeline != nullptr) text += ",\n\"timeline\": " + write_timeline_json(*timeline);
   return text + "}\n";
+}
+
+void check_run(const Options& options, const designs::Selection& selection) {
+  if (options.device == Device::cuda && !selection.design->is_table) {
+    throw Error(ErrorKind::usage, "--design " + selection.text + " runs on --device cpu alone");
+  }
+  if (options.kernel->name != std::string("portable") && !selection.design->is_table) {
+    throw Error(ErrorKind::usage, std::string("--kernel ") + options.kernel->name +
+                                      " plays tables; --design " + selection.text + " has none");
+  }
+  if (selection.design->runs) return;
+  std::string known;
+  for (const designs::Design* design : designs::all()) {
+    if (design->runs) known += (known.empty() ? "" : ", ") + std::string(design->name);
+  }
+  throw Error(ErrorKind::usage, selection.text + " is a model alone; what runs: " + known);
 }
 
 }  // namespace
@@ -51,6 +73,52 @@ PlayedDesign played_design(const Options& options) {
 
 int exit_code(const designs::Analysis& analysis) {
   return analysis.table ? exit_code(*analysis.table) : kHolds;
+}
+
+workbench::Source design_source(const Options& options) {
+  const designs::Selection selection = designs::select(options.design);
+  designs::Request request = design_request(options);
+  designs::Plan plan = designs::plan(selection, request);
+  if (!selection.design->is_table) {
+    throw Error(ErrorKind::usage, selection.text + " has no table of the problem");
+  }
+  return {.table = std::move(std::get<Table>(plan.stages.front().work)),
+          .model = std::move(request.model),
+          .selection = std::move(request.schedule)};
+}
+
+std::optional<int> run_design(const Options& options) {
+  const designs::Selection selection = designs::select(options.design);
+  check_run(options, selection);
+  designs::ExecutionRequest request{.selection = selection,
+                                    .request = design_request(options),
+                                    .dtype = options.dtype,
+                                    .seed = static_cast<std::uint64_t>(options.seed),
+                                    .repeats = options.runs,
+                                    .judges = options.reference != workbench::Reference::none,
+                                    .adds_partials = !options.no_partials,
+                                    .threads = static_cast<std::int32_t>(options.threads)};
+  if (selection.design->is_table) return std::nullopt;
+  reject(given_of(options, "mode timeout output release residency"),
+         "means nothing beside --design " + selection.text + ", where nobody waits");
+  if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
+  Progress progress;
+  request.progress = [&](const char* what, double fraction) {
+    // Before the first run there is nothing to keep.
+    if (std::string_view(what) == "running") finish_on_interrupt();
+    progress.show(what, fraction);
+  };
+  request.stop = interrupted;
+  const designs::Execution execution = designs::execute(request);
+  progress.end();
+  if (options.json) {
+    write_stdout(design_run_json(execution));
+  } else {
+    const Terminal terminal = terminal_of(options);
+    write_text(design_run_text(execution, terminal), terminal);
+  }
+  if (!execution.ok()) return kViolated;
+  return execution.cut_short ? kInterrupted : kHolds;
 }
 
 int analyze_design(const Options& options) {

@@ -4,6 +4,7 @@
 #include "cli/terminal.hpp"
 #include "workbench/designs/analysis.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace stagger::cli {
@@ -25,6 +26,13 @@ struct PlayedDesign {
 [[nodiscard]] int show_design(const Options& options);
 [[nodiscard]] int compare_designs(const Options& options,
                                   std::vector<schedules::Selection> schedules);
+
+/// `run --design` where lanes wait for nobody: the exit status. Nothing where the design is a table,
+/// which is run as any other.
+[[nodiscard]] std::optional<int> run_design(const Options& options);
+
+/// The table of `--design`, as it is run. Throws Error{usage} if it has none of the problem.
+[[nodiscard]] workbench::Source design_source(const Options& options);
 
 /// The exit status of what was played.
 [[nodiscard]] int exit_code(const designs::Analysis& analysis);

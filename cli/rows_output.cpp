@@ -231,7 +231,7 @@ std::vector<OptionRow> output_rows() {
       {.name = "json",
        .meaning = "print JSON",
        .target = &Options::json,
-       .commands = "list show analyze compare verify export run calibrate predict formulas "
+       .commands = "list show analyze compare advise verify export run calibrate predict formulas "
                    "optimize bench block overlap lint version",
        .group = kGroup},
       {.name = "csv",
@@ -276,7 +276,7 @@ std::vector<OptionRow> output_rows() {
        .letter = 'h',
        .meaning = "print this and exit",
        .target = &Options::help,
-       .commands = "list show analyze compare verify export run calibrate predict formulas "
+       .commands = "list show analyze compare advise verify export run calibrate predict formulas "
                    "optimize bench block overlap lint completion man help version",
        .group = kGroup},
   };

@@ -18,12 +18,19 @@ using workbench::Clock;
 
 constexpr const char* kBitsLegend =
     "bits move with: what besides numbers, mask and lengths changes the bits of a gradient; batch "
-    "is how many heads there are";
+    "is how many heads there are; a schedule's row is the ordered design by it";
+constexpr const char* kStoreLegend =
+    "ds-store: no rate of device memory is known here, and dS is stored and loaded in no time";
 
-std::string bits_text(const std::vector<const char*>& words) {
-  std::string text;
-  for (const char* word : words)
+/// Both sides of tiles are `tiles`.
+std::string short_bits(const std::vector<const char*>& words) {
+  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  const bool tiles = has(designs::bits::kTileQ) && has(designs::bits::kTileKv);
+  std::string text = tiles ? "tiles" : "";
+  for (const std::string_view word : words) {
+    if (tiles && word.starts_with("tile-")) continue;
     text += (text.empty() ? "" : " ") + std::string(word);
+  }
   return text.empty() ? "nothing" : text;
 }
 
@@ -70,22 +77,23 @@ class DesignTable {
   }
 
   [[nodiscard]] std::string legend() const {
-    return timed_ ? std::string(kBitsLegend) +
-                        "\nelapsed: with passes over whole tensors and launches of 3 µs each\n"
-                  : std::string(kBitsLegend) + "\n";
+    std::string text = std::string(kBitsLegend) + "\n";
+    if (timed_) text += "elapsed: with passes over whole tensors and launches of 3 µs each\n";
+    if (!comparison_.model.timing.memory) text += std::string(kStoreLegend) + "\n";
+    return text;
   }
 
  private:
   [[nodiscard]] std::vector<std::string> cells_of(const ComparisonRow& row) const {
     const designs::Analysis& analysis = *row.analysis;
     const designs::Plan& plan = analysis.plan;
-    std::vector<std::string> cells = {name_of(row), unit_.number(analysis.makespan)};
+    std::vector<std::string> cells = {row.name, unit_.number(analysis.makespan)};
     if (timed_) cells.push_back(analysis.elapsed ? unit_.number(*analysis.elapsed) : "");
     cells.push_back(fmt::format("{:.1f}x", 1e-3 * static_cast<double>(plan.compute_permille)));
     cells.push_back(bytes_text(plan.workspace_bytes));
     cells.push_back(bytes_text(plan.hbm_bytes));
     cells.push_back(std::to_string(plan.launches()));
-    cells.push_back(bits_text(plan.bits_depend_on));
+    cells.push_back(short_bits(plan.bits_depend_on));
     return cells;
   }
 
@@ -166,6 +174,13 @@ Json row_json(const ComparisonRow& row) {
 
 }  // namespace
 
+std::string bits_words(const std::vector<const char*>& words) {
+  std::string text;
+  for (const char* word : words)
+    text += (text.empty() ? "" : " ") + std::string(word);
+  return text.empty() ? "nothing" : text;
+}
+
 std::string name_of(const ComparisonRow& row) {
   return row.design->needs_schedule ? std::string(row.design->name) + " " + row.name : row.name;
 }
@@ -240,7 +255,7 @@ std::string designs_csv(const designs::Comparison& comparison) {
                         analysis.elapsed ? std::to_string(*analysis.elapsed) : "", plan.flops,
                         plan.compute_permille, plan.workspace_bytes, plan.hbm_bytes,
                         plan.launches(), analysis.lanes, plan.dq_targets,
-                        bits_text(plan.bits_depend_on));
+                        bits_words(plan.bits_depend_on));
   }
   return text;
 }
@@ -256,14 +271,14 @@ std::string designs_text(const designs::Comparison& comparison, const Terminal& 
     widths.push_back(widest);
   }
   for (const ComparisonRow& row : comparison.rows)
-    widths.front() = std::max(widths.front(), columns_in(name_of(row)));
+    widths.front() = std::max(widths.front(), columns_in(row.name));
   std::string text = wrapped(table.heading("\n"), terminal.width, 6) + "\n";
   text += line_of(cells.header, widths, terminal.width);
   for (const auto& row : cells.rows)
     text += line_of(row, widths, terminal.width);
   for (const ComparisonRow& row : comparison.rows) {
     if (row.ok()) continue;
-    text += wrapped(fmt::format("{:<{}} {}\n", name_of(row), widths.front(), reason_of(row)),
+    text += wrapped(fmt::format("{:<{}} {}\n", row.name, widths.front(), reason_of(row)),
                     terminal.width, static_cast<int>(widths.front()) + 1);
   }
   return text + "\n" + wrapped(table.legend(), terminal.width, 2);
@@ -287,10 +302,10 @@ std::string designs_markdown(const designs::Comparison& comparison) {
     add(row);
   for (const ComparisonRow& row : comparison.rows) {
     if (row.ok()) continue;
-    std::vector<std::string> cellsOf(cells.header.size());
-    cellsOf.front() = name_of(row);
-    cellsOf.back() = reason_of(row);
-    add(cellsOf);
+    std::vector<std::string> without(cells.header.size());
+    without.front() = row.name;
+    without.back() = reason_of(row);
+    add(without);
   }
   return text + "\n- " + escaped(kBitsLegend) + "\n";
 }
@@ -329,7 +344,7 @@ std::string design_text(const designs::Analysis& analysis, const Problem& proble
   line("launches", std::to_string(plan.launches()));
   for (const designs::Pass& pass : plan.passes)
     line("", std::string(pass.name) + ": " + bytes_text(pass.bytes));
-  line("bits", "move with " + bits_text(plan.bits_depend_on));
+  line("bits", "move with " + bits_words(plan.bits_depend_on));
   return text;
 }
 

@@ -2,9 +2,11 @@
 
 #include "cli/terminal.hpp"
 #include "core/json.hpp"
+#include "workbench/designs/advice.hpp"
 #include "workbench/designs/comparison.hpp"
 
 #include <string>
+#include <vector>
 
 namespace stagger::cli {
 
@@ -26,8 +28,15 @@ namespace stagger::cli {
 [[nodiscard]] std::string design_text(const designs::Analysis& analysis, const Problem& problem,
                                       const Terminal& terminal);
 
+/// Schema `stagger.advice/1`, and in words.
+[[nodiscard]] std::string advice_json(const designs::Advice& advice);
+[[nodiscard]] std::string advice_text(const designs::Advice& advice, const Terminal& terminal);
+
 /// `ordered shift`, `split`: a row's design and schedule.
 [[nodiscard]] std::string name_of(const designs::ComparisonRow& row);
+
+/// What bits move with, in words.
+[[nodiscard]] std::string bits_words(const std::vector<const char*>& words);
 
 /// `384 MiB`, `1.5 GiB`.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);

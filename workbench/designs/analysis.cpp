@@ -28,10 +28,16 @@ Ticks traffic_of(const Stage& stage, const Plan& plan, const workbench::TimeMode
   return divide_up(bytes.value(), model.timing.memory->rate);
 }
 
-Ticks play_lanes(const Stage& stage) {
-  // One after the other on one SM they must fit ticks.
+struct PlayedLanes {
+  Ticks makespan = 0;
+  double work = 0;  ///< of all lanes one after the other
+};
+PlayedLanes play_lanes(const Stage& stage) {
   const std::vector<Ticks> durations = lane_durations(stage);
-  return in_order_makespan(durations, sms_of(stage));
+  PlayedLanes played{.makespan = in_order_makespan(durations, sms_of(stage))};
+  for (const Ticks duration : durations)
+    played.work += static_cast<double>(duration);
+  return played;
 }
 
 /// Chains of whole kernels, with their launches and epilogues, must fit ticks one after the other.
@@ -62,6 +68,7 @@ std::optional<Ticks> elapsed(const Analysis& analysis) {
 void play(Analysis& analysis, const workbench::AnalysisOptions& options) {
   Plan& plan = analysis.plan;
   Ticks units = 0;
+  double busy = 0;  // in units
   for (Stage& stage : plan.stages) {
     Ticks takes = 0;
     if (auto* table = std::get_if<Table>(&stage.work)) {
@@ -71,15 +78,19 @@ void play(Analysis& analysis, const workbench::AnalysisOptions& options) {
       analysis.table = workbench::analyze(
           {.table = std::move(*table), .model = std::move(model), .selection = {}}, options);
       takes = analysis.table->makespan;
+      busy += (1 - analysis.table->bubble_fraction()) * static_cast<double>(takes);
     } else {
       expect_fits(stage);
       analysis.lanes += std::get<FreeLanes>(stage.work).lanes();
-      takes = std::max(play_lanes(stage), traffic_of(stage, plan, analysis.model));
+      const PlayedLanes played = play_lanes(stage);
+      takes = std::max(played.makespan, traffic_of(stage, plan, analysis.model));
+      busy += played.work / sms_of(stage);
     }
     analysis.stages.push_back(in_ticks(takes, plan));
     units += takes;
   }
   analysis.makespan = in_ticks(units, plan);
+  if (units > 0) analysis.busy = busy / static_cast<double>(units);
   analysis.elapsed = elapsed(analysis);
 }
 
@@ -133,7 +144,7 @@ Ticks without_order(const Problem& problem, const workbench::TimeModel& model) {
                     .timing = timing,
                     .work = a_lane_each(problem, Keeps::kv, kGemms, problem.span)};
   expect_fits(stage);
-  return divide_up(play_lanes(stage), per_tick);
+  return divide_up(play_lanes(stage).makespan, per_tick);
 }
 
 }  // namespace stagger::designs

@@ -9,12 +9,23 @@
 namespace stagger::designs {
 namespace {
 
-/// A row keeps what it says of itself, not what has an entry for each task.
+void forget_tiles(Problem& problem) {
+  problem.grid = TileGrid();
+  problem.mask.values.clear();
+}
+
+/// A row keeps what it says of itself, not what has an entry for each task or tile.
 Analysis without_tables(Analysis analysis) {
-  for (Stage& stage : analysis.plan.stages)
+  for (Stage& stage : analysis.plan.stages) {
     stage.work = FreeLanes{};
+    forget_tiles(stage.problem);
+  }
   if (analysis.table) {
-    analysis.table->table = {};
+    Table& table = analysis.table->table;
+    table.slots.clear();
+    table.slots.shrink_to_fit();
+    table.lane_begin.resize(1);
+    forget_tiles(table.problem);
     analysis.table->simulation.reset();
     analysis.table->critical_path.steps = {};
   }
@@ -74,7 +85,7 @@ const ComparisonRow* Comparison::best() const {
 
 const ComparisonRow* Comparison::best_without(const std::vector<std::string>& words) const {
   const auto found = std::ranges::find_if(rows, [&](const ComparisonRow& row) {
-    return row.ok() &&
+    return knows_time(row) &&
            std::ranges::none_of(row.analysis->plan.bits_depend_on, [&](const char* word) {
              return std::ranges::find(words, word) != words.end();
            });

@@ -38,9 +38,14 @@ struct Comparison {
   std::vector<ComparisonRow> rows = {};
   std::int64_t missing = 0;  ///< rows that `stop` left out
 
-  /// The first of the rows that is ok; nullptr: none is.
+  /// The first of the rows that is ok and whose time is known; nullptr: none is.
   [[nodiscard]] const ComparisonRow* best() const;
-  /// The first, if any, whose bits depend on none of these words and that is ok.
+  /// The first, if any, that is ok, whose bits depend on none of these words, and whose time is
+  /// known.
+  /// Whether a row takes as long as it says: a design bound by a memory of unknown rate may not.
+  [[nodiscard]] bool knows_time(const ComparisonRow& row) const {
+    return row.ok() && (model.timing.memory || !row.design->by_memory);
+  }
   [[nodiscard]] const ComparisonRow* best_without(const std::vector<std::string>& words) const;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/check/program.hpp"
 #include "schedules/schedule.hpp"
 #include "workbench/designs/plan.hpp"
 #include "workbench/time_model.hpp"
@@ -22,6 +23,9 @@ struct Request {
   std::optional<schedules::Selection> schedule = std::nullopt;  ///< absent: the design's choice
 };
 
+/// How heads' dK and dV come together in a design that runs by free lanes.
+using gpu::HeadSums;
+
 /// A way to sum dQ, dK and dV without atomics: a row each, in a file of its own.
 struct Design {
   const char* name;
@@ -29,7 +33,10 @@ struct Design {
   const char* who;               ///< whose kernels are of it
   bool plays_schedule = false;   ///< it plays a schedule's table, perhaps of another problem
   bool needs_schedule = false;   ///< and chooses none itself
+  bool is_table = false;         ///< its lanes are a table of the problem, which can be verified
   bool runs = false;             ///< `run` executes it
+  bool by_memory = false;        ///< without a rate of device memory its time is a bound alone
+  HeadSums head_sums = HeadSums::none;  ///< where heads share K and V
   std::span<const schedules::Parameter> parameters = {};
   /// Why the design does not apply; nullptr: it applies to every problem.
   std::optional<std::string> (*unsupported)(const Request&) = nullptr;

@@ -28,15 +28,17 @@ std::int64_t stored_and_loaded(const Problem& problem, const Sizes& sizes) {
 }
 
 Plan plan(const Request& request) {
-  const Problem problem = with_span(request.problem, 1, Combine::partials);
+  // A chain goes through all heads that share its K and V.
+  const Problem problem =
+      with_span(request.problem, request.problem.group(), request.problem.combine);
   const Sizes sizes = sizes_of(request);
   const auto [timing, per_tick] = gemm_units(request.model.timing);
   const Checked pairs = Checked(problem.heads) * problem.lengths.q * problem.lengths.kv;
   const std::int64_t moved = stored_and_loaded(problem, sizes);
-  Plan plan{.stages = {{.name = "dK, dV, dS",
+  return {.stages = {{.name = "dK, dV, dS",
                         .problem = problem,
                         .timing = timing,
-                        .work = a_lane_each(problem, Keeps::kv, kDkvGemms)},
+                        .work = a_lane_each(problem, Keeps::kv, kDkvGemms, problem.group())},
                        {.name = "dQ = dS K",
                         .problem = problem,
                         .timing = timing,
@@ -49,8 +51,6 @@ Plan plan(const Request& request) {
             .hbm_bytes = counted_up(Checked(moved) + least_bytes(sizes)),
             .passes = {d_pass(sizes)},
             .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kGemm, bits::kWorkspace}};
-  add_parts(problem, sizes, plan);
-  return plan;
 }
 
 }  // namespace
@@ -60,6 +60,7 @@ constinit const Design kDsStore{
     .name = "ds-store",
     .summary = "dS is stored, and dQ a GEMM of its own",
     .who = "cuDNN's dP workspace, FlashInfer's Cake",
+    .by_memory = true,
     .plan = plan,
 };
 

@@ -53,6 +53,7 @@ constinit const Design kHeadPerCta{
     .name = "head-per-cta",
     .summary = "a CTA has a whole head: it adds to dQ in program order, without a semaphore",
     .who = "FlashAttention's Triton kernel with SEQUENCE_PARALLEL=False",
+    .is_table = true,
     .runs = true,
     .plan = plan,
 };

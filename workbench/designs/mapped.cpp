@@ -22,18 +22,18 @@ Problem problem_of_grid(const TileGrid& grid, std::int64_t heads, std::int64_t s
 Played play_schedule(const std::optional<schedules::Selection>& given, const Problem& problem,
                      const Timing& timing) {
   if (given) return {*given, schedules::build(*given, problem, timing)};
-  std::optional<Played> best;
-  Ticks shortest = 0;
+  Played best;  // there are schedules for any mask, free of deadlock
+  Ticks shortest = -1;
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
     if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
     const sim::Simulation played = sim::simulate(table, timing);
-    if (!played.complete || (best && played.makespan >= shortest)) continue;
+    if (!played.complete || (shortest >= 0 && played.makespan >= shortest)) continue;
     shortest = played.makespan;
     best = {std::move(selection), std::move(table)};
   }
-  return std::move(best).value();  // there are schedules for any mask, free of deadlock
+  return best;
 }
 
 }  // namespace stagger::designs

@@ -106,6 +106,7 @@ constinit const Design kOpenTau{
     .summary = "two passes, dK and dV by head in fp32, added up in a pass",
     .who = "OpenTau",
     .runs = true,
+    .head_sums = HeadSums::fp32,
     .parameters = kParameters,
     .unsupported = unsupported,
     .plan = plan,

@@ -38,6 +38,7 @@ constinit const Design kOrdered{
     .who = "FlashAttention-3 and -4, DASH, cuDNN on sm90 from 9.25 on, Stagger",
     .plays_schedule = true,
     .needs_schedule = true,
+    .is_table = true,
     .runs = true,
     .plan = plan,
 };

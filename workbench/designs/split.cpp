@@ -152,6 +152,7 @@ constinit const Design kSplit{
     .summary = "a dQ buffer for each of a head's workers, added up in a pass",
     .who = "FlashAttention-2 with deterministic=True",
     .runs = true,
+    .head_sums = HeadSums::rounded,
     .parameters = kParameters,
     .plan = plan,
 };
@@ -162,6 +163,7 @@ constinit const Design kSplitBest{
     .summary = "split, with as many buffers as make it fastest",
     .who = "nobody",
     .runs = true,
+    .head_sums = HeadSums::rounded,
     .plan = plan_best,
 };
 

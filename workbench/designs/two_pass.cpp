@@ -51,7 +51,9 @@ FreeLanes programs(const Problem& problem) {
 }
 
 std::vector<Stage> stages_of(const Request& request, const Timing& timing, const Sizes& sizes) {
-  const Problem& problem = request.problem;
+  // A pass that keeps K and V goes through all heads that share them.
+  const Problem problem =
+      with_span(request.problem, request.problem.group(), request.problem.combine);
   const std::int64_t read = sizes.e * (2 * sizes.x + 2 * sizes.y);
   const auto stage = [&](const char* name, FreeLanes lanes, std::int64_t bytes) {
     lanes.kv_order = lanes.q_order = TileOrder::partial_first;
