@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/expect.hpp"
 #include "cli/files.hpp"
 #include "cli/numbers.hpp"
@@ -16,6 +17,7 @@ namespace {
 using workbench::Analysis;
 
 int report(const Options& options) {
+  if (!options.design.empty()) return analyze_design(options);
   const std::vector<Expectation> expectations = expectations_of(options.expect, number_names());
   const Analysis analysis = workbench::analyze(source_of(options), analysis_options(options));
   const std::optional<Values> values =

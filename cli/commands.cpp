@@ -10,6 +10,7 @@ extern const Command kList;
 extern const Command kShow;
 extern const Command kAnalyze;
 extern const Command kCompare;
+extern const Command kAdvise;
 extern const Command kVerify;
 extern const Command kExport;
 extern const Command kRun;
@@ -29,10 +30,10 @@ extern const Command kVersion;
 
 namespace {
 
-constexpr std::array kCommands = {&kList,     &kShow,       &kAnalyze,   &kCompare, &kVerify,
-                                  &kExport,   &kRun,        &kCalibrate, &kPredict, &kFormulas,
-                                  &kOptimize, &kBench,      &kBlock,     &kOverlap, &kLint,
-                                  &kDiff,     &kCompletion, &kMan,       &kHelp,    &kVersion};
+constexpr std::array kCommands = {
+    &kList,    &kShow,      &kAnalyze, &kCompare,    &kAdvise,   &kVerify, &kExport,
+    &kRun,     &kCalibrate, &kPredict, &kFormulas,   &kOptimize, &kBench,  &kBlock,
+    &kOverlap, &kLint,      &kDiff,    &kCompletion, &kMan,      &kHelp,   &kVersion};
 
 }  // namespace
 

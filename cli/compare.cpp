@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/numbers.hpp"
@@ -169,6 +170,10 @@ void print(const Comparison& comparison, std::span<const Judgement> judgements,
 }
 
 int run(const Options& options) {
+  if (options.designs) {
+    return compare_designs(options, options.schedules.empty() ? ComparisonRequest::every_schedule()
+                                                              : selections_in(options.schedules));
+  }
   const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
   ComparisonRequest request = request_of(options);
   Progress progress;
@@ -202,7 +207,9 @@ const Command kCompare{
         "      --heads 16 --sms 132 --model overlap --latency 2 --baseline spt\n"
         "  stagger compare --mask causal --n 8 --schedules spt,spt:swizzle=2,optimal \\\n"
         "      --expect 'makespan_spt <= 1.25*lower_bound'\n"
-        "  stagger compare --table mine.table.json --markdown\n",
+        "  stagger compare --table mine.table.json --markdown\n"
+        "  stagger compare --designs --mask causal --seq 16384 --tile-q 128 \\\n"
+        "      --tile-kv 128 --heads 32 --sms 132 --dtype bf16 --head-dim 128\n",
     .run = run,
     .names = expect_names,
 };

@@ -1,6 +1,7 @@
 #include "cli/export.hpp"
 
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/requests.hpp"
@@ -141,7 +142,7 @@ void check_options(const Options& options, const Format& format) {
   const bool asks = is_one_of(format, "cnf dzn lp");
   if (!is_one_of(format, "txt")) reject(given_of(options, "width ascii color"), "is for txt");
   if (!asks) reject(given_of(options, "rounds"), "is for cnf, dzn and lp");
-  if (!options.schedule.empty() || !options.table.empty()) return;
+  if (!options.schedule.empty() || !options.table.empty() || !options.design.empty()) return;
   if (!options.timelines.empty()) {
     const std::string why = "means nothing beside --timeline without --schedule or --table";
     for (const Group group : {Group::problem, Group::timing})
@@ -230,12 +231,31 @@ Exported timelines_exported(const Options& options, const Format& format,
   return exported;
 }
 
+/// A design's timeline, or its table if it has one.
+Exported design_exported(const Options& options, const Format& format, const Terminal& terminal) {
+  if (format.of_problem != nullptr) {
+    throw Error(ErrorKind::usage, std::string(format.name) + " is of a problem, not of a design");
+  }
+  limit_of(format)(problem_of(options));
+  const PlayedDesign played = played_design(options);
+  const auto code = static_cast<ExitCode>(exit_code(played.analysis));
+  if (format.of_timeline != nullptr) {
+    const Timeline timeline = designs::timeline_of(played.analysis, played.problem);
+    return {.text = format.of_timeline(timeline, terminal), .code = code};
+  }
+  if (!played.analysis.table) {
+    throw Error(ErrorKind::usage, played.analysis.plan.name + " has no " + format.name +
+                                      ": nobody waits for anybody, and there are no ranks");
+  }
+  return {.text = format.of_table(*played.analysis.table), .code = code};
+}
+
 Exported exported(const Options& options, const Format& format) {
   Terminal terminal = terminal_of(options);
   // A file is no terminal.
   terminal.color = terminal.color && (options.output == "-" || options.color == Color::always);
-  const bool alone =
-      options.table.empty() && options.schedule.empty() && options.timelines.empty();
+  if (!options.design.empty()) return design_exported(options, format, terminal);
+  const bool alone = options.table.empty() && options.schedule.empty() && options.timelines.empty();
   if (format.of_mask != nullptr && alone) {
     return {.text = format.of_mask(problem_of(options).grid, terminal)};
   }

@@ -2,12 +2,13 @@
 #include "cli/files.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
-#include "core/json.hpp"
 #include "core/files.hpp"
 #include "core/formats/mask_import.hpp"
+#include "core/json.hpp"
 #include "core/mask.hpp"
 #include "core/version.hpp"
 #include "schedules/schedule.hpp"
+#include "workbench/designs/design.hpp"
 
 #include <fmt/format.h>
 
@@ -59,17 +60,58 @@ Json masks_json() {
           {"files", std::move(files)}};
 }
 
+Json parameters_json(std::span<const schedules::Parameter> parameters) {
+  Json rows = Json::array();
+  for (const schedules::Parameter& parameter : parameters) {
+    rows.push_back({{"name", parameter.name},
+                    {"meaning", parameter.meaning},
+                    {"default", parameter.fallback},
+                    {"least", parameter.least},
+                    {"most", parameter.most}});
+  }
+  return rows;
+}
+
+std::string parameters_text(std::span<const schedules::Parameter> parameters) {
+  std::string text;
+  for (const schedules::Parameter& parameter : parameters) {
+    text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name,
+                        parameter.spelled(parameter.fallback), parameter.spelled(parameter.most),
+                        parameter.meaning);
+  }
+  return text;
+}
+
+Json designs_json() {
+  Json rows = Json::array();
+  for (const designs::Design* design : designs::all()) {
+    rows.push_back({{"name", design->name},
+                    {"summary", design->summary},
+                    {"who", design->who},
+                    {"plays_schedule", design->plays_schedule},
+                    {"runs", design->runs},
+                    {"parameters", parameters_json(design->parameters)}});
+  }
+  return {{"schema", "stagger.designs/1"}, {"version", version()}, {"designs", std::move(rows)}};
+}
+
+std::string designs_text() {
+  std::string text;
+  for (const designs::Design* design : designs::all()) {
+    text += fmt::format("{:<17}{}\n", design->name, design->summary);
+    text += fmt::format("{:<17}of: {}\n", "", design->who);
+    if (design->plays_schedule) {
+      text += fmt::format("{:<17}by --schedule{}\n", "",
+                          design->needs_schedule ? "" : ", else by the best that searches nothing");
+    }
+    text += parameters_text(design->parameters) + "\n";
+  }
+  return text;
+}
+
 Json schedules_json() {
   Json rows = Json::array();
   for (const schedules::Schedule* schedule : schedules::all()) {
-    Json parameters = Json::array();
-    for (const schedules::Parameter& parameter : schedule->parameters) {
-      parameters.push_back({{"name", parameter.name},
-                            {"meaning", parameter.meaning},
-                            {"default", parameter.fallback},
-                            {"least", parameter.least},
-                            {"most", parameter.most}});
-    }
     Json formulas = Json::array();
     for (const schedules::Formula& formula : schedule->formulas) {
       formulas.push_back({{"name", formula.name},
@@ -83,7 +125,7 @@ Json schedules_json() {
                     {"preconditions", schedule->preconditions},
                     {"dispatch", dispatch_name(schedule->dispatch)},
                     {"searches", schedule->searches},
-                    {"parameters", std::move(parameters)},
+                    {"parameters", parameters_json(schedule->parameters)},
                     {"formulas", std::move(formulas)}});
   }
   return {
@@ -129,11 +171,7 @@ std::string schedules_text() {
     text += fmt::format("{:<17}for: {}\n", "", schedule->preconditions);
     text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
                         dispatch_name(schedule->dispatch));
-    for (const schedules::Parameter& parameter : schedule->parameters) {
-      text += fmt::format("{:<17}:{}={} (to {}): {}\n", "", parameter.name,
-                          parameter.spelled(parameter.fallback), parameter.spelled(parameter.most),
-                          parameter.meaning);
-    }
+    text += parameters_text(schedule->parameters);
     for (const schedules::Formula& formula : schedule->formulas) {
       text +=
           fmt::format("{:<17}claims {} = {}: {}\n", "", formula.name, formula.text, formula.domain);
@@ -146,15 +184,17 @@ std::string schedules_text() {
 }
 
 int run(const Options& options) {
-  const bool masks = options.listed == Topic::masks;
   if (options.json) {
-    write_stdout((masks ? masks_json() : schedules_json()).text() + "\n");
-  } else {
-    const Terminal terminal = terminal_of(options);
-    const std::string text =
-        masks ? masks_text(terminal.width) : wrapped(schedules_text(), terminal.width, 19);
-    write_text(text, terminal);
+    constexpr Json (*kJson[])() = {masks_json, schedules_json, designs_json};
+    write_stdout(kJson[static_cast<int>(options.listed)]().text() + "\n");
+    return kHolds;
   }
+  const Terminal terminal = terminal_of(options);
+  std::string text = options.listed == Topic::masks       ? masks_text(terminal.width)
+                     : options.listed == Topic::schedules ? schedules_text()
+                                                          : designs_text();
+  if (options.listed != Topic::masks) text = wrapped(text, terminal.width, 19);
+  write_text(text, terminal);
   return kHolds;
 }
 
@@ -166,7 +206,8 @@ const Command kList{
     .summary = "What is built in, with sources and preconditions",
     .examples =
         "  stagger list schedules\n"
-        "  stagger list masks --json\n",
+        "  stagger list masks --json\n"
+        "  stagger list designs\n",
     .run = run,
 };
 

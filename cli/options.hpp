@@ -17,7 +17,7 @@ namespace stagger::cli {
 
 enum class Device { cpu, cuda };
 enum class Color { automatic, always, never };
-enum class Topic { masks, schedules };  ///< of `list`
+enum class Topic { masks, schedules, designs };  ///< of `list`
 enum class Shell { bash, zsh, fish };
 enum class Passes { forward, both };  ///< of `overlap`
 
@@ -63,6 +63,9 @@ struct Options {
   std::string table;
   std::vector<std::string> tables;  ///< of `compare` and `predict`
   std::string schedules;            ///< of `compare`: names; empty: all
+  std::string design;               ///< empty: none, a schedule or a table is played
+  std::string steady;               ///< of `advise`: what bits must not move with
+  bool designs = false;             ///< of `compare`: they, not schedules alone
   std::string baseline;             ///< of `compare`; empty: none
   dag::LockValues ranks = dag::LockValues::ranks;
 
@@ -75,8 +78,8 @@ struct Options {
   std::int64_t width = 0;
   std::string output;
   std::string format;
-  std::string as;                                ///< a layout of tensors; empty: none
-  std::optional<formats::Ragged> ragged;         ///< absent: the layout's
+  std::string as;                         ///< a layout of tensors; empty: none
+  std::optional<formats::Ragged> ragged;  ///< absent: the layout's
   std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs

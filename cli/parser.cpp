@@ -144,11 +144,13 @@ void assign_all(const Command& command, std::span<const Given> given, Options& o
   }
 }
 
-std::string options_of(std::string_view list) {
+/// Those of a list that the command has.
+std::string options_of(const Command& command, std::string_view list) {
   std::string text;
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = std::min(list.find(' ', begin), list.size());
-    text += (text.empty() ? "--" : " or --") + std::string(list.substr(begin, end - begin));
+    const std::string name(list.substr(begin, end - begin));
+    if (find_row(command.name, name) != nullptr) text += (text.empty() ? "--" : " or --") + name;
     begin = end + 1;
   }
   return text;
@@ -165,7 +167,8 @@ void check_together(const Command& command, std::span<const Given> given,
   for (const Given& one : given) {
     const std::string_view needed = one.row->needs;
     if (!needed.empty() && find_any(all, needed) == nullptr) {
-      reject(&command, one.row->spelled() + " means nothing without " + options_of(one.row->needs));
+      reject(&command,
+             one.row->spelled() + " means nothing without " + options_of(command, one.row->needs));
     }
   }
   for (const OptionRow* row : rows_of(command.name)) {

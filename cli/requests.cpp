@@ -1,5 +1,6 @@
 #include "cli/requests.hpp"
 
+#include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/masks.hpp"
@@ -123,13 +124,16 @@ workbench::Source source_of(const Options& options, void (*expect)(const Problem
     source.table = read_table(options.table, options);
     expect(source.table.problem);
     source.model = time_model_of(options, source.table.problem);
+  } else if (!options.design.empty()) {
+    expect(problem_of(options));
+    source = design_source(options);
   } else if (!options.schedule.empty()) {
     schedules::Selection selection = schedules::select(options.schedule);
     const Problem problem = problem_of(options);
     expect(problem);
     source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
   } else {
-    fail("give --schedule NAME (see `stagger list schedules`) or --table FILE");
+    fail("give --schedule NAME (see `stagger list schedules`), --design NAME or --table FILE");
   }
   if (options.ranks == dag::LockValues::absolute) use_kv_index_ranks(source.table);
   return source;

@@ -24,13 +24,14 @@ namespace stagger::cli {
 [[nodiscard]] std::vector<OptionRow> output_rows();
 
 // Commands that share options.
-inline constexpr const char* kOnProblems = "show analyze compare verify export run optimize bench";
+inline constexpr const char* kOnProblems =
+    "show analyze compare advise verify export run optimize bench";
 inline constexpr const char* kReporting =
-    "list show analyze compare verify export run calibrate predict formulas optimize bench block "
-    "overlap lint diff";
+    "list show analyze compare advise verify export run calibrate predict formulas optimize bench "
+    "block overlap lint diff";
 /// Whose phases can be said in ticks: on a problem that is given, or in files.
 inline constexpr const char* kTimed =
-    "show analyze compare verify export run optimize bench diff";
+    "show analyze compare advise verify export run optimize bench diff";
 
 inline constexpr const char* kAutoSpan = "auto";
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};

@@ -253,7 +253,7 @@ std::vector<OptionRow> output_rows() {
       {.name = "json",
        .meaning = "print JSON",
        .target = &Options::json,
-       .commands = "list show analyze compare verify export run calibrate predict formulas "
+       .commands = "list show analyze compare advise verify export run calibrate predict formulas "
                    "optimize bench block overlap lint diff version",
        .group = kGroup},
       {.name = "csv",
@@ -298,7 +298,7 @@ std::vector<OptionRow> output_rows() {
        .letter = 'h',
        .meaning = "print this and exit",
        .target = &Options::help,
-       .commands = "list show analyze compare verify export run calibrate predict formulas "
+       .commands = "list show analyze compare advise verify export run calibrate predict formulas "
                    "optimize bench block overlap lint diff completion man help version",
        .group = kGroup},
   };

@@ -5,6 +5,7 @@
 #include "core/formats/mask_import.hpp"
 #include "core/mask.hpp"
 #include "schedules/schedule.hpp"
+#include "workbench/designs/design.hpp"
 
 #include <array>
 
@@ -15,7 +16,8 @@ constexpr const char* kSizes = "n seq seq-q seq-kv";
 
 constexpr std::array kTopics = {
     Named<Topic>{"masks", Topic::masks, "and their keys"},
-    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"}};
+    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"},
+    Named<Topic>{"designs", Topic::designs, "and whose they are"}};
 constexpr std::array kShells = {Named<Shell>{"bash", Shell::bash}, Named<Shell>{"zsh", Shell::zsh},
                                 Named<Shell>{"fish", Shell::fish}};
 constexpr std::array kYesNo = {Named<bool>{"true", true}, Named<bool>{"false", false}};
@@ -59,6 +61,13 @@ std::vector<Word> schedule_words() {
   std::vector<Word> words;
   for (const schedules::Schedule* schedule : schedules::all())
     words.push_back({schedule->name, schedule->summary});
+  return words;
+}
+
+std::vector<Word> design_words() {
+  std::vector<Word> words;
+  for (const designs::Design* design : designs::all())
+    words.push_back({design->name, design->summary});
   return words;
 }
 
@@ -339,6 +348,27 @@ std::vector<OptionRow> schedule_rows() {
        .group = kGroup,
        .fallback = "all",
        .proposed = schedule_words},
+      {.name = "design",
+       .metavar = "NAME",
+       .meaning =
+           "name or name:key=value, as `stagger list designs` shows them: another way to sum",
+       .target = &Options::design,
+       .commands = "show analyze export run",
+       .group = kGroup,
+       .proposed = design_words,
+       .excludes = "table timeline ranks expect limit"},
+      {.name = "designs",
+       .meaning = "every deterministic design, not only the ordered one by each schedule",
+       .target = &Options::designs,
+       .commands = "compare",
+       .group = kGroup,
+       .excludes = "table baseline ranks expect limit"},
+      {.name = "steady",
+       .metavar = "WORDS",
+       .meaning = "what bits must not move with, with commas between: sms,batch",
+       .target = &Options::steady,
+       .commands = "advise",
+       .group = kGroup},
       {.name = "baseline",
        .metavar = "NAME",
        .meaning = "a schedule, or a table's name: how many times as fast as it the others are",

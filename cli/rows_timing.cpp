@@ -8,7 +8,7 @@ namespace stagger::cli {
 namespace {
 
 /// Where a machine profile is the only reason to name a kernel.
-constexpr const char* kPredicting = "show analyze compare verify export optimize bench";
+constexpr const char* kPredicting = "show analyze compare advise verify export optimize bench";
 
 constexpr Range kBytes = {.least = 1, .most = std::int64_t{1} << 40};
 
@@ -54,7 +54,7 @@ std::vector<OptionRow> timing_rows() {
        .metavar = "MODEL",
        .meaning = "how an SM's phases overlap",
        .target = one_of<kModels, &Options::model>(),
-       .commands = "show analyze compare verify export run bench diff",
+       .commands = "show analyze compare advise verify export run bench diff",
        .group = kGroup,
        .fallback = "the profile's with --machine, else chain"},
       {.name = "model",
@@ -146,7 +146,7 @@ std::vector<OptionRow> machine_rows() {
        .commands = kPredicting,
        .group = kGroup,
        .fallback = "fp32",
-       .needs = "machine l2"},
+       .needs = "machine l2 design designs"},
       {.name = "head-dim",
        .metavar = "ELEMENTS",
        .meaning = "its elements of a query, key or value",
@@ -155,12 +155,12 @@ std::vector<OptionRow> machine_rows() {
        .group = kGroup,
        .fallback = "64",
        .range = kHeadDims,
-       .needs = "machine l2"},
+       .needs = "machine l2 design designs"},
       {.name = "tick-ns",
        .metavar = "NS",
        .meaning = "what a tick lasts in a replay",
        .target = &Options::tick_ns,
-       .commands = "show analyze compare verify optimize bench",
+       .commands = "show analyze compare advise verify optimize bench",
        .group = kGroup,
        .fallback = "1000",
        .range = kTickNs,

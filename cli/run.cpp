@@ -1,6 +1,7 @@
 #include "cli/report/run.hpp"
 
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
@@ -73,6 +74,9 @@ int code_of(const Execution& execution) {
 
 int run(const Options& options) {
   check_options(options);
+  if (!options.design.empty()) {
+    if (const auto code = run_design(options)) return *code;
+  }
   if (options.device == Device::cuda && !has_device()) return kSkipped;
   Progress progress;
   workbench::ExecutionRequest request = execution_request(options);
@@ -114,6 +118,7 @@ const Command kRun{
         "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 \\\n"
         "      --mode atomic\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
+        "  stagger run --n 8 --tile-q 64 --tile-kv 64 --heads 2 --sms 8 --design split\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"
         "  stagger run --mask causal --n 64 --schedule symmetric-shift --device cuda \\\n"
         "      --kernel replay --tick-ns 1000\n"

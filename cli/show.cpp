@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/masks.hpp"
@@ -98,6 +99,7 @@ int show_mask(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (!options.design.empty()) return show_design(options);
   if (options.schedule.empty() && options.table.empty()) return show_mask(options);
   const Terminal terminal = terminal_of(options);
   workbench::Source source =
@@ -129,6 +131,7 @@ const Command kShow{
         "  stagger show --mask causal --n 8 --heads 2 --schedule descending \\\n"
         "      --model overlap\n"
         "  stagger show --table mine.table.json\n"
+        "  stagger show --mask causal --n 8 --heads 4 --design two-pass\n"
         "  stagger show --mask 'sliding:left=3,right=0 | global:first=1' --n 12\n"
         "  stagger show --mask-file block_mask.npz\n",
     .run = run,

@@ -55,10 +55,9 @@ KeyRanges global_ranges(const Mask& mask, const Lengths& lengths, const TileShap
   KeyRanges rows;
   for (std::int64_t query = 0; query < lengths.q; ++query) {
     const std::int64_t position = query + lengths.kv - lengths.q;
-    const bool sees_all =
-        symmetric && std::ranges::any_of(seen, [&](const KeyRange& range) {
-          return range.begin <= position && position < range.end;
-        });
+    const bool sees_all = symmetric && std::ranges::any_of(seen, [&](const KeyRange& range) {
+                            return range.begin <= position && position < range.end;
+                          });
     if (sees_all) {
       rows.add({0, lengths.kv});
     } else {
@@ -103,13 +102,12 @@ std::size_t checked_slices(const Mask& mask, const Lengths& lengths) {
     }
   }
   if (!types.empty() && types.size() != slices) {
-    reject_mask("slices: " + std::to_string(types.size()) + " types for " +
-                std::to_string(slices) + " slices");
+    reject_mask("slices: " + std::to_string(types.size()) + " types for " + std::to_string(slices) +
+                " slices");
   }
   for (std::size_t slice = 0; slice < types.size(); ++slice) {
     if (types[slice] < 0 || types[slice] > 3) {
-      reject_mask("slices: types[" + std::to_string(slice) + "] = " +
-                  std::to_string(types[slice]) +
+      reject_mask("slices: types[" + std::to_string(slice) + "] = " + std::to_string(types[slice]) +
                   "; known: 0 full, 1 causal, 2 inverse causal, 3 both");
     }
   }
@@ -144,8 +142,8 @@ KeyRanges slices_ranges(const Mask& mask, const Lengths& lengths, const TileShap
   for (const std::size_t slice : waiting)
     work = work + (q[2 * slice + 1] - q[2 * slice]);
   if (!work.within(kMaxKeyRanges)) {
-    throw Error(ErrorKind::limit, "slices of more than " + std::to_string(kMaxKeyRanges) +
-                                      " queries in all");
+    throw Error(ErrorKind::limit,
+                "slices of more than " + std::to_string(kMaxKeyRanges) + " queries in all");
   }
   // From the last to begin to the first: those that begin next are at the back.
   std::ranges::sort(waiting, [&](std::size_t left, std::size_t right) {
@@ -191,8 +189,8 @@ class MaskedRows {
       }
       for (std::size_t place = 0; place < column.size(); ++place) {
         if (column[place] < 0) {
-          reject_mask("flashmask: " + std::string(key) + "[" + std::to_string(place) + "] = " +
-                      std::to_string(column[place]) + " is no query");
+          reject_mask("flashmask: " + std::string(key) + "[" + std::to_string(place) +
+                      "] = " + std::to_string(column[place]) + " is no query");
         }
       }
     }
@@ -285,11 +283,9 @@ KeyRanges flashmask_ranges(const Mask& mask, const Lengths& lengths, const TileS
 
 namespace {
 
-using Join = void (*)(std::span<const KeyRange>, std::span<const KeyRange>,
-                         std::vector<KeyRange>&);
+using Join = void (*)(std::span<const KeyRange>, std::span<const KeyRange>, std::vector<KeyRange>&);
 
-KeyRanges combined(const Mask& mask, const Lengths& lengths, const TileShape& shape,
-                   Join join) {
+KeyRanges combined(const Mask& mask, const Lengths& lengths, const TileShape& shape, Join join) {
   const std::vector<Mask>& parts = mask.masks("of");
   KeyRanges result = key_ranges(parts.front(), lengths, shape);
   std::vector<KeyRange> seen;

@@ -1,11 +1,10 @@
 #include "core/error.hpp"
-#include "core/limits.hpp"
 #include "core/nearest.hpp"
 #include "schedules/lift.hpp"
+#include "schedules/parameters.hpp"
 #include "schedules/schedule.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace stagger::schedules {
 
@@ -22,79 +21,19 @@ const Schedule& find(std::string_view name) {
   reject(unknown_name("schedule", name, names_of(all())));
 }
 
-const Parameter& find_parameter(const Schedule& schedule, std::string_view name) {
-  for (const Parameter& parameter : schedule.parameters) {
-    if (parameter.name == name) return parameter;
-  }
-  if (kHeadOrder.name == name) return kHeadOrder;
-  std::vector<std::string> known = names_of(schedule.parameters);
-  known.emplace_back(kHeadOrder.name);
-  reject(std::string(schedule.name) + ": " + unknown_name("parameter", name, known));
-}
-
-/// The value that a text gives; nullopt if it is none.
-std::optional<std::int64_t> value_of(const Parameter& parameter, std::string_view text) {
-  const auto word = std::find(parameter.words.begin(), parameter.words.end(), text);
-  if (word != parameter.words.end()) return word - parameter.words.begin();
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!parameter.words.empty() || error != std::errc{} || end != text.data() + text.size() ||
-      value < parameter.least || value > parameter.most) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-/// What a parameter takes, in words.
-std::string range_of(const Parameter& parameter) {
-  if (parameter.words.empty()) {
-    return "an integer from " + std::to_string(parameter.least) + " to " +
-           std::to_string(parameter.most);
-  }
-  std::string text;
-  for (const char* word : parameter.words)
-    text += (text.empty() ? "" : " or ") + std::string(word);
-  return text;
-}
-
-void read_parameter(const Schedule& schedule, std::string_view item, Parameters& parameters) {
-  const std::size_t equals = std::min(item.find('='), item.size());
-  const Parameter& parameter = find_parameter(schedule, item.substr(0, equals));
-  const std::string_view text = item.substr(std::min(equals + 1, item.size()));
-  const std::optional<std::int64_t> value = value_of(parameter, text);
-  if (!value) {
-    reject(std::string(schedule.name) + ": " + parameter.name + " = '" + std::string(text) +
-           "' is not " + range_of(parameter));
-  }
-  if (!parameters.emplace(parameter.name, *value).second) {
-    reject(std::string(schedule.name) + ": " + parameter.name + " is given twice");
-  }
-}
-
 HeadOrder order_of(const Selection& selection) {
   return static_cast<HeadOrder>(selection.parameters.at(kHeadOrder.name));
 }
 
 }  // namespace
 
-std::string Parameter::spelled(std::int64_t value) const {
-  return words.empty() ? std::to_string(value) : words[at(value)];
-}
-
 Selection select(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const Schedule& schedule = find(text.substr(0, colon));
-  Parameters parameters;
-  std::string_view rest = text.substr(std::min(colon + 1, text.size()));
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    read_parameter(schedule, rest.substr(0, end), parameters);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  for (const Parameter& parameter : schedule.parameters) {
-    parameters.emplace(parameter.name, parameter.fallback);
-  }
-  parameters.emplace(kHeadOrder.name, kHeadOrder.fallback);
+  std::vector<Parameter> known(schedule.parameters.begin(), schedule.parameters.end());
+  known.push_back(kHeadOrder);
+  Parameters parameters =
+      read_parameters(text.substr(std::min(colon + 1, text.size())), schedule.name, known);
   return {&schedule, std::move(parameters), std::string(text)};
 }
 

@@ -3,6 +3,7 @@
 #include "cli/report/comparison.hpp"
 #include "cli/report/comparison_columns.hpp"
 #include "cli/report/json.hpp"
+#include "cli/report/words.hpp"
 #include "core/printable.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
@@ -17,17 +18,6 @@ namespace {
 using workbench::Comparison;
 using workbench::ComparisonRow;
 using workbench::Summary;
-
-/// In quotes where a comma, a quote or a line's end needs them.
-std::string quoted(const std::string& words) {
-  if (words.find_first_of(",\"\r\n") == std::string::npos) return words;
-  std::string text = "\"";
-  for (const char letter : words) {
-    if (letter == '"') text += '"';
-    text += letter;
-  }
-  return text + "\"";
-}
 
 /// Cells of one line, as the first line names them.
 std::vector<std::string> cells_of(const Comparison& comparison, const ComparisonRow& row) {
@@ -91,7 +81,7 @@ std::string comparison_csv(const Comparison& comparison) {
     if (!row.ok()) cells.back() = printable(reason_of(row));
     const char* separator = "";
     for (const std::string& cell : cells)
-      text += std::exchange(separator, ",") + quoted(cell);
+      text += std::exchange(separator, ",") + in_csv(cell);
     text += "\n";
   }
   return text;

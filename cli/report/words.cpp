@@ -29,6 +29,16 @@ std::string percent(Ticks part, Ticks whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+std::string in_csv(const std::string& words) {
+  if (words.find_first_of(",\"\r\n") == std::string::npos) return words;
+  std::string text = "\"";
+  for (const char letter : words) {
+    if (letter == '"') text += '"';
+    text += letter;
+  }
+  return text + "\"";
+}
+
 std::string model_line(const TimeModel& model) {
   const Timing& timing = model.timing;
   const TimeUnit unit = unit_of(

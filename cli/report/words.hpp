@@ -16,6 +16,9 @@ namespace stagger::cli {
 /// `1,234.568`, of milliseconds.
 [[nodiscard]] std::string milliseconds(double ms);
 
+/// A cell of comma-separated values: in quotes where a comma, a quote or a line's end needs them.
+[[nodiscard]] std::string in_csv(const std::string& words);
+
 /// One line: `chain, compute 5, reduce 1 ticks, 50 SMs resident`.
 [[nodiscard]] std::string model_line(const workbench::TimeModel& model);
 /// One line: `h200 (NVIDIA H200): replay`; of a model in ns.

@@ -112,10 +112,9 @@ std::array<std::int64_t, 4> four(const Problem& problem, const std::vector<KeyRa
                                  std::size_t key) {
   const std::int64_t end = problem.lengths.q;
   if (masked.size() > 2) {
-    refuse_tile("flashmask", kv_of(problem, static_cast<std::int64_t>(key)),
-                q_of(problem, masked[2].begin),
-                "key " + std::to_string(key) +
-                    " has more than two ranges of queries that do not see it");
+    refuse_tile(
+        "flashmask", kv_of(problem, static_cast<std::int64_t>(key)), q_of(problem, masked[2].begin),
+        "key " + std::to_string(key) + " has more than two ranges of queries that do not see it");
   }
   if (masked.empty()) return {end, end, 0, 0};
   if (masked.size() == 2) {
@@ -134,8 +133,8 @@ Bundle flashmask_bundle(const Problem& problem) {
   const bool causal = fits_causal(problem, keys);
   const std::int64_t end = problem.lengths.q;
   std::vector<std::array<std::int64_t, 4>> rows;
-  bool open_below = true;   // every lower range goes on to the last query
-  bool open_above = true;   // every upper one begins at the first
+  bool open_below = true;  // every lower range goes on to the last query
+  bool open_above = true;  // every upper one begins at the first
   for (std::size_t key = 0; key < keys.size(); ++key) {
     rows.push_back(four(problem, keys[key].masked(causal ? diagonal(problem, key) : 0, end), key));
     auto& [lts, lte, uts, ute] = rows.back();
@@ -292,8 +291,7 @@ Bundle bsr_bundle(const Problem& problem) {
     }
   }
   Bundle bundle;
-  add_tensor(bundle, "indptr", Dtype::int32, {std::int64_t{grid.q_tiles()} + 1},
-             std::move(indptr));
+  add_tensor(bundle, "indptr", Dtype::int32, {std::int64_t{grid.q_tiles()} + 1}, std::move(indptr));
   add_tensor(bundle, "indices", Dtype::int32, {blocks}, std::move(indices));
   if (partial) {
     add_tensor(bundle, "mask", Dtype::boolean, {blocks, problem.shape.q, problem.shape.kv},

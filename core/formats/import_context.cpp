@@ -24,14 +24,13 @@ std::string tokens_words(const TileShape& shape) {
 std::int64_t tiles_of_block(const char* option, std::int64_t block, std::int64_t tile) {
   if (tile == 0) return 1;
   if (block % tile != 0) {
-    fail(std::string(option) + " " + std::to_string(tile) + " does not divide the file's blocks of " +
-         std::to_string(block) + " tokens");
+    fail(std::string(option) + " " + std::to_string(tile) +
+         " does not divide the file's blocks of " + std::to_string(block) + " tokens");
   }
   return block / tile;
 }
 
-void check_length(const char* option, std::int64_t tokens, std::int64_t tile,
-                  std::int32_t tiles) {
+void check_length(const char* option, std::int64_t tokens, std::int64_t tile, std::int32_t tiles) {
   if (divide_up(tokens, tile) == tiles) return;
   fail(std::string(option) + " " + std::to_string(tokens) + " is no " + std::to_string(tiles) +
        " tiles of " + std::to_string(tile) + " tokens, which the file has");
@@ -106,8 +105,8 @@ std::int64_t Import::chosen_head(
       std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
   if (request.head) {
     if (*request.head < 0 || *request.head >= masks) {
-      fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes +
-           ", 0 to " + std::to_string(masks - 1));
+      fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes + ", 0 to " +
+           std::to_string(masks - 1));
     }
     understood("the mask of batch " + std::to_string(*request.head / heads) + ", head " +
                std::to_string(*request.head % heads) + " of " + sizes);
@@ -205,10 +204,10 @@ std::string place_words(std::int64_t element, const std::vector<std::int64_t>& s
 
 std::optional<std::string> fa4_prefix(const Bundle& bundle, Direction direction) {
   const bool backward = direction == Direction::backward;
-  const std::initializer_list<const char*> backwards = {"backward.", "bwd.", "backward_", "bwd_",
-                                                        "k2q.", "k2q_"};
-  const std::initializer_list<const char*> forwards = {"forward.", "fwd.", "forward_", "fwd_",
-                                                       "q2k.", "q2k_"};
+  const std::initializer_list<const char*> backwards = {"backward.", "bwd.", "backward_",
+                                                        "bwd_",      "k2q.", "k2q_"};
+  const std::initializer_list<const char*> forwards = {"forward.", "fwd.", "forward_",
+                                                       "fwd_",     "q2k.", "q2k_"};
   for (const char* prefix : backward ? backwards : forwards) {
     if (bundle.has(prefix + std::string("mask_block_cnt")) ||
         bundle.has(prefix + std::string("full_block_cnt"))) {

@@ -6,7 +6,7 @@ cmake_path(ABSOLUTE_PATH ROOT NORMALIZE)
 # A file belongs to the longest folder of these that holds it, and knows that folder and those named,
 # or of another folder single files.
 set(folders core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
-    gpu/hopper workbench workbench/block workbench/tickets cli cli/report)
+    gpu/hopper workbench workbench/block workbench/designs workbench/tickets cli cli/report)
 set(siblings core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
     gpu/hopper)
 set(core_knows)
@@ -21,10 +21,11 @@ set(gpu/cpu_knows core gpu/numerics gpu/check)
 set(gpu/cuda_knows core gpu/numerics gpu/check)
 set(gpu/hopper_knows core gpu/numerics gpu/check gpu/cuda)
 set(workbench/block_knows core)
+set(workbench/designs_knows ${siblings} workbench)
 set(workbench/tickets_knows core core/formats)
 set(workbench_knows ${siblings} workbench/block workbench/tickets)
-set(cli/report_knows ${siblings} workbench workbench/block workbench/tickets cli/terminal.hpp cli/expect.hpp)
-set(cli_knows ${siblings} workbench workbench/block workbench/tickets cli/report)
+set(cli/report_knows ${siblings} workbench workbench/block workbench/designs workbench/tickets cli/terminal.hpp cli/expect.hpp)
+set(cli_knows ${siblings} workbench workbench/block workbench/designs workbench/tickets cli/report)
 
 # The folder of `path`, relative to the root; empty if it is in none.
 function(folder_of path result)

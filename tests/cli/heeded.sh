@@ -27,7 +27,7 @@ declare -A default=([verify]=table.csv [list]=schedules [formulas]="--n 1..3"
 # `said` what it said and wrote, but for how long it took.
 says() {
   case $1-$* in
-    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | diff* | list* | formulas* | predict* | block* | overlap*) ;;
+    *--schedule* | *--table* | *--timeline* | compare* | optimize* | verify* | diff* | list* | formulas* | predict* | block* | overlap* | advise* | *--design*) ;;
     *) set -- "$@" --schedule descending ;;
   esac
   rm -f out.*
@@ -126,6 +126,22 @@ compare|--baseline spt|
 compare|--csv|
 compare|--markdown|
 compare|--limit 0|$small --json
+compare|--designs|
+compare|--dtype bf16|$small --designs
+compare|--head-dim 32|$small --designs
+compare|--schedules spt|$small --designs
+analyze show|--dtype bf16|$small --design two-pass
+analyze show|--head-dim 32|$small --design two-pass
+analyze show export|--schedule spt|$small --design cluster
+run|--design split|
+advise|--mask full|--n 6
+advise|--sms 3|
+advise|--heads 3|--n 6
+advise|--model overlap|
+advise|--reduce 3|
+advise|--steady ranks|
+advise|--json|
+advise|--width 50|
 run|--mode atomic|
 run|--dtype bf16|
 run|--seed 2|

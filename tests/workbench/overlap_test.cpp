@@ -243,7 +243,7 @@ TEST_CASE("room is what a GEMM leaves of an SM") {
   CtaSize huge = h200.gemms[0];
   huge.ctas_per_sm = 2;
   CHECK_THAT(test::message_of([&] { static_cast<void>(room_of(h200.sm, huge, *h200.rng_kernel)); },
-                        ErrorKind::usage),
+                              ErrorKind::usage),
              Catch::Contains("more registers or shared memory than an SM has"));
 }
 
@@ -313,7 +313,8 @@ TEST_CASE("a sweep is read strictly") {
        {"", "seq=1:2", "heads=3", "seq=2:1,heads=3", "seq=1:2,heads=", "seq=a,heads=1",
         "seq=1:2:3,heads=1", "seq=1,heads=1,x=2", "seq=0,heads=1", "48,seq=1"}) {
     CAPTURE(text);
-    static_cast<void>(test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
+    static_cast<void>(
+        test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
   }
 }
 
@@ -373,9 +374,10 @@ TEST_CASE("files with mistakes end in a message, and never otherwise") {
 
 TEST_CASE("shapes too large are refused") {
   const DropoutShape shape{.batch = 1 << 20, .heads = 1 << 20, .seq = 1 << 20};
-  CHECK_THAT(test::message_of([&] { static_cast<void>(overlap_of(shape, {}, builtin("paper"), false)); },
-                        ErrorKind::limit),
-             Catch::Contains("2^60"));
+  CHECK_THAT(
+      test::message_of([&] { static_cast<void>(overlap_of(shape, {}, builtin("paper"), false)); },
+                       ErrorKind::limit),
+      Catch::Contains("2^60"));
 }
 
 }  // namespace

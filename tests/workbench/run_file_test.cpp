@@ -24,7 +24,7 @@ Source descending() {
 /// A run on a GPU that there is not, as the file would say it.
 std::string device_run() {
   return test::replaced(write_run(run_of({.source = descending()})),
-                  "\"ms\":", "\"makespan_ns\": 1000, \"untimed_ms\": 0.002, \"ms\":");
+                        "\"ms\":", "\"makespan_ns\": 1000, \"untimed_ms\": 0.002, \"ms\":");
 }
 
 std::string refused(const std::string& text) {

@@ -80,10 +80,11 @@ TEST_CASE("what is no tickets is refused with its line and column") {
         "x.json:2:55: /initial: must be one number, or one for each of the 2 semaphores, not 1");
   CHECK(refusal(test::replaced(std::string(kLocal), "in-order", "inorder"))
             .find("/dispatch: unknown dispatch 'inorder'") != std::string::npos);
-  CHECK(refusal(test::replaced(std::string(kLocal), "\"semaphores\": 2", "\"semaphores\": 99999999999"))
+  CHECK(refusal(
+            test::replaced(std::string(kLocal), "\"semaphores\": 2", "\"semaphores\": 99999999999"))
             .find("/semaphores: must be an integer from 0 to 16777216") != std::string::npos);
-  CHECK(refusal(test::replaced(std::string(kLocal), "\"name\"", "\"nam\"")).find("unknown key 'nam'") !=
-        std::string::npos);
+  CHECK(refusal(test::replaced(std::string(kLocal), "\"name\"", "\"nam\""))
+            .find("unknown key 'nam'") != std::string::npos);
   CHECK(refusal("{\"schema\": \"stagger.tickets/2\"}").find("unknown schema") != std::string::npos);
   CHECK(refusal("{\"schema\": [").find("x.json: ") == 0);
 }
@@ -115,7 +116,8 @@ TEST_CASE("lock values are an array, a row for each KV tile") {
 
 TEST_CASE("a finding says where it is, in every format") {
   const Linted json =
-      lint(test::replaced(std::string(kLocal), "[1,null,1,0,0,0,1]", "[1,null,0,0,0,0,1]"), "x.json", {});
+      lint(test::replaced(std::string(kLocal), "[1,null,1,0,0,0,1]", "[1,null,0,0,0,0,1]"),
+           "x.json", {});
   CHECK(json.verdict == LintVerdict::deadlock);
   REQUIRE(json.findings.size() == 1);
   CHECK(json.places[0].pointer == "/programs/1/1");

@@ -59,9 +59,9 @@ std::vector<bool> longest_ascending(const std::vector<std::int64_t>& values) {
   std::vector<std::size_t> ends;
   std::vector<std::size_t> behind(values.size(), values.size());
   for (std::size_t index = 0; index < values.size(); ++index) {
-    const auto end =
-        std::lower_bound(ends.begin(), ends.end(), values[index],
-                         [&](std::size_t left, std::int64_t value) { return values[left] < value; });
+    const auto end = std::lower_bound(
+        ends.begin(), ends.end(), values[index],
+        [&](std::size_t left, std::int64_t value) { return values[left] < value; });
     if (end != ends.begin()) behind[index] = *std::prev(end);
     if (end == ends.end()) {
       ends.push_back(index);

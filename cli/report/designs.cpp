@@ -1,0 +1,351 @@
+#include "cli/report/designs.hpp"
+
+#include "cli/report/words.hpp"
+#include "core/version.hpp"
+#include "workbench/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace stagger::cli {
+namespace {
+
+using designs::ComparisonRow;
+using workbench::Clock;
+
+constexpr const char* kBitsLegend =
+    "bits move with: what besides numbers, mask and lengths changes the bits of a gradient; batch "
+    "is how many heads there are; a schedule's row is the ordered design by it";
+constexpr const char* kStoreLegend =
+    "ds-store: no rate of device memory is known here, and dS is stored and loaded in no time";
+
+/// Both sides of tiles are `tiles`.
+std::string short_bits(const std::vector<const char*>& words) {
+  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  const bool tiles = has(designs::bits::kTileQ) && has(designs::bits::kTileKv);
+  std::string text = tiles ? "tiles" : "";
+  for (const std::string_view word : words) {
+    if (tiles && word.starts_with("tile-")) continue;
+    text += (text.empty() ? "" : " ") + std::string(word);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+/// The cells of a table, a row each; the last column is text, as wide as it likes.
+struct Cells {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+class DesignTable {
+ public:
+  explicit DesignTable(const designs::Comparison& comparison) : comparison_(comparison) {
+    Ticks longest = comparison.without_order;
+    for (const ComparisonRow& row : comparison.rows) {
+      if (!row.ok()) continue;
+      longest = std::max(longest, row.analysis->takes());
+      timed_ = timed_ || row.analysis->elapsed.has_value();
+    }
+    unit_ = unit_of(comparison.model.unit(), longest);
+  }
+
+  [[nodiscard]] Cells cells() const {
+    const std::string in_unit =
+        unit_.name == std::string(TimeUnit{}.name) ? "" : std::string(" ") + unit_.name;
+    Cells cells;
+    cells.header = {"design", "makespan" + in_unit};
+    if (timed_) cells.header.push_back("elapsed" + in_unit);
+    for (const char* name : {"compute", "workspace", "HBM", "launches", "bits move with"})
+      cells.header.emplace_back(name);
+    for (const ComparisonRow& row : comparison_.rows) {
+      if (row.ok()) cells.rows.push_back(cells_of(row));
+    }
+    return cells;
+  }
+
+  [[nodiscard]] std::string heading(const char* between) const {
+    std::string text =
+        describe(comparison_.problem) + between + model_line(comparison_.model) + between;
+    if (comparison_.model.clock == Clock::ns) text += machine_line(comparison_.model) + between;
+    return text + fmt::format("head_dim {}, {} bytes an element; without any order {}{}",
+                              comparison_.head_dim, comparison_.element_bytes,
+                              unit_.text(comparison_.without_order), between);
+  }
+
+  [[nodiscard]] std::string legend() const {
+    std::string text = std::string(kBitsLegend) + "\n";
+    if (timed_) text += "elapsed: with passes over whole tensors and launches of 3 µs each\n";
+    if (!comparison_.model.timing.memory) text += std::string(kStoreLegend) + "\n";
+    return text;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> cells_of(const ComparisonRow& row) const {
+    const designs::Analysis& analysis = *row.analysis;
+    const designs::Plan& plan = analysis.plan;
+    std::vector<std::string> cells = {row.name, unit_.number(analysis.makespan)};
+    if (timed_) cells.push_back(analysis.elapsed ? unit_.number(*analysis.elapsed) : "");
+    cells.push_back(fmt::format("{:.1f}x", 1e-3 * static_cast<double>(plan.compute_permille)));
+    cells.push_back(bytes_text(plan.workspace_bytes));
+    cells.push_back(bytes_text(plan.hbm_bytes));
+    cells.push_back(std::to_string(plan.launches()));
+    cells.push_back(short_bits(plan.bits_depend_on));
+    return cells;
+  }
+
+  const designs::Comparison& comparison_;
+  bool timed_ = false;
+  TimeUnit unit_;
+};
+
+/// Why a row has no times.
+std::string reason_of(const ComparisonRow& row) {
+  if (!row.analysis) return row.unsupported;
+  return dag::verdict_name(row.analysis->table->verification.verdict);
+}
+
+std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                    int width) {
+  std::string text;
+  for (std::size_t column = 0; column < cells.size(); ++column) {
+    const bool left = column == 0 || column + 1 == cells.size();
+    text += fmt::format(fmt::runtime(left ? "{:<{}} " : "{:>{}} "), cells[column], widths[column]);
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  std::size_t indent = 0;
+  for (std::size_t column = 0; column + 1 < widths.size(); ++column)
+    indent += widths[column] + 1;
+  return wrapped(text + "\n", width, static_cast<int>(indent));
+}
+
+/// Columns of UTF-8 text.
+std::size_t columns_in(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+std::string escaped(const std::string& words) {
+  std::string text;
+  for (const char letter : words) {
+    if (std::string_view("|\\`*_<>[]").find(letter) != std::string_view::npos) text += '\\';
+    text += letter;
+  }
+  return text;
+}
+
+Json passes_json(const designs::Plan& plan) {
+  Json json = Json::array();
+  for (const designs::Pass& pass : plan.passes) {
+    json.push_back({{"name", pass.name}, {"bytes", pass.bytes}, {"launches", pass.launches}});
+  }
+  return json;
+}
+
+Json kernels_json(const designs::Analysis& analysis) {
+  Json json = Json::array();
+  for (std::size_t index = 0; index < analysis.stages.size(); ++index) {
+    json.push_back(
+        {{"name", analysis.plan.stages[index].name}, {"makespan", analysis.stages[index]}});
+  }
+  return json;
+}
+
+Json bits_json(const designs::Plan& plan) {
+  Json json = Json::array();
+  for (const char* word : plan.bits_depend_on)
+    json.push_back(word);
+  return json;
+}
+
+Json row_json(const ComparisonRow& row) {
+  Json json = {{"design", row.design->needs_schedule ? row.design->name : row.name},
+               {"schedule", row.design->needs_schedule ? Json{{"name", row.name}} : Json()}};
+  if (!row.analysis) {
+    json.append({{"verdict", "unsupported"}, {"reason", row.unsupported}});
+    return json;
+  }
+  json.append(design_json(*row.analysis));
+  return json;
+}
+
+}  // namespace
+
+std::string bits_words(const std::vector<const char*>& words) {
+  std::string text;
+  for (const char* word : words)
+    text += (text.empty() ? "" : " ") + std::string(word);
+  return text.empty() ? "nothing" : text;
+}
+
+std::string name_of(const ComparisonRow& row) {
+  return row.design->needs_schedule ? std::string(row.design->name) + " " + row.name : row.name;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1000; ++unit)
+    value /= 1024;
+  const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return text + " " + kUnits[unit];
+}
+
+Json design_json(const designs::Analysis& analysis) {
+  const designs::Plan& plan = analysis.plan;
+  const bool ok = analysis.ok();
+  return {{"verdict", ok ? "ok" : dag::verdict_name(analysis.table->verification.verdict)},
+          {"note", plan.note},
+          {"makespan", ok ? Json(analysis.makespan) : Json()},
+          {"elapsed", ok && analysis.elapsed ? Json(*analysis.elapsed) : Json()},
+          {"flops", plan.flops},
+          {"compute_factor", plan.compute_permille},
+          {"workspace_bytes", plan.workspace_bytes},
+          {"hbm_bytes", plan.hbm_bytes},
+          {"launches", plan.launches()},
+          {"lanes", analysis.lanes},
+          {"dq_targets", plan.dq_targets},
+          {"bits_depend_on", bits_json(plan)},
+          {"kernels", kernels_json(analysis)},
+          {"passes", passes_json(plan)}};
+}
+
+std::string designs_json(const designs::Comparison& comparison) {
+  const ComparisonRow* const best = comparison.best();
+  std::string text = fmt::format(
+      "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
+      "{},\n\"head_dim\": {}, \"element_bytes\": {},\n\"best\": {},\n\"without_order\": {},\n"
+      "\"missing\": {},\n\"rows\": [",
+      version(), workbench::counted_problem_json(comparison.problem).text(),
+      workbench::model_json(comparison.problem, comparison.model).text(), comparison.head_dim,
+      comparison.element_bytes, (best == nullptr ? Json() : Json(name_of(*best))).text(),
+      comparison.without_order, comparison.missing);
+  const char* separator = "\n";
+  for (const ComparisonRow& row : comparison.rows)
+    text += std::exchange(separator, ",\n") + row_json(row).text();
+  return text + "]}\n";
+}
+
+std::string designs_csv(const designs::Comparison& comparison) {
+  std::string text = fmt::format(
+      "design,schedule,verdict,makespan_{0},elapsed_{0},flops,compute_factor,workspace_bytes,"
+      "hbm_bytes,launches,lanes,dq_targets,bits_depend_on,reason\n",
+      comparison.model.unit());
+  for (const ComparisonRow& row : comparison.rows) {
+    const bool ordered = row.design->needs_schedule;
+    text += fmt::format("{},{},", in_csv(ordered ? row.design->name : row.name),
+                        in_csv(ordered ? row.name : ""));
+    if (!row.ok()) {
+      text += fmt::format("{},,,,,,,,,,,{}\n", row.analysis ? reason_of(row) : "unsupported",
+                          in_csv(reason_of(row)));
+      continue;
+    }
+    const designs::Analysis& analysis = *row.analysis;
+    const designs::Plan& plan = analysis.plan;
+    text +=
+        fmt::format("ok,{},{},{},{},{},{},{},{},{},{},\n", analysis.makespan,
+                    analysis.elapsed ? std::to_string(*analysis.elapsed) : "", plan.flops,
+                    plan.compute_permille, plan.workspace_bytes, plan.hbm_bytes, plan.launches(),
+                    analysis.lanes, plan.dq_targets, bits_words(plan.bits_depend_on));
+  }
+  return text;
+}
+
+std::string designs_text(const designs::Comparison& comparison, const Terminal& terminal) {
+  const DesignTable table(comparison);
+  const Cells cells = table.cells();
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < cells.header.size(); ++column) {
+    std::size_t widest = columns_in(cells.header[column]);
+    for (const auto& row : cells.rows)
+      widest = std::max(widest, columns_in(row[column]));
+    widths.push_back(widest);
+  }
+  for (const ComparisonRow& row : comparison.rows)
+    widths.front() = std::max(widths.front(), columns_in(row.name));
+  std::string text = wrapped(table.heading("\n"), terminal.width, 6) + "\n";
+  text += line_of(cells.header, widths, terminal.width);
+  for (const auto& row : cells.rows)
+    text += line_of(row, widths, terminal.width);
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.ok()) continue;
+    text += wrapped(fmt::format("{:<{}} {}\n", row.name, widths.front(), reason_of(row)),
+                    terminal.width, static_cast<int>(widths.front()) + 1);
+  }
+  return text + "\n" + wrapped(table.legend(), terminal.width, 2);
+}
+
+std::string designs_markdown(const designs::Comparison& comparison) {
+  const DesignTable table(comparison);
+  const Cells cells = table.cells();
+  std::string text = escaped(table.heading("  \n")) + "\n";
+  const auto add = [&](const std::vector<std::string>& row) {
+    for (const std::string& cell : row)
+      text += "| " + escaped(cell) + " ";
+    text += "|\n";
+  };
+  add(cells.header);
+  text += "|---";
+  for (std::size_t column = 1; column + 1 < cells.header.size(); ++column)
+    text += "|--:";
+  text += "|---|\n";
+  for (const auto& row : cells.rows)
+    add(row);
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.ok()) continue;
+    std::vector<std::string> without(cells.header.size());
+    without.front() = row.name;
+    without.back() = reason_of(row);
+    add(without);
+  }
+  return text + "\n- " + escaped(kBitsLegend) + "\n";
+}
+
+std::string design_text(const designs::Analysis& analysis, const Problem& problem,
+                        const Terminal& terminal) {
+  const designs::Plan& plan = analysis.plan;
+  const TimeUnit unit = unit_of(analysis.model.unit(), analysis.takes());
+  std::string text;
+  const auto line = [&](const char* label, const std::string& value) {
+    text += labelled(label, value, terminal.width);
+  };
+  line("problem", describe(problem));
+  line("model", model_line(analysis.model));
+  if (analysis.model.clock == Clock::ns) line("machine", machine_line(analysis.model));
+  line("design", plan.name + ": " + analysis.design->summary + " (" + analysis.design->who + ")");
+  if (!plan.note.empty()) line("chosen", plan.note);
+  if (!analysis.ok()) {
+    line("verdict", dag::verdict_name(analysis.table->verification.verdict));
+    return text;
+  }
+  line("makespan", unit.text(analysis.makespan));
+  for (std::size_t index = 0; plan.stages.size() > 1 && index < plan.stages.size(); ++index)
+    line("", plan.stages[index].name + ": " + unit.text(analysis.stages[index]));
+  if (analysis.elapsed)
+    line("elapsed", unit.text(*analysis.elapsed) + ", passes and launches among it");
+  line("arithmetic",
+       fmt::format("{} FLOPs, {:.1f} times the five GEMMs of a live tile", grouped(plan.flops),
+                   1e-3 * static_cast<double>(plan.compute_permille)));
+  line("lanes", grouped(analysis.lanes));
+  line("dQ", plan.dq_targets == 0 ? "summed in registers"
+                                  : "summed in " + grouped(plan.dq_targets) + " tiles of memory");
+  line("workspace",
+       grouped(plan.workspace_bytes) + " bytes (" + bytes_text(plan.workspace_bytes) + ")");
+  line("HBM",
+       "at least " + grouped(plan.hbm_bytes) + " bytes (" + bytes_text(plan.hbm_bytes) + ")");
+  line("launches", std::to_string(plan.launches()));
+  for (const designs::Pass& pass : plan.passes)
+    line("", std::string(pass.name) + ": " + bytes_text(pass.bytes));
+  line("bits", "move with " + bits_words(plan.bits_depend_on));
+  return text;
+}
+
+}  // namespace stagger::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "schedules/schedule.hpp"
+
+#include <vector>
+
+namespace stagger::designs {
+
+/// What moves the orders in which a schedule adds, beside the mask and the tiles.
+struct Dependence {
+  bool sms = false;
+  bool heads = false;
+  bool timing = false;
+
+  /// As words of a plan's bits.
+  void add_to(std::vector<const char*>& bits) const;
+};
+
+/// Finds out by building: the tables of fewer and more SMs and heads are held against the
+/// problem's, for the heads that both have. A schedule that searches depends on all. Of a problem
+/// of many tiles the same mask in larger tiles answers. O(tasks) a table, eight of them.
+[[nodiscard]] Dependence dependence_of(const schedules::Selection& selection,
+                                       const Problem& problem);
+
+}  // namespace stagger::designs

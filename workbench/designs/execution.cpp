@@ -1,0 +1,210 @@
+#include "workbench/designs/execution.hpp"
+
+#include "core/error.hpp"
+#include "core/limits.hpp"
+#include "core/median.hpp"
+#include "gpu/cpu/executor.hpp"
+#include "gpu/cpu/program_executor.hpp"
+#include "workbench/designs/free_lanes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+namespace stagger::designs {
+namespace {
+
+gpu::Makes makes_of(const Chain& chain) {
+  if (chain.gemms == kGemms) return gpu::Makes::all;
+  return chain.keeps == Keeps::kv ? gpu::Makes::dkv : gpu::Makes::dq;
+}
+
+gpu::Program::Kernel kernel_of(const Stage& stage) {
+  const auto& lanes = std::get<FreeLanes>(stage.work);
+  gpu::Program::Kernel kernel;
+  for (std::int64_t lane = 0; lane < lanes.lanes(); ++lane) {
+    auto& stints = kernel.lanes.emplace_back();
+    for (std::int64_t index = lanes.lane_begin[at(lane)]; index < lanes.lane_begin[at(lane + 1)];
+         ++index) {
+      const Chain& chain = lanes.chains[at(index)];
+      stints.push_back({.makes = makes_of(chain),
+                        .buffer = chain.buffer,
+                        .tasks = tasks_of(chain, lanes, stage.problem)});
+    }
+  }
+  return kernel;
+}
+
+bool same_bits(const std::vector<float>& left, const std::vector<float>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  });
+}
+
+bool same_bits(const gpu::ProgramRun& left, const gpu::ProgramRun& right) {
+  return same_bits(left.gradients.dq, right.gradients.dq) &&
+         same_bits(left.gradients.dk, right.gradients.dk) &&
+         same_bits(left.gradients.dv, right.gradients.dv) && same_bits(left.dq_sums, right.dq_sums);
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+/// What is found out about runs, one after the other.
+class Check {
+ public:
+  Check(const gpu::Program& program, const gpu::Attention& attention, Execution& execution)
+      : program_(program),
+        attention_(attention),
+        order_(gpu::order_of(program)),
+        execution_(execution) {}
+
+  void add(gpu::ProgramRun run, bool perturbed) {
+    if (!perturbed) elapsed_ns_.push_back(run.elapsed_ns);
+    execution_.median_ns = median(elapsed_ns_);
+    if (run.witness != order_.added) {
+      if (std::exchange(execution_.order_matches, false)) {
+        fault("order", "dQ was added in another order than the design's");
+      }
+    }
+    if (execution_.repeats++ == 0) return check_first(std::move(run));
+    if (same_bits(run, first_) || !std::exchange(execution_.identical, false)) return;
+    fault("bits", "run " + std::to_string(execution_.repeats) + " gives other bits than the first");
+  }
+
+  void judge(const gpu::ReferenceGradients& exact) {
+    const gpu::Gradients& gradients = first_.gradients;
+    execution_.errors = gpu::GradientErrors{.dq = gpu::deviation(gradients.dq, exact.dq),
+                                            .dk = gpu::deviation(gradients.dk, exact.dk),
+                                            .dv = gpu::deviation(gradients.dv, exact.dv)};
+    check_error("dQ", *execution_.errors->dq);
+    check_error("dK", execution_.errors->dk);
+    check_error("dV", execution_.errors->dv);
+  }
+
+ private:
+  void check_first(gpu::ProgramRun run) {
+    execution_.digests = gpu::digests(run.gradients);
+    if (!run.partials.empty() || program_.problem.tasks() == 0) {
+      const auto dq = gpu::reaccumulate(program_, attention_.shape, run.partials);
+      execution_.reaccumulated = same_bits(dq, run.dq_added());
+      if (!*execution_.reaccumulated) {
+        fault("reaccumulation",
+              "the run's own dQ partials, added in the design's order, give "
+              "other bits than dQ");
+      }
+    }
+    run.partials = {};
+    first_ = std::move(run);
+  }
+
+  void check_error(const std::string& name, const gpu::Deviation& error) {
+    // Not >, which would let pass what is not a number.
+    if (error.frobenius <= execution_.bound && error.most <= execution_.bound) return;
+    fault("gradient", name + " is " + number(error.frobenius) + " (at worst " + number(error.most) +
+                          ") from the reference; it is held to " + number(execution_.bound));
+  }
+
+  void fault(const char* kind, std::string message) {
+    execution_.faults.push_back({kind, std::move(message)});
+  }
+
+  const gpu::Program& program_;
+  const gpu::Attention& attention_;
+  const gpu::ProgramOrder order_;
+  Execution& execution_;
+  std::vector<std::int64_t> elapsed_ns_;  ///< of the runs without delays
+  gpu::ProgramRun first_;
+};
+
+void expect_fits(const gpu::Program& program, const gpu::AttentionShape& shape, bool partials) {
+  if (gpu::run_bytes(program, shape, partials) <= kMaxRunBytes) return;
+  throw Error(ErrorKind::limit,
+              describe(program.problem) + ", head_dim " + std::to_string(shape.head_dim) +
+                  ": a checked run takes more than " + std::to_string(kMaxRunBytes >> 30) + " GiB");
+}
+
+std::int32_t threads_of(std::int32_t given) {
+  if (given > 0) return given;
+  return std::clamp(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 2,
+                    gpu::kMaxThreads);
+}
+
+void tell(const ExecutionRequest& request, const char* what, double fraction) {
+  if (request.progress) request.progress(what, fraction);
+}
+
+gpu::Attention attention_of(const ExecutionRequest& request, const Problem& problem,
+                            const gpu::AttentionShape& shape) {
+  gpu::Inputs inputs = gpu::random_inputs(shape, request.seed);
+  return (request.judges ? gpu::make_attention : gpu::unjudged_attention)(problem, shape,
+                                                                          std::move(inputs));
+}
+
+}  // namespace
+
+gpu::Program program_of(const Design& design, const Plan& plan) {
+  gpu::Program program{.problem = plan.stages.front().problem, .kernels = {}};
+  for (const Stage& stage : plan.stages)
+    program.kernels.push_back(kernel_of(stage));
+  for (const gpu::Program::Kernel& kernel : program.kernels) {
+    for (const auto& lane : kernel.lanes) {
+      for (const gpu::Stint& stint : lane)
+        program.buffers = std::max(program.buffers, stint.buffer + 1);
+    }
+  }
+  // Several heads' chains, each with dK and dV of its own.
+  if (program.problem.combine != Combine::none) program.head_sums = design.head_sums;
+  // Of what holds nothing the kernels have no lane.
+  for (gpu::Program::Kernel& kernel : program.kernels) {
+    for (auto& lane : kernel.lanes)
+      std::erase_if(lane, [](const gpu::Stint& stint) { return stint.tasks.empty(); });
+  }
+  return program;
+}
+
+Execution execute(const ExecutionRequest& request) {
+  tell(request, "playing the design", 0);
+  Execution execution{.analysis = analyze(request.selection, request.request),
+                      .problem = request.request.problem,
+                      .dtype = request.dtype,
+                      .head_dim = request.request.head_dim,
+                      .seed = request.seed,
+                      .perturb = request.perturb,
+                      .threads = threads_of(request.threads),
+                      .device = gpu::cpu_name(),
+                      .asked = request.repeats};
+  if (execution.analysis.table) {
+    throw Error(ErrorKind::usage, request.selection.text + " is not run by free lanes");
+  }
+  const gpu::Program program = program_of(*request.selection.design, execution.analysis.plan);
+  const gpu::AttentionShape shape = gpu::attention_shape(program.problem, request.request.head_dim);
+  expect_fits(program, shape, request.adds_partials);
+  const auto fault = gpu::fault_of(program);
+  STAGGER_EXPECTS(!fault);
+  tell(request, "computing what the gradients should be", 0.1);
+  const gpu::Attention attention = attention_of(request, program.problem, shape);
+  execution.flops = gpu::backward_flops(attention);
+  execution.bound = gpu::error_bound(shape, request.dtype);
+  Check check(program, attention, execution);
+  tell(request, "running", 0);
+  for (std::int64_t run = 0; run < request.repeats && !execution.cut_short; ++run) {
+    const bool perturbed = request.perturb && run > 0;
+    gpu::ProgramOptions options{.dtype = request.dtype,
+                                .threads = execution.threads,
+                                .keep_partials = request.adds_partials && run == 0};
+    if (perturbed) options.perturb = *request.perturb + static_cast<std::uint64_t>(run) - 1;
+    check.add(gpu::program_on_cpu(program, attention, options), perturbed);
+    tell(request, "running", static_cast<double>(run + 1) / static_cast<double>(request.repeats));
+    execution.cut_short = run + 1 < request.repeats && request.stop && request.stop();
+  }
+  if (request.judges) check.judge(gpu::reference_gradients(attention));
+  return execution;
+}
+
+}  // namespace stagger::designs

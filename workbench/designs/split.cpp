@@ -1,0 +1,168 @@
+// G workers for each head, each with a dQ buffer of its own, which a pass adds up in their order:
+// nobody waits for anybody, and what it costs is that few workers fill waves badly.
+//
+//   G = 2, n = 4, causal     worker 0: KV 0: 3 2 1 0 | KV 2: 3 2        dQ = buffer 0 + buffer 1
+//                            worker 1: KV 1: 3 2 1   | KV 3: 3
+//
+// FlashAttention-2 with deterministic=True: nsplits = ceil(SMs / (batch * heads)), a grid of
+// (nsplits, batch, heads), KV tiles n = x, x + G, ... of worker x, Q tiles descending. Its partials
+// are a worker's, not a tile's.
+// Source: csrc/flash_attn/flash_api.cpp:928, flash_bwd_kernel.h:835,
+// flash_bwd_preprocess_kernel.h:243.
+
+#include "workbench/designs/split.hpp"
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "workbench/designs/free_lanes.hpp"
+#include "workbench/designs/lanes.hpp"
+#include "workbench/designs/sizes.hpp"
+#include "workbench/designs/units.hpp"
+
+#include <algorithm>
+
+namespace stagger::designs {
+namespace {
+
+constexpr schedules::Parameter kBuffers = {
+    "buffers", "dQ buffers of a head; 0: as FlashAttention-2 chooses", 0, 0, 1 << 20};
+
+/// How long the chain of each KV tile takes, whichever its head.
+std::vector<Ticks> chain_durations(const Problem& problem, const Timing& timing) {
+  Stage stage{.name = "one head", .problem = problem, .timing = timing, .work = {}};
+  stage.problem.heads = stage.problem.heads_kv = stage.problem.span = 1;
+  stage.problem.combine = Combine::none;
+  stage.work = split_lanes(stage.problem, problem.grid.kv_tiles());
+  return lane_durations(stage);
+}
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return divide_up(value, multiple) * multiple;
+}
+
+/// Elements of one buffer of dQ, whose rows and columns are rounded up.
+Checked buffer_elements(const Request& request) {
+  const Problem& problem = request.problem;
+  return Checked(problem.heads) * round_up(problem.lengths.q, 128) *
+         round_up(request.head_dim, request.head_dim <= 128 ? 32 : 64);
+}
+
+Plan plan_with(const Request& request, std::int64_t buffers) {
+  // Each head has dK and dV of its own, whatever is shared.
+  const Problem problem = with_span(request.problem, 1, Combine::partials);
+  const Sizes sizes = sizes_of(request);
+  const auto [timing, per_tick] = gemm_units(request.model.timing);
+  const bool shares = problem.group() > 1;
+  Plan plan{.note = std::to_string(buffers) + (buffers == 1 ? " dQ buffer, " : " dQ buffers, ") +
+                    std::to_string(problem.heads * buffers) + " workers",
+            .stages = {{.name = "dQ, dK, dV",
+                        .problem = problem,
+                        .timing = timing,
+                        .work = split_lanes(problem, buffers),
+                        .bytes = sizes.e * (2 * sizes.x + 2 * sizes.y)}},
+            .units = per_tick,
+            .flops = flops_of(problem, request.head_dim, kGemms),
+            .dq_targets = problem.heads * buffers * problem.grid.q_tiles(),
+            .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kSplits}};
+  const std::int64_t expanded = shares ? 2 * sizes.e * sizes.yh : 0;
+  plan.workspace_bytes = counted_up(buffer_elements(request) * 4 * buffers + expanded);
+  plan.hbm_bytes = counted_up(Checked(8 * sizes.x) * buffers + 2 * expanded + least_bytes(sizes));
+  const std::int64_t sums = counted_up(Checked(4 * sizes.x) * buffers);
+  plan.passes = {{.name = "clear dQ buffers", .bytes = sums},
+                 d_pass(sizes),
+                 {.name = "add dQ buffers", .bytes = sums + sizes.e * sizes.x}};
+  if (shares) {
+    plan.passes.push_back(
+        {.name = "add heads' dK, dV", .bytes = expanded + 2 * sizes.e * sizes.y, .launches = 2});
+  }
+  return plan;
+}
+
+Plan plan(const Request& request) {
+  const std::int64_t given = request.parameters.at(kBuffers.name);
+  Plan plan = plan_with(request, given == 0 ? flash_buffers(request.problem) : given);
+  if (given == 0) {
+    plan.bits_depend_on.insert(plan.bits_depend_on.end(), {bits::kSms, bits::kBatch});
+  }
+  return plan;
+}
+
+Plan plan_best(const Request& request) {
+  Plan plan = plan_with(request, best_buffers(request.problem, request.model.timing));
+  plan.bits_depend_on.insert(plan.bits_depend_on.end(), {bits::kSms, bits::kBatch, bits::kTiming});
+  return plan;
+}
+
+constexpr schedules::Parameter kParameters[] = {kBuffers};
+
+}  // namespace
+
+std::int64_t flash_buffers(const Problem& problem) {
+  return divide_up(problem.sms, problem.heads);
+}
+
+FreeLanes split_lanes(const Problem& problem, std::int64_t buffers) {
+  constexpr std::int64_t kMostLanes = std::int64_t{1} << 24;
+  if (!(Checked(problem.heads) * buffers).within(kMostLanes)) {
+    throw Error(ErrorKind::limit, "more than 2^24 workers have dQ buffers");
+  }
+  FreeLanes lanes{.q_order = TileOrder::descending};
+  for (std::int32_t head = 0; head < problem.heads; ++head) {
+    for (std::int64_t buffer = 0; buffer < buffers; ++buffer) {
+      for (std::int64_t kv = buffer; kv < problem.grid.kv_tiles(); kv += buffers) {
+        const auto tile = static_cast<std::int32_t>(kv);
+        if (chain_tasks(problem.grid, Keeps::kv, tile) == 0) continue;
+        lanes.chains.push_back(
+            {.head = {head}, .tile = tile, .buffer = static_cast<std::int32_t>(buffer)});
+      }
+      lanes.end_lane();
+    }
+  }
+  return lanes;
+}
+
+std::int64_t best_buffers(const Problem& problem, const Timing& timing) {
+  constexpr std::int64_t kMostWorkers = 32;  // an SM
+  const Timing units = gemm_units(timing).timing;
+  const std::int64_t most = std::clamp<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1,
+                                                     std::max(problem.grid.kv_tiles(), 1));
+  const std::vector<Ticks> chains = chain_durations(problem, units);
+  std::int64_t best = 1;
+  Ticks shortest = 0;
+  for (std::int64_t buffers = 1; buffers <= most; ++buffers) {
+    std::vector<Ticks> workers(at(buffers), 0);
+    for (std::size_t kv = 0; kv < chains.size(); ++kv)
+      workers[kv % at(buffers)] += chains[kv];
+    std::vector<Ticks> all;
+    for (std::int32_t head = 0; head < problem.heads; ++head)
+      all.insert(all.end(), workers.begin(), workers.end());
+    const Ticks makespan = in_order_makespan(all, resident_lanes(problem, timing.residency));
+    if (buffers > 1 && makespan >= shortest) continue;
+    shortest = makespan;
+    best = buffers;
+  }
+  return best;
+}
+
+extern const Design kSplit;
+constinit const Design kSplit{
+    .name = "split",
+    .summary = "a dQ buffer for each of a head's workers, added up in a pass",
+    .who = "FlashAttention-2 with deterministic=True",
+    .runs = true,
+    .head_sums = HeadSums::rounded,
+    .parameters = kParameters,
+    .plan = plan,
+};
+
+extern const Design kSplitBest;
+constinit const Design kSplitBest{
+    .name = "split-best",
+    .summary = "split, with as many buffers as make it fastest",
+    .who = "nobody",
+    .runs = true,
+    .head_sums = HeadSums::rounded,
+    .plan = plan_best,
+};
+
+}  // namespace stagger::designs
