@@ -234,8 +234,7 @@ Exported exported(const Options& options, const Format& format) {
   Terminal terminal = terminal_of(options);
   // A file is no terminal.
   terminal.color = terminal.color && (options.output == "-" || options.color == Color::always);
-  const bool alone =
-      options.table.empty() && options.schedule.empty() && options.timelines.empty();
+  const bool alone = options.table.empty() && options.schedule.empty() && options.timelines.empty();
   if (format.of_mask != nullptr && alone) {
     return {.text = format.of_mask(problem_of(options).grid, terminal)};
   }

@@ -85,11 +85,10 @@ int export_tensors(const Options& options) {
       complain(analysis.name + ": it hangs, and is not written; see `stagger verify`");
       return code;
     }
-    bundle =
-        formats::export_mask(analysis.table.problem, layout, ragged, &analysis.table, notes);
+    bundle = formats::export_mask(analysis.table.problem, layout, ragged, &analysis.table, notes);
   } else {
-    const Problem problem = options.table.empty() ? problem_of(options)
-                                                  : read_table(options.table, options).problem;
+    const Problem problem =
+        options.table.empty() ? problem_of(options) : read_table(options.table, options).problem;
     bundle = formats::export_mask(problem, layout, ragged, nullptr, notes);
   }
   const std::string path = options.output == "-" ? std::string("-.json") : options.output;

@@ -75,8 +75,8 @@ struct Options {
   std::int64_t width = 0;
   std::string output;
   std::string format;
-  std::string as;                                ///< a layout of tensors; empty: none
-  std::optional<formats::Ragged> ragged;         ///< absent: the layout's
+  std::string as;                         ///< a layout of tensors; empty: none
+  std::optional<formats::Ragged> ragged;  ///< absent: the layout's
   std::vector<std::string> timelines;
   std::vector<std::string> expect;
   std::vector<std::string> measured;  ///< predict: files and folders of runs

@@ -30,9 +30,9 @@ std::vector<OptionRow> lint_rows() {
   return {
       {.name = "files",
        .metavar = "FILES",
-       .meaning =
-           "tables, tickets, block lists (.json, .npz, .safetensors) or lock values (.csv, .npy); - for "
-           "standard input",
+       .meaning = "tables, tickets, block lists (.json, .npz, .safetensors) or lock values (.csv, "
+                  ".npy); - for "
+                  "standard input",
        .target = &Options::linted,
        .commands = kOne,
        .group = Group::arguments,

@@ -201,7 +201,7 @@ Mask make_mask(std::string_view kind, std::map<std::string, MaskValue, std::less
   for (const MaskKey& key : family.keys) {
     if (key.required && !values.contains(key.name)) {
       reject_mask(std::string(kind) + ": key '" + key.name + "' is missing (" + key.meaning +
-             "); example: " + family.example);
+                  "); example: " + family.example);
     }
     values.emplace(key.name, key.fallback);
   }

@@ -30,9 +30,8 @@ struct TileShape {
 
 struct Mask;
 
-using MaskValue =
-    std::variant<std::int64_t, bool, std::vector<std::int64_t>, std::vector<std::string>,
-                 std::vector<Mask>>;
+using MaskValue = std::variant<std::int64_t, bool, std::vector<std::int64_t>,
+                               std::vector<std::string>, std::vector<Mask>>;
 
 struct MaskFamily;
 

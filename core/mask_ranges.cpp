@@ -1,10 +1,9 @@
-// The masks of which a query may see several ranges of keys, and masks made of masks.
+// The masks of which a query may see several ranges of keys.
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/mask_rules.hpp"
-#include "core/tiling.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -55,10 +54,9 @@ KeyRanges global_ranges(const Mask& mask, const Lengths& lengths, const TileShap
   KeyRanges rows;
   for (std::int64_t query = 0; query < lengths.q; ++query) {
     const std::int64_t position = query + lengths.kv - lengths.q;
-    const bool sees_all =
-        symmetric && std::ranges::any_of(seen, [&](const KeyRange& range) {
-          return range.begin <= position && position < range.end;
-        });
+    const bool sees_all = symmetric && std::ranges::any_of(seen, [&](const KeyRange& range) {
+                            return range.begin <= position && position < range.end;
+                          });
     if (sees_all) {
       rows.add({0, lengths.kv});
     } else {
@@ -103,13 +101,12 @@ std::size_t checked_slices(const Mask& mask, const Lengths& lengths) {
     }
   }
   if (!types.empty() && types.size() != slices) {
-    reject_mask("slices: " + std::to_string(types.size()) + " types for " +
-                std::to_string(slices) + " slices");
+    reject_mask("slices: " + std::to_string(types.size()) + " types for " + std::to_string(slices) +
+                " slices");
   }
   for (std::size_t slice = 0; slice < types.size(); ++slice) {
     if (types[slice] < 0 || types[slice] > 3) {
-      reject_mask("slices: types[" + std::to_string(slice) + "] = " +
-                  std::to_string(types[slice]) +
+      reject_mask("slices: types[" + std::to_string(slice) + "] = " + std::to_string(types[slice]) +
                   "; known: 0 full, 1 causal, 2 inverse causal, 3 both");
     }
   }
@@ -144,8 +141,8 @@ KeyRanges slices_ranges(const Mask& mask, const Lengths& lengths, const TileShap
   for (const std::size_t slice : waiting)
     work = work + (q[2 * slice + 1] - q[2 * slice]);
   if (!work.within(kMaxKeyRanges)) {
-    throw Error(ErrorKind::limit, "slices of more than " + std::to_string(kMaxKeyRanges) +
-                                      " queries in all");
+    throw Error(ErrorKind::limit,
+                "slices of more than " + std::to_string(kMaxKeyRanges) + " queries in all");
   }
   // From the last to begin to the first: those that begin next are at the back.
   std::ranges::sort(waiting, [&](std::size_t left, std::size_t right) {
@@ -191,8 +188,8 @@ class MaskedRows {
       }
       for (std::size_t place = 0; place < column.size(); ++place) {
         if (column[place] < 0) {
-          reject_mask("flashmask: " + std::string(key) + "[" + std::to_string(place) + "] = " +
-                      std::to_string(column[place]) + " is no query");
+          reject_mask("flashmask: " + std::string(key) + "[" + std::to_string(place) +
+                      "] = " + std::to_string(column[place]) + " is no query");
         }
       }
     }
@@ -279,68 +276,6 @@ KeyRanges flashmask_ranges(const Mask& mask, const Lengths& lengths, const TileS
     rows.end_query();
   }
   return rows;
-}
-
-// ---- composition ------------------------------------------------------------------------------
-
-namespace {
-
-using Join = void (*)(std::span<const KeyRange>, std::span<const KeyRange>,
-                         std::vector<KeyRange>&);
-
-KeyRanges combined(const Mask& mask, const Lengths& lengths, const TileShape& shape,
-                   Join join) {
-  const std::vector<Mask>& parts = mask.masks("of");
-  KeyRanges result = key_ranges(parts.front(), lengths, shape);
-  std::vector<KeyRange> seen;
-  for (const Mask& part : std::span(parts).subspan(1)) {
-    const KeyRanges own = key_ranges(part, lengths, shape);
-    KeyRanges rows;
-    for (std::int64_t query = 0; query < lengths.q; ++query) {
-      seen.clear();
-      join(result.of(query), own.of(query), seen);
-      add_all(seen, rows);
-      rows.end_query();
-    }
-    result = std::move(rows);
-  }
-  return result;
-}
-
-}  // namespace
-
-KeyRanges and_ranges(const Mask& mask, const Lengths& lengths, const TileShape& shape) {
-  return combined(mask, lengths, shape, add_intersection);
-}
-
-KeyRanges or_ranges(const Mask& mask, const Lengths& lengths, const TileShape& shape) {
-  return combined(mask, lengths, shape, add_union);
-}
-
-// ---- any mask ---------------------------------------------------------------------------------
-
-namespace {
-
-KeyRanges ranges_of_tiles(const TileGrid& grid, const Lengths& lengths, const TileShape& shape) {
-  KeyRanges rows;
-  for (std::int64_t query = 0; query < lengths.q; ++query) {
-    const QTile q{static_cast<std::int32_t>(query / shape.q)};
-    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-      const std::int64_t begin = kv.value * shape.kv;
-      rows.add(keys_of_tile(grid.kind(kv, q), query % shape.q, begin,
-                            std::min(begin + shape.kv, lengths.kv)));
-    }
-    rows.end_query();
-  }
-  return rows;
-}
-
-}  // namespace
-
-KeyRanges key_ranges(const Mask& mask, const Lengths& lengths, const TileShape& shape) {
-  if (mask.family->rows != nullptr) return KeyRanges(mask.family->rows(mask, lengths));
-  if (mask.family->ranges != nullptr) return mask.family->ranges(mask, lengths, shape);
-  return ranges_of_tiles(tile(mask, lengths, shape), lengths, shape);
 }
 
 }  // namespace stagger

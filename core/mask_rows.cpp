@@ -30,7 +30,7 @@ std::int64_t side_of(const Mask& mask, const char* key) {
   const std::int64_t width = mask.integer(key);
   if (width < -1) {
     reject_mask(std::string(mask.family->name) + ": " + key + " = " + std::to_string(width) +
-           ": a window is 0 or more tokens, or -1 for unbounded");
+                ": a window is 0 or more tokens, or -1 for unbounded");
   }
   return width == -1 ? kMaxTokens : std::min(width, kMaxTokens);
 }
@@ -85,8 +85,9 @@ Lengths document_size(const Mask& mask) {
 std::vector<KeyRange> document_rows(const Mask& mask, const Lengths& lengths) {
   const Lengths size = document_size(mask);
   if (lengths.q != size.q || lengths.kv != size.kv) {
-    reject_mask("document: lengths add up to " + std::to_string(size.q) + " tokens, the problem has " +
-           std::to_string(lengths.q) + " queries and " + std::to_string(lengths.kv) + " keys");
+    reject_mask("document: lengths add up to " + std::to_string(size.q) +
+                " tokens, the problem has " + std::to_string(lengths.q) + " queries and " +
+                std::to_string(lengths.kv) + " keys");
   }
   const bool causal = mask.boolean("causal");
   std::vector<KeyRange> rows;
@@ -112,13 +113,15 @@ std::vector<KeyRange> block_causal_rows(const Mask& mask, const Lengths& lengths
     const auto bad = std::is_sorted_until(blocks.begin(), blocks.end());
     if (bad != blocks.end()) {
       reject_mask(std::string("block-causal: ") + key + "[" + std::to_string(bad - blocks.begin()) +
-             "] = " + std::to_string(*bad) + " is below the block before it; ids never decrease");
+                  "] = " + std::to_string(*bad) +
+                  " is below the block before it; ids never decrease");
     }
   }
   if (lengths != block_causal_size(mask)) {
-    reject_mask("block-causal: " + std::to_string(mask.integers("q_blocks").size()) + " q_blocks and " +
-           std::to_string(mask.integers("kv_blocks").size()) + " kv_blocks, the problem has " +
-           std::to_string(lengths.q) + " queries and " + std::to_string(lengths.kv) + " keys");
+    reject_mask("block-causal: " + std::to_string(mask.integers("q_blocks").size()) +
+                " q_blocks and " + std::to_string(mask.integers("kv_blocks").size()) +
+                " kv_blocks, the problem has " + std::to_string(lengths.q) + " queries and " +
+                std::to_string(lengths.kv) + " keys");
   }
   const auto& kv_blocks = mask.integers("kv_blocks");
   std::vector<KeyRange> rows;

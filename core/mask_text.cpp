@@ -168,8 +168,8 @@ std::string joined_words(const Mask& mask, const char* sign) {
   std::string words;
   for (const Mask& part : mask.masks("of")) {
     // What binds closer than the sign needs no parentheses: masks of `and` within `or`.
-    const bool apart = is_composition(*part.family) &&
-                       (sign[0] == '&' || part.family == mask.family);
+    const bool apart =
+        is_composition(*part.family) && (sign[0] == '&' || part.family == mask.family);
     words += words.empty() ? "" : std::string(" ") + sign + " ";
     words += apart ? "(" + mask_words(part) + ")" : mask_words(part);
   }

@@ -19,26 +19,26 @@ void mark_csr(const Mask& mask, const std::string& list, TileKind kind, std::int
   const std::size_t kv_tiles = kinds.size() / at(std::max(q_tiles, 1));
   if (count.size() != kv_tiles || (offset.size() != kv_tiles && offset.size() != kv_tiles + 1)) {
     reject_mask("csr: " + list + "_cnt has " + std::to_string(count.size()) + " and " + list +
-           "_offset " + std::to_string(offset.size()) + " entries for " + std::to_string(kv_tiles) +
-           " KV tiles (offset may have one more)");
+                "_offset " + std::to_string(offset.size()) + " entries for " +
+                std::to_string(kv_tiles) + " KV tiles (offset may have one more)");
   }
   const auto size = static_cast<std::int64_t>(index.size());
   for (std::size_t kv = 0; kv < kv_tiles; ++kv) {
     if (offset[kv] < 0 || offset[kv] > size || count[kv] < 0 || count[kv] > size - offset[kv]) {
       reject_mask("csr: KV tile " + std::to_string(kv) + ": " + list + "_offset " +
-             std::to_string(offset[kv]) + " and _cnt " + std::to_string(count[kv]) + " leave the " +
-             std::to_string(size) + " entries of " + list + "_idx");
+                  std::to_string(offset[kv]) + " and _cnt " + std::to_string(count[kv]) +
+                  " leave the " + std::to_string(size) + " entries of " + list + "_idx");
     }
     for (std::int64_t place = offset[kv]; place < offset[kv] + count[kv]; ++place) {
       const std::int64_t q = index[at(place)];
       if (q < 0 || q >= q_tiles) {
         reject_mask("csr: " + list + "_idx[" + std::to_string(place) + "] = " + std::to_string(q) +
-               " is no Q tile; there are " + std::to_string(q_tiles));
+                    " is no Q tile; there are " + std::to_string(q_tiles));
       }
       TileKind& tile = kinds[kv * at(q_tiles) + at(q)];
       if (tile != TileKind::empty) {
         reject_mask("csr: " + list + "_idx[" + std::to_string(place) + "]: tile (kv " +
-               std::to_string(kv) + ", q " + std::to_string(q) + ") is listed twice");
+                    std::to_string(kv) + ", q " + std::to_string(q) + ") is listed twice");
       }
       tile = kind;
     }
@@ -57,19 +57,19 @@ TileGrid tiles_grid(const Mask& mask, std::int32_t kv_tiles, std::int32_t q_tile
   const auto& rows = mask.strings("rows");
   if (rows.size() != at(kv_tiles)) {
     reject_mask("tiles: " + std::to_string(rows.size()) + " rows for " + std::to_string(kv_tiles) +
-           " KV tiles");
+                " KV tiles");
   }
   std::vector<TileKind> kinds;
   kinds.reserve(at(kv_tiles) * at(q_tiles));
   for (std::size_t kv = 0; kv < rows.size(); ++kv) {
     if (rows[kv].size() != at(q_tiles)) {
       reject_mask("tiles: rows[" + std::to_string(kv) + "] has " + std::to_string(rows[kv].size()) +
-             " tiles, not " + std::to_string(q_tiles));
+                  " tiles, not " + std::to_string(q_tiles));
     }
     for (const char tile : rows[kv]) {
       if (tile != 'f' && tile != 'p' && tile != '.') {
-        reject_mask("tiles: rows[" + std::to_string(kv) + "]: unknown tile '" + std::string(1, tile) +
-               "'; known: f (full), p (partial), . (empty)");
+        reject_mask("tiles: rows[" + std::to_string(kv) + "]: unknown tile '" +
+                    std::string(1, tile) + "'; known: f (full), p (partial), . (empty)");
       }
       kinds.push_back(static_cast<TileKind>(tile));
     }

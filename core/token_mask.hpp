@@ -50,7 +50,8 @@ class TokenMask {
 /// cannot do that keeps one range for each query of a partial tile. nullopt if there is none.
 [[nodiscard]] std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem);
 
-/// Why `what` cannot run the problem if it keeps one range for each query of a tile; empty if it can.
+/// Why `what` cannot run the problem if it keeps one range for each query of a tile; empty if it
+/// can.
 [[nodiscard]] std::string split_tile_refusal(const Problem& problem, const std::string& what);
 
 template <class Visit>

@@ -10,8 +10,8 @@ namespace {
 
 /// What a square of tiles is, all of it.
 TileKind kind_of(const TileGrid& grid, std::int64_t kv, std::int64_t q, std::int64_t side) {
-  const TileKind first = grid.kind(KvTile{static_cast<std::int32_t>(kv)},
-                                   QTile{static_cast<std::int32_t>(q)});
+  const TileKind first =
+      grid.kind(KvTile{static_cast<std::int32_t>(kv)}, QTile{static_cast<std::int32_t>(q)});
   for (std::int64_t row = kv; row < std::min<std::int64_t>(kv + side, grid.kv_tiles()); ++row) {
     for (std::int64_t column = q; column < std::min<std::int64_t>(q + side, grid.q_tiles());
          ++column) {
@@ -29,9 +29,8 @@ std::string mask_text(const TileGrid& grid, const MaskTextOptions& options) {
   const std::string last = std::to_string(std::max(grid.kv_tiles() - 1, 0));
   const auto label = static_cast<std::int64_t>(last.size()) + 5;  // `kv 17  `
   const std::int64_t columns = std::max<std::int64_t>(options.width - label, 1);
-  const std::int64_t side =
-      std::max({std::int64_t{1}, divide_up(grid.q_tiles(), columns),
-                divide_up(grid.kv_tiles(), std::max(options.rows, 1))});
+  const std::int64_t side = std::max({std::int64_t{1}, divide_up(grid.q_tiles(), columns),
+                                      divide_up(grid.kv_tiles(), std::max(options.rows, 1))});
   std::string text;
   for (std::int64_t kv = 0; kv < grid.kv_tiles(); kv += side) {
     std::string number = std::to_string(kv);
@@ -43,8 +42,8 @@ std::string mask_text(const TileGrid& grid, const MaskTextOptions& options) {
   }
   text += "f full, p partial, . empty; a column for each Q tile";
   if (side > 1) {
-    const std::string tiles = std::to_string(side);
-    text += ", " + tiles + " x " + tiles + " tiles a letter: f, . if all are that, else p";
+    const std::string tiles = std::to_string(side) + " x " + std::to_string(side);
+    text += "\na letter for " + tiles + " tiles: f or . if all are that, else p";
   }
   return text + "\n";
 }
@@ -54,13 +53,12 @@ std::string mask_svg(const TileGrid& grid) {
   constexpr std::int64_t kSide = 12;
   const std::string width = std::to_string(kSide * grid.q_tiles());
   const std::string height = std::to_string(kSide * grid.kv_tiles());
-  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width +
-                     "\" height=\"" + height + "\" viewBox=\"0 0 " + width + " " + height +
-                     "\" shape-rendering=\"crispEdges\">\n<title>" +
-                     std::to_string(grid.kv_tiles()) + " KV tiles (rows) x " +
-                     std::to_string(grid.q_tiles()) +
-                     " Q tiles (columns): dark full, light partial</title>\n<rect width=\"" +
-                     width + "\" height=\"" + height + "\" fill=\"#ffffff\"/>\n";
+  std::string text =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
+      "\" viewBox=\"0 0 " + width + " " + height + "\" shape-rendering=\"crispEdges\">\n<title>" +
+      std::to_string(grid.kv_tiles()) + " KV tiles (rows) x " + std::to_string(grid.q_tiles()) +
+      " Q tiles (columns): dark full, light partial</title>\n<rect width=\"" + width +
+      "\" height=\"" + height + "\" fill=\"#ffffff\"/>\n";
   std::int64_t rectangles = 0;
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     for (QTile q{0}; q.value < grid.q_tiles();) {
@@ -70,8 +68,8 @@ std::string mask_svg(const TileGrid& grid) {
         ++q;
       if (kind == TileKind::empty) continue;
       if (++rectangles > kMostRectangles) {
-        throw Error(ErrorKind::limit, "a picture of more than " +
-                                          std::to_string(kMostRectangles) + " rectangles");
+        throw Error(ErrorKind::limit,
+                    "a picture of more than " + std::to_string(kMostRectangles) + " rectangles");
       }
       text += "<rect x=\"" + std::to_string(kSide * first.value) + "\" y=\"" +
               std::to_string(kSide * kv.value) + "\" width=\"" +

@@ -14,15 +14,15 @@ namespace stagger::sim {
 //     kv 2  ..pffp..
 
 struct MaskTextOptions {
-  int width = 80;             ///< columns of the terminal
-  std::int32_t rows = 64;     ///< at most
+  int width = 80;          ///< columns of the terminal
+  std::int32_t rows = 64;  ///< at most
 };
 
 /// The grid as text, and what its letters mean.
 [[nodiscard]] std::string mask_text(const TileGrid& grid, const MaskTextOptions& options);
 
-/// The grid as a picture; tiles of one kind beside each other are one rectangle. Throws Error{limit}
-/// if there are more than a million of them.
+/// The grid as a picture; tiles of one kind beside each other are one rectangle. Throws
+/// Error{limit} if there are more than a million of them.
 [[nodiscard]] std::string mask_svg(const TileGrid& grid);
 
 }  // namespace stagger::sim

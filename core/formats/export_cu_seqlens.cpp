@@ -34,8 +34,7 @@ struct Sequences {
 class Cutter {
  public:
   explicit Cutter(const Problem& problem)
-      : problem_(problem),
-        rows_(key_ranges(problem.mask, problem.lengths, problem.shape)) {}
+      : problem_(problem), rows_(key_ranges(problem.mask, problem.lengths, problem.shape)) {}
 
   Sequences run() {
     while (query_ < rows_.queries())
@@ -142,8 +141,7 @@ void check_tiles(const Problem& problem, const Sequences& sequences) {
     q = aligned(q, align_q);
     kv = aligned(kv, align_kv);
     if (q % problem.shape.q != 0 || kv % problem.shape.kv != 0) {
-      refuse_at(problem, std::min(q, problem.lengths.q - 1),
-                std::min(kv, problem.lengths.kv - 1),
+      refuse_at(problem, std::min(q, problem.lengths.q - 1), std::min(kv, problem.lengths.kv - 1),
                 "sequence " + std::to_string(place) +
                     " begins within it; a kernel begins each in a tile of its own (varlen, with "
                     "align_q and align_kv)");
@@ -177,8 +175,7 @@ Bundle cu_seqlens_bundle(const Problem& problem) {
         std::tuple{"cu_seqlens_k", "max_seqlen_k", &sequences.kv}}) {
     const std::vector<std::int64_t> sums = sums_of(*lengths);
     add(cu, Dtype::int32, {std::ssize(sums)}, sums);
-    add(most, Dtype::int32, {},
-        {lengths->empty() ? 0 : *std::ranges::max_element(*lengths)});
+    add(most, Dtype::int32, {}, {lengths->empty() ? 0 : *std::ranges::max_element(*lengths)});
   }
   add("causal", Dtype::boolean, {}, {sequences.causal ? 1 : 0});
   add("window_size", Dtype::int64, {2}, {sequences.left, sequences.causal ? 0 : sequences.right});

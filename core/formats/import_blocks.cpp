@@ -21,7 +21,8 @@ void check_grid(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tile
 /// What a block's own mask makes of it.
 TileKind kind_of(const Tensor& mask, std::int64_t block, std::int64_t pairs) {
   const auto begin = mask.elements.begin() + block * pairs;
-  const auto seen = std::count_if(begin, begin + pairs, [](std::int64_t pair) { return pair != 0; });
+  const auto seen =
+      std::count_if(begin, begin + pairs, [](std::int64_t pair) { return pair != 0; });
   return seen == 0 ? TileKind::empty : seen == pairs ? TileKind::full : TileKind::partial;
 }
 
@@ -75,7 +76,8 @@ ImportedMask read_bsr(Import& import) {
   std::int64_t pairs = 0;
   if (mask != nullptr) {
     if (mask->shape.size() != 3 || mask->shape[0] != std::ssize(indices) ||
-        (block.q > 0 && mask->shape[1] != block.q) || (block.kv > 0 && mask->shape[2] != block.kv)) {
+        (block.q > 0 && mask->shape[1] != block.q) ||
+        (block.kv > 0 && mask->shape[2] != block.kv)) {
       bundle.reject("mask has a shape of " + shape_words(mask->shape) + ", not [" +
                     std::to_string(indices.size()) + ",R,C]");
     }
@@ -108,9 +110,9 @@ ImportedMask read_bsr(Import& import) {
     const auto value = import.numbers(name, 1);
     return value && block.q > 0 && block.kv > 0 ? value->front() : 0;
   };
-  return import.tiled({static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
-                       std::move(kinds)},
-                      block, {tokens("M"), tokens("N")});
+  return import.tiled(
+      {static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles), std::move(kinds)},
+      block, {tokens("M"), tokens("N")});
 }
 
 ImportedMask read_block_mask(Import& import) {
@@ -131,7 +133,8 @@ ImportedMask read_block_mask(Import& import) {
   const auto begin = tensor.elements.begin();
   const std::int64_t head =
       import.chosen_head(leading.batches, leading.heads, [&](std::int64_t other) {
-        const auto at_first = std::mismatch(begin, begin + size, begin + other * size).first - begin;
+        const auto at_first =
+            std::mismatch(begin, begin + size, begin + other * size).first - begin;
         return at_first == size ? std::nullopt
                                 : std::optional("in q " + std::to_string(at_first / kv_tiles) +
                                                 ", kv " + std::to_string(at_first % kv_tiles));
@@ -149,8 +152,7 @@ ImportedMask read_block_mask(Import& import) {
       {static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles), std::move(kinds)},
       block ? TileShape{.q = block->front(), .kv = block->back()} : TileShape{.q = 0, .kv = 0}, {});
   import.understood("rows are Q tiles, columns KV tiles; every live tile is full");
-  std::optional<bool> causal = import.flag("causal");
-  if (!causal) causal = import.request.causal;
+  const std::optional<bool> causal = import.causal();
   if (causal.value_or(false)) {
     imported.mask = make_mask(
         "and", {{"of", std::vector<Mask>{std::move(imported.mask), make_mask("causal")}}});

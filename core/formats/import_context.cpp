@@ -24,14 +24,13 @@ std::string tokens_words(const TileShape& shape) {
 std::int64_t tiles_of_block(const char* option, std::int64_t block, std::int64_t tile) {
   if (tile == 0) return 1;
   if (block % tile != 0) {
-    fail(std::string(option) + " " + std::to_string(tile) + " does not divide the file's blocks of " +
-         std::to_string(block) + " tokens");
+    fail(std::string(option) + " " + std::to_string(tile) +
+         " does not divide the file's blocks of " + std::to_string(block) + " tokens");
   }
   return block / tile;
 }
 
-void check_length(const char* option, std::int64_t tokens, std::int64_t tile,
-                  std::int32_t tiles) {
+void check_length(const char* option, std::int64_t tokens, std::int64_t tile, std::int32_t tiles) {
   if (divide_up(tokens, tile) == tiles) return;
   fail(std::string(option) + " " + std::to_string(tokens) + " is no " + std::to_string(tiles) +
        " tiles of " + std::to_string(tile) + " tokens, which the file has");
@@ -97,17 +96,37 @@ std::optional<bool> Import::flag(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<bool> Import::causal() {
+  heeds_causal_ = true;
+  const std::optional<bool> own = flag("causal");
+  if (own && request.causal && *own != *request.causal) {
+    fail(std::string("--mask-causal ") + (*own ? "false" : "true") +
+         ", where the file says the other");
+  }
+  return own ? own : request.causal;
+}
+
+void Import::expect_heeded(const char* format) const {
+  if (request.head && !heeds_head_) {
+    fail(std::string("--mask-head means nothing to ") + format + ", which has one mask for all");
+  }
+  if (request.causal && !heeds_causal_) {
+    fail(std::string("--mask-causal means nothing to ") + format + ", which says itself");
+  }
+}
+
 std::int64_t Import::chosen_head(
     std::int64_t batches, std::int64_t heads,
     const std::function<std::optional<std::string>(std::int64_t)>& differs) {
+  heeds_head_ = true;
   const std::int64_t masks = batches * heads;
   if (masks < 1) bundle.reject("it has no batch or no head");
   const std::string sizes =
       std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
   if (request.head) {
     if (*request.head < 0 || *request.head >= masks) {
-      fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes +
-           ", 0 to " + std::to_string(masks - 1));
+      fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes + ", 0 to " +
+           std::to_string(masks - 1));
     }
     understood("the mask of batch " + std::to_string(*request.head / heads) + ", head " +
                std::to_string(*request.head % heads) + " of " + sizes);
@@ -205,10 +224,10 @@ std::string place_words(std::int64_t element, const std::vector<std::int64_t>& s
 
 std::optional<std::string> fa4_prefix(const Bundle& bundle, Direction direction) {
   const bool backward = direction == Direction::backward;
-  const std::initializer_list<const char*> backwards = {"backward.", "bwd.", "backward_", "bwd_",
-                                                        "k2q.", "k2q_"};
-  const std::initializer_list<const char*> forwards = {"forward.", "fwd.", "forward_", "fwd_",
-                                                       "q2k.", "q2k_"};
+  const std::initializer_list<const char*> backwards = {"backward.", "bwd.", "backward_",
+                                                        "bwd_",      "k2q.", "k2q_"};
+  const std::initializer_list<const char*> forwards = {"forward.", "fwd.", "forward_",
+                                                       "fwd_",     "q2k.", "q2k_"};
   for (const char* prefix : backward ? backwards : forwards) {
     if (bundle.has(prefix + std::string("mask_block_cnt")) ||
         bundle.has(prefix + std::string("full_block_cnt"))) {

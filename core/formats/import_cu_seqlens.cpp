@@ -20,8 +20,8 @@ std::vector<std::int64_t> lengths_of(const Import& import, const std::string& na
   for (std::size_t place = 1; place < sums.size(); ++place) {
     if (sums[place] < sums[place - 1] || sums[place] > kMaxTokens) {
       bundle.reject(name + "[" + std::to_string(place) + "] = " + std::to_string(sums[place]) +
-                    " after " + std::to_string(sums[place - 1]) + ": sums never decrease, and are " +
-                    std::to_string(kMaxTokens) + " at most");
+                    " after " + std::to_string(sums[place - 1]) +
+                    ": sums never decrease, and are " + std::to_string(kMaxTokens) + " at most");
     }
     lengths.push_back(sums[place] - sums[place - 1]);
   }
@@ -30,8 +30,8 @@ std::vector<std::int64_t> lengths_of(const Import& import, const std::string& na
     const auto longest = std::ranges::max_element(lengths);
     if (longest != lengths.end() && *longest > given->front()) {
       bundle.reject(most + " is " + std::to_string(given->front()) + ", and sequence " +
-                    std::to_string(longest - lengths.begin()) + " has " +
-                    std::to_string(*longest) + " tokens");
+                    std::to_string(longest - lengths.begin()) + " has " + std::to_string(*longest) +
+                    " tokens");
     }
   }
   if (const auto used = import.numbers("seqused_" + side)) {
@@ -67,8 +67,7 @@ ImportedMask read_cu_seqlens(Import& import) {
     bundle.reject(q_name + " has " + std::to_string(q.size()) + " sequences, " + kv_name + " " +
                   std::to_string(kv.size()));
   }
-  std::optional<bool> causal = import.flag("causal");
-  if (!causal) causal = import.request.causal;
+  const std::optional<bool> causal = import.causal();
   if (!causal) import.understood("not causal: neither the file nor --mask-causal says so");
   const auto window = import.numbers("window_size", 2).value_or(std::vector<std::int64_t>{-1, -1});
   const std::int64_t right = causal.value_or(false) ? 0 : window[1];
@@ -80,8 +79,9 @@ ImportedMask read_cu_seqlens(Import& import) {
   const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
   const std::int64_t align_q = or_one(import.request.shape.q);
   const std::int64_t align_kv = or_one(import.request.shape.kv);
-  import.understood("each sequence begins a tile; what is left of the one before is padding, so that "
-                    "its last tile is never full");
+  import.understood(
+      "each sequence begins a tile; what is left of the one before is padding, so that "
+      "its last tile is never full");
   const auto zeros = std::ranges::count(q, 0) + std::ranges::count(kv, 0);
   if (zeros > 0) {
     import.understood(std::to_string(zeros) +

@@ -66,8 +66,10 @@ class Object {
 
 void compare(Import& import, const TileGrid& backward, const TileGrid& forward) {
   if (const auto tile = difference(backward, forward)) {
-    import.bundle.reject("the backward pass's lists are not the transpose of the forward pass's: "
-                         "tile " + *tile + " is another in them");
+    import.bundle.reject(
+        "the backward pass's lists are not the transpose of the forward pass's: "
+        "tile " +
+        *tile + " is another in them");
   }
   import.understood("the forward pass's lists are the same tiles");
 }
@@ -75,8 +77,7 @@ void compare(Import& import, const TileGrid& backward, const TileGrid& forward) 
 /// Holds the other direction's lists against the grid, if their blocks are of one size.
 void compare_forward(Import& import, const Object& backward, const Object& forward,
                      const TileGrid& grid, std::int64_t head) {
-  const bool same = backward.block == forward.block &&
-                    forward.partial().rows() == grid.q_tiles() &&
+  const bool same = backward.block == forward.block && forward.partial().rows() == grid.q_tiles() &&
                     forward.columns() <= grid.kv_tiles();
   if (same) return compare(import, grid, forward.grid(head, true, grid.kv_tiles()));
   import.understood("the forward pass's lists are of other blocks, and are not compared");
@@ -85,25 +86,26 @@ void compare_forward(Import& import, const Object& backward, const Object& forwa
 ImportedMask read(Import& import, bool linear) {
   const Bundle& bundle = import.bundle;
   if (bundle.has("cu_total_m_blocks") || bundle.has("forward.cu_total_m_blocks")) {
-    bundle.reject("lists of sequences of several lengths (cu_total_m_blocks) have no backward "
-                  "pass; export the mask as cu-seqlens");
+    bundle.reject(
+        "lists of sequences of several lengths (cu_total_m_blocks) have no backward "
+        "pass; export the mask as cu-seqlens");
   }
   const auto back = fa4_prefix(bundle, Direction::backward);
   const auto ahead = fa4_prefix(bundle, Direction::forward);
-  if (!back && !ahead) bundle.reject("mask_block_cnt is missing; there are: " + [&] {
-    std::string names;
-    for (const std::string& name : bundle.names())
-      names += (names.empty() ? "" : ", ") + name;
-    return names;
-  }());
+  if (!back && !ahead)
+    bundle.reject("mask_block_cnt is missing; there are: " + [&] {
+      std::string names;
+      for (const std::string& name : bundle.names())
+        names += (names.empty() ? "" : ", ") + name;
+      return names;
+    }());
   const bool rows_are_q = !back;
   const Object object(import, back ? *back : *ahead, linear);
   std::unique_ptr<Object> forward;
   if (back && ahead) forward = std::make_unique<Object>(import, *ahead, linear);
   const std::int64_t head = import.chosen_head(
-      object.partial().batches(), object.partial().heads(), [&](std::int64_t other) {
-        return difference(&object.partial(), object.full(), 0, other);
-      });
+      object.partial().batches(), object.partial().heads(),
+      [&](std::int64_t other) { return difference(&object.partial(), object.full(), 0, other); });
   std::int64_t columns = object.columns();
   if (forward && forward->block == object.block) {
     columns = std::max(columns, forward->partial().rows());

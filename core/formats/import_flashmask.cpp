@@ -1,4 +1,5 @@
-// FlashMask's startend_row_indices: for every key up to four numbers, the queries that do not see it.
+// FlashMask's startend_row_indices: for every key up to four numbers, the queries that do not see
+// it.
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
@@ -27,13 +28,12 @@ std::vector<const char*> columns_of(bool causal, std::int64_t count, const Bundl
 }
 
 bool is_causal(Import& import, std::int64_t columns) {
-  if (const auto causal = import.flag("causal")) return *causal;
-  if (import.request.causal) return *import.request.causal;
+  if (const auto causal = import.causal()) return *causal;
   if (columns == 2) {
-    throw Error(ErrorKind::usage,
-                import.bundle.source + ": two columns are lts, lte of a causal mask and lts, ute "
-                                       "of another, and the file does not say which: give "
-                                       "--mask-causal true or false");
+    throw Error(ErrorKind::usage, import.bundle.source +
+                                      ": two columns are lts, lte of a causal mask and lts, ute "
+                                      "of another, and the file does not say which: give "
+                                      "--mask-causal true or false");
   }
   return columns == 1;
 }
@@ -140,8 +140,7 @@ ImportedMask read_flashmask(Import& import) {
   const std::int64_t head =
       import.chosen_head(leading.batches, leading.heads, [&](std::int64_t other) {
         const auto begin = tensor.elements.begin();
-        const auto [left, right] =
-            std::mismatch(begin, begin + size, begin + other * size);
+        const auto [left, right] = std::mismatch(begin, begin + size, begin + other * size);
         return left == begin + size
                    ? std::nullopt
                    : std::optional("in column " + std::to_string((left - begin) / count));

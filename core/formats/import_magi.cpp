@@ -39,7 +39,8 @@ std::vector<std::int64_t> types_of(const Import& import) {
   }
   std::vector<std::int64_t> types;
   for (const std::string& word : words->second) {
-    const auto known = std::ranges::find(kTypes, word, [](const char* name) { return std::string(name); });
+    const auto known =
+        std::ranges::find(kTypes, word, [](const char* name) { return std::string(name); });
     if (known == kTypes.end()) {
       import.bundle.reject("attn_type_map: '" + word +
                            "' is no type; known: full, causal, inv_causal, bi_causal");
@@ -71,7 +72,8 @@ class Overlaps {
     import.understood(count_ == 0 ? "no pair of tokens is in two slices"
                                   : std::to_string(count_) +
                                         " pairs of tokens are in two slices or more, which the "
-                                        "kernel counts as often; the first " + first_);
+                                        "kernel counts as often; the first " +
+                                        first_);
   }
 
  private:

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::array kFormats = {
     ExportFormat{"flex", "FlexAttention's BlockMask, without its mask_mod", true, Ragged::flex},
-    ExportFormat{"fa4", "FlashAttention-4's BlockSparseTensors of both passes; with a table its "
-                        "dq_write_order",
+    ExportFormat{"fa4",
+                 "FlashAttention-4's BlockSparseTensors of both passes; with a table its "
+                 "dq_write_order",
                  true, Ragged::in_bounds},
     ExportFormat{"flashmask", "FlashMask's startend_row_indices", false, Ragged::in_bounds},
     ExportFormat{"magi", "MagiAttention's slices", false, Ragged::in_bounds},
@@ -73,8 +74,7 @@ void expect_known_pairs(const Problem& problem, const char* format) {
   for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
     for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
       if (problem.grid.kind(kv, q) == TileKind::partial) {
-        refuse_tile(format, kv, q,
-                    "some pairs attend, and a block-sparse mask does not say which");
+        refuse_tile(format, kv, q, "some pairs attend, and a block-sparse mask does not say which");
       }
     }
   }

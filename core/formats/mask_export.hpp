@@ -22,24 +22,24 @@ enum class Ragged {
 
 /// A layout that masks are written in.
 struct ExportFormat {
-  const char* name;     ///< as `--as` takes it
+  const char* name;  ///< as `--as` takes it
   const char* summary;
-  bool has_ragged;      ///< it tells full from partial tiles
-  Ragged ragged;        ///< its consumer's rule
+  bool has_ragged;  ///< it tells full from partial tiles
+  Ragged ragged;    ///< its consumer's rule
 };
 [[nodiscard]] std::span<const ExportFormat> export_formats();
 /// nullptr if there is none of that name.
 [[nodiscard]] const ExportFormat* find_export_format(std::string_view name);
 
 /// The tensors of a mask in a format, for one head of all. With a table the backward lists of `fa4`
-/// are in the order of its chains, and `dq_write_order` has its ranks. What is to be known of them is
-/// added to `notes`. Throws Error{unsupported}, naming the tile, if the format cannot hold the mask,
-/// or the condition, if FlashAttention-4 cannot run the table.
+/// are in the order of its chains, and `dq_write_order` has its ranks. What is to be known of them
+/// is added to `notes`. Throws Error{unsupported}, naming the tile, if the format cannot hold the
+/// mask, or the condition, if FlashAttention-4 cannot run the table.
 [[nodiscard]] Bundle export_mask(const Problem& problem, const ExportFormat& format, Ragged ragged,
                                  const Table* table, std::vector<std::string>& notes);
 
-/// The file of a bundle, by its extension: `.npz`, `.safetensors` or `.json`. Throws Error{usage} of
-/// another.
+/// The file of a bundle, by its extension: `.npz`, `.safetensors` or `.json`. Throws Error{usage}
+/// of another.
 [[nodiscard]] std::string write_bundle(Bundle bundle, std::string_view path);
 
 /// The grid with ragged tiles by that rule.
@@ -57,8 +57,8 @@ struct ExportFormat {
 /// Throws Error{unsupported}: `why` a format cannot hold a tile of the mask.
 [[noreturn]] void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why);
 
-/// Throws Error{unsupported} if the mask is block-sparse and a tile is partial: nobody knows of which
-/// pairs.
+/// Throws Error{unsupported} if the mask is block-sparse and a tile is partial: nobody knows of
+/// which pairs.
 void expect_known_pairs(const Problem& problem, const char* format);
 
 }  // namespace stagger::formats

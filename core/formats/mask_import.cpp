@@ -36,7 +36,9 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{{"flex", "FlexAttention's BlockMask: kv_num_blocks, kv_indices, full_kv_..., q_..."},
-        [](const Bundle& bundle) { return has_any(bundle, {"kv_num_blocks", "q_num_blocks"}); },
+        [](const Bundle& bundle) {
+          return has_any(bundle, {"kv_num_blocks", "q_num_blocks"});
+        },
         read_flex},
     Row{{"fa4-linear", "lists by offsets, a fork of FlashAttention-4: mask_block_offset, ..."},
         [](const Bundle& bundle) { return has_fa4(bundle) && is_linear(bundle); },
@@ -48,10 +50,14 @@ constexpr std::array kRows = {
         [](const Bundle& bundle) { return bundle.has("startend_row_indices"); },
         read_flashmask},
     Row{{"magi", "MagiAttention's slices: q_ranges, k_ranges, attn_type_map"},
-        [](const Bundle& bundle) { return has_any(bundle, {"q_ranges", "k_ranges"}); },
+        [](const Bundle& bundle) {
+          return has_any(bundle, {"q_ranges", "k_ranges"});
+        },
         read_magi},
     Row{{"cu-seqlens", "sequences of several lengths: cu_seqlens_q, cu_seqlens_k"},
-        [](const Bundle& bundle) { return has_any(bundle, {"cu_seqlens", "cu_seqlens_q"}); },
+        [](const Bundle& bundle) {
+          return has_any(bundle, {"cu_seqlens", "cu_seqlens_q"});
+        },
         read_cu_seqlens},
     Row{{"bsr", "FlashInfer's block-sparse rows: indptr, indices, R, C, mask"},
         [](const Bundle& bundle) { return bundle.has("indptr"); },
@@ -91,6 +97,7 @@ ImportedMask imported(const Bundle& bundle, const MaskFileRequest& request) {
   const Row& row = row_of(bundle, request.format);
   Import import(bundle, request);
   ImportedMask mask = row.read(import);
+  import.expect_heeded(row.format.name);
   import.origin.format = row.format.name;
   mask.mask.origin = std::move(import.origin);
   return mask;
@@ -122,6 +129,8 @@ ImportedMask read_mask_file(std::string_view bytes, const std::string& source,
   }
   const JsonDocument document(bytes, source);
   if (own || (request.format.empty() && is_description(document.root()))) {
+    const Bundle none;
+    Import(none, request).expect_heeded("a mask description of ours");
     return {.mask = read_mask_json(without_bom(bytes), source)};
   }
   return imported(read_json_tensors(document.root(), source), request);

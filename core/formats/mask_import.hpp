@@ -12,9 +12,9 @@ namespace stagger::formats {
 
 /// How a file is to be read, where it leaves that open.
 struct MaskFileRequest {
-  std::string format = {};              ///< of mask_formats(); empty: by what is in the file
-  Lengths lengths = {};                 ///< tokens; 0: not given
-  TileShape shape = {.q = 0, .kv = 0};  ///< tokens a tile; 0: not given
+  std::string format = {};                ///< of mask_formats(); empty: by what is in the file
+  Lengths lengths = {};                   ///< tokens; 0: not given
+  TileShape shape = {.q = 0, .kv = 0};    ///< tokens a tile; 0: not given
   std::optional<std::int64_t> head = {};  ///< batch * heads + head, where masks differ
   std::optional<bool> causal = {};
 };

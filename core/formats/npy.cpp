@@ -65,8 +65,8 @@ class HeaderParser {
     return true;
   }
   void expect(char letter) {
-    if (!next(letter)) fail("'" + std::string(1, letter) + "' is missing at byte " +
-                            std::to_string(at_));
+    if (!next(letter))
+      fail("'" + std::string(1, letter) + "' is missing at byte " + std::to_string(at_));
   }
   std::string string() {
     skip();
@@ -185,10 +185,9 @@ Tensor read_npy(std::string_view bytes, const std::string& where, std::int64_t m
   const std::optional<Dtype> dtype = header.dtype();
   if (!dtype) {
     const bool pickled = header.descr.find('O') != std::string::npos;
-    throw Error(ErrorKind::invalid_input,
-                where + ": its elements are " + in_quotes(header.descr) +
-                    (pickled ? ", pickled objects, which are not read"
-                             : ", neither integers nor booleans"));
+    throw Error(ErrorKind::invalid_input, where + ": its elements are " + in_quotes(header.descr) +
+                                              (pickled ? ", pickled objects, which are not read"
+                                                       : ", neither integers nor booleans"));
   }
   const std::int64_t count = element_count(header.shape, most, where);
   const std::size_t width = at(row_of(*dtype).bytes);

@@ -27,8 +27,8 @@ struct Extent {
 };
 
 std::optional<Dtype> dtype_of(const std::string& name) {
-  const auto row = std::ranges::find_if(
-      kDtypes, [&](const DtypeRow& each) { return name == each.safetensors; });
+  const auto row =
+      std::ranges::find_if(kDtypes, [&](const DtypeRow& each) { return name == each.safetensors; });
   if (row == kDtypes.end()) return std::nullopt;
   return static_cast<Dtype>(row - kDtypes.begin());
 }

@@ -37,8 +37,7 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape, std::int64_t 
   return count.value();
 }
 
-std::int64_t element_of(const char* bytes, Dtype dtype, bool big_endian,
-                        const std::string& where) {
+std::int64_t element_of(const char* bytes, Dtype dtype, bool big_endian, const std::string& where) {
   const DtypeRow& row = row_of(dtype);
   std::uint64_t bits = 0;
   for (std::int32_t index = 0; index < row.bytes; ++index) {
@@ -50,8 +49,7 @@ std::int64_t element_of(const char* bytes, Dtype dtype, bool big_endian,
     bits |= ~std::uint64_t{0} << width;
   }
   if (dtype == Dtype::boolean && bits > 1) {
-    throw Error(ErrorKind::invalid_input,
-                where + ": a boolean that is " + std::to_string(bits));
+    throw Error(ErrorKind::invalid_input, where + ": a boolean that is " + std::to_string(bits));
   }
   if (dtype == Dtype::uint64 && bits >> 63 != 0) {
     throw Error(ErrorKind::invalid_input, where + ": " + std::to_string(bits) + " is above 2^63");

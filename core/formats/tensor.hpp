@@ -30,8 +30,9 @@ inline constexpr std::array kDtypes = {
 /// An array of integers: a value.
 struct Tensor {
   Dtype dtype = Dtype::int32;
-  std::vector<std::int64_t> shape = {};     ///< none: one element
-  std::vector<std::int64_t> elements = {};  ///< as many as the shape says; the last index is fastest
+  std::vector<std::int64_t> shape = {};  ///< none: one element
+  std::vector<std::int64_t> elements =
+      {};  ///< as many as the shape says; the last index is fastest
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 

@@ -43,14 +43,13 @@ class TileList {
   const Tensor* ids_;
 };
 
-
 /// The grid of one head; `rows_are_q` says which way the rows go, `columns` how many tiles there
 /// are the other way. Throws Error{invalid_input} if an id is none of them, or listed twice.
 [[nodiscard]] TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t head,
                                bool rows_are_q, std::int64_t columns);
 
-/// Where two heads of the lists differ: `in row 3 of the full tiles`; nullopt if nowhere, whatever the order
-/// in a row.
+/// Where two heads of the lists differ: `in row 3 of the full tiles`; nullopt if nowhere, whatever
+/// the order in a row.
 [[nodiscard]] std::optional<std::string> difference(const TileList* partial, const TileList* full,
                                                     std::int64_t head, std::int64_t other);
 

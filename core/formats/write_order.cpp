@@ -92,8 +92,9 @@ class Writer {
       }
       const bool full = grid_.kind(task.kv, task.q) == TileKind::full;
       if (!full && !order_.full.ids[row].empty()) {
-        fail(describe(task) + " is partial and comes behind a full tile of its chain; a CTA takes "
-                              "its partial tiles first (dq_kv_order does not change that)");
+        fail(describe(task) +
+             " is partial and comes behind a full tile of its chain; a CTA takes "
+             "its partial tiles first (dq_kv_order does not change that)");
       }
       OrderedList& list = full ? order_.full : order_.partial;
       list.ids[row].push_back(task.q.value);
@@ -176,9 +177,8 @@ class Writer {
             const QTile q{static_cast<std::int32_t>(list->ids[row][entry])};
             if (list->ranks[row][entry] == next[q]++) continue;
             order_.notes.push_back(
-                "the ranks do not go with the launch, first at head " +
-                std::to_string(head.value) + ", kv " + std::to_string(kv.value) + ", q " +
-                std::to_string(q.value) +
+                "the ranks do not go with the launch, first at head " + std::to_string(head.value) +
+                ", kv " + std::to_string(kv.value) + ", q " + std::to_string(q.value) +
                 ": it hangs where fewer CTAs are resident than `stagger verify` says");
             return;
           }

@@ -160,8 +160,7 @@ class ZipReader {
         cursor_.reject(each.name + ": the entries are longer than the file");
       }
       const bool stored = each.method == 0;
-      if (stored ? each.bytes != each.packed
-                 : each.bytes / kMostInflation > each.packed) {
+      if (stored ? each.bytes != each.packed : each.bytes / kMostInflation > each.packed) {
         cursor_.reject(each.name + ": " + std::to_string(each.packed) + " bytes are no " +
                        std::to_string(each.bytes));
       }

@@ -88,8 +88,8 @@ Meant flashmask(Random& random, const Lengths& lengths) {
       column.push_back(random.between(0, lengths.q + 1));
   }
   const auto used = [&](std::size_t column) {
-    const bool is = column == 0 || form == 3 || (form == 1 && column == 1) ||
-                    (form == 2 && column == 3);
+    const bool is =
+        column == 0 || form == 3 || (form == 1 && column == 1) || (form == 2 && column == 3);
     return is ? columns[column] : std::vector<std::int64_t>{};
   };
   return {make_mask("flashmask", {{"causal", causal},
@@ -99,7 +99,8 @@ Meant flashmask(Random& random, const Lengths& lengths) {
                                   {"ute", used(3)}}),
           [=](auto q, auto k) {
             const auto at = static_cast<std::size_t>(k);
-            const bool below = q >= columns[0][at] && (form == 0 || form == 2 || q < columns[1][at]);
+            const bool below =
+                q >= columns[0][at] && (form == 0 || form == 2 || q < columns[1][at]);
             const bool above = !causal && q < columns[3][at] && (form == 2 || q >= columns[2][at]);
             const bool future = causal && q < k - (lengths.kv - lengths.q);
             return !below && !above && !future;
@@ -230,8 +231,7 @@ TEST_CASE("sequences begin at the multiples that are asked for, and each is alig
   CHECK(mask.family->implied(mask) == Lengths{7, 8});
   const auto rows = mask.family->rows(mask, {7, 8});
   REQUIRE(rows.size() == 7);
-  const std::vector<KeyRange> expected = {{0, 2}, {0, 3}, {0, 0}, {0, 0},
-                                          {6, 6}, {6, 7}, {6, 8}};
+  const std::vector<KeyRange> expected = {{0, 2}, {0, 3}, {0, 0}, {0, 0}, {6, 6}, {6, 7}, {6, 8}};
   for (std::size_t query = 0; query < expected.size(); ++query) {
     CAPTURE(query);
     CHECK(rows[query] == expected[query]);

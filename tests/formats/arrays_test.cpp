@@ -103,9 +103,9 @@ TEST_CASE("every version, order and byte order of .npy is read") {
           std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
   CHECK(read_npy(npy(columns, little), "a", 10).elements ==
         std::vector<std::int64_t>{1, 3, 5, 2, 4, 6});
-  CHECK(read_npy(npy("{'descr': '>i2', 'fortran_order': False, 'shape': (1,)}", "\xff\xfe"), "a",
-                 10)
-            .elements == std::vector<std::int64_t>{-2});
+  CHECK(
+      read_npy(npy("{'descr': '>i2', 'fortran_order': False, 'shape': (1,)}", "\xff\xfe"), "a", 10)
+          .elements == std::vector<std::int64_t>{-2});
   CHECK(read_npy(npy("{'descr': '|b1', 'fortran_order': False, 'shape': ()}", "\x01"), "a", 10) ==
         Tensor{Dtype::boolean, {}, {1}});
 }
@@ -118,12 +118,12 @@ TEST_CASE("an array that lies is refused in words") {
   };
   CHECK(with("'|O'", "(1,)", "12345678") ==
         "a: its elements are '|O', pickled objects, which are not read");
-  CHECK(with("'<f4'", "(1,)", "1234") == "a: its elements are '<f4', neither integers nor booleans");
+  CHECK(with("'<f4'", "(1,)", "1234") ==
+        "a: its elements are '<f4', neither integers nor booleans");
   CHECK(with("[('x', '<i4')]", "(1,)", "1234").find("neither integers") != std::string::npos);
   CHECK(with("'<i4'", "(2,)", "1234") ==
         "a: 4 bytes of elements for a shape of [2] of 4 bytes each");
-  CHECK(with("'<i4'", "(2000,)", "1234") ==
-        "a: 2000 elements; at most 1000 in a file are read");
+  CHECK(with("'<i4'", "(2000,)", "1234") == "a: 2000 elements; at most 1000 in a file are read");
   CHECK(with("'<i4'", "(4611686018427387904, 4)", "").find("more than 2^63") != std::string::npos);
   CHECK(with("'<i4'", "(4611686018427387904, 4, 0)", "").find("more than 2^63") !=
         std::string::npos);
@@ -134,21 +134,22 @@ TEST_CASE("an array that lies is refused in words") {
         std::string::npos);
   CHECK(npy_refusal(npy(std::string(20'000, ' '), "")).find("a header of 20000 bytes") !=
         std::string::npos);
-  const std::string whole = npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1, 1), }\n",
-                                "1234");
+  const std::string whole =
+      npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1, 1), }\n", "1234");
   for (std::size_t size = 0; size < whole.size(); ++size)
     CHECK_FALSE(npy_refusal(whole.substr(0, size)).empty());
 }
 
 TEST_CASE("a tensor of floats is refused where it is asked for, and only there") {
   const std::string floats = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234");
-  const std::string ints = npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}",
-                               std::string("\x07\0\0\0", 4));
-  const Bundle bundle = read_npz(write_zip({{"f.npy", floats}, {"i.npy", ints}, {"t.txt", "x"}}),
-                                 "x.npz");
+  const std::string ints =
+      npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", std::string("\x07\0\0\0", 4));
+  const Bundle bundle =
+      read_npz(write_zip({{"f.npy", floats}, {"i.npy", ints}, {"t.txt", "x"}}), "x.npz");
   CHECK(bundle.at("i").elements == std::vector<std::int64_t>{7});
-  CHECK_THROWS_WITH(bundle.at("f"), "x.npz: f: its elements are '<f4', neither integers nor "
-                                    "booleans");
+  CHECK_THROWS_WITH(bundle.at("f"),
+                    "x.npz: f: its elements are '<f4', neither integers nor "
+                    "booleans");
   CHECK_THROWS_WITH(bundle.at("t.txt"), "x.npz: t.txt is no array of numpy's");
   CHECK_THROWS_WITH(bundle.at("g"), "x.npz: g is missing; there are: f, i, t.txt");
 }

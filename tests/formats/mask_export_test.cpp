@@ -36,7 +36,8 @@ TileGrid read_again(const std::string& bytes, const char* file, const Problem& p
   return make_problem(imported.mask, imported.lengths, problem.shape, 1, 1).grid;
 }
 
-TEST_CASE("every mask is written in every layout, the same bytes, and read again as the same tiles") {
+TEST_CASE(
+    "every mask is written in every layout, the same bytes, and read again as the same tiles") {
   std::map<std::string, int> written;
   std::map<std::string, int> refused;
   for (const Problem& problem : test::every_small_mask()) {
@@ -102,9 +103,10 @@ TEST_CASE("a layout that cannot hold a mask says which tile breaks it") {
         "queries that do not see it");
   CHECK(refusal("causal", {7, 8}, {.q = 2, .kv = 2}, "bsr") ==
         "bsr cannot hold the mask: in tile (kv 3, q 3) tokens are missing; its blocks are whole");
-  CHECK(refusal("document:lengths=5+3", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens") ==
-        "cu-seqlens cannot hold the mask: in tile (kv 1, q 1) sequence 1 begins within it; a kernel "
-        "begins each in a tile of its own (varlen, with align_q and align_kv)");
+  CHECK(
+      refusal("document:lengths=5+3", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens") ==
+      "cu-seqlens cannot hold the mask: in tile (kv 1, q 1) sequence 1 begins within it; a kernel "
+      "begins each in a tile of its own (varlen, with align_q and align_kv)");
   CHECK(refusal("prefix:length=2", {8, 8}, {.q = 4, .kv = 4}, "cu-seqlens") ==
         "cu-seqlens cannot hold the mask: in tile (kv 0, q 0) query 0 sees keys up to 2, not 1 as "
         "in a sequence that is causal or full");
@@ -115,8 +117,7 @@ TEST_CASE("a layout that cannot hold a mask says which tile breaks it") {
 TEST_CASE("FlashMask's columns are as few as they can be") {
   const auto columns = [](const char* mask) {
     const Problem problem = make_problem(parse_mask(mask), {16, 16}, {2, 2}, 1, 1);
-    const Bundle bundle =
-        exported(problem, *find_export_format("flashmask"), Ragged::in_bounds);
+    const Bundle bundle = exported(problem, *find_export_format("flashmask"), Ragged::in_bounds);
     const bool causal = bundle.at("causal").elements.front() != 0;
     return std::pair(causal, bundle.at("startend_row_indices").shape.back());
   };

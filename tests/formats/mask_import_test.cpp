@@ -64,8 +64,7 @@ const std::vector<std::string> kW8 = {"pffp....", ".pffp...", "..pffp..", "...pf
 /// The lists as formats.md has them, with any padding.
 Bundle w8_flex(std::int64_t width, std::int64_t padding) {
   const std::vector<Elements> partial = {{0}, {1}, {2}, {0, 3}, {1, 4}, {2, 5}, {3, 6}, {4, 7}};
-  const std::vector<Elements> full = {{},     {0},    {0, 1}, {1, 2},
-                                      {2, 3}, {3, 4}, {4, 5}, {5, 6}};
+  const std::vector<Elements> full = {{}, {0}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}};
   const auto list = [&](const std::vector<Elements>& rows, Elements& counts) {
     Elements ids;
     for (Elements row : rows) {
@@ -132,10 +131,8 @@ TEST_CASE("FlexAttention's lists that contradict themselves are refused with the
     }
     return refusal(bundle);
   };
-  CHECK(with("kv_indices", 6, 8) ==
-        "x.npz: kv_indices[0,0,3,0] = 8 is no KV tile; there are 8");
-  CHECK(with("kv_indices", 6, -1) ==
-        "x.npz: kv_indices[0,0,3,0] = -1 is no KV tile; there are 8");
+  CHECK(with("kv_indices", 6, 8) == "x.npz: kv_indices[0,0,3,0] = 8 is no KV tile; there are 8");
+  CHECK(with("kv_indices", 6, -1) == "x.npz: kv_indices[0,0,3,0] = -1 is no KV tile; there are 8");
   CHECK(with("kv_indices", 7, 0) ==
         "x.npz: kv_indices[0,0,3,1] = 0: that tile of this row is listed twice");
   CHECK(with("full_kv_indices", 6, 3) ==
@@ -179,8 +176,7 @@ TEST_CASE("blocks are cut into the tiles that are asked for") {
   CHECK(rows_of(imported) == std::vector<std::string>{"ppff", "..pp"});
   CHECK(imported.shape == TileShape{2, 4});
   CHECK(says(imported, "each block is 1 x 2 tiles"));
-  CHECK(refusal(bundle, {.shape = {.q = 3, .kv = 4}}).find("does not divide") !=
-        std::string::npos);
+  CHECK(refusal(bundle, {.shape = {.q = 3, .kv = 4}}).find("does not divide") != std::string::npos);
   CHECK(refusal(bundle, {.lengths = {9, 8}}).find("where the file says 7") != std::string::npos);
 }
 
@@ -231,14 +227,14 @@ TEST_CASE("FlashAttention-4's lists of either pass are read, and held against ea
   CHECK(rows_of(spt) == kW8);
 }
 
-TEST_CASE("lists by offsets are read as core's csr is, and FlashAttention-4's of sequences refused") {
-  const ImportedMask imported =
-      read(bundle_of({{"mask_block_cnt", ints({1, 1, 2}, {1, 1})},
-                      {"mask_block_offset", ints({3}, {0, 1, 2})},
-                      {"mask_block_idx", ints({2}, {0, 1})},
-                      {"full_block_cnt", ints({1, 1, 2}, {1, 0})},
-                      {"full_block_offset", ints({3}, {0, 1, 1})},
-                      {"full_block_idx", ints({1}, {1})}}));
+TEST_CASE(
+    "lists by offsets are read as core's csr is, and FlashAttention-4's of sequences refused") {
+  const ImportedMask imported = read(bundle_of({{"mask_block_cnt", ints({1, 1, 2}, {1, 1})},
+                                                {"mask_block_offset", ints({3}, {0, 1, 2})},
+                                                {"mask_block_idx", ints({2}, {0, 1})},
+                                                {"full_block_cnt", ints({1, 1, 2}, {1, 0})},
+                                                {"full_block_offset", ints({3}, {0, 1, 1})},
+                                                {"full_block_idx", ints({1}, {1})}}));
   CHECK(imported.mask.origin.format == "fa4-linear");
   CHECK(rows_of(imported) == std::vector<std::string>{"pf", ".p"});
   Bundle varlen = w8_fa4(false);
@@ -320,15 +316,14 @@ TEST_CASE("MagiAttention's slices are read, and what two of them share is said")
   CHECK(says(read(shared), "(query 2, key 3) in slices 0 and 1"));
   CHECK(refusal(bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
             .find("q of slice 0 is [3, 1)") != std::string::npos);
-  CHECK(refusal(bundle_of({{"q_ranges", ints({1, 3}, {0, 1, 2})},
-                           {"k_ranges", ints({1, 2}, {0, 4})}}))
+  CHECK(refusal(
+            bundle_of({{"q_ranges", ints({1, 3}, {0, 1, 2})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
             .find("not [slices,2]") != std::string::npos);
 }
 
 TEST_CASE("sequences begin a tile each") {
   const Bundle bundle = bundle_of({{"cu_seqlens", ints({4}, {0, 5, 8, 16})}});
-  const ImportedMask imported =
-      read(bundle, {.shape = {.q = 2, .kv = 2}, .causal = true});
+  const ImportedMask imported = read(bundle, {.shape = {.q = 2, .kv = 2}, .causal = true});
   CHECK(imported.lengths == Lengths{18, 18});
   CHECK(rows_of(imported, {2, 2}) ==
         std::vector<std::string>{"pfp......", ".pp......", "..p......", "...pp....", "....p....",
@@ -338,16 +333,17 @@ TEST_CASE("sequences begin a tile each") {
             .find("cu_seqlens_q[2] = 4 after 5") != std::string::npos);
   CHECK(refusal(bundle_of({{"cu_seqlens", ints({2}, {0, 5})}, {"max_seqlen_q", ints({}, {4})}}))
             .find("max_seqlen_q is 4, and sequence 0 has 5 tokens") != std::string::npos);
-  CHECK(says(read(bundle_of({{"cu_seqlens_q", ints({3}, {0, 0, 4})},
-                             {"cu_seqlens_k", ints({3}, {0, 2, 6})}})),
+  CHECK(says(read(bundle_of(
+                 {{"cu_seqlens_q", ints({3}, {0, 0, 4})}, {"cu_seqlens_k", ints({3}, {0, 2, 6})}})),
              "1 sequences of no queries"));
 }
 
 TEST_CASE("FlashInfer's rows are read, with a mask of each block and without") {
-  Bundle bundle = bundle_of({{"indptr", ints({4}, {0, 1, 3, 5})},
-                             {"indices", ints({5}, {2, 0, 2, 1, 2})}});
+  Bundle bundle =
+      bundle_of({{"indptr", ints({4}, {0, 1, 3, 5})}, {"indices", ints({5}, {2, 0, 2, 1, 2})}});
   CHECK(rows_of(read(bundle)) == std::vector<std::string>{".f.", "..f", "fff"});
-  Tensor mask{.dtype = Dtype::boolean, .shape = {5, 1, 2}, .elements = {1, 1, 0, 1, 0, 0, 1, 1, 1, 0}};
+  Tensor mask{
+      .dtype = Dtype::boolean, .shape = {5, 1, 2}, .elements = {1, 1, 0, 1, 0, 0, 1, 1, 1, 0}};
   NamedTensor named{.name = "mask"};
   named.tensor = mask;
   bundle.tensors.push_back(named);
@@ -359,9 +355,10 @@ TEST_CASE("FlashInfer's rows are read, with a mask of each block and without") {
 }
 
 TEST_CASE("boolean block masks are read, causal too, with tiles that are not square") {
-  const Bundle bundle =
-      bundle_of({{"mask_id", Tensor{Dtype::int8, {1, 2, 2, 4}, {1, 1, 1, 0, 1, 1, 1, 1,  //
-                                                                1, 1, 1, 0, 1, 1, 1, 1}}}});
+  const Bundle bundle = bundle_of({{"mask_id", Tensor{Dtype::int8,
+                                                      {1, 2, 2, 4},
+                                                      {1, 1, 1, 0, 1, 1, 1, 1,  //
+                                                       1, 1, 1, 0, 1, 1, 1, 1}}}});
   CHECK(rows_of(read(bundle, {.shape = {.q = 4, .kv = 2}})) ==
         std::vector<std::string>{"ff", "ff", "ff", ".f"});
   const ImportedMask causal = read(bundle, {.shape = {.q = 4, .kv = 2}, .causal = true});
@@ -373,6 +370,21 @@ TEST_CASE("boolean block masks are read, causal too, with tiles that are not squ
   CHECK(rows_of(read(single)) == std::vector<std::string>{".", "f"});
   CHECK(refusal(bundle_of({{"mask_id", ints({1, 2}, {0, 7})}}))
             .find("mask_id[0,1] = 7, neither 0 nor 1") != std::string::npos);
+}
+
+TEST_CASE("an answer that a format does not ask for is refused") {
+  CHECK(refusal(w8_flex(2, -1), {.causal = true}) ==
+        "--mask-causal means nothing to flex, which says itself");
+  const Bundle slices = bundle_of({{"q_ranges", ints({1, 2}, {0, 4})},
+                                   {"k_ranges", ints({1, 2}, {0, 4})}});
+  CHECK(refusal(slices, {.head = 0}) ==
+        "--mask-head means nothing to magi, which has one mask for all");
+  Bundle columns = flashmask({{4, 4, 4, 4}});
+  columns.words["causal"] = "true";
+  CHECK_THROWS_WITH(read_mask_file(write_safetensors(columns), "x", {.causal = false}),
+                    "--mask-causal false, where the file says the other");
+  CHECK_THROWS_WITH(read_mask_file(R"({"kind": "full"})", "x", {.head = 1}),
+                    Catch::Contains("--mask-head means nothing to a mask description of ours"));
 }
 
 TEST_CASE("a description of ours is read as before, and an unknown format named") {

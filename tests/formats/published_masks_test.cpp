@@ -46,8 +46,10 @@ Mask diagonals(std::int64_t tokens, std::int64_t first, std::int64_t last) {
   Elements q;
   Elements kv;
   for (std::int64_t distance = first; distance <= last; distance += 2) {
-    q.insert(q.end(), {std::max<std::int64_t>(distance, 0), tokens + std::min<std::int64_t>(distance, 0)});
-    kv.insert(kv.end(), {std::max<std::int64_t>(-distance, 0), tokens - std::max<std::int64_t>(distance, 0)});
+    q.insert(q.end(),
+             {std::max<std::int64_t>(distance, 0), tokens + std::min<std::int64_t>(distance, 0)});
+    kv.insert(kv.end(),
+              {std::max<std::int64_t>(-distance, 0), tokens - std::max<std::int64_t>(distance, 0)});
   }
   return slices(q, kv, Elements(q.size() / 2, 3));
 }
@@ -73,7 +75,8 @@ Mask shared_prefix(const Elements& lengths, const Elements& heads) {
   return slices(q, kv, types);
 }
 
-/// Noised blocks see themselves and the clean blocks before; clean ones, clean ones up to their own.
+/// Noised blocks see themselves and the clean blocks before; clean ones, clean ones up to their
+/// own.
 Mask block_diffusion(std::int64_t tokens, std::int64_t block) {
   Elements q;
   Elements kv;
@@ -169,9 +172,8 @@ TEST_CASE("published masks have the tiles that are published of them") {
 }
 
 TEST_CASE("a shared prefix has the tiles of its picture") {
-  const Problem problem =
-      make_problem(shared_prefix({3, 2, 2, 2, 3, 2, 2, 2}, {0, 0, 0, 0, 4, 4, 4, 4}), {18, 18},
-                   {3, 3}, 1, 1);
+  const Problem problem = make_problem(
+      shared_prefix({3, 2, 2, 2, 3, 2, 2, 2}, {0, 0, 0, 0, 4, 4, 4, 4}), {18, 18}, {3, 3}, 1, 1);
   CHECK(tiles_mask(problem.grid).strings("rows") ==
         std::vector<std::string>{"pff...", ".pp...", "..p...", "...pff", "....pp", ".....p"});
 }

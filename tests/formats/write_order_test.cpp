@@ -49,15 +49,18 @@ Table by_hand(const char* rows, const std::vector<std::vector<std::pair<int, int
 
 TEST_CASE("FlashAttention-4's own order has the lock values that it computes") {
   // formats.md: 16 tokens, tiles of 2, left 5.
-  const WriteOrder up = write_order_of(built("fa4-sparse", "sliding:left=5,right=0", 8, 2),
-                                       built("fa4-sparse", "sliding:left=5,right=0", 8, 2).problem.grid);
+  const WriteOrder up =
+      write_order_of(built("fa4-sparse", "sliding:left=5,right=0", 8, 2),
+                     built("fa4-sparse", "sliding:left=5,right=0", 8, 2).problem.grid);
   CHECK_FALSE(up.spt);
   CHECK(up.heads == 1);
   CHECK(up.notes.empty());
   CHECK(up.partial.ids[3] == Elements{3, 6});
   CHECK(up.full.ids[3] == Elements{4, 5});
-  CHECK(up.partial.ranks == std::vector<Elements>{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {3, 0}, {3}, {3}, {3}});
-  CHECK(up.full.ranks == std::vector<Elements>{{0, 0}, {1, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}, {2}, {}});
+  CHECK(up.partial.ranks ==
+        std::vector<Elements>{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {3, 0}, {3}, {3}, {3}});
+  CHECK(up.full.ranks ==
+        std::vector<Elements>{{0, 0}, {1, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}, {2}, {}});
 }
 
 TEST_CASE("launched downwards it is spt") {
@@ -79,10 +82,9 @@ TEST_CASE("any order of a chain's tiles within a class is written by the lists")
   CHECK(order.full.ids == std::vector<Elements>{{1}, {1, 0}});
   CHECK(order.full.ranks == std::vector<Elements>{{0}, {1, 1}});
   std::vector<std::string> notes;
-  const Bundle bundle = export_mask(table.problem, *find_export_format("fa4"), Ragged::in_bounds,
-                                    &table, notes);
-  CHECK(bundle.at("backward.full_block_idx") ==
-        Tensor{Dtype::int32, {1, 1, 2, 2}, {1, 0, 1, 0}});
+  const Bundle bundle =
+      export_mask(table.problem, *find_export_format("fa4"), Ragged::in_bounds, &table, notes);
+  CHECK(bundle.at("backward.full_block_idx") == Tensor{Dtype::int32, {1, 1, 2, 2}, {1, 0, 1, 0}});
   CHECK(bundle.at("backward.dq_write_order_full") ==
         Tensor{Dtype::int32, {1, 1, 2, 2}, {0, 0, 1, 1}});
   CHECK(bundle.at("backward.dq_write_order") == Tensor{Dtype::int32, {1, 1, 2, 1}, {0, 0}});
@@ -112,8 +114,9 @@ TEST_CASE("ranks that need more CTAs at once are written, and said") {
   const WriteOrder order = write_order_of(table, table.problem.grid);
   CHECK(order.heads == 1);
   REQUIRE(order.notes.size() == 1);
-  CHECK(order.notes.front().find("the ranks do not go with the launch, first at head 0, kv 0, q 1") !=
-        std::string::npos);
+  CHECK(
+      order.notes.front().find("the ranks do not go with the launch, first at head 0, kv 0, q 1") !=
+      std::string::npos);
 }
 
 }  // namespace

@@ -151,7 +151,8 @@ TEST_CASE("an archive that lies is refused in words") {
   claim = honest;
   claim.packed.resize(claim.packed.size() / 2);
   CHECK(refusal(archive({claim})) == "x.npz: a.npy: does not unpack to 50 bytes");
-  CHECK(refusal("PK\x03\x04") == "x.npz: no zip archive, or cut short: it has no central directory");
+  CHECK(refusal("PK\x03\x04") ==
+        "x.npz: no zip archive, or cut short: it has no central directory");
 }
 
 TEST_CASE("bombs are refused before they are unpacked") {
@@ -170,13 +171,12 @@ TEST_CASE("bombs are refused before they are unpacked") {
 }
 
 TEST_CASE("an archive cut short anywhere is refused, and so is one with a byte changed, or read") {
-  const std::string whole =
-      archive({claim_of("first entry first entry"), [] {
-                 Claim claim = claim_of("second");
-                 claim.name = "b";
-                 claim.zip64 = true;
-                 return claim;
-               }()});
+  const std::string whole = archive({claim_of("first entry first entry"), [] {
+                                       Claim claim = claim_of("second");
+                                       claim.name = "b";
+                                       claim.zip64 = true;
+                                       return claim;
+                                     }()});
   REQUIRE(refusal(whole).empty());
   for (std::size_t size = 0; size < whole.size(); ++size)
     CHECK_FALSE(refusal(whole.substr(0, size)).empty());

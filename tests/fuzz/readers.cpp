@@ -198,13 +198,21 @@ void read_sweep(std::string_view text) {
   static_cast<void>(block::parse_sweep(text));
 }
 
-constexpr Reader kReaders[] = {
-    {"archive", read_known},   {"config", read_config}, {"csv", read_csv},
-    {"mask", read_mask},       {"model", read_model},   {"overlap", read_overlap},
-    {"profile", read_profile}, {"run", read_run_file},  {"solution", read_solution},
-    {"sweep", read_sweep},     {"table", read_table},   {"tensors", read_tensors},
-    {"tickets", read_ticket_tensors},                   {"timeline", read_timeline},
-    {"words", read_mask_words}};
+constexpr Reader kReaders[] = {{"archive", read_known},
+                               {"config", read_config},
+                               {"csv", read_csv},
+                               {"mask", read_mask},
+                               {"model", read_model},
+                               {"overlap", read_overlap},
+                               {"profile", read_profile},
+                               {"run", read_run_file},
+                               {"solution", read_solution},
+                               {"sweep", read_sweep},
+                               {"table", read_table},
+                               {"tensors", read_tensors},
+                               {"tickets", read_ticket_tensors},
+                               {"timeline", read_timeline},
+                               {"words", read_mask_words}};
 
 }  // namespace
 

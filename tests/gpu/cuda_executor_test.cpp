@@ -1,11 +1,11 @@
 #include "core/error.hpp"
+#include "core/token_mask.hpp"
 #include "dag/liveness.hpp"
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
-#include "core/token_mask.hpp"
 #include "tests/support/masks.hpp"
 #include "tests/support/random.hpp"
 

@@ -1,13 +1,13 @@
 #include "gpu/hopper/hopper.hpp"
 
 #include "core/error.hpp"
+#include "core/token_mask.hpp"
 #include "dag/liveness.hpp"
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/hopper/shape.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
-#include "core/token_mask.hpp"
 #include "tests/support/masks.hpp"
 #include "tests/support/random.hpp"
 

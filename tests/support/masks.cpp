@@ -44,11 +44,11 @@ std::vector<std::string> random_tiles(Random& random, const Lengths& tiles) {
 
 /// Two masks or three, of one range of keys each and of several.
 std::vector<Mask> random_masks(Random& random, const Lengths& lengths) {
-  std::vector<Mask> masks = {make_mask("sliding", {{"left", random.between(-1, lengths.kv)},
-                                                   {"right", random.between(-1, lengths.kv)}}),
-                             make_mask("global", {{"first", random.between(1, 3)},
-                                                  {"symmetric", random.chance(2)}}),
-                             make_mask("prefix", {{"length", random.between(0, lengths.kv)}})};
+  std::vector<Mask> masks = {
+      make_mask("sliding", {{"left", random.between(-1, lengths.kv)},
+                            {"right", random.between(-1, lengths.kv)}}),
+      make_mask("global", {{"first", random.between(1, 3)}, {"symmetric", random.chance(2)}}),
+      make_mask("prefix", {{"length", random.between(0, lengths.kv)}})};
   random.shuffle(masks);
   if (random.chance(2)) masks.pop_back();
   return masks;

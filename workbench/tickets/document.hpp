@@ -47,8 +47,9 @@ struct Document {
   std::vector<ListEntry> entries = {};
 };
 
-/// Reads a table, tickets or lock values, as JSON, CSV or tensors, by content. Throws Error{invalid_input}
-/// with `file`, line and column of what is malformed, Error{limit} above core/limits.hpp.
+/// Reads a table, tickets or lock values, as JSON, CSV or tensors, by content. Throws
+/// Error{invalid_input} with `file`, line and column of what is malformed, Error{limit} above
+/// core/limits.hpp.
 [[nodiscard]] Document read_document(std::string_view text, const std::string& file);
 
 /// Where findings are, each in its turn; `text` is what the document was read from.

@@ -55,8 +55,7 @@ std::string object_of(const Bundle& bundle, const std::vector<Entry>& entries,
     NamedTensor named{.name = entry.to};
     named.tensor = *tensor;
     named.tensor.shape = {leading.batches, leading.heads};
-    named.tensor.shape.insert(named.tensor.shape.end(), leading.inner.begin(),
-                              leading.inner.end());
+    named.tensor.shape.insert(named.tensor.shape.end(), leading.inner.begin(), leading.inner.end());
     lists.tensors.push_back(std::move(named));
   }
   if (spt) {
@@ -92,8 +91,9 @@ std::string lists_text(const Bundle& bundle) {
   }
   const auto back = fa4_prefix(bundle, formats::Direction::backward);
   if (!back) {
-    bundle.reject("no tickets that are known: neither backward.mask_block_cnt and dq_write_order "
-                  "nor a BlockMask's q_num_blocks");
+    bundle.reject(
+        "no tickets that are known: neither backward.mask_block_cnt and dq_write_order "
+        "nor a BlockMask's q_num_blocks");
   }
   text += ", \"backward\": " + object_of(bundle, entries_of(*back), import.flag(*back + "spt"));
   const auto ahead = fa4_prefix(bundle, formats::Direction::forward);
