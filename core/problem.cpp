@@ -68,7 +68,7 @@ std::string describe(const Mask& mask) {
     } else if (const auto* boolean = std::get_if<bool>(&value)) {
       if (*boolean) line += " " + key;
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
-      line += " " + key + "(" + std::to_string(list->size()) + ")";
+      if (!list->empty()) line += " " + key + "(" + std::to_string(list->size()) + ")";
     }
   }
   return line;

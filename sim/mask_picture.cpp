@@ -42,8 +42,8 @@ std::string mask_text(const TileGrid& grid, const MaskTextOptions& options) {
   }
   text += "f full, p partial, . empty; a column for each Q tile";
   if (side > 1) {
-    const std::string tiles = std::to_string(side);
-    text += ", " + tiles + " x " + tiles + " tiles a letter: f, . if all are that, else p";
+    const std::string tiles = std::to_string(side) + " x " + std::to_string(side);
+    text += "\na letter for " + tiles + " tiles: f or . if all are that, else p";
   }
   return text + "\n";
 }

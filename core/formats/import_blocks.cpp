@@ -152,8 +152,7 @@ ImportedMask read_block_mask(Import& import) {
       {static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles), std::move(kinds)},
       block ? TileShape{.q = block->front(), .kv = block->back()} : TileShape{.q = 0, .kv = 0}, {});
   import.understood("rows are Q tiles, columns KV tiles; every live tile is full");
-  std::optional<bool> causal = import.flag("causal");
-  if (!causal) causal = import.request.causal;
+  const std::optional<bool> causal = import.causal();
   if (causal.value_or(false)) {
     imported.mask = make_mask(
         "and", {{"of", std::vector<Mask>{std::move(imported.mask), make_mask("causal")}}});

@@ -96,9 +96,29 @@ std::optional<bool> Import::flag(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<bool> Import::causal() {
+  heeds_causal_ = true;
+  const std::optional<bool> own = flag("causal");
+  if (own && request.causal && *own != *request.causal) {
+    fail(std::string("--mask-causal ") + (*own ? "false" : "true") +
+         ", where the file says the other");
+  }
+  return own ? own : request.causal;
+}
+
+void Import::expect_heeded(const char* format) const {
+  if (request.head && !heeds_head_) {
+    fail(std::string("--mask-head means nothing to ") + format + ", which has one mask for all");
+  }
+  if (request.causal && !heeds_causal_) {
+    fail(std::string("--mask-causal means nothing to ") + format + ", which says itself");
+  }
+}
+
 std::int64_t Import::chosen_head(
     std::int64_t batches, std::int64_t heads,
     const std::function<std::optional<std::string>(std::int64_t)>& differs) {
+  heeds_head_ = true;
   const std::int64_t masks = batches * heads;
   if (masks < 1) bundle.reject("it has no batch or no head");
   const std::string sizes =

@@ -31,8 +31,13 @@ class Import {
   /// The same of exactly so many. Throws Error{invalid_input} if there are others.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name,
                                                                  std::size_t count) const;
-  /// A yes or no of that name; the request's answer if there is none.
+  /// A yes or no of that name.
   [[nodiscard]] std::optional<bool> flag(std::string_view name) const;
+  /// Whether the mask is causal: what the file says, else the request. Throws Error{usage} if they
+  /// contradict each other.
+  [[nodiscard]] std::optional<bool> causal();
+  /// Throws Error{usage} if the request has an answer that nobody asked for.
+  void expect_heeded(const char* format) const;
 
   /// Which of batches x heads masks is read: the first, if `differs(head)` says of none of the
   /// others where it differs from it. Throws Error{usage} if the request does not choose then.
@@ -49,6 +54,9 @@ class Import {
 
  private:
   [[nodiscard]] Lengths agreed(const Lengths& lengths) const;
+
+  bool heeds_head_ = false;
+  bool heeds_causal_ = false;
 };
 
 /// A tensor seen as [batches, heads, ...]: leading dimensions that are missing are 1. Throws

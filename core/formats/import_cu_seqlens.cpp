@@ -67,8 +67,7 @@ ImportedMask read_cu_seqlens(Import& import) {
     bundle.reject(q_name + " has " + std::to_string(q.size()) + " sequences, " + kv_name + " " +
                   std::to_string(kv.size()));
   }
-  std::optional<bool> causal = import.flag("causal");
-  if (!causal) causal = import.request.causal;
+  const std::optional<bool> causal = import.causal();
   if (!causal) import.understood("not causal: neither the file nor --mask-causal says so");
   const auto window = import.numbers("window_size", 2).value_or(std::vector<std::int64_t>{-1, -1});
   const std::int64_t right = causal.value_or(false) ? 0 : window[1];

@@ -28,8 +28,7 @@ std::vector<const char*> columns_of(bool causal, std::int64_t count, const Bundl
 }
 
 bool is_causal(Import& import, std::int64_t columns) {
-  if (const auto causal = import.flag("causal")) return *causal;
-  if (import.request.causal) return *import.request.causal;
+  if (const auto causal = import.causal()) return *causal;
   if (columns == 2) {
     throw Error(ErrorKind::usage, import.bundle.source +
                                       ": two columns are lts, lte of a causal mask and lts, ute "

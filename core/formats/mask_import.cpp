@@ -97,6 +97,7 @@ ImportedMask imported(const Bundle& bundle, const MaskFileRequest& request) {
   const Row& row = row_of(bundle, request.format);
   Import import(bundle, request);
   ImportedMask mask = row.read(import);
+  import.expect_heeded(row.format.name);
   import.origin.format = row.format.name;
   mask.mask.origin = std::move(import.origin);
   return mask;
@@ -128,6 +129,8 @@ ImportedMask read_mask_file(std::string_view bytes, const std::string& source,
   }
   const JsonDocument document(bytes, source);
   if (own || (request.format.empty() && is_description(document.root()))) {
+    const Bundle none;
+    Import(none, request).expect_heeded("a mask description of ours");
     return {.mask = read_mask_json(without_bom(bytes), source)};
   }
   return imported(read_json_tensors(document.root(), source), request);

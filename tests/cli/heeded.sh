@@ -13,6 +13,7 @@ printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n' >answer
 tail -n +2 table.csv >bare.csv
 "$stagger" export --mask full --n 4 --schedule shift -o shift.table.json
 printf '{"kind": "full"}' >mask.json
+printf '{"mask_id": [[1, 0], [1, 1]]}' >blocks.json
 printf '{"schema": "stagger.config/1", "heads": 3, "width": 50, "ascii": true}' >config.json
 "$stagger" export $small --schedule spt -o ticks.timeline.json
 sed 's/"clock": "ticks"/"clock": "ns", "device": "toy"/' ticks.timeline.json >ns.timeline.json
@@ -75,6 +76,7 @@ while IFS='|' read -r commands option problem; do
 done <<EOF
 $described bench|--mask full|--n 6
 $described bench|--mask-file mask.json|--n 6
+$described bench|--mask-causal true|--mask-file blocks.json --tile-q 2 --tile-kv 2
 $described bench|--n 5|--mask document:lengths=3+3 --heads 2 --tile-q 1
 $described bench|--heads 3|--n 6
 $described bench|--seq 6|--seq-q 5

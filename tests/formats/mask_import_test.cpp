@@ -372,6 +372,21 @@ TEST_CASE("boolean block masks are read, causal too, with tiles that are not squ
             .find("mask_id[0,1] = 7, neither 0 nor 1") != std::string::npos);
 }
 
+TEST_CASE("an answer that a format does not ask for is refused") {
+  CHECK(refusal(w8_flex(2, -1), {.causal = true}) ==
+        "--mask-causal means nothing to flex, which says itself");
+  const Bundle slices =
+      bundle_of({{"q_ranges", ints({1, 2}, {0, 4})}, {"k_ranges", ints({1, 2}, {0, 4})}});
+  CHECK(refusal(slices, {.head = 0}) ==
+        "--mask-head means nothing to magi, which has one mask for all");
+  Bundle columns = flashmask({{4, 4, 4, 4}});
+  columns.words["causal"] = "true";
+  CHECK_THROWS_WITH(read_mask_file(write_safetensors(columns), "x", {.causal = false}),
+                    "--mask-causal false, where the file says the other");
+  CHECK_THROWS_WITH(read_mask_file(R"({"kind": "full"})", "x", {.head = 1}),
+                    Catch::Contains("--mask-head means nothing to a mask description of ours"));
+}
+
 TEST_CASE("a description of ours is read as before, and an unknown format named") {
   const ImportedMask own =
       read_mask_file(R"({"kind": "sliding", "left": 5, "right": 0})", "x.json", {});
