@@ -15,11 +15,11 @@ namespace {
 
 /// The words of a list joined by commas.
 std::vector<std::string> steady_of(const std::string& list) {
-  const std::vector<std::string> known = {
-      designs::bits::kSms,    designs::bits::kBatch, designs::bits::kTileQ,
-      designs::bits::kTileKv, designs::bits::kSplits, designs::bits::kRanks,
-      designs::bits::kTiming, designs::bits::kPairs, designs::bits::kGemm,
-      designs::bits::kWorkspace};
+  const std::vector<std::string> known = {designs::bits::kSms,    designs::bits::kBatch,
+                                          designs::bits::kTileQ,  designs::bits::kTileKv,
+                                          designs::bits::kSplits, designs::bits::kRanks,
+                                          designs::bits::kTiming, designs::bits::kPairs,
+                                          designs::bits::kGemm,   designs::bits::kWorkspace};
   std::vector<std::string> words;
   for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());

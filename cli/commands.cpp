@@ -29,10 +29,10 @@ extern const Command kVersion;
 
 namespace {
 
-constexpr std::array kCommands = {
-    &kList,    &kShow,     &kAnalyze,  &kCompare, &kAdvise, &kVerify,  &kExport,
-    &kRun,     &kCalibrate, &kPredict, &kFormulas, &kOptimize, &kBench, &kBlock,
-    &kOverlap, &kLint,     &kCompletion, &kMan,   &kHelp,   &kVersion};
+constexpr std::array kCommands = {&kList,     &kShow,       &kAnalyze, &kCompare,   &kAdvise,
+                                  &kVerify,   &kExport,     &kRun,     &kCalibrate, &kPredict,
+                                  &kFormulas, &kOptimize,   &kBench,   &kBlock,     &kOverlap,
+                                  &kLint,     &kCompletion, &kMan,     &kHelp,      &kVersion};
 
 }  // namespace
 

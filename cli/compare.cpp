@@ -171,9 +171,8 @@ void print(const Comparison& comparison, std::span<const Judgement> judgements,
 
 int run(const Options& options) {
   if (options.designs) {
-    return compare_designs(options, options.schedules.empty()
-                                        ? ComparisonRequest::every_schedule()
-                                        : selections_in(options.schedules));
+    return compare_designs(options, options.schedules.empty() ? ComparisonRequest::every_schedule()
+                                                              : selections_in(options.schedules));
   }
   const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
   ComparisonRequest request = request_of(options);

@@ -27,12 +27,12 @@ constexpr std::int32_t kLanesShown = 40;
 /// A design by itself for programs; with its timeline if there is one.
 std::string json_of(const PlayedDesign& played, const Timeline* timeline) {
   const designs::Analysis& analysis = played.analysis;
-  std::string text = std::string("{\"schema\": \"stagger.design/1\", \"version\": \"") + version() +
-                     "\",\n\"problem\": " + workbench::counted_problem_json(played.problem).text() +
-                     ",\n\"model\": " +
-                     workbench::model_json(played.problem, analysis.model).text() +
-                     ",\n\"name\": " + Json(analysis.plan.name).text() +
-                     ",\n\"design\": " + design_json(analysis).text();
+  std::string text =
+      std::string("{\"schema\": \"stagger.design/1\", \"version\": \"") + version() +
+      "\",\n\"problem\": " + workbench::counted_problem_json(played.problem).text() +
+      ",\n\"model\": " + workbench::model_json(played.problem, analysis.model).text() +
+      ",\n\"name\": " + Json(analysis.plan.name).text() +
+      ",\n\"design\": " + design_json(analysis).text();
   if (timeline != nullptr) text += ",\n\"timeline\": " + write_timeline_json(*timeline);
   return text + "}\n";
 }
@@ -166,8 +166,7 @@ int compare_designs(const Options& options, std::vector<schedules::Selection> sc
     write_stdout(designs_csv(comparison));
   } else {
     const Terminal terminal = terminal_of(options);
-    write_text(options.markdown ? designs_markdown(comparison)
-                                : designs_text(comparison, terminal),
+    write_text(options.markdown ? designs_markdown(comparison) : designs_text(comparison, terminal),
                terminal);
   }
   if (comparison.missing == 0) return kHolds;

@@ -27,8 +27,8 @@ struct PlayedDesign {
 [[nodiscard]] int compare_designs(const Options& options,
                                   std::vector<schedules::Selection> schedules);
 
-/// `run --design` where lanes wait for nobody: the exit status. Nothing where the design is a table,
-/// which is run as any other.
+/// `run --design` where lanes wait for nobody: the exit status. Nothing where the design is a
+/// table, which is run as any other.
 [[nodiscard]] std::optional<int> run_design(const Options& options);
 
 /// The table of `--design`, as it is run. Throws Error{usage} if it has none of the problem.

@@ -167,7 +167,8 @@ void check_together(const Command& command, std::span<const Given> given,
   for (const Given& one : given) {
     const std::string_view needed = one.row->needs;
     if (!needed.empty() && find_any(all, needed) == nullptr) {
-      reject(&command, one.row->spelled() + " means nothing without " + options_of(command, one.row->needs));
+      reject(&command,
+             one.row->spelled() + " means nothing without " + options_of(command, one.row->needs));
     }
   }
   for (const OptionRow* row : rows_of(command.name)) {

@@ -24,9 +24,11 @@ namespace stagger::cli {
 [[nodiscard]] std::vector<OptionRow> output_rows();
 
 // Commands that share options.
-inline constexpr const char* kOnProblems = "show analyze compare advise verify export run optimize bench";
+inline constexpr const char* kOnProblems =
+    "show analyze compare advise verify export run optimize bench";
 inline constexpr const char* kReporting =
-    "list show analyze compare advise verify export run calibrate predict formulas optimize bench block "
+    "list show analyze compare advise verify export run calibrate predict formulas optimize bench "
+    "block "
     "overlap lint";
 
 inline constexpr const char* kAutoSpan = "auto";

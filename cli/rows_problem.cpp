@@ -316,7 +316,8 @@ std::vector<OptionRow> schedule_rows() {
        .proposed = schedule_words},
       {.name = "design",
        .metavar = "NAME",
-       .meaning = "name or name:key=value, as `stagger list designs` shows them: another way to sum",
+       .meaning =
+           "name or name:key=value, as `stagger list designs` shows them: another way to sum",
        .target = &Options::design,
        .commands = "show analyze export run",
        .group = kGroup,

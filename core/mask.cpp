@@ -118,7 +118,8 @@ std::vector<KeyRange> block_causal_rows(const Mask& mask, const Lengths& lengths
     const auto bad = std::is_sorted_until(blocks.begin(), blocks.end());
     if (bad != blocks.end()) {
       reject(std::string("block-causal: ") + key + "[" + std::to_string(bad - blocks.begin()) +
-             "] = " + std::to_string(*bad) + " is below the block before it; ids never decrease, or " + why);
+             "] = " + std::to_string(*bad) +
+             " is below the block before it; ids never decrease, or " + why);
     }
   }
   if (lengths != block_causal_size(mask)) {

@@ -38,15 +38,14 @@ std::string advice_json(const designs::Advice& advice) {
                      {"from", turn.from},
                      {"then", turn.after}});
   }
-  const Json json = {
-      {"schema", "stagger.advice/1"},
-      {"version", version()},
-      {"problem", workbench::counted_problem_json(comparison.problem)},
-      {"model", workbench::model_json(comparison.problem, comparison.model)},
-      {"steady", advice.steady},
-      {"take", advice.reasons.empty() ? Json() : Json(advice.reasons.front().name)},
-      {"reasons", std::move(reasons)},
-      {"turns", std::move(turns)}};
+  const Json json = {{"schema", "stagger.advice/1"},
+                     {"version", version()},
+                     {"problem", workbench::counted_problem_json(comparison.problem)},
+                     {"model", workbench::model_json(comparison.problem, comparison.model)},
+                     {"steady", advice.steady},
+                     {"take", advice.reasons.empty() ? Json() : Json(advice.reasons.front().name)},
+                     {"reasons", std::move(reasons)},
+                     {"turns", std::move(turns)}};
   return json.text() + "\n";
 }
 
@@ -72,7 +71,8 @@ std::string advice_text(const designs::Advice& advice, const Terminal& terminal)
          fmt::format("{}: {:.2f} times as long; {}", reason.name, reason.ratio, reason.why));
   }
   if (!comparison.model.timing.memory) {
-    line("left out", "ds-store: what its dS takes is bytes; give --machine, or --l2 and --bandwidth");
+    line("left out",
+         "ds-store: what its dS takes is bytes; give --machine, or --l2 and --bandwidth");
   }
   for (const designs::Turn& turn : advice.turns) {
     line(&turn == &advice.turns.front() ? "it turns" : "",

@@ -44,8 +44,7 @@ std::string design_run_json(const designs::Execution& execution) {
   const Json json = {
       {"schema", "stagger.run/1"},
       {"version", version()},
-      {"device",
-       {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.threads}}},
+      {"device", {{"kind", "cpu"}, {"name", execution.device}, {"threads", execution.threads}}},
       {"kernel", "portable"},
       {"mode", "deterministic"},
       {"dtype", gpu::dtype_name(execution.dtype)},
@@ -78,11 +77,11 @@ std::string design_run_text(const designs::Execution& execution, const Terminal&
   line("problem", describe(execution.problem));
   line("design", analysis.plan.name + ": " + analysis.design->summary);
   if (!analysis.plan.note.empty()) line("chosen", analysis.plan.note);
-  line("device", fmt::format("cpu ({}), {}; {}, head_dim {}, seed {}{}", execution.device,
-                             counted(execution.threads, "thread"),
-                             gpu::dtype_name(execution.dtype), execution.head_dim, execution.seed,
-                             execution.perturb ? fmt::format(", perturbed by {}", *execution.perturb)
-                                               : ""));
+  line("device",
+       fmt::format("cpu ({}), {}; {}, head_dim {}, seed {}{}", execution.device,
+                   counted(execution.threads, "thread"), gpu::dtype_name(execution.dtype),
+                   execution.head_dim, execution.seed,
+                   execution.perturb ? fmt::format(", perturbed by {}", *execution.perturb) : ""));
   line("verdict", execution.ok() ? execution.errors
                                        ? "ok: right gradients, the same bits, the design's order"
                                        : "ok: the same bits, the design's order"
@@ -113,8 +112,7 @@ std::string design_run_text(const designs::Execution& execution, const Terminal&
   line("measured", fmt::format("{}, {:.2f} GFLOP/s", wall.text(execution.median_ns),
                                execution.flops / static_cast<double>(std::max<std::int64_t>(
                                                      execution.median_ns, 1))));
-  line("predicted",
-       unit_of(analysis.model.unit(), analysis.makespan).text(analysis.makespan));
+  line("predicted", unit_of(analysis.model.unit(), analysis.makespan).text(analysis.makespan));
   return text;
 }
 

@@ -46,16 +46,16 @@ struct Program {
   HeadSums head_sums = HeadSums::none;
 };
 
-/// Says why a program makes no right gradients: a task whose dQ or whose dK and dV are made twice or
-/// never, two lanes of a kernel that add to one place. nullopt if it does. O(tasks log tasks).
+/// Says why a program makes no right gradients: a task whose dQ or whose dK and dV are made twice
+/// or never, two lanes of a kernel that add to one place. nullopt if it does. O(tasks log tasks).
 [[nodiscard]] std::optional<std::string> fault_of(const Program& program);
 
 /// What a run of a program left behind.
 struct ProgramRun {
   Gradients gradients;
-  std::vector<float> dq_sums;    ///< of a 16-bit format: before scale and rounding; else empty
-  std::vector<float> partials;   ///< by order_of()'s contributions; empty unless kept
-  std::vector<float> dk_heads;   ///< (head, key, head_dim), without the scale; empty: none
+  std::vector<float> dq_sums;   ///< of a 16-bit format: before scale and rounding; else empty
+  std::vector<float> partials;  ///< by order_of()'s contributions; empty unless kept
+  std::vector<float> dk_heads;  ///< (head, key, head_dim), without the scale; empty: none
   std::vector<float> dv_heads;
   /// By (buffer, head, q): the KV tiles as they were added.
   std::vector<std::vector<KvTile>> witness;

@@ -24,8 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 class ProgramExecutor {
  public:
-  ProgramExecutor(const Program& program, const Attention& attention,
-                  const ProgramOptions& options)
+  ProgramExecutor(const Program& program, const Attention& attention, const ProgramOptions& options)
       : program_(program),
         options_(options),
         shape_(attention.shape),
@@ -105,8 +104,7 @@ class ProgramExecutor {
     result_.witness[at(target)].push_back(task.kv);
     if (!options_.keep_partials) return;
     std::copy(memory.dq.begin(), memory.dq.end(),
-              result_.partials.begin() +
-                  order_.place_of(task, q_tiles) * std::ssize(memory.dq));
+              result_.partials.begin() + order_.place_of(task, q_tiles) * std::ssize(memory.dq));
   }
 
   /// The passes behind the kernels: dQ's buffers upwards, then heads' dK and dV.
@@ -124,8 +122,7 @@ class ProgramExecutor {
       result_.dq_sums = std::move(sums);
     }
     if (program_.head_sums == HeadSums::none) return;
-    result_.gradients.dk =
-        sum_of_heads(program_, shape_, result_.dk_heads, scale, options_.dtype);
+    result_.gradients.dk = sum_of_heads(program_, shape_, result_.dk_heads, scale, options_.dtype);
     result_.gradients.dv = sum_of_heads(program_, shape_, result_.dv_heads, 1, options_.dtype);
   }
 

@@ -1,11 +1,10 @@
 #include "core/error.hpp"
+#include "tests/support/catch.hpp"
 #include "workbench/designs/comparison.hpp"
 #include "workbench/designs/design.hpp"
 #include "workbench/designs/free_lanes.hpp"
 #include "workbench/designs/opentau.hpp"
 #include "workbench/designs/split.hpp"
-
-#include "tests/support/catch.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,9 +22,9 @@ Problem causal(std::int64_t n, std::int64_t heads, std::int64_t sms) {
 
 /// Square tiles of 128 tokens on 132 SMs.
 Problem large(const char* mask, std::int64_t seq, std::int64_t heads, std::int64_t heads_kv = 0) {
-  return make_problem(make_mask(mask), {seq, seq}, {128, 128}, heads, 132,
-                      {.heads_kv = heads_kv, .span = heads_kv == 0 ? 0 : 1,
-                       .combine = Combine::ordered});
+  return make_problem(
+      make_mask(mask), {seq, seq}, {128, 128}, heads, 132,
+      {.heads_kv = heads_kv, .span = heads_kv == 0 ? 0 : 1, .combine = Combine::ordered});
 }
 
 Request request_of(Problem problem, const char* schedule = nullptr) {
@@ -140,9 +139,8 @@ TEST_CASE("the best number of buffers is the best of all of them") {
 
 TEST_CASE("OpenTau's memory is what its kernels ask for") {
   const auto workspace = [](std::int64_t batch, std::int64_t seq) {
-    Request request = request_of(
-        make_problem(make_mask("causal"), {seq, seq}, {128, 128}, 8 * batch, 132,
-                     {.heads_kv = batch}));
+    Request request = request_of(make_problem(make_mask("causal"), {seq, seq}, {128, 128},
+                                              8 * batch, 132, {.heads_kv = batch}));
     request.head_dim = 256;
     return plan(select("opentau"), request).workspace_bytes;
   };
@@ -189,9 +187,9 @@ TEST_CASE("workspace and traffic of LLaMA3-8B at 16k are those of the table") {
   expect("ds-store", 16384, 17.86);
   // To the byte.
   const Plan two_pass = designs::plan(select("two-pass:launches=2"), request);
-  CHECK(two_pass.hbm_bytes ==
-        2 * (3 * 67108864LL + 2 * 16777216) + 2 * (67108864LL + 2 * 16777216) + 16 * 32 * 16384LL +
-            2 * (2 * 67108864LL + 2 * 16777216));
+  CHECK(two_pass.hbm_bytes == 2 * (3 * 67108864LL + 2 * 16777216) +
+                                  2 * (67108864LL + 2 * 16777216) + 16 * 32 * 16384LL +
+                                  2 * (2 * 67108864LL + 2 * 16777216));
   CHECK(two_pass.flops == 14LL * 128 * 128 * 128 * 264192);
   CHECK(designs::plan(select("split"), request).flops == 10LL * 128 * 128 * 128 * 264192);
   CHECK(designs::plan(select("split"), request).launches() == 4 + 2);
@@ -229,8 +227,7 @@ TEST_CASE("a mask with a global column is where two passes win, though they do m
 }
 
 TEST_CASE("cross-attention to few keys is where Q tiles should stay") {
-  const Problem problem =
-      make_problem(make_mask("full"), {4096, 333}, {128, 128}, 24, 132);
+  const Problem problem = make_problem(make_mask("full"), {4096, 333}, {128, 128}, 24, 132);
   // 72 chains of 32 tasks leave 60 SMs idle; 768 chains of 3 tasks fill all of them. With r_q = 2 r
   // no schedule of the house keeps that: 72 tiles are all there is to add to.
   Request request = request_of(problem, "grid-ascending");
@@ -245,8 +242,8 @@ TEST_CASE("cross-attention to few keys is where Q tiles should stay") {
 }
 
 TEST_CASE("a mirrored problem and pairs have the tasks of the problem") {
-  const Problem problem = make_problem(make_mask("causal"), {40, 24}, {4, 8}, 6, 5,
-                                       {.heads_kv = 2, .span = 3});
+  const Problem problem =
+      make_problem(make_mask("causal"), {40, 24}, {4, 8}, 6, 5, {.heads_kv = 2, .span = 3});
   const Timeline mirror = timeline_of(played("q-stationary", problem), problem);
   std::multiset<Task> seen;
   for (const Interval& interval : mirror.intervals) {
@@ -291,8 +288,7 @@ TEST_CASE("what bits move with is what moves the orders") {
   CHECK(bits_of(played("opentau", problem)) == Words{"tile-kv"});
   CHECK(bits_of(played("opentau:tile=4", problem)).empty());
   CHECK(bits_of(played("head-per-cta", problem)) == tiles);
-  CHECK(bits_of(played("split", problem)) ==
-        Words{"tile-q", "tile-kv", "splits", "sms", "batch"});
+  CHECK(bits_of(played("split", problem)) == Words{"tile-q", "tile-kv", "splits", "sms", "batch"});
   CHECK(bits_of(played("split:buffers=3", problem)) == Words{"tile-q", "tile-kv", "splits"});
   CHECK(bits_of(played("split-best", problem)).count("timing") == 1);
   // The launched schedules go by the mask alone; those that deal waves to SMs do not.
@@ -323,8 +319,8 @@ TEST_CASE("block-causal ids that decrease are refused with what would go wrong")
   // Q tile 0 has 8 queries that see the key; a rule that asks its last query finds none.
   std::vector<std::int64_t> q_blocks(32, 1);
   std::fill_n(q_blocks.begin(), 8, 5);
-  const Mask mask =
-      make_mask("block-causal", {{"q_blocks", q_blocks}, {"kv_blocks", std::vector<std::int64_t>{3}}});
+  const Mask mask = make_mask(
+      "block-causal", {{"q_blocks", q_blocks}, {"kv_blocks", std::vector<std::int64_t>{3}}});
   CHECK_THROWS_WITH(static_cast<void>(make_problem(mask, {32, 1}, {16, 16}, 1, 1)),
                     Catch::Contains("q_blocks[8] = 1 is below the block before it") &&
                         Catch::Contains("last query"));
@@ -361,8 +357,8 @@ TEST_CASE("in ns a design has its passes and launches, and dS its memory") {
   request.model.clock = workbench::Clock::ns;
   request.model.timing.compute = 4080;
   request.model.timing.reduce = 1206;
-  request.model.timing.memory =
-      Memory{.l2 = std::int64_t{1} << 40, .rate = 4200, .tile = {.q = 1, .dq = 1, .kv = 1, .gradient = 1}};
+  request.model.timing.memory = Memory{
+      .l2 = std::int64_t{1} << 40, .rate = 4200, .tile = {.q = 1, .dq = 1, .kv = 1, .gradient = 1}};
   const Analysis stored = analyze(select("ds-store"), request);
   // Stored and loaded dS takes longer than its GEMM: 2 e Bq Bk a tile.
   CHECK(stored.stages[1] == (528 * 16 * 2 * 2 * 128 * 128LL + 4199) / 4200);
@@ -379,8 +375,8 @@ TEST_CASE("numbers that are too large are a limit, not a wrong number") {
   Request request = request_of(make_problem(make_mask("full"), {1, 1}, {}, 1, 1));
   request.model.timing.compute = Ticks{1} << 59;
   CHECK_THROWS_AS(static_cast<void>(analyze(select("two-pass"), request)), Error);
-  Request wide = request_of(make_problem(make_mask("full"), {1 << 20, 1 << 20}, {1 << 20, 1 << 20},
-                                         1 << 20, 1));
+  Request wide = request_of(
+      make_problem(make_mask("full"), {1 << 20, 1 << 20}, {1 << 20, 1 << 20}, 1 << 20, 1));
   CHECK_THROWS_AS(static_cast<void>(plan(select("ds-store"), wide)), Error);
   CHECK_THROWS_AS(static_cast<void>(plan(select("split:buffers=1048576"), wide)), Error);
 }

@@ -2,10 +2,11 @@
 // through time, lanes told from the mask tile by tile. A split is also played as the table that it
 // is, with a head for each of its targets, by the simulator and tick by tick.
 
+#include "tests/support/naive.hpp"
+
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/masks.hpp"
-#include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
 #include "workbench/designs/analysis.hpp"
 #include "workbench/designs/split.hpp"
@@ -95,9 +96,10 @@ std::vector<Work> one_kind(const Lengthy& of, bool kv, int gemms, int group, boo
       std::int32_t tasks = 0;
       for (std::int32_t other = 0;
            other < (kv ? of.problem.grid.q_tiles() : of.problem.grid.kv_tiles()); ++other) {
-        tasks += (kv ? of.problem.grid.live({tile}, {other}) : of.problem.grid.live({other}, {tile}))
-                     ? 1
-                     : 0;
+        tasks +=
+            (kv ? of.problem.grid.live({tile}, {other}) : of.problem.grid.live({other}, {tile}))
+                ? 1
+                : 0;
       }
       all.push_back({tasks, kv ? of.kv_chain(tile, gemms, group) : of.q_chain(tile, gemms)});
     }
@@ -159,8 +161,7 @@ TEST_CASE("two passes take what a clock that steps through them takes") {
         if (place < problem.grid.q_tiles()) work.push_back(of.q_chain(place, 3));
       }
     }
-    CHECK(makespan_of("two-pass", problem, timing) ==
-          rounded_up(stepped(programs, problem.sms)));
+    CHECK(makespan_of("two-pass", problem, timing) == rounded_up(stepped(programs, problem.sms)));
     CHECK(makespan_of("two-pass:launches=2", problem, timing) ==
           rounded_up(stepped(one_kind(of, true, 4, 1, true), problem.sms) +
                      stepped(one_kind(of, false, 3, 1, true), problem.sms)));
@@ -188,8 +189,7 @@ TEST_CASE("heads that share K and V are one chain of the pass that keeps them") 
 /// tiles are taken downwards, or upwards.
 Table targets_table(const Problem& problem, std::int64_t buffers, bool upwards = false) {
   Table table{.name = "targets", .problem = problem, .dispatch = Dispatch::in_order};
-  table.problem.heads = table.problem.heads_kv =
-      static_cast<std::int32_t>(problem.heads * buffers);
+  table.problem.heads = table.problem.heads_kv = static_cast<std::int32_t>(problem.heads * buffers);
   for (std::int32_t target = 0; target < table.problem.heads; ++target) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(problem.grid.q_tiles()), 0);
     for (auto kv = static_cast<std::int32_t>(target % buffers); kv < problem.grid.kv_tiles();

@@ -17,8 +17,9 @@
 namespace stagger::designs {
 namespace {
 
-constexpr std::array kRun = {"split",   "split:buffers=3", "split-best",     "two-pass",
-                             "two-pass:launches=2", "opentau",  "opentau:tile=8"};
+constexpr std::array kRun = {"split",         "split:buffers=3",     "split-best",
+                             "two-pass",      "two-pass:launches=2", "opentau",
+                             "opentau:tile=8"};
 
 Problem tokens(const char* mask, std::int64_t seq, TileShape shape, std::int64_t heads,
                std::int64_t sms) {
@@ -104,7 +105,8 @@ struct Bits {
   std::vector<float> dq, dk, dv;
   friend bool operator==(const Bits&, const Bits&) = default;
 };
-/// Of head 0: inputs are drawn by element, so that it has the same numbers among any number of heads.
+/// Of head 0: inputs are drawn by element, so that it has the same numbers among any number of
+/// heads.
 Bits first_head(const char* design, const Problem& problem) {
   const gpu::Gradients gradients = run_of(design, problem).gradients;
   const auto heads = static_cast<std::size_t>(problem.heads);

@@ -70,10 +70,10 @@ std::vector<Reason> reasons_of(const Comparison& comparison,
   if (best == nullptr) return reasons;
   const auto fastest = static_cast<double>(std::max<Ticks>(best->analysis->takes(), 1));
   for (const ComparisonRow& row : comparison.rows) {
-    const bool moves = row.ok() && std::ranges::any_of(
-                                       row.analysis->plan.bits_depend_on, [&](const char* word) {
-                                         return std::ranges::count(steady, word) > 0;
-                                       });
+    const bool moves =
+        row.ok() && std::ranges::any_of(row.analysis->plan.bits_depend_on, [&](const char* word) {
+          return std::ranges::count(steady, word) > 0;
+        });
     if (!comparison.knows_time(row) || moves || !seen.insert(row.design).second) continue;
     const Ticks takes = row.analysis->takes();
     reasons.push_back({.name = row.design->needs_schedule ? "ordered " + row.name : row.name,

@@ -11,8 +11,8 @@ namespace stagger::designs {
 
 /// Which design to take for a problem is asked for.
 struct AdviceRequest {
-  Request request;                          ///< its schedule and parameters do not count
-  std::vector<std::string> steady = {};     ///< words that bits must not move with
+  Request request;                       ///< its schedule and parameters do not count
+  std::vector<std::string> steady = {};  ///< words that bits must not move with
   std::function<void(double fraction)> progress = {};
   std::function<bool()> stop = {};
 };
@@ -37,8 +37,9 @@ struct Turn {
 struct Advice {
   Comparison comparison;
   std::vector<std::string> steady = {};
-  std::vector<Reason> reasons = {};  ///< the best of each design, fastest first; empty: none applies
-  std::vector<Turn> turns = {};      ///< by what turns, upwards
+  std::vector<Reason> reasons =
+      {};                        ///< the best of each design, fastest first; empty: none applies
+  std::vector<Turn> turns = {};  ///< by what turns, upwards
 };
 
 /// Compares the designs and asks the model again with other heads, KV heads, reductions and, where

@@ -12,8 +12,8 @@
 namespace stagger::designs {
 namespace {
 
-constexpr Ticks kLaunchNs = 3'000;     ///< of any kernel
-constexpr Ticks kShortestNs = 3'000;   ///< of a pass, however few its bytes
+constexpr Ticks kLaunchNs = 3'000;    ///< of any kernel
+constexpr Ticks kShortestNs = 3'000;  ///< of a pass, however few its bytes
 
 /// Ticks of a number of units, rounded up.
 Ticks in_ticks(Ticks units, const Plan& plan) {
@@ -45,9 +45,9 @@ void expect_fits(const Stage& stage) {
   const auto& lanes = std::get<FreeLanes>(stage.work);
   const Timing& timing = stage.timing;
   const Checked task = Checked(timing.longest_compute()) * kGemms + timing.reduce;
-  const Checked all = task * stage.problem.tasks() * 2 +
-                      (Checked(timing.launch) + timing.epilogue) *
-                          static_cast<std::int64_t>(lanes.chains.size());
+  const Checked all =
+      task * stage.problem.tasks() * 2 +
+      (Checked(timing.launch) + timing.epilogue) * static_cast<std::int64_t>(lanes.chains.size());
   if (!all.within(Ticks{1} << 61)) throw Error(ErrorKind::limit, "durations are too long");
 }
 
@@ -107,9 +107,8 @@ std::string title_of(const Analysis& analysis, const Problem& problem) {
 
 Analysis analyze(const Selection& selection, const Request& request,
                  const workbench::AnalysisOptions& options) {
-  Analysis analysis{.design = selection.design,
-                    .plan = plan(selection, request),
-                    .model = request.model};
+  Analysis analysis{
+      .design = selection.design, .plan = plan(selection, request), .model = request.model};
   play(analysis, options);
   return analysis;
 }

@@ -18,8 +18,8 @@ struct Analysis {
   /// Of the kernels, one after the other, in ticks or ns, rounded up; no passes.
   Ticks makespan = 0;
   std::vector<Ticks> stages = {};  ///< each kernel's, likewise
-  std::int64_t lanes = 0;     ///< of all kernels
-  double busy = 1;            ///< the part of SM time in which something runs
+  std::int64_t lanes = 0;          ///< of all kernels
+  double busy = 1;                 ///< the part of SM time in which something runs
   /// In ns: with what passes and launches take, and what a kernel takes to start. Absent in ticks,
   /// and where no rate of device memory is known.
   std::optional<Ticks> elapsed = std::nullopt;

@@ -2,7 +2,8 @@
 // contribution. Half as many SMs, so to speak, with half as many KV tiles; each CTA adds half of
 // the rows.
 //
-//   n' = ceil(n / 2) pairs on floor(S / 2) clusters    task c + x    reduction r / 2    ranks by pair
+//   n' = ceil(n / 2) pairs on floor(S / 2) clusters    task c + x    reduction r / 2    ranks by
+//   pair
 //
 // x is the exchange through distributed shared memory. A pair computes in step: where one of its
 // tiles is dead the other's CTA still waits. FlashAttention-4 on sm100 has a flag for each CTA of a

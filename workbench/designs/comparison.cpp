@@ -110,8 +110,8 @@ Comparison compare(ComparisonRequest request) {
   result.missing = std::ssize(designs);
   for (const Wanted& design : designs) {
     if (request.progress) {
-      request.progress(1 - static_cast<double>(result.missing) /
-                               static_cast<double>(designs.size()));
+      request.progress(1 -
+                       static_cast<double>(result.missing) / static_cast<double>(designs.size()));
     }
     if (request.stop && request.stop()) break;
     result.rows.push_back(row_of(design, request));

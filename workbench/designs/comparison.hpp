@@ -11,7 +11,7 @@ namespace stagger::designs {
 
 /// Designs of one problem beside each other.
 struct ComparisonRequest {
-  Request request;  ///< its schedule and parameters do not count
+  Request request;                                   ///< its schedule and parameters do not count
   std::vector<schedules::Selection> schedules = {};  ///< of the ordered design, a row each
   workbench::AnalysisOptions analysis = {};
   std::function<void(double fraction)> progress = {};
@@ -21,8 +21,8 @@ struct ComparisonRequest {
 /// One design, or one that does not apply.
 struct ComparisonRow {
   const Design* design = nullptr;
-  std::string name = {};                  ///< of an ordered one its schedule
-  std::string unsupported = {};           ///< why it does not apply; empty if it does
+  std::string name = {};                            ///< of an ordered one its schedule
+  std::string unsupported = {};                     ///< why it does not apply; empty if it does
   std::optional<Analysis> analysis = std::nullopt;  ///< without the tables; absent if it does not
 
   [[nodiscard]] bool ok() const { return analysis && analysis->ok(); }

@@ -50,9 +50,8 @@ std::span<const Design* const> all() {
 Selection select(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view name = text.substr(0, colon);
-  const auto design = std::ranges::find(kDesigns, name, [](const Design* row) {
-    return std::string_view(row->name);
-  });
+  const auto design = std::ranges::find(
+      kDesigns, name, [](const Design* row) { return std::string_view(row->name); });
   if (design == kDesigns.end()) {
     throw Error(ErrorKind::usage, unknown_name("design", name, names_of(kDesigns)));
   }

@@ -18,8 +18,8 @@ struct Request {
   Problem problem;
   workbench::TimeModel model = {};
   std::int64_t head_dim = 64;
-  std::int64_t element_bytes = 4;    ///< of inputs and gradients
-  schedules::Parameters parameters = {};  ///< the design's
+  std::int64_t element_bytes = 4;                               ///< of inputs and gradients
+  schedules::Parameters parameters = {};                        ///< the design's
   std::optional<schedules::Selection> schedule = std::nullopt;  ///< absent: the design's choice
 };
 
@@ -30,12 +30,12 @@ using gpu::HeadSums;
 struct Design {
   const char* name;
   const char* summary;
-  const char* who;               ///< whose kernels are of it
-  bool plays_schedule = false;   ///< it plays a schedule's table, perhaps of another problem
-  bool needs_schedule = false;   ///< and chooses none itself
-  bool is_table = false;         ///< its lanes are a table of the problem, which can be verified
-  bool runs = false;             ///< `run` executes it
-  bool by_memory = false;        ///< without a rate of device memory its time is a bound alone
+  const char* who;              ///< whose kernels are of it
+  bool plays_schedule = false;  ///< it plays a schedule's table, perhaps of another problem
+  bool needs_schedule = false;  ///< and chooses none itself
+  bool is_table = false;        ///< its lanes are a table of the problem, which can be verified
+  bool runs = false;            ///< `run` executes it
+  bool by_memory = false;       ///< without a rate of device memory its time is a bound alone
   HeadSums head_sums = HeadSums::none;  ///< where heads share K and V
   std::span<const schedules::Parameter> parameters = {};
   /// Why the design does not apply; nullptr: it applies to every problem.

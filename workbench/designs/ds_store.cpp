@@ -19,8 +19,8 @@ namespace {
 /// Bytes of dS, written and read: the part of all pairs that is the live tiles' of all tiles.
 std::int64_t stored_and_loaded(const Problem& problem, const Sizes& sizes) {
   const std::int64_t tiles = std::int64_t{problem.grid.kv_tiles()} * problem.grid.q_tiles();
-  const std::int64_t of_head = counted_up(Checked(2 * sizes.e) * problem.lengths.q *
-                                          problem.lengths.kv);
+  const std::int64_t of_head =
+      counted_up(Checked(2 * sizes.e) * problem.lengths.q * problem.lengths.kv);
   const std::int64_t live = problem.grid.live_tiles();
   // Whole multiples first, as the product may not fit.
   return counted_up(Checked(problem.heads) *
@@ -35,22 +35,22 @@ Plan plan(const Request& request) {
   const auto [timing, per_tick] = gemm_units(request.model.timing);
   const Checked pairs = Checked(problem.heads) * problem.lengths.q * problem.lengths.kv;
   const std::int64_t moved = stored_and_loaded(problem, sizes);
-  return {.stages = {{.name = "dK, dV, dS",
-                        .problem = problem,
-                        .timing = timing,
-                        .work = a_lane_each(problem, Keeps::kv, kDkvGemms, problem.group())},
-                       {.name = "dQ = dS K",
-                        .problem = problem,
-                        .timing = timing,
-                        .work = a_lane_each(problem, Keeps::q, kStoredGemms, 1,
-                                            Launched::longest_first),
-                        .bytes = moved}},
-            .units = per_tick,
-            .flops = flops_of(problem, request.head_dim, kGemms),
-            .workspace_bytes = counted_up(pairs * sizes.e),
-            .hbm_bytes = counted_up(Checked(moved) + least_bytes(sizes)),
-            .passes = {d_pass(sizes)},
-            .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kGemm, bits::kWorkspace}};
+  return {
+      .stages = {{.name = "dK, dV, dS",
+                  .problem = problem,
+                  .timing = timing,
+                  .work = a_lane_each(problem, Keeps::kv, kDkvGemms, problem.group())},
+                 {.name = "dQ = dS K",
+                  .problem = problem,
+                  .timing = timing,
+                  .work = a_lane_each(problem, Keeps::q, kStoredGemms, 1, Launched::longest_first),
+                  .bytes = moved}},
+      .units = per_tick,
+      .flops = flops_of(problem, request.head_dim, kGemms),
+      .workspace_bytes = counted_up(pairs * sizes.e),
+      .hbm_bytes = counted_up(Checked(moved) + least_bytes(sizes)),
+      .passes = {d_pass(sizes)},
+      .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kGemm, bits::kWorkspace}};
 }
 
 }  // namespace

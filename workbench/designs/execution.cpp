@@ -46,8 +46,7 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
 bool same_bits(const gpu::ProgramRun& left, const gpu::ProgramRun& right) {
   return same_bits(left.gradients.dq, right.gradients.dq) &&
          same_bits(left.gradients.dk, right.gradients.dk) &&
-         same_bits(left.gradients.dv, right.gradients.dv) &&
-         same_bits(left.dq_sums, right.dq_sums);
+         same_bits(left.gradients.dv, right.gradients.dv) && same_bits(left.dq_sums, right.dq_sums);
 }
 
 std::string number(double value) {
@@ -95,8 +94,9 @@ class Check {
       const auto dq = gpu::reaccumulate(program_, attention_.shape, run.partials);
       execution_.reaccumulated = same_bits(dq, run.dq_added());
       if (!*execution_.reaccumulated) {
-        fault("reaccumulation", "the run's own dQ partials, added in the design's order, give "
-                                "other bits than dQ");
+        fault("reaccumulation",
+              "the run's own dQ partials, added in the design's order, give "
+              "other bits than dQ");
       }
     }
     run.partials = {};
@@ -106,9 +106,8 @@ class Check {
   void check_error(const std::string& name, const gpu::Deviation& error) {
     // Not >, which would let pass what is not a number.
     if (error.frobenius <= execution_.bound && error.most <= execution_.bound) return;
-    fault("gradient", name + " is " + number(error.frobenius) + " (at worst " +
-                          number(error.most) + ") from the reference; it is held to " +
-                          number(execution_.bound));
+    fault("gradient", name + " is " + number(error.frobenius) + " (at worst " + number(error.most) +
+                          ") from the reference; it is held to " + number(execution_.bound));
   }
 
   void fault(const char* kind, std::string message) {
@@ -125,10 +124,9 @@ class Check {
 
 void expect_fits(const gpu::Program& program, const gpu::AttentionShape& shape, bool partials) {
   if (gpu::run_bytes(program, shape, partials) <= kMaxRunBytes) return;
-  throw Error(ErrorKind::limit, describe(program.problem) + ", head_dim " +
-                                    std::to_string(shape.head_dim) +
-                                    ": a checked run takes more than " +
-                                    std::to_string(kMaxRunBytes >> 30) + " GiB");
+  throw Error(ErrorKind::limit,
+              describe(program.problem) + ", head_dim " + std::to_string(shape.head_dim) +
+                  ": a checked run takes more than " + std::to_string(kMaxRunBytes >> 30) + " GiB");
 }
 
 std::int32_t threads_of(std::int32_t given) {
@@ -185,8 +183,7 @@ Execution execute(const ExecutionRequest& request) {
     throw Error(ErrorKind::usage, request.selection.text + " is not run by free lanes");
   }
   const gpu::Program program = program_of(*request.selection.design, execution.analysis.plan);
-  const gpu::AttentionShape shape =
-      gpu::attention_shape(program.problem, request.request.head_dim);
+  const gpu::AttentionShape shape = gpu::attention_shape(program.problem, request.request.head_dim);
   expect_fits(program, shape, request.adds_partials);
   const auto fault = gpu::fault_of(program);
   STAGGER_EXPECTS(!fault);
@@ -203,8 +200,7 @@ Execution execute(const ExecutionRequest& request) {
                                 .keep_partials = request.adds_partials && run == 0};
     if (perturbed) options.perturb = *request.perturb + static_cast<std::uint64_t>(run) - 1;
     check.add(gpu::program_on_cpu(program, attention, options), perturbed);
-    tell(request, "running",
-         static_cast<double>(run + 1) / static_cast<double>(request.repeats));
+    tell(request, "running", static_cast<double>(run + 1) / static_cast<double>(request.repeats));
     execution.cut_short = run + 1 < request.repeats && request.stop && request.stop();
   }
   if (request.judges) check.judge(gpu::reference_gradients(attention));

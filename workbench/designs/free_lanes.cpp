@@ -96,7 +96,8 @@ Ticks duration_of(const Stage& stage, const Chain& chain) {
 class Durations {
  public:
   explicit Durations(const Stage& stage)
-      : stage_(stage), of_kv_(stage.problem.grid.kv_tiles(), -1),
+      : stage_(stage),
+        of_kv_(stage.problem.grid.kv_tiles(), -1),
         of_q_(stage.problem.grid.q_tiles(), -1) {}
 
   Ticks of(const Chain& chain) {

@@ -18,8 +18,7 @@ Table table_of(const Problem& problem) {
     for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
       for (const QTile q : problem.grid.live_q(kv)) {
         for (std::int32_t member = 0; member < problem.span; ++member) {
-          table.slots.push_back(
-              {{{part.value * problem.span + member}, kv, q}, ranks[q]});
+          table.slots.push_back({{{part.value * problem.span + member}, kv, q}, ranks[q]});
         }
         ++ranks[q];
       }

@@ -6,10 +6,10 @@
 //   group   (KV head, KV tile): heads upwards
 //
 // OpenTau's tiles are 16 x 16, one for each warp. Its mask is k_block <= q_block, and where ids
-// decrease along the queries its skip of Q tiles looks at the last query of a tile only: tiles whose
-// earlier queries attend are left out of dK and dV, without a crash. So a mask whose ids decrease
-// is refused here (core/mask.cpp), and not skipped through.
-// Source: TensorAuto/OpenTau, flash_blockmask.cu:724, 877, 956, 1085, 1295.
+// decrease along the queries its skip of Q tiles looks at the last query of a tile only: tiles
+// whose earlier queries attend are left out of dK and dV, without a crash. So a mask whose ids
+// decrease is refused here (core/mask.cpp), and not skipped through. Source: TensorAuto/OpenTau,
+// flash_blockmask.cu:724, 877, 956, 1085, 1295.
 
 #include "workbench/designs/opentau.hpp"
 
@@ -64,25 +64,25 @@ Plan plan(const Request& request) {
   const Sizes sizes = sizes_of(request);
   const auto [timing, per_tick] = units_of(request, problem);
   const std::int64_t read = sizes.e * (2 * sizes.x + 2 * sizes.y);
-  Plan plan{.note = "tiles of " + std::to_string(problem.shape.kv) + " x " +
-                    std::to_string(problem.shape.q) + " tokens",
-            .stages = {{.name = "dQ",
-                        .problem = problem,
-                        .timing = timing,
-                        .work = a_lane_each(problem, Keeps::q, kDqGemms),
-                        .bytes = read},
-                       {.name = "dK, dV",
-                        .problem = problem,
-                        .timing = timing,
-                        .work = a_lane_each(problem, Keeps::kv, kDkvGemms),
-                        .bytes = read + 8 * sizes.yh}},
-            .units = per_tick,
-            .flops = flops_of(problem, request.head_dim, kDkvGemms + kDqGemms),
-            .workspace_bytes = 8 * sizes.yh,
-            .hbm_bytes = least_bytes(sizes) + read + 16 * sizes.yh,
-            .passes = {d_pass(sizes),
-                       {.name = "add heads' dK, dV",
-                        .bytes = 8 * sizes.yh + 2 * sizes.e * sizes.y}}};
+  Plan plan{
+      .note = "tiles of " + std::to_string(problem.shape.kv) + " x " +
+              std::to_string(problem.shape.q) + " tokens",
+      .stages = {{.name = "dQ",
+                  .problem = problem,
+                  .timing = timing,
+                  .work = a_lane_each(problem, Keeps::q, kDqGemms),
+                  .bytes = read},
+                 {.name = "dK, dV",
+                  .problem = problem,
+                  .timing = timing,
+                  .work = a_lane_each(problem, Keeps::kv, kDkvGemms),
+                  .bytes = read + 8 * sizes.yh}},
+      .units = per_tick,
+      .flops = flops_of(problem, request.head_dim, kDkvGemms + kDqGemms),
+      .workspace_bytes = 8 * sizes.yh,
+      .hbm_bytes = least_bytes(sizes) + read + 16 * sizes.yh,
+      .passes = {d_pass(sizes),
+                 {.name = "add heads' dK, dV", .bytes = 8 * sizes.yh + 2 * sizes.e * sizes.y}}};
   // Upwards over queries it is the same however they are cut; dQ's partials are a KV tile's each.
   if (request.parameters.at(kTile.name) == 0) plan.bits_depend_on = {bits::kTileKv};
   return plan;

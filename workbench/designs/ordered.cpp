@@ -12,16 +12,17 @@ namespace {
 Plan plan(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
-  Plan plan{.name = request.schedule->text,
-            .stages = {{.name = "dQ, dK, dV",
-                        .problem = problem,
-                        .timing = request.model.timing,
-                        .work = schedules::build(*request.schedule, problem, request.model.timing)}},
-            .flops = flops_of(problem, request.head_dim, kGemms),
-            .hbm_bytes = least_bytes(sizes),
-            .passes = {d_pass(sizes)},
-            .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
-            .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks}};
+  Plan plan{
+      .name = request.schedule->text,
+      .stages = {{.name = "dQ, dK, dV",
+                  .problem = problem,
+                  .timing = request.model.timing,
+                  .work = schedules::build(*request.schedule, problem, request.model.timing)}},
+      .flops = flops_of(problem, request.head_dim, kGemms),
+      .hbm_bytes = least_bytes(sizes),
+      .passes = {d_pass(sizes)},
+      .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
+      .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks}};
   plan.workspace_bytes = 4 * plan.dq_targets;
   add_dq_sums(sizes, plan);
   add_parts(problem, sizes, plan);

@@ -18,10 +18,10 @@ enum class Keeps {
 };
 
 /// Of a task's five GEMMs (S, dP, dV, dK, dQ), how many a chain does of each of its tasks.
-inline constexpr std::int64_t kGemms = 5;       ///< all of them
-inline constexpr std::int64_t kDkvGemms = 4;    ///< S and dP, for dV and dK
-inline constexpr std::int64_t kDqGemms = 3;     ///< S and dP, for dQ
-inline constexpr std::int64_t kStoredGemms = 1; ///< dQ alone, from a dS that was stored
+inline constexpr std::int64_t kGemms = 5;        ///< all of them
+inline constexpr std::int64_t kDkvGemms = 4;     ///< S and dP, for dV and dK
+inline constexpr std::int64_t kDqGemms = 3;      ///< S and dP, for dQ
+inline constexpr std::int64_t kStoredGemms = 1;  ///< dQ alone, from a dS that was stored
 
 /// The live tasks of one tile of one head, or of several heads that share K and V, on one SM.
 struct Chain {
@@ -73,14 +73,14 @@ struct Pass {
 /// What bits move with, beside the numbers, the mask and the lengths: the words of reports.
 namespace bits {
 inline constexpr const char* kSms = "sms";
-inline constexpr const char* kBatch = "batch";      ///< how many heads there are
+inline constexpr const char* kBatch = "batch";  ///< how many heads there are
 inline constexpr const char* kTileQ = "tile-q";
 inline constexpr const char* kTileKv = "tile-kv";
-inline constexpr const char* kSplits = "splits";    ///< buffers that dQ is summed in
-inline constexpr const char* kRanks = "ranks";      ///< the table's accumulation order
-inline constexpr const char* kTiming = "timing";    ///< the model that a search goes by
-inline constexpr const char* kPairs = "pairs";      ///< which KV tiles are summed first
-inline constexpr const char* kGemm = "gemm";        ///< the kernel that multiplies dS by K
+inline constexpr const char* kSplits = "splits";        ///< buffers that dQ is summed in
+inline constexpr const char* kRanks = "ranks";          ///< the table's accumulation order
+inline constexpr const char* kTiming = "timing";        ///< the model that a search goes by
+inline constexpr const char* kPairs = "pairs";          ///< which KV tiles are summed first
+inline constexpr const char* kGemm = "gemm";            ///< the kernel that multiplies dS by K
 inline constexpr const char* kWorkspace = "workspace";  ///< how many chunks dS is stored in
 }  // namespace bits
 

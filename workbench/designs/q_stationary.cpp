@@ -73,22 +73,21 @@ Plan plan(const Request& request) {
   check_timing(timing, mirror);
   Played played = play_schedule(request.schedule, mirror, timing);
   const std::int64_t kv_tiles = std::int64_t{problem.heads_kv} * problem.grid.kv_tiles();
-  Plan plan{.note = "by " + played.schedule.text,
-            .stages = {{.name = "dK, dV, dQ",
-                        .problem = mirror,
-                        .timing = timing,
-                        .work = std::move(played.table)}},
-            .units = per_tick,
-            .flops = flops_of(problem, request.head_dim, kGemms),
-            .workspace_bytes = 8 * sizes.y + 8 * kv_tiles,
-            .hbm_bytes = least_bytes(sizes) + 16 * sizes.y,
-            .passes = {d_pass(sizes),
-                       {.name = "clear dK, dV", .bytes = 8 * sizes.y},
-                       {.name = "convert dK, dV",
-                        .bytes = (8 + 2 * sizes.e) * sizes.y,
-                        .launches = 2}},
-            .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks},
-            .original = original};
+  Plan plan{
+      .note = "by " + played.schedule.text,
+      .stages = {{.name = "dK, dV, dQ",
+                  .problem = mirror,
+                  .timing = timing,
+                  .work = std::move(played.table)}},
+      .units = per_tick,
+      .flops = flops_of(problem, request.head_dim, kGemms),
+      .workspace_bytes = 8 * sizes.y + 8 * kv_tiles,
+      .hbm_bytes = least_bytes(sizes) + 16 * sizes.y,
+      .passes = {d_pass(sizes),
+                 {.name = "clear dK, dV", .bytes = 8 * sizes.y},
+                 {.name = "convert dK, dV", .bytes = (8 + 2 * sizes.e) * sizes.y, .launches = 2}},
+      .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks},
+      .original = original};
   dependence_of(played.schedule, mirror).add_to(plan.bits_depend_on);
   return plan;
 }

@@ -7,7 +7,8 @@
 // FlashAttention-2 with deterministic=True: nsplits = ceil(SMs / (batch * heads)), a grid of
 // (nsplits, batch, heads), KV tiles n = x, x + G, ... of worker x, Q tiles descending. Its partials
 // are a worker's, not a tile's.
-// Source: csrc/flash_attn/flash_api.cpp:928, flash_bwd_kernel.h:835, flash_bwd_preprocess_kernel.h:243.
+// Source: csrc/flash_attn/flash_api.cpp:928, flash_bwd_kernel.h:835,
+// flash_bwd_preprocess_kernel.h:243.
 
 #include "workbench/designs/split.hpp"
 
@@ -71,9 +72,8 @@ Plan plan_with(const Request& request, std::int64_t buffers) {
                  d_pass(sizes),
                  {.name = "add dQ buffers", .bytes = sums + sizes.e * sizes.x}};
   if (shares) {
-    plan.passes.push_back({.name = "add heads' dK, dV",
-                           .bytes = expanded + 2 * sizes.e * sizes.y,
-                           .launches = 2});
+    plan.passes.push_back(
+        {.name = "add heads' dK, dV", .bytes = expanded + 2 * sizes.e * sizes.y, .launches = 2});
   }
   return plan;
 }
@@ -89,8 +89,7 @@ Plan plan(const Request& request) {
 
 Plan plan_best(const Request& request) {
   Plan plan = plan_with(request, best_buffers(request.problem, request.model.timing));
-  plan.bits_depend_on.insert(plan.bits_depend_on.end(),
-                             {bits::kSms, bits::kBatch, bits::kTiming});
+  plan.bits_depend_on.insert(plan.bits_depend_on.end(), {bits::kSms, bits::kBatch, bits::kTiming});
   return plan;
 }
 
@@ -125,9 +124,8 @@ FreeLanes split_lanes(const Problem& problem, std::int64_t buffers) {
 std::int64_t best_buffers(const Problem& problem, const Timing& timing) {
   constexpr std::int64_t kMostWorkers = 32;  // an SM
   const Timing units = gemm_units(timing).timing;
-  const std::int64_t most =
-      std::clamp<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1,
-                               std::max(problem.grid.kv_tiles(), 1));
+  const std::int64_t most = std::clamp<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1,
+                                                     std::max(problem.grid.kv_tiles(), 1));
   const std::vector<Ticks> chains = chain_durations(problem, units);
   std::int64_t best = 1;
   Ticks shortest = 0;

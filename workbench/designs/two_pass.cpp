@@ -57,16 +57,18 @@ std::vector<Stage> stages_of(const Request& request, const Timing& timing, const
   const std::int64_t read = sizes.e * (2 * sizes.x + 2 * sizes.y);
   const auto stage = [&](const char* name, FreeLanes lanes, std::int64_t bytes) {
     lanes.kv_order = lanes.q_order = TileOrder::partial_first;
-    return Stage{
-        .name = name, .problem = problem, .timing = timing, .work = std::move(lanes),
-        .bytes = bytes};
+    return Stage{.name = name,
+                 .problem = problem,
+                 .timing = timing,
+                 .work = std::move(lanes),
+                 .bytes = bytes};
   };
   if (launches_once(request)) return {stage("dK, dV and dQ", programs(problem), 2 * read)};
-  return {stage("dK, dV",
-                a_lane_each(problem, Keeps::kv, kDkvGemms, problem.group(),
-                            Launched::longest_first),
-                read),
-          stage("dQ", a_lane_each(problem, Keeps::q, kDqGemms, 1, Launched::longest_first), read)};
+  return {
+      stage("dK, dV",
+            a_lane_each(problem, Keeps::kv, kDkvGemms, problem.group(), Launched::longest_first),
+            read),
+      stage("dQ", a_lane_each(problem, Keeps::q, kDqGemms, 1, Launched::longest_first), read)};
 }
 
 Plan plan(const Request& request) {
