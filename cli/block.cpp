@@ -8,9 +8,12 @@
 #include "core/files.hpp"
 #include "core/nearest.hpp"
 #include "workbench/block/bars.hpp"
+#include "workbench/designs/analysis.hpp"
 
 #include <array>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
@@ -69,16 +72,37 @@ block::CostRequest cost_request(const Options& options) {
           .block_ms = options.block_ms};
 }
 
+/// What a design takes of a whole run.
+std::pair<std::string, Ticks> played_design(const Options& options, const Problem& problem,
+                                            const workbench::TimeModel& model,
+                                            std::int64_t head_dim) {
+  const designs::Selection selection = designs::select(options.design);
+  designs::Request request{
+      .problem = problem, .model = model, .head_dim = head_dim, .element_bytes = 2};
+  if (!options.schedule.empty()) request.schedule = schedules::select(options.schedule);
+  const designs::Analysis analysis = designs::analyze(selection, request);
+  if (!analysis.ok()) {
+    throw Error(ErrorKind::usage, analysis.plan.name + " does not end on this problem");
+  }
+  return {analysis.plan.name, analysis.takes()};
+}
+
 /// What replaces the attention backward pass, in ms; absent: nothing does.
 std::optional<double> replaced_ms(const Options& options, BlockReport& report) {
   if (options.speedup) return report.cost.attention_backward_ms / *options.speedup;
   if (options.new_attn_bwd_ms) return options.new_attn_bwd_ms;
-  if (options.schedule.empty()) return std::nullopt;
-  report.schedule = workbench::attention_backward(block::shard_of(report.model, report.tp),
-                                                  {.schedule = options.schedule,
-                                                   .machine = report.machine,
-                                                   .tile_q = options.tile_q,
-                                                   .tile_kv = options.tile_kv});
+  if (options.schedule.empty() && options.design.empty()) return std::nullopt;
+  workbench::AttentionBackwardRequest request{.schedule = options.schedule,
+                                              .machine = report.machine,
+                                              .tile_q = options.tile_q,
+                                              .tile_kv = options.tile_kv};
+  if (!options.design.empty()) {
+    request.play = [&](const Problem& problem, const workbench::TimeModel& model) {
+      return played_design(options, problem, model, report.model.head_dim);
+    };
+  }
+  report.schedule =
+      workbench::attention_backward(block::shard_of(report.model, report.tp), request);
   return 1e-6 * static_cast<double>(report.schedule->ns);
 }
 

@@ -107,7 +107,7 @@ std::vector<OptionRow> model_rows() {
 
 std::vector<OptionRow> attention_rows() {
   constexpr Group kGroup = Group::schedule;
-  constexpr const char* kReplacements = "schedule speedup new-attn-bwd-ms";
+  constexpr const char* kReplacements = "schedule design speedup new-attn-bwd-ms";
   return {
       {.name = "attention",
        .metavar = "NAME",
@@ -136,6 +136,15 @@ std::vector<OptionRow> attention_rows() {
        .group = kGroup,
        .proposed = schedule_words,
        .excludes = "speedup new-attn-bwd-ms"},
+      {.name = "design",
+       .metavar = "NAME",
+       .meaning = "replace it by a deterministic design (`stagger list designs`), by --schedule "
+                  "where it plays one",
+       .target = &Options::design,
+       .commands = "block",
+       .group = kGroup,
+       .proposed = design_words,
+       .excludes = "speedup new-attn-bwd-ms"},
       {.name = "tile-q",
        .metavar = "TOKENS",
        .meaning = "its Q tiles",
@@ -144,7 +153,7 @@ std::vector<OptionRow> attention_rows() {
        .group = kGroup,
        .fallback = "the profile's fastest",
        .range = {.least = 1, .most = 4096},
-       .needs = "schedule"},
+       .needs = "schedule design"},
       {.name = "tile-kv",
        .metavar = "TOKENS",
        .meaning = "its KV tiles",
@@ -153,21 +162,21 @@ std::vector<OptionRow> attention_rows() {
        .group = kGroup,
        .fallback = "the profile's fastest",
        .range = {.least = 1, .most = 4096},
-       .needs = "schedule"},
+       .needs = "schedule design"},
       {.name = "speedup",
        .metavar = "S",
        .meaning = "replace the backward pass by one that is S times as fast",
        .target = &Options::speedup,
        .commands = "block",
        .group = kGroup,
-       .excludes = "schedule new-attn-bwd-ms"},
+       .excludes = "schedule design new-attn-bwd-ms"},
       {.name = "new-attn-bwd-ms",
        .metavar = "MILLISECONDS",
        .meaning = "replace the backward pass by one that takes so long",
        .target = &Options::new_attn_bwd_ms,
        .commands = "block",
        .group = kGroup,
-       .excludes = "schedule speedup"},
+       .excludes = "schedule design speedup"},
       {.name = "block-ms",
        .metavar = "MILLISECONDS",
        .meaning = "the block before that, as measured, instead of its kernels' sum",

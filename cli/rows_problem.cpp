@@ -64,14 +64,14 @@ std::vector<Word> schedule_words() {
   return words;
 }
 
+}  // namespace
+
 std::vector<Word> design_words() {
   std::vector<Word> words;
   for (const designs::Design* design : designs::all())
     words.push_back({design->name, design->summary});
   return words;
 }
-
-}  // namespace
 
 std::vector<OptionRow> argument_rows() {
   return {

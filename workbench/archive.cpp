@@ -21,10 +21,13 @@ Problem read_entry_problem(const JsonValue& entry) {
   const std::int64_t n = entry.at("n").integer(1, kMaxTiles);
   const std::int64_t heads = entry.at("heads").integer(1, kMaxHeads);
   const std::int64_t sms = entry.at("sms").integer(1, kMaxSms);
+  Grouping grouping;  // parts, where there are several, are partials
+  if (entry.has("heads_kv")) grouping.heads_kv = entry.at("heads_kv").integer(1, kMaxHeads);
+  if (entry.has("span")) grouping.span = entry.at("span").integer(1, kMaxHeads);
   const JsonValue mask = entry.at("mask");
   const std::string words = mask.string();
   try {
-    return make_problem(parse_mask(words), {n, n}, {}, heads, sms);
+    return make_problem(parse_mask(words), {n, n}, {}, heads, sms, grouping);
   } catch (const Error& error) {
     mask.reject(error.what());
   }
@@ -41,8 +44,8 @@ BestKnown read_best(const JsonValue& entry) {
 }
 
 ArchiveEntry read_entry(const JsonValue& value) {
-  value.expect_keys({"mask", "n", "heads", "sms", "model", "makespan", "lower_bound", "by",
-                     "status", "proof", "version"});
+  value.expect_keys({"mask", "n", "heads", "heads_kv", "span", "sms", "model", "makespan",
+                     "lower_bound", "by", "status", "proof", "version"});
   ArchiveEntry entry{.problem = read_entry_problem(value), .best = {}};
   const std::size_t model = value.at("model").word("model", kModels);
   entry.slot_model = model == kSlotModel;
@@ -53,11 +56,10 @@ ArchiveEntry read_entry(const JsonValue& value) {
 
 Json entry_json(const ArchiveEntry& entry) {
   const Problem& problem = entry.problem;
-  Json json = {{"mask", mask_words(problem.mask)},
-               {"n", problem.grid.kv_tiles()},
-               {"heads", problem.heads},
-               {"sms", problem.sms},
-               {"model", entry.model_word()}};
+  Json json = {
+      {"mask", mask_words(problem.mask)}, {"n", problem.grid.kv_tiles()}, {"heads", problem.heads}};
+  if (problem.group() > 1) json.append({{"heads_kv", problem.heads_kv}, {"span", problem.span}});
+  json.append({{"sms", problem.sms}, {"model", entry.model_word()}});
   if (entry.best) {
     json.append({{"makespan", entry.best->makespan},
                  {"lower_bound", entry.best->lower_bound},

@@ -22,8 +22,8 @@ struct BestKnown {
   std::string version;  ///< of Stagger, that found the makespan
 };
 
-/// A problem of an archive, in the model that it is searched in. A tile is a token, and durations
-/// are the defaults.
+/// A problem of an archive, in the model that it is searched in. A tile is a token, durations are
+/// the defaults, and parts of a group's dK and dV, where there are several, are partials.
 struct ArchiveEntry {
   Problem problem;
   Model model = Model::chain;

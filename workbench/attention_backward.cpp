@@ -48,6 +48,10 @@ AttentionBackward played(const block::Transformer& model, const AttentionBackwar
   const Problem problem = make_problem(mask_of(model), {model.seq, model.seq}, times.key.tile,
                                        heads.value(), request.machine.sms);
   const TimeModel time = time_model_of({.kernel = times.key, .machine = request.machine}, problem);
+  if (request.play) {
+    auto [name, ns] = request.play(problem, time);
+    return {std::move(name), times.key, ns};
+  }
   const Analysis analysis = analyze(source_of(schedules::select(request.schedule), problem, time));
   if (!analysis.ok()) {
     throw Error(ErrorKind::usage, analysis.name + " does not end on this problem");

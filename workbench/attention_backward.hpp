@@ -2,10 +2,13 @@
 
 #include "core/machine.hpp"
 #include "workbench/block/transformer.hpp"
+#include "workbench/time_model.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace stagger::workbench {
 
@@ -16,6 +19,8 @@ struct AttentionBackwardRequest {
   std::string kernel = "hopper";  ///< in bf16
   std::optional<std::int64_t> tile_q = std::nullopt;  ///< absent: the profile's fastest
   std::optional<std::int64_t> tile_kv = std::nullopt;
+  /// What plays the problem instead of the schedule: its name, and ns of a whole run.
+  std::function<std::pair<std::string, Ticks>(const Problem&, const TimeModel&)> play = {};
 };
 
 /// A whole run of the kernel, passes and start among it, as it is predicted.

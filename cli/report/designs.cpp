@@ -1,8 +1,6 @@
 #include "cli/report/designs.hpp"
 
 #include "cli/report/words.hpp"
-#include "core/version.hpp"
-#include "workbench/json.hpp"
 
 #include <fmt/format.h>
 
@@ -101,12 +99,6 @@ class DesignTable {
   TimeUnit unit_;
 };
 
-/// Why a row has no times.
-std::string reason_of(const ComparisonRow& row) {
-  if (!row.analysis) return row.unsupported;
-  return dag::verdict_name(row.analysis->table->verification.verdict);
-}
-
 std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
                     int width) {
   std::string text;
@@ -136,128 +128,7 @@ std::string escaped(const std::string& words) {
   return text;
 }
 
-Json passes_json(const designs::Plan& plan) {
-  Json json = Json::array();
-  for (const designs::Pass& pass : plan.passes) {
-    json.push_back({{"name", pass.name}, {"bytes", pass.bytes}, {"launches", pass.launches}});
-  }
-  return json;
-}
-
-Json kernels_json(const designs::Analysis& analysis) {
-  Json json = Json::array();
-  for (std::size_t index = 0; index < analysis.stages.size(); ++index) {
-    json.push_back(
-        {{"name", analysis.plan.stages[index].name}, {"makespan", analysis.stages[index]}});
-  }
-  return json;
-}
-
-Json bits_json(const designs::Plan& plan) {
-  Json json = Json::array();
-  for (const char* word : plan.bits_depend_on)
-    json.push_back(word);
-  return json;
-}
-
-Json row_json(const ComparisonRow& row) {
-  Json json = {{"design", row.design->needs_schedule ? row.design->name : row.name},
-               {"schedule", row.design->needs_schedule ? Json{{"name", row.name}} : Json()}};
-  if (!row.analysis) {
-    json.append({{"verdict", "unsupported"}, {"reason", row.unsupported}});
-    return json;
-  }
-  json.append(design_json(*row.analysis));
-  return json;
-}
-
 }  // namespace
-
-std::string bits_words(const std::vector<const char*>& words) {
-  std::string text;
-  for (const char* word : words)
-    text += (text.empty() ? "" : " ") + std::string(word);
-  return text.empty() ? "nothing" : text;
-}
-
-std::string name_of(const ComparisonRow& row) {
-  return row.design->needs_schedule ? std::string(row.design->name) + " " + row.name : row.name;
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000; ++unit)
-    value /= 1024;
-  const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  std::string text = fmt::format("{:.{}f}", value, decimals);
-  if (text.find('.') != std::string::npos) {
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-  }
-  return text + " " + kUnits[unit];
-}
-
-Json design_json(const designs::Analysis& analysis) {
-  const designs::Plan& plan = analysis.plan;
-  const bool ok = analysis.ok();
-  return {{"verdict", ok ? "ok" : dag::verdict_name(analysis.table->verification.verdict)},
-          {"note", plan.note},
-          {"makespan", ok ? Json(analysis.makespan) : Json()},
-          {"elapsed", ok && analysis.elapsed ? Json(*analysis.elapsed) : Json()},
-          {"flops", plan.flops},
-          {"compute_factor", plan.compute_permille},
-          {"workspace_bytes", plan.workspace_bytes},
-          {"hbm_bytes", plan.hbm_bytes},
-          {"launches", plan.launches()},
-          {"lanes", analysis.lanes},
-          {"dq_targets", plan.dq_targets},
-          {"bits_depend_on", bits_json(plan)},
-          {"kernels", kernels_json(analysis)},
-          {"passes", passes_json(plan)}};
-}
-
-std::string designs_json(const designs::Comparison& comparison) {
-  const ComparisonRow* const best = comparison.best();
-  std::string text = fmt::format(
-      "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
-      "{},\n\"head_dim\": {}, \"element_bytes\": {},\n\"best\": {},\n\"without_order\": {},\n"
-      "\"missing\": {},\n\"rows\": [",
-      version(), workbench::counted_problem_json(comparison.problem).text(),
-      workbench::model_json(comparison.problem, comparison.model).text(), comparison.head_dim,
-      comparison.element_bytes, (best == nullptr ? Json() : Json(name_of(*best))).text(),
-      comparison.without_order, comparison.missing);
-  const char* separator = "\n";
-  for (const ComparisonRow& row : comparison.rows)
-    text += std::exchange(separator, ",\n") + row_json(row).text();
-  return text + "]}\n";
-}
-
-std::string designs_csv(const designs::Comparison& comparison) {
-  std::string text = fmt::format(
-      "design,schedule,verdict,makespan_{0},elapsed_{0},flops,compute_factor,workspace_bytes,"
-      "hbm_bytes,launches,lanes,dq_targets,bits_depend_on,reason\n",
-      comparison.model.unit());
-  for (const ComparisonRow& row : comparison.rows) {
-    const bool ordered = row.design->needs_schedule;
-    text += fmt::format("{},{},", in_csv(ordered ? row.design->name : row.name),
-                        in_csv(ordered ? row.name : ""));
-    if (!row.ok()) {
-      text += fmt::format("{},,,,,,,,,,,{}\n", row.analysis ? reason_of(row) : "unsupported",
-                          in_csv(reason_of(row)));
-      continue;
-    }
-    const designs::Analysis& analysis = *row.analysis;
-    const designs::Plan& plan = analysis.plan;
-    text +=
-        fmt::format("ok,{},{},{},{},{},{},{},{},{},{},\n", analysis.makespan,
-                    analysis.elapsed ? std::to_string(*analysis.elapsed) : "", plan.flops,
-                    plan.compute_permille, plan.workspace_bytes, plan.hbm_bytes, plan.launches(),
-                    analysis.lanes, plan.dq_targets, bits_words(plan.bits_depend_on));
-  }
-  return text;
-}
 
 std::string designs_text(const designs::Comparison& comparison, const Terminal& terminal) {
   const DesignTable table(comparison);
@@ -307,45 +178,6 @@ std::string designs_markdown(const designs::Comparison& comparison) {
     add(without);
   }
   return text + "\n- " + escaped(kBitsLegend) + "\n";
-}
-
-std::string design_text(const designs::Analysis& analysis, const Problem& problem,
-                        const Terminal& terminal) {
-  const designs::Plan& plan = analysis.plan;
-  const TimeUnit unit = unit_of(analysis.model.unit(), analysis.takes());
-  std::string text;
-  const auto line = [&](const char* label, const std::string& value) {
-    text += labelled(label, value, terminal.width);
-  };
-  line("problem", describe(problem));
-  line("model", model_line(analysis.model));
-  if (analysis.model.clock == Clock::ns) line("machine", machine_line(analysis.model));
-  line("design", plan.name + ": " + analysis.design->summary + " (" + analysis.design->who + ")");
-  if (!plan.note.empty()) line("chosen", plan.note);
-  if (!analysis.ok()) {
-    line("verdict", dag::verdict_name(analysis.table->verification.verdict));
-    return text;
-  }
-  line("makespan", unit.text(analysis.makespan));
-  for (std::size_t index = 0; plan.stages.size() > 1 && index < plan.stages.size(); ++index)
-    line("", plan.stages[index].name + ": " + unit.text(analysis.stages[index]));
-  if (analysis.elapsed)
-    line("elapsed", unit.text(*analysis.elapsed) + ", passes and launches among it");
-  line("arithmetic",
-       fmt::format("{} FLOPs, {:.1f} times the five GEMMs of a live tile", grouped(plan.flops),
-                   1e-3 * static_cast<double>(plan.compute_permille)));
-  line("lanes", grouped(analysis.lanes));
-  line("dQ", plan.dq_targets == 0 ? "summed in registers"
-                                  : "summed in " + grouped(plan.dq_targets) + " tiles of memory");
-  line("workspace",
-       grouped(plan.workspace_bytes) + " bytes (" + bytes_text(plan.workspace_bytes) + ")");
-  line("HBM",
-       "at least " + grouped(plan.hbm_bytes) + " bytes (" + bytes_text(plan.hbm_bytes) + ")");
-  line("launches", std::to_string(plan.launches()));
-  for (const designs::Pass& pass : plan.passes)
-    line("", std::string(pass.name) + ": " + bytes_text(pass.bytes));
-  line("bits", "move with " + bits_words(plan.bits_depend_on));
-  return text;
 }
 
 }  // namespace stagger::cli

@@ -35,6 +35,9 @@ namespace stagger::cli {
 /// `ordered shift`, `split`: a row's design and schedule.
 [[nodiscard]] std::string name_of(const designs::ComparisonRow& row);
 
+/// Why a row has no times.
+[[nodiscard]] std::string reason_of(const designs::ComparisonRow& row);
+
 /// What bits move with, in words.
 [[nodiscard]] std::string bits_words(const std::vector<const char*>& words);
 

@@ -196,6 +196,7 @@ block|--schedule spt|
 block|--tile-q 64|--model llama3-8b --seq 2048 --schedule spt --machine $h200
 block|--tile-kv 128 --tile-q 80|--model llama3-8b --seq 2048 --schedule spt --machine $h200
 block|--speedup 2|
+block|--design two-pass|
 block|--new-attn-bwd-ms 2|
 block|--block-ms 99|--model mistral-7b --speedup 2 --machine $h200
 block|--ops compiled|

@@ -185,15 +185,17 @@ TEST_CASE("heads that share K and V are one chain of the pass that keeps them") 
                    stepped(one_kind(of, false, 3, 1, true), 4)));
 }
 
-/// A split as a table: a head for each of its targets, so that no rank waits for another lane.
-Table targets_table(const Problem& problem, std::int64_t buffers) {
+/// A split as a table: a head for each of its targets, so that no rank waits for another lane. Q
+/// tiles are taken downwards, or upwards.
+Table targets_table(const Problem& problem, std::int64_t buffers, bool upwards = false) {
   Table table{.name = "targets", .problem = problem, .dispatch = Dispatch::in_order};
   table.problem.heads = table.problem.heads_kv = static_cast<std::int32_t>(problem.heads * buffers);
   for (std::int32_t target = 0; target < table.problem.heads; ++target) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(problem.grid.q_tiles()), 0);
     for (auto kv = static_cast<std::int32_t>(target % buffers); kv < problem.grid.kv_tiles();
          kv += static_cast<std::int32_t>(buffers)) {
-      for (std::int32_t q = problem.grid.q_tiles() - 1; q >= 0; --q) {
+      for (std::int32_t place = 0; place < problem.grid.q_tiles(); ++place) {
+        const std::int32_t q = upwards ? place : problem.grid.q_tiles() - 1 - place;
         if (!problem.grid.live({kv}, {q})) continue;
         table.slots.push_back({{{target}, {kv}, {q}}, ranks[static_cast<std::size_t>(q)]++});
       }
@@ -229,7 +231,7 @@ TEST_CASE("without an order every chain is a lane of its own") {
     workbench::TimeModel model;
     model.timing = timing;
     CHECK(without_order(problem, model) ==
-          sim::simulate(targets_table(problem, all), timing).makespan);
+          sim::simulate(targets_table(problem, all, true), timing).makespan);
   });
 }
 

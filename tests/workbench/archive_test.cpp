@@ -39,6 +39,20 @@ TEST_CASE("the archive is written as it was read") {
   CHECK(write_archive(archive) == text);
 }
 
+TEST_CASE("an entry knows heads that share K and V") {
+  const std::string grouped =
+      R"({"mask": "full", "n": 4, "heads": 4, "heads_kv": 2, "span": 2, "sms": 4, "model": "chain"})";
+  const std::vector<ArchiveEntry> archive = read_archive(archive_of(grouped), "x");
+  CHECK(archive.front().problem.heads_kv == 2);
+  CHECK(archive.front().problem.span == 2);
+  CHECK(write_archive(archive).find(grouped) != std::string::npos);
+  const ArchiveCheck check = check_archive(archive, {});
+  CHECK(check.found.front().makespan == 4 * 4 * 6);
+  CHECK(refused(archive_of(R"({"mask": "full", "n": 4, "heads": 4, "heads_kv": 3, "sms": 4,
+                              "model": "chain"})"))
+            .find("do not divide") != std::string::npos);
+}
+
 TEST_CASE("a search says what becomes of an entry") {
   const auto outcome = [](const std::string& text) {
     const ArchiveCheck check = check_archive(read_archive(archive_of(text), "x"), {});

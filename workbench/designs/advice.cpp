@@ -147,13 +147,12 @@ std::vector<Knob> knobs_of(const Request& request) {
     knobs.push_back({"reduce", reductions, with_reduce});
   }
   if (request.problem.group() == 1 && request.problem.heads > 1) {
-    knobs.push_back({"heads that share K and V", {}, with_heads_kv});
+    knobs.push_back({"heads_kv", {}, with_heads_kv});
     for (std::int64_t group = 1; group <= request.problem.heads; group *= 2)
       knobs.back().values.push_back(request.problem.heads / group);
-    std::ranges::sort(knobs.back().values);
-    const auto same = std::ranges::unique(knobs.back().values);
-    knobs.back().values.erase(same.begin(), same.end());
-    knobs.back().what = "heads_kv";
+    auto& values = knobs.back().values;
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
   }
   if (timing.memory && timing.compute < (Ticks{1} << 40)) {
     knobs.push_back({"head_dim", {32, 64, 96, 128, 192, 256, 512}, with_head_dim});
@@ -166,7 +165,7 @@ class Asked {
  public:
   Asked(const AdviceRequest& request, const Knob& knob) : request_(request), knob_(knob) {}
 
-  std::string best_at(std::int64_t value) const {
+  [[nodiscard]] std::string best_at(std::int64_t value) const {
     const auto other = knob_.with(request_.request, value);
     if (!other || other->problem.tasks() > kMostTasks) return "";
     const Comparison comparison = compared_by(*other);

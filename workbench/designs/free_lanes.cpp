@@ -36,8 +36,8 @@ std::vector<std::int32_t> tiles_of(const Chain& chain, TileOrder order, const Ti
   }
   if (order == TileOrder::descending) std::ranges::reverse(tiles);
   if (order == TileOrder::partial_first) {
-    std::ranges::stable_partition(
-        tiles, [&](std::int32_t tile) { return kind(tile) == TileKind::partial; });
+    std::stable_partition(tiles.begin(), tiles.end(),
+                          [&](std::int32_t tile) { return kind(tile) == TileKind::partial; });
   }
   return tiles;
 }
