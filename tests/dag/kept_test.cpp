@@ -108,6 +108,18 @@ TEST_CASE("packings go as far as kept with every number of steps") {
     }
     text << "\n";
   }
+  for (int round = 0; round < 12; ++round) {  // hard ones: few machines, long jobs, no equals
+    std::vector<Ticks> jobs(static_cast<std::size_t>(random.between(14, 24)));
+    for (Ticks& job : jobs)
+      job = random.between(1'000, 9'999);
+    const auto machines = static_cast<std::int32_t>(random.between(3, 6));
+    text << round << ": " << machines;
+    for (const std::int64_t nodes : {50, 500, 5'000, 50'000}) {
+      const Packing packing = pack(jobs, machines, nodes);
+      text << " " << packing.lower << (packing.exact() ? "=" : "<") << packing.upper;
+    }
+    text << "\n";
+  }
   text << pack({1, 2}, 2).upper << " " << pack({}, 3).upper << " "
        << pack(std::vector<Ticks>(4'097, 3), 2).lower << "\n";
   CHECK(test::golden_difference("dag-packings.txt", text.str()) == "");

@@ -100,6 +100,39 @@ TEST_CASE("whole searches, phase by phase, are as kept") {
   CHECK(test::golden_difference("search-optima.txt", text.str()) == "");
 }
 
+TEST_CASE("whole searches that local search ends are as kept") {
+  if (test::skipped_without_sat_solver()) return;
+  Dice dice(108);
+  std::ostringstream text;
+  for (int round = 0; round < 14; ++round) {
+    const auto tiles = static_cast<std::int64_t>(5 + dice.roll(4));
+    const Problem problem =
+        make_problem(make_mask("causal"), {tiles, tiles + static_cast<std::int64_t>(dice.roll(3))},
+                     {}, static_cast<std::int64_t>(1 + dice.roll(3)),
+                     static_cast<std::int64_t>(3 + dice.roll(3)));
+    Objective objective{.timing = drawn_timing(dice)};
+    objective.timing.model = Model::overlap;
+    objective.timing.reduce += 3;
+    text << round << "\n" << searched(problem, objective, 1);
+  }
+  CHECK(test::golden_difference("search-optima-local.txt", text.str()) == "");
+}
+
+TEST_CASE("a search that is stopped where nothing is left to prove was not cut short") {
+  const Problem problem = test::tiles_problem({"ff", "ff"}, 1, 2);
+  SearchOptions options;
+  options.stop = [] { return true; };
+  Incumbent incumbent{.table = {.name = "mine", .problem = problem}, .makespan = 12};
+  const Optimum proved = optimize(problem, {.timing = {}}, {12, "work"}, incumbent, options);
+  CHECK(proved.proof == ProofKind::bound);
+  CHECK_FALSE(proved.stopped);
+  CHECK(proved.detail == "the makespan is the work bound");
+  const Optimum open = optimize(problem, {.timing = {}}, {11, "work"}, incumbent, options);
+  CHECK(open.proof == ProofKind::none);
+  CHECK(open.stopped);
+  CHECK(open.detail.empty());
+}
+
 TEST_CASE("whole searches in the slot model are as kept") {
   if (test::skipped_without_sat_solver()) return;
   Dice dice(107);
