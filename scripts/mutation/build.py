@@ -22,7 +22,7 @@ FOLDERS = {
     "workbench": ["workbench"],
 }
 TARGETS = ["core_tests", "dag_tests", "schedules_tests", "search_tests", "sim_tests", "gpu_tests",
-           "workbench_tests", "cli_tests", "fuzz_tests", "stagger"]
+           "workbench_tests", "cli_tests", "fuzz_tests", "c_tests", "stagger"]
 HERE = pathlib.Path(__file__).resolve().parent
 # Before a planted file: quicker to build, and its lines are counted as before.
 PROLOGUE = f'#pragma GCC optimize("O1")\n#include "{HERE / "mutant.hpp"}"\n#line 1\n'
@@ -36,6 +36,8 @@ def folder_of(path):
 
 
 class Build:
+    targets = TARGETS
+
     def __init__(self, root, headers):
         self.root = root
         self.suffixes = (".cpp", ".hpp") if headers else (".cpp",)
@@ -63,7 +65,7 @@ class Build:
             self.numbers = json.loads(self.numbers_file.read_text())
         self.plant_all()
         subprocess.run(["cmake", "--preset", "release", "-G", "Ninja", "-DSTAGGER_CUDA=OFF",
-                        "-DSTAGGER_INSTALL=OFF"],
+                        "-DSTAGGER_INSTALL=OFF", "-DSTAGGER_SHARED=ON"],
                        cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
         # The headers first: what does not compile in them breaks every file.
         headers = [name for name in self.files() if folder_of(name) and name.endswith(".hpp")]

@@ -11,11 +11,10 @@ import tempfile
 import threading
 import time
 
-from .build import TARGETS
-
 MOST = 1 << 16
 MEMORY = 6 << 30
-SCRIPTS = ["commands", "errors", "files", "machine", "options", "run"]
+SCRIPTS = ["block", "commands", "compare", "errors", "files", "heeded", "lint", "machine", "options",
+           "readme", "run", "verdicts"]
 QUICK = (0.1, 1.0)  # seconds: run before the others
 FOLDER_TESTS = {"schedules/search": "search_tests"}
 
@@ -58,7 +57,7 @@ class Tests:
 
     def all(self):
         tests = []
-        for program in TARGETS:
+        for program in self.build.targets:
             if program == "stagger":
                 continue
             names = subprocess.run([self.path(program), "--list-test-names-only", "-v", "high"],

@@ -1,4 +1,5 @@
-// The bounds in three ways: by hand, as their words say, and against every table of small problems.
+// The bounds by hand and against every table of small problems; as their words say:
+// said_bounds_test.cpp.
 
 #include "dag/bounds.hpp"
 #include "dag/slot_bounds.hpp"
@@ -7,8 +8,6 @@
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
 
-#include <map>
-#include <numeric>
 #include <string>
 
 namespace stagger::dag {
@@ -108,139 +107,6 @@ TEST_CASE("the bounds of the slot model are what one gets by hand, by components
   for (const Bound& bound : bounds.all)
     names += std::string(bound.by) + " ";
   CHECK(names == "work chain packing degree matching ");
-}
-
-// ---- as the words say -------------------------------------------------------------------------
-
-/// The words of dag/README.md, task by task.
-class Said {
- public:
-  Said(const Problem& problem, const Timing& timing, Dispatch dispatch)
-      : problem_(problem),
-        timing_(timing),
-        sms_(resident_lanes(problem, timing.residency)),
-        overlap_(timing.model == Model::overlap),
-        drains_(overlap_ && dispatch == Dispatch::static_) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      Values computes;
-      for (const QTile q : problem.grid.live_q(kv))
-        computes.push_back(timing.compute_of(problem.grid.kind(kv, q)));
-      std::sort(computes.begin(), computes.end());
-      for (std::int32_t head = 0; !computes.empty() && head < problem.heads; ++head) {
-        chains_.push_back(computes);
-        all_.insert(all_.end(), computes.begin(), computes.end());
-      }
-    }
-    std::sort(all_.begin(), all_.end());
-  }
-
-  [[nodiscard]] Values values() const {
-    Values costs;
-    for (const Values& chain : chains_)
-      costs.push_back(added(chain));
-    const Ticks sum = std::accumulate(costs.begin(), costs.end(), Ticks{0});
-    const auto share = static_cast<std::ptrdiff_t>((std::ssize(all_) + sms_ - 1) / sms_);
-    const Ticks busiest = added({all_.begin(), all_.begin() + share});
-    Ticks accumulated = 0;
-    for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q)
-      accumulated = std::max(accumulated, accumulation(problem_.grid.contributions(q)));
-    Values loads(at(sms_), 0);
-    return {once() + std::max((sum + sms_ - 1) / sms_, busiest),
-            once() + *std::max_element(costs.begin(), costs.end()),
-            once() + best_packing(costs, loads, 0), accumulated};
-  }
-
- private:
-  /// What a lane of chains pays once, beyond what each adds.
-  [[nodiscard]] Ticks once() const {
-    if (!drains_) return 0;
-    const Ticks begin = timing_.launch + all_.front();
-    return begin + std::max(timing_.reduce, timing_.epilogue) -
-           std::max(timing_.epilogue + begin, timing_.reduce);
-  }
-
-  /// What these tasks as a chain add, the shortest first.
-  [[nodiscard]] Ticks added(const Values& computes) const {
-    const Ticks begin = timing_.launch + computes.front();
-    Ticks ticks = drains_ ? std::max(timing_.epilogue + begin, timing_.reduce)
-                          : begin + timing_.reduce + timing_.epilogue;
-    for (std::size_t task = 1; task < computes.size(); ++task) {
-      ticks +=
-          overlap_ ? std::max(computes[task], timing_.reduce) : computes[task] + timing_.reduce;
-    }
-    return ticks;
-  }
-
-  /// All ways to have whole chains before and after all but S of the reductions.
-  [[nodiscard]] Ticks accumulation(std::int64_t contributions) const {
-    Ticks head = INT64_MAX;
-    Ticks before = INT64_MAX;
-    Ticks after = INT64_MAX;
-    for (const Values& chain : chains_) {
-      const Ticks computing = std::accumulate(chain.begin(), chain.end(), Ticks{0});
-      const Ticks reducing = std::ssize(chain) * timing_.reduce;
-      head = std::min(head, timing_.launch + chain.front());
-      before =
-          std::min(before, drains_ ? timing_.launch + computing + timing_.epilogue : added(chain));
-      after = std::min(after, drains_ ? reducing : added(chain));
-    }
-    Ticks most = 0;
-    for (std::int64_t first = 0; first * sms_ < contributions; ++first) {
-      for (std::int64_t last = 0; (first + last) * sms_ < contributions; ++last) {
-        const std::int64_t inner = contributions - (first + last) * sms_;
-        most = std::max(most, head + first * before + inner * timing_.reduce +
-                                  (inner - 1) * timing_.latency + last * after +
-                                  (drains_ ? 0 : timing_.epilogue));
-      }
-    }
-    return most;
-  }
-
-  static Ticks best_packing(const Values& jobs, Values& loads, std::size_t next) {
-    if (next == jobs.size()) return *std::max_element(loads.begin(), loads.end());
-    Ticks best = INT64_MAX;
-    for (Ticks& load : loads) {
-      const bool alike = load == 0;  // idle SMs are alike
-      load += jobs[next];
-      best = std::min(best, best_packing(jobs, loads, next + 1));
-      load -= jobs[next];
-      if (alike) break;
-    }
-    return best;
-  }
-
-  const Problem& problem_;
-  const Timing& timing_;
-  std::int64_t sms_;
-  bool overlap_;
-  bool drains_;
-  std::vector<Values> chains_;  ///< the compute phases of every chain, shortest first
-  Values all_;                  ///< all of them, shortest first
-};
-
-TEST_CASE("every bound is what its words say, computed task by task") {
-  test::Random random(17);
-  std::map<std::string, std::int64_t> best;
-  std::int64_t problems = 0;
-  while (problems < 3'000) {
-    const Problem problem = test::random_problem(random, 5);
-    if (problem.tasks() == 0 || problem.heads * problem.grid.kv_tiles() > 6) continue;
-    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
-    const Timing timing = test::random_timing(random, problem);
-    const Bounds bounds = lower_bounds(problem, timing, dispatch);
-    CAPTURE(problems, problem.heads, problem.sms, timing.residency, dispatch == Dispatch::static_,
-            timing.model == Model::overlap, timing.compute, timing.shortest_compute(),
-            timing.longest_compute(), timing.reduce, timing.latency, timing.launch,
-            timing.epilogue);
-    REQUIRE(values_of(bounds) == Said(problem, timing, dispatch).values());
-    ++best[bounds.best.by];
-    ++problems;
-  }
-  CHECK(best.size() == 4);
-  for (const auto& [by, count] : best) {
-    CAPTURE(by);
-    CHECK(count > 50);
-  }
 }
 
 // ---- against every table ----------------------------------------------------------------------

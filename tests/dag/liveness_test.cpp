@@ -207,13 +207,19 @@ TEST_CASE("a cycle of waits is found among a hundred thousand stuck lanes, in bo
 }
 
 TEST_CASE("where the search for a shortest cycle ends first, a walk finds one") {
-  // Lanes 0 … 1,999 wait for all that are before them at Q tile 0, which the last two, which wait
-  // for each other, keep back.
+  // Lanes 0 … 1,999 wait for all that are before them at Q tile 0, which two more, which wait for
+  // each other, keep back. Another one is done at once: the first lane, or the last.
   constexpr std::int32_t kWaiting = 2'000;
-  std::vector<std::string> rows(kWaiting, "f.");
-  rows.insert(rows.end(), {"ff", "ff"});
+  const bool first = GENERATE(true, false);
+  std::vector<std::string> rows(kWaiting, "f..");
+  rows.insert(rows.end(), {"ff.", "ff.", "..f"});
   Table table;
-  table.problem = test::tiles_problem(rows, 1, kWaiting + 2);
+  table.problem = test::tiles_problem(rows, 1, kWaiting + 3);
+  const auto add_done = [&] {
+    table.slots.push_back(slot(kWaiting + 2, 2, 0));
+    table.end_lane();
+  };
+  if (first) add_done();
   for (std::int32_t lane = 0; lane < kWaiting; ++lane) {
     table.slots.push_back(slot(lane, 0, lane + 2));
     table.end_lane();
@@ -222,6 +228,7 @@ TEST_CASE("where the search for a shortest cycle ends first, a walk finds one") 
   table.end_lane();
   table.slots.insert(table.slots.end(), {slot(kWaiting + 1, 1, 1), slot(kWaiting + 1, 0, 0)});
   table.end_lane();
+  if (!first) add_done();
   const Liveness liveness = check_liveness(table, {});
   REQUIRE(liveness.cycle.size() == 2);
   CHECK(liveness.cycle[0].for_lane == liveness.cycle[1].lane);
