@@ -42,6 +42,8 @@ inline constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 // What runs and predictions are both asked for.
 [[nodiscard]] Choice one_kernel();
 [[nodiscard]] Choice one_dtype();
+/// The designs, each with what it is.
+[[nodiscard]] std::vector<Word> design_words();
 
 /// A word, and the value that it stands for.
 template <class Value>
