@@ -375,8 +375,8 @@ TEST_CASE("boolean block masks are read, causal too, with tiles that are not squ
 TEST_CASE("an answer that a format does not ask for is refused") {
   CHECK(refusal(w8_flex(2, -1), {.causal = true}) ==
         "--mask-causal means nothing to flex, which says itself");
-  const Bundle slices = bundle_of({{"q_ranges", ints({1, 2}, {0, 4})},
-                                   {"k_ranges", ints({1, 2}, {0, 4})}});
+  const Bundle slices =
+      bundle_of({{"q_ranges", ints({1, 2}, {0, 4})}, {"k_ranges", ints({1, 2}, {0, 4})}});
   CHECK(refusal(slices, {.head = 0}) ==
         "--mask-head means nothing to magi, which has one mask for all");
   Bundle columns = flashmask({{4, 4, 4, 4}});
