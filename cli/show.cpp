@@ -132,7 +132,7 @@ const Command kShow{
         "      --model overlap\n"
         "  stagger show --table mine.table.json\n"
         "  stagger show --mask causal --n 8 --heads 4 --design two-pass\n"
-        "  stagger show --mask 'sliding:left=3,right=0 | global:first=1' --n 12\n"
+        "  stagger show --mask 'causal & document:lengths=3+5'\n"
         "  stagger show --mask-file block_mask.npz\n",
     .run = run,
 };

@@ -44,7 +44,7 @@ TEST_CASE("The words of a mask and the JSON of a problem read back the same") {
     const Mask again = parse_mask(mask_words(mask));
     CHECK(again.family == mask.family);
     CHECK(again.values == mask.values);
-    const Lengths lengths = family.implied == nullptr ? Lengths{6, 6} : family.implied(mask);
+    const Lengths lengths = implied_lengths(mask, {});
     const Problem problem = make_problem(
         mask, {lengths.q == 0 ? 6 : lengths.q, lengths.kv == 0 ? 6 : lengths.kv}, {}, 2, 3);
     const JsonDocument document(problem_json(problem).text(), "problem");
