@@ -39,6 +39,7 @@ struct Wanted {
 
 std::vector<Wanted> wanted(std::vector<schedules::Selection> schedules) {
   std::vector<Wanted> all;
+  all.reserve(schedules.size());
   for (schedules::Selection& schedule : schedules)
     all.push_back({select("ordered"), std::move(schedule)});
   for (Selection& selection : compared())

@@ -91,13 +91,13 @@ Plan plan(const Request& request) {
 }  // namespace
 
 std::int64_t opentau_dkv_shared_bytes(std::int64_t head_dim, std::int64_t warps) {
-  const std::int64_t of_warp = 2 * 16 * head_dim + 512;
+  const std::int64_t of_warp = 32 * head_dim + 512;
   return 2 * (warps * of_warp + 64 * head_dim) + 4 * (warps * of_warp + 64) +
          4 * (16 * warps + 32) + (16 * warps + 32);
 }
 
 std::int64_t opentau_dq_shared_bytes(std::int64_t head_dim, std::int64_t warps) {
-  return 2 * (warps * (2 * 16 * head_dim + 256) + 32 * head_dim) +
+  return 2 * (warps * (32 * head_dim + 256) + 32 * head_dim) +
          4 * (warps * (16 * head_dim + 544)) + 4 * (16 * warps + 16) + (16 * warps + 16);
 }
 

@@ -47,6 +47,7 @@ Task original(const Problem& problem, const Task& task) {
 
 /// Bytes of a task with the sides exchanged: what a chain keeps is a Q tile now.
 TileBytes mirrored(const TileBytes& tile, const TileShape& shape) {
+  STAGGER_EXPECTS(shape.q >= 1 && shape.kv >= 1);
   return {.q = tile.kv,
           .dq = 2 * tile.dq * shape.kv / shape.q,
           .kv = tile.q,
