@@ -147,7 +147,7 @@ TEST_CASE("order faults, hand-overs and timelines of made-up times are as kept")
     }
     text << round << " hand-over " << median_hand_over_ns(table, run) << "\n"
          << words_of(measured_timeline(table, run, "toy"));
-    for (const std::size_t limit : {1, 3, 100}) {
+    for (const std::size_t limit : {std::size_t{1}, std::size_t{3}, std::size_t{100}}) {
       for (const std::int64_t error : {0, 200, 2'000}) {
         run.times_error_ns = error;
         for (const std::string& fault : order_faults(table, run, limit))
