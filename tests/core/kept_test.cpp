@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/json_place.hpp"
+#include "core/json_value.hpp"
 #include "core/limits.hpp"
 #include "core/order_digest.hpp"
 #include "core/span.hpp"
@@ -14,9 +15,10 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/random.hpp"
 
-#include <limits>
+#include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger {
@@ -113,6 +115,14 @@ TEST_CASE("masks from words, and what is said of wrong ones, are as kept") {
       return describe(problem) + " " + write_mask_json(problem.grid);
     }) << "\n";
   }
+  for (const MaskFamily& family : mask_families()) {  // each without one of its keys
+    for (const MaskKey& missing : family.keys) {
+      std::map<std::string, MaskValue, std::less<>> values = parse_mask(family.example).values;
+      values.erase(missing.name);
+      text << family.name << " without " << missing.name << ": "
+           << said([&] { return mask_words(make_mask(family.name, std::move(values))); }) << "\n";
+    }
+  }
   CHECK(test::golden_difference("core-masks.txt", text.str()) == "");
 }
 
@@ -193,6 +203,71 @@ TEST_CASE("what is said of CSV and JSON with a piece missing or wrong is as kept
     }
   }
   CHECK(test::golden_difference("core-broken.txt", text.str()) == "");
+}
+
+TEST_CASE("ranks of parts are written wherever they are, and refused where there is no part") {
+  // The second KV tile is nobody's: its ranks are wrong, and are kept for verify to say so.
+  Table table;
+  table.problem = make_problem(parse_mask("tiles:rows=ff+.."), {2, 2}, {}, 4, 2,
+                               {.heads_kv = 2, .span = 1, .combine = Combine::ordered});
+  for (const std::int32_t rank : {-1, 0, 1}) {
+    table.dkv_ranks = {0, rank, 1, -1, 1, rank, 0, rank};
+    CAPTURE(rank);
+    CHECK(read_table_json(write_table_json(table), "json").dkv_ranks == table.dkv_ranks);
+    CHECK(read_table_csv(write_table_csv(table), "csv", nullptr).dkv_ranks == table.dkv_ranks);
+  }
+  const auto read = [&](const std::string& part) {
+    const std::string row =
+        "stagger.table/2,heads=4,kv_tiles=2,q_tiles=2,sms=2,heads_kv=2,span=1,"
+        "combine=ordered,mask=tiles:rows=ff+..,dkv_ranks=";
+    return said([&] {
+      const Table made = read_table_csv(row + part + "\n", "csv", nullptr);
+      std::string ranks;
+      for (const std::int32_t rank : made.dkv_ranks)
+        ranks += std::to_string(rank) + " ";
+      return ranks;
+    });
+  };
+  CHECK(read("1:1:1:7") == "-1 -1 -1 -1 -1 -1 -1 7 ");
+  CHECK(read("0:1:1:7+1:0:0:-3") == "-1 -1 -1 7 -3 -1 -1 -1 ");
+  for (const char* part : {"-1:1:1:7", "2:1:1:7", "1:-1:1:7", "1:2:1:7", "1:1:-1:7", "1:1:2:7"})
+    CHECK(read(part) ==
+          std::string("refused 1: csv: row 1: '") + part + "' is a part that does not exist");
+  CHECK(read("1:1:1") == "refused 1: csv: row 1: '1:1:1' is not kv_head:kv:part:rank");
+}
+
+TEST_CASE("intervals of a timeline are within its SMs, heads and time") {
+  const auto read = [](const std::string& interval) {
+    return said([&] {
+      const Timeline line = read_timeline_json(
+          R"({"schema": "stagger.timeline/1", "clock": "ticks", "sms": 3, "heads": 2,)"
+          R"( "makespan": 5, "intervals": [{)" +
+              interval + "}]}",
+          "line");
+      return write_timeline_json(line);
+    });
+  };
+  std::ostringstream text;
+  for (const char* place :
+       {R"("sm": 2, "head": 1, "kv": 1048576, "q": 1048576)",
+        R"("sm": 3, "head": 1, "kv": 0, "q": 0)", R"("sm": 4, "head": 1, "kv": 0, "q": 0)",
+        R"("sm": 0, "head": 2, "kv": 0, "q": 0)", R"("sm": 0, "head": 3, "kv": 0, "q": 0)",
+        R"("sm": 0, "head": 0, "kv": 1048577, "q": 0)",
+        R"("sm": 0, "head": 0, "kv": 0, "q": 1048577)", R"("sm": -1, "head": 0, "kv": 0, "q": 0)"})
+    text << place << ": " << read(std::string(place) + R"(, "phase": "wait", "start": 1, "end": 7)")
+         << "\n";
+  for (const char* rest :
+       {R"("phase": "reduce", "start": 4, "end": 4)", R"("phase": "reduce", "start": 4, "end": 3)",
+        R"("phase": "reduce", "start": -1, "end": 3)",
+        R"("phase": "nothing", "start": 1, "end": 3)",
+        R"("phase": "launch", "start": 0, "end": 4611686018427387904)",
+        R"("phase": "launch", "start": 0, "end": 4611686018427387905)",
+        R"("phase": "reduce-kv", "start": 1, "end": 3, "rank": 2147483647)",
+        R"("phase": "epilogue", "start": 1, "end": 3, "rank": 2147483648)",
+        R"("phase": "compute", "start": 1, "end": 3, "critical": true)"})
+    text << rest << ": " << read(std::string(R"("sm": 1, "head": 1, "kv": 2, "q": 3, )") + rest)
+         << "\n";
+  CHECK(test::golden_difference("core-intervals.txt", text.str()) == "");
 }
 
 TEST_CASE("sizes and times at their limits, and one beyond, are as kept") {
@@ -318,6 +393,13 @@ TEST_CASE("rates of blocks are written as kept") {
   for (const double size : {0.5, 1e6, 2e6, 8e6, 64e6, 1e9, 2e15, 1e16})
     text << size << ": " << rate_at(rates.copy, size) << "\n";
   CHECK(test::golden_difference("core-rates.txt", text.str()) == "");
+  const JsonDocument least(
+      R"({"gemm_tflops": 1, "gemm_t0_ns": 0, "copy_tbs": 2, "kappa_permille": 3})", "rates");
+  const BlockRates read = read_block_rates(least.root());
+  CHECK(read == BlockRates{.gemm_tflops = 1,
+                           .gemm_t0_ns = 0,
+                           .copy = {{.size = 1, .rate = 2}},
+                           .kappas = {{.permille = 3}}});
 }
 
 }  // namespace

@@ -81,6 +81,56 @@ TEST_CASE("a query that sees nothing gives zeros and no NaN") {
   }
 }
 
+TEST_CASE("what a gradient is relative to is the norm of what is added up for it") {
+  const Problem problem = make_problem(make_mask("causal"), {.q = 5, .kv = 7}, {}, 2, 0);
+  const AttentionShape shape = attention_shape(problem, kDim);
+  const Attention attention = make_attention(problem, shape, random_inputs(shape, 3));
+  const ReferenceGradients exact = reference_gradients(attention);
+  const auto dot = [&](const std::vector<float>& left, std::size_t left_row,
+                       const std::vector<float>& right, std::size_t right_row) {
+    double sum = 0;
+    for (std::size_t column = 0; column < shape.dim(); ++column)
+      sum += double{left[left_row * shape.dim() + column]} *
+             double{right[right_row * shape.dim() + column]};
+    return sum;
+  };
+  double dq = 0;
+  double dk = 0;
+  double dv = 0;
+  const Inputs& in = attention.inputs;
+  for (Head head{0}; head.value < 2; ++head) {
+    for (std::int64_t query = 0; query < 5; ++query) {
+      for (std::int64_t key = 0; key < 7; ++key) {
+        if (key > query + 2) continue;  // aligned at the bottom right
+        const std::size_t row = shape.q_row(head, query);
+        const std::size_t column = shape.kv_row(head, key);
+        const double p =
+            std::exp(shape.scale() * dot(in.q, row, in.k, column) - attention.forward.lse[row]);
+        const double dp = dot(in.d_out, row, in.v, column);
+        const double delta = attention.forward.delta[row];
+        const double parts = shape.scale() * p * std::sqrt(dp * dp + delta * delta);
+        dv += p * p * dot(in.d_out, row, in.d_out, row);
+        dq += parts * parts * dot(in.k, column, in.k, column);
+        dk += parts * parts * dot(in.q, row, in.q, row);
+      }
+    }
+  }
+  CHECK(is_near(exact.dq.terms, std::sqrt(dq)));
+  CHECK(is_near(exact.dk.terms, std::sqrt(dk)));
+  CHECK(is_near(exact.dv.terms, std::sqrt(dv)));
+}
+
+TEST_CASE("inputs fit a shape if each tensor has its elements") {
+  const Problem problem = make_problem(make_mask("full"), {.q = 2, .kv = 3}, {}, 2, 0);
+  const AttentionShape shape = attention_shape(problem, kDim);
+  CHECK(fits(random_inputs(shape, 1), shape));
+  for (const auto tensor : {&Inputs::q, &Inputs::k, &Inputs::v, &Inputs::d_out}) {
+    Inputs shorter = random_inputs(shape, 1);
+    (shorter.*tensor).pop_back();
+    CHECK_FALSE(fits(shorter, shape));
+  }
+}
+
 TEST_CASE("the output is a mean of the values that are seen") {
   // Two equal keys: the mean of their values, whatever the query is.
   const Problem problem = make_problem(make_mask("full"), {.q = 1, .kv = 2}, {}, 1, 0);

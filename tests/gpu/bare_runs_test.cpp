@@ -76,9 +76,16 @@ TEST_CASE("bare runs that keep their promises have a median") {
     Bare bare = bare_case(mode);
     REQUIRE(bare.runs.elapsed_ns.size() == 3);
     bare.runs.elapsed_ns = {30, 10, 20};
+    CheckedRuns rested = bare.checked;
     check_bare_runs(bare.runs, mode, bare.checked);
     CHECK(bare.checked.verdict == RunVerdict::ok);
     CHECK(bare.checked.bare_median_ns == 20);
+    CHECK_FALSE(bare.checked.rested_median_ns.has_value());
+    bare.runs.rested_ns = {7, 9, 8};
+    bare.runs.elapsed_ns.clear();
+    check_bare_runs(bare.runs, mode, rested);
+    CHECK(rested.rested_median_ns == 8);
+    CHECK_FALSE(rested.bare_median_ns.has_value());
   }
 }
 

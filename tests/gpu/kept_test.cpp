@@ -2,6 +2,7 @@
 // waits for what in a run that hangs, the words of every order fault, timelines, samples and bytes.
 // One thread plays every table in one order, so that nothing depends on the machine.
 
+#include "gpu/check/clock_anchors.hpp"
 #include "gpu/check/cross_check.hpp"
 #include "gpu/check/phase_samples.hpp"
 #include "gpu/cpu/executor.hpp"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -145,7 +147,7 @@ TEST_CASE("order faults, hand-overs and timelines of made-up times are as kept")
     }
     text << round << " hand-over " << median_hand_over_ns(table, run) << "\n"
          << words_of(measured_timeline(table, run, "toy"));
-    for (const std::size_t limit : {1, 3, 100}) {
+    for (const std::size_t limit : {std::size_t{1}, std::size_t{3}, std::size_t{100}}) {
       for (const std::int64_t error : {0, 200, 2'000}) {
         run.times_error_ns = error;
         for (const std::string& fault : order_faults(table, run, limit))
@@ -157,6 +159,28 @@ TEST_CASE("order faults, hand-overs and timelines of made-up times are as kept")
       text << "  reversed: " << fault << "\n";
   }
   CHECK(test::golden_difference("gpu-faults.txt", text.str()) == "");
+}
+
+TEST_CASE("a clock whose rate changes is as kept between its readings, before and behind them") {
+  // The timer shows every 4,000 ns; the counter goes at 1, 2 and then 0.5 cycles a ns.
+  std::vector<ClockReading> readings;
+  std::int64_t cycles = 100;
+  for (std::int64_t ns = 0; ns < 100'000; ns += 700) {
+    readings.push_back({.ns = 50'000 + ns / 4'000 * 4'000, .cycles = cycles});
+    cycles += ns < 30'000 ? 700 : ns < 70'000 ? 1'400 : 350;
+  }
+  std::ostringstream text;
+  for (const std::size_t count : {std::size_t{2}, std::size_t{40}, readings.size()}) {
+    const std::span<const ClockReading> all(readings);
+    const SmClock clock(all.first(count), 4'000, 0.75);
+    for (std::int64_t at = -3'000; at < 110'000; at += 1'700) {
+      // A reading that the timer shows loosely, so that the line is seen.
+      for (const std::int64_t shown : {at / 4'000 * 4'000, (at - 2'000) / 4'000 * 4'000})
+        text << " " << clock.ns({.ns = 50'000 + shown, .cycles = 100 + at});
+    }
+    text << "\n";
+  }
+  CHECK(test::golden_difference("gpu-clocks.txt", text.str()) == "");
 }
 
 TEST_CASE("the bytes of runs are as kept, of groups and other dtypes too") {
@@ -228,7 +252,12 @@ TEST_CASE("a table is complete with every live task once and no chain split, and
     if (!table.slots.empty() && random.chance(2)) {
       const std::int64_t last = std::ssize(table.slots) - 1;
       Slot& slot = table.slots[random.between(0, last)];
-      switch (random.between(0, 4)) {
+      switch (random.between(0, 5)) {
+        case 5:
+          table.slots.pop_back();
+          for (std::int64_t& begin : table.lane_begin)
+            begin = std::min<std::int64_t>(begin, std::ssize(table.slots));
+          break;
         case 0:
           std::swap(slot, table.slots[random.between(0, last)]);
           break;

@@ -78,6 +78,23 @@ TEST_CASE("what is new or better is in the archive that comes back") {
   CHECK(check.optimal == 1);
 }
 
+TEST_CASE("an entry that holds gets a higher bound, unless it was optimal already") {
+  std::string open = entry("chain", 30, 20);
+  open.replace(open.find("optimal"), 7, "feasible");
+  const auto best_of = [](const std::string& text) {
+    const ArchiveCheck check = check_archive(read_archive(archive_of(text), "x"), {});
+    CHECK(check.found.front().outcome == ArchiveOutcome::holds);
+    return check.archive.front().best.value();
+  };
+  CHECK(best_of(open).lower_bound == 30);
+  CHECK(best_of(open).status == "optimal");
+  CHECK(best_of(open).version != "0");
+  CHECK(best_of(entry("chain", 30, 20)).lower_bound == 20);
+  CHECK(best_of(entry("chain", 30, 20)).version == "0");
+  open.replace(open.find("\"lower_bound\": 20"), 17, "\"lower_bound\": 30");
+  CHECK(best_of(open).version == "0");  // nothing more is proved
+}
+
 TEST_CASE("an entry that cannot be searched takes no other with it") {
   const auto asked = [](std::int64_t heads) {
     return R"({"mask": "causal", "n": 4, "sms": 4, "model": "chain", "heads": )" +

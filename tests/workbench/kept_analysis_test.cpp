@@ -92,6 +92,26 @@ TEST_CASE("every row of comparisons is as kept") {
   CHECK(test::golden_difference("analyses.txt", text.str()) == "");
 }
 
+TEST_CASE("a timing model is written with what it has") {
+  const Problem problem = problems().back();
+  TimeModel model{.clock = Clock::ns, .machine = "toy", .start = 5};
+  const auto line = [&] { return model_json(problem, model).line(); };
+  CHECK(line().find("passes") == std::string::npos);
+  CHECK(line().find("compute_partial") == std::string::npos);
+  CHECK(line().find("residency") == std::string::npos);
+  CHECK(line().find("memory") == std::string::npos);
+  CHECK(line().find(R"("reduce_kv": 0)") != std::string::npos);
+  model.passes = 1;
+  model.timing.compute_partial = 9;
+  model.timing.residency = 77;
+  CHECK(line().find(R"("passes": 1)") != std::string::npos);
+  CHECK(line().find(R"("compute_partial": 9)") != std::string::npos);
+  CHECK(line().find(R"("residency": 4)") != std::string::npos);  // no more than there are
+  model.clock = Clock::ticks;
+  CHECK(line().find("passes") == std::string::npos);
+  CHECK(line().find("toy") == std::string::npos);
+}
+
 std::string words_of(const Optimization& found) {
   std::ostringstream text;
   text << found.status() << " by " << found.proof() << ", " << found.unit();

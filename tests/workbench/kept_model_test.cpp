@@ -78,6 +78,7 @@ Machine machine_of(bool memory) {
                      times_of(hopper(128, {.q = 64, .kv = 128}), 170),
                      times_of({.kernel = "replay"}, 10)};
   machine.kernels.back().passes_per_mi.reset();
+  if (memory) machine.kernels.back().compute_partial.reset();
   if (memory) machine.memory = DeviceMemory{.l2_bytes = 1 << 20, .bytes_per_ns = 900};
   return machine;
 }
