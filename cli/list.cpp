@@ -137,7 +137,7 @@ Json schedules_json() {
 std::string example_of(const MaskFamily& family, int width) {
   const bool quoted = std::string_view(family.example).find(' ') != std::string_view::npos;
   const std::string quote = quoted ? "'" : "";
-  const std::string words = "--mask " + quote + family.example + quote;
+  std::string words = "--mask " + quote + family.example + quote;
   if (static_cast<int>(words.size()) + kIndent <= width) return words;
   return "--mask '" + mask_json(parse_mask(family.example)).line() + "'";
 }

@@ -38,6 +38,7 @@ std::vector<KeyRange> global_keys(const Mask& mask, std::int64_t keys) {
   }
   std::sort(tokens.begin(), tokens.end());
   std::vector<KeyRange> single;
+  single.reserve(tokens.size());
   for (const std::int64_t token : tokens)
     single.push_back({token, token + 1});
   std::vector<KeyRange> ranges;

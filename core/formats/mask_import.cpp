@@ -106,12 +106,12 @@ ImportedMask imported(const Bundle& bundle, const MaskFileRequest& request) {
 }  // namespace
 
 std::span<const MaskFormat> mask_formats() {
-  static const auto kFormats = [] {
+  static const auto table = [] {
     std::array<MaskFormat, kRows.size()> formats{};
     std::ranges::transform(kRows, formats.begin(), &Row::format);
     return formats;
   }();
-  return kFormats;
+  return table;
 }
 
 ImportedMask read_mask_file(std::string_view bytes, const std::string& source,

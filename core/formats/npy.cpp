@@ -74,7 +74,7 @@ class HeaderParser {
     if (quote != '\'' && quote != '"') fail("a string is missing at byte " + std::to_string(at_));
     const std::size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) fail("a string does not end");
-    const std::string value(text_.substr(at_ + 1, end - at_ - 1));
+    std::string value(text_.substr(at_ + 1, end - at_ - 1));
     at_ = end + 1;
     return value;
   }

@@ -119,4 +119,4 @@ if [ -n "$python" ]; then
 else
   echo "without numpy files of its making are not read"
 fi
-finish 120
+finish 80

@@ -97,8 +97,8 @@ std::int64_t opentau_dkv_shared_bytes(std::int64_t head_dim, std::int64_t warps)
 }
 
 std::int64_t opentau_dq_shared_bytes(std::int64_t head_dim, std::int64_t warps) {
-  return 2 * (warps * (32 * head_dim + 256) + 32 * head_dim) +
-         4 * (warps * (16 * head_dim + 544)) + 4 * (16 * warps + 16) + (16 * warps + 16);
+  return 2 * (warps * (32 * head_dim + 256) + 32 * head_dim) + 4 * (warps * (16 * head_dim + 544)) +
+         4 * (16 * warps + 16) + (16 * warps + 16);
 }
 
 extern const Design kOpenTau;

@@ -29,10 +29,12 @@ Problem mirrored(const Problem& problem) {
     throw Error(ErrorKind::limit, "q-stationary: the Q tiles of a group are too many");
   }
   std::vector<TileKind> kinds;
-  for (std::int64_t row = 0; row < rows.value(); ++row) {
-    const QTile q{grid.q_tiles() - 1 - static_cast<std::int32_t>(row % grid.q_tiles())};
-    for (std::int32_t kv = grid.kv_tiles() - 1; kv >= 0; --kv)
-      kinds.push_back(grid.kind({kv}, q));
+  kinds.reserve(at(rows.value() * grid.kv_tiles()));
+  for (std::int32_t member = 0; member < problem.group(); ++member) {
+    for (std::int32_t q = grid.q_tiles() - 1; q >= 0; --q) {
+      for (std::int32_t kv = grid.kv_tiles() - 1; kv >= 0; --kv)
+        kinds.push_back(grid.kind({kv}, {q}));
+    }
   }
   return problem_of_grid({static_cast<std::int32_t>(rows.value()), grid.kv_tiles(), kinds},
                          problem.heads_kv, problem.sms, {});
@@ -47,11 +49,10 @@ Task original(const Problem& problem, const Task& task) {
 
 /// Bytes of a task with the sides exchanged: what a chain keeps is a Q tile now.
 TileBytes mirrored(const TileBytes& tile, const TileShape& shape) {
-  STAGGER_EXPECTS(shape.q >= 1 && shape.kv >= 1);
   return {.q = tile.kv,
-          .dq = 2 * tile.dq * shape.kv / shape.q,
+          .dq = divide_up(2 * tile.dq * shape.kv, shape.q),
           .kv = tile.q,
-          .gradient = tile.gradient * shape.q / (2 * shape.kv)};
+          .gradient = divide_up(tile.gradient * shape.q, 2 * shape.kv)};
 }
 
 Units units_of(const Request& request) {
