@@ -7,6 +7,7 @@
 #include "core/json_place.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/machine.hpp"
 #include "core/order_digest.hpp"
 #include "core/span.hpp"
 #include "core/table_digest.hpp"
@@ -215,6 +216,9 @@ TEST_CASE("ranks of parts are written wherever they are, and refused where there
     CAPTURE(rank);
     CHECK(read_table_json(write_table_json(table), "json").dkv_ranks == table.dkv_ranks);
     CHECK(read_table_csv(write_table_csv(table), "csv", nullptr).dkv_ranks == table.dkv_ranks);
+    table.dkv_ranks[0] = -1;  // a live chain that has none is said to
+    CHECK(write_table_json(table).find("[[0,0,0,-1],") != std::string::npos);
+    CHECK(write_table_csv(table).find("dkv_ranks=0:0:0:-1+") != std::string::npos);
   }
   const auto read = [&](const std::string& part) {
     const std::string row =
@@ -234,6 +238,33 @@ TEST_CASE("ranks of parts are written wherever they are, and refused where there
     CHECK(read(part) ==
           std::string("refused 1: csv: row 1: '") + part + "' is a part that does not exist");
   CHECK(read("1:1:1") == "refused 1: csv: row 1: '1:1:1' is not kv_head:kv:part:rank");
+}
+
+TEST_CASE("limits are met to the last one: free spans, no passes, chains of a broken table") {
+  // Two KV heads of three KV tiles: six chains, two for each of three SMs.
+  const auto why = [](std::int64_t sms) {
+    return span_rule(make_problem(make_mask("full"), {4, 3}, {}, 4, sms, {.heads_kv = 2})).why;
+  };
+  CHECK(why(3).ends_with(", and at least two chains an SM: free"));
+  CHECK(why(4).ends_with(", but fewer than two chains an SM: packing may cost something"));
+  KernelTimes times;
+  times.passes_per_mi = MeasuredNs{};
+  CHECK(times.passes_ns(std::int64_t{1} << 40) == 0);
+  // A chain that is left and begun again has its launch again.
+  Table table;
+  table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 1);
+  const auto add = [&](std::int32_t kv, std::int32_t q) {
+    table.slots.push_back({{Head{0}, KvTile{kv}, QTile{q}}, kv});
+  };
+  add(0, 0);
+  add(1, 0);
+  add(0, 1);
+  add(1, 1);
+  table.end_lane();
+  constexpr Ticks kMost = Ticks{1} << 60;
+  CHECK_NOTHROW(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4 - 1}, table));
+  CHECK_THROWS_AS(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4}, table), Error);
+  CHECK_NOTHROW(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4}, table.problem));
 }
 
 TEST_CASE("intervals of a timeline are within its SMs, heads and time") {

@@ -156,6 +156,27 @@ TEST_CASE("a table that is no table of its problem is not run, one with wrong ra
         "a task waited for its turn for more than 10000 ms; 2 of 9 tasks have not reduced");
 }
 
+TEST_CASE("a run that lacks parts of dK and dV says of how many KV tiles") {
+  Source source;
+  source.table.problem = make_problem(make_mask("full"), {2, 2}, {2, 2}, 2, 1,
+                                      {.heads_kv = 1, .span = 1, .combine = Combine::ordered});
+  source.table.slots = {{{Head{1}, KvTile{0}, QTile{0}}, 0}, {{Head{0}, KvTile{0}, QTile{0}}, 0}};
+  source.table.end_lane();
+  const Execution one = execute(request_of(source, 0));
+  CHECK(why_stopped(one) ==
+        "nothing can move any more; 1 of 2 tasks has not reduced, and dK and dV of 1 KV tile lacks "
+        "parts");
+  REQUIRE(hanging_dkv_tiles(one).size() == 1);
+  source.table.problem = make_problem(make_mask("full"), {2, 4}, {2, 2}, 2, 1,
+                                      {.heads_kv = 1, .span = 1, .combine = Combine::ordered});
+  source.table.slots.push_back({{Head{1}, KvTile{1}, QTile{0}}, 1});
+  source.table.slots.push_back({{Head{0}, KvTile{1}, QTile{0}}, 1});
+  source.table.lane_begin.back() = 4;
+  CHECK(why_stopped(execute(request_of(source, 0))) ==
+        "nothing can move any more; 3 of 4 tasks have not reduced, and dK and dV of 2 KV tiles "
+        "lack parts");
+}
+
 TEST_CASE("progress is told phase by phase") {
   std::vector<std::pair<std::string, double>> told;
   ExecutionRequest request = request_of(source_on("ascending", 3, 3), 3);

@@ -1,6 +1,7 @@
 #include "workbench/prediction.hpp"
 
 #include "core/error.hpp"
+#include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 
 namespace stagger::workbench {
@@ -52,6 +53,15 @@ TEST_CASE("runs that no timing model tells apart are of one likeness") {
   CHECK(table(0) != table(4));
   CHECK(table(3) != table(4));
   CHECK(table(5) == 0);  // it would have to be searched again
+  // A file's table is known if it was given.
+  MeasuredRuns files;
+  files.runs = {run_of("mine", 1'000, 900), run_of("mine", 1'000, 900)};
+  files.runs[0].from_file = files.runs[1].from_file = true;
+  files.runs[1].table =
+      schedules::build(schedules::select("descending"), files.runs[1].problem, {});
+  const PredictedRuns given = predict_runs(files, std::nullopt);
+  CHECK(given.spans.find(0)->table == 0);
+  CHECK(given.spans.find(1)->table == table(0));
 }
 
 TEST_CASE("where nothing is predicted that is said, and why runs were skipped") {

@@ -94,6 +94,23 @@ TEST_CASE("a run file's unknown words and keys are errors with their place") {
   says("\"repeats\"", "\"repeat\"", "/bitwise: unknown key 'repeat'");
 }
 
+TEST_CASE("braces and quotes within strings end no run") {
+  const auto refused = [](const std::string& text) -> std::string {
+    try {
+      static_cast<void>(read_runs(text, "f"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string odd = R"({"schema": "}\"}{\\"})";
+  CHECK(refused(odd).starts_with("f: /schema"));
+  CHECK(refused(odd + "\n" + odd).starts_with("f (1): /schema"));
+  CHECK(refused(R"({"a": {"b": "}"}})").starts_with("f: "));
+  CHECK(refused(R"({"a": {"b": 1}} {})").starts_with("f (1): "));
+  CHECK(refused(R"({"a": 1} x)").starts_with("f (1): "));
+}
+
 TEST_CASE("several runs one after the other are read, each with its number") {
   const MeasuredRuns runs = read_runs(device_run() + device_run(), "two.jsonl");
   REQUIRE(runs.runs.size() == 2);
