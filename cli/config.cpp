@@ -35,7 +35,8 @@ bool known_elsewhere(const std::string& key) {
 std::string word_of(const OptionRow& row, const JsonValue& value) {
   if (value.is_string()) return value.string();
   if (value.is_object() && std::string_view(row.metavar) == "MASK") return value.dump();
-  if (value.is_boolean()) return value.boolean() ? "true" : "false";
+  const bool has_words = std::holds_alternative<Choice>(row.target);
+  if (has_words && value.is_boolean()) return value.boolean() ? "true" : "false";
   if (std::holds_alternative<double Options::*>(row.target) ||
       std::holds_alternative<std::optional<double> Options::*>(row.target)) {
     static_cast<void>(value.number(0, std::numeric_limits<double>::max()));

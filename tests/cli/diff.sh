@@ -22,10 +22,10 @@ expect 0 "bits the same, given the same numbers" diff spt.table.json spt.csv
 expect 1 "makespan 108 ticks (-18.2 %)" diff spt.table.json shift.table.json
 expect 1 "launch dispatch in-order, then static" diff spt.table.json shift.table.json
 expect 1 "dQ tiles" diff spt.table.json shift.table.json
-expect 1 "first program 0, place 0:" diff spt.table.json shift.table.json
+expect 1 "first program 0 place 0:" diff spt.table.json shift.table.json
 expect 1 "more" diff spt.table.json shift.table.json --limit 2
 expect 1 "removed" diff spt.table.json full.table.json
-expect 1 "lock values 4 steps" diff locks.csv other.csv
+expect 1 "lock values 2 steps" diff locks.csv other.csv
 expect 1 '"schema": "stagger.diff/1"' diff spt.table.json shift.table.json --json
 expect 0 '"same": true' diff spt.csv spt.table.json --json
 expect 4 "stuck.json: tickets, 1 program of 1 step: deadlock" diff stuck.json stuck.json

@@ -12,6 +12,7 @@ printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n' >answer
 "$stagger" export --mask causal --n 6 --schedule descending -o other.csv
 tail -n +2 table.csv >bare.csv
 "$stagger" export --mask full --n 4 --schedule shift -o shift.table.json
+"$stagger" export --mask causal --seq 12 --tile-q 2 --tile-kv 2 --schedule spt -o tiled.table.json
 printf '{"kind": "full"}' >mask.json
 printf '{"mask_id": [[1, 0], [1, 1]]}' >blocks.json
 printf '{"schema": "stagger.config/1", "heads": 3, "width": 50, "ascii": true}' >config.json
@@ -161,7 +162,7 @@ export|--timeline ticks.timeline.json|$small --schedule spt
 export|--timeline ns.timeline.json --tick-ns 3|--timeline ticks.timeline.json
 diff|--model overlap|
 diff|--compute 7|
-diff|--compute-partial 9|
+diff|--compute-partial 9|tiled.table.json tiled.table.json
 diff|--reduce 3|
 diff|--latency 2|
 diff|--launch 1|

@@ -115,7 +115,7 @@ TEST_CASE("the bits of two tables are the same exactly where their digests are")
       for (const Combine combine : {Combine::partials, Combine::ordered}) {
         std::vector<std::pair<std::string, Table>> tables;
         const Grouping grouping{.heads_kv = heads_kv, .span = 1, .combine = combine};
-        const Problem problem = make_problem(make_mask(mask), {6, 6}, {}, 4, 3, grouping);
+        const Problem problem = make_problem(parse_mask(mask), {6, 6}, {}, 4, 3, grouping);
         for (const schedules::Schedule* schedule : schedules::all()) {
           const schedules::Selection selection = schedules::select(schedule->name);
           if (schedules::why_unsupported(selection, problem)) continue;
