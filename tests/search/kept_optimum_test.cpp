@@ -106,10 +106,9 @@ TEST_CASE("whole searches that local search ends are as kept") {
   std::ostringstream text;
   for (int round = 0; round < 14; ++round) {
     const auto tiles = static_cast<std::int64_t>(5 + dice.roll(4));
-    const Problem problem =
-        make_problem(make_mask("causal"), {tiles, tiles + static_cast<std::int64_t>(dice.roll(3))},
-                     {}, static_cast<std::int64_t>(1 + dice.roll(3)),
-                     static_cast<std::int64_t>(3 + dice.roll(3)));
+    const Problem problem = make_problem(
+        make_mask("causal"), {tiles, tiles + static_cast<std::int64_t>(dice.roll(3))}, {},
+        static_cast<std::int64_t>(1 + dice.roll(3)), static_cast<std::int64_t>(3 + dice.roll(3)));
     Objective objective{.timing = drawn_timing(dice)};
     objective.timing.model = Model::overlap;
     objective.timing.reduce += 3;

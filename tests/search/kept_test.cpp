@@ -134,16 +134,15 @@ TEST_CASE("packings and colourings are as kept") {
   }
   for (int round = 0; round < 24; ++round) {  // few free rounds: tasks are put out again and again
     const auto tiles = static_cast<std::int64_t>(6 + dice.roll(12));
-    const Problem problem =
-        make_problem(make_mask(round % 3 == 0 ? "full" : "causal"), {tiles, tiles}, {},
-                     static_cast<std::int64_t>(1 + dice.roll(5)),
-                     static_cast<std::int64_t>(3 + dice.roll(6)));
+    const Problem problem = make_problem(
+        make_mask(round % 3 == 0 ? "full" : "causal"), {tiles, tiles}, {},
+        static_cast<std::int64_t>(1 + dice.roll(5)), static_cast<std::int64_t>(3 + dice.roll(6)));
     ChainLanes lanes = pack_chains(chains_of(problem), problem.sms, 0);
     for (std::vector<Chain>& lane : lanes)
       dice.shuffle(lane);
     for (const std::int64_t moves : {1, 10, 100, 1'000}) {
-      const auto times = color_edges(problem, lanes, 3 + static_cast<std::uint64_t>(round), moves,
-                                     never);
+      const auto times =
+          color_edges(problem, lanes, 3 + static_cast<std::uint64_t>(round), moves, never);
       text << round << " shuffled " << moves << " "
            << (times ? words_of(table_of(problem, *times, "colouring"), {}) : "given up") << "\n";
     }
