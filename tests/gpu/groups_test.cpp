@@ -8,7 +8,9 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <string>
 
 namespace stagger::gpu {
 namespace {
@@ -188,6 +190,35 @@ TEST_CASE("wrong orders of parts are seen in the witness, and lost parts in the 
   CHECK_FALSE(reaccumulate_dkv(swapped, sound).has_value());
   swapped.dkv_ranks[problem.chain_place(Part{3}, KvTile{1})] = 4;  // beyond
   CHECK_FALSE(reaccumulate_dkv(swapped, sound).has_value());
+}
+
+TEST_CASE("parts that are added wrongly are noticed in dK alone and in dV alone") {
+  const Problem problem = grouped(2, 4, {.heads_kv = 2, .span = 1, .combine = Combine::partials});
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  const Attention attention = attention_of(problem);
+  static std::vector<float> Backward::*spoiled = nullptr;
+  const Device device = [](const Table& played, const Attention& of,
+                           const BackwardOptions& options) {
+    Backward run = backward_on_cpu(played, of, options);
+    if (spoiled == nullptr) return run;
+    float& element = (run.*spoiled)[1];
+    element = std::nextafter(element, 100.0F);
+    return run;
+  };
+  const auto checked = [&](std::vector<float> Backward::*sums) {
+    spoiled = sums;
+    return check_runs(table, attention, nullptr, {}, 1, device);
+  };
+  CHECK(checked(nullptr).reaccumulated == true);
+  for (const auto sums : {&Backward::dk_sums, &Backward::dv_sums}) {
+    const CheckedRuns runs = checked(sums);
+    CHECK(runs.reaccumulated == false);
+    REQUIRE(runs.faults.size() == 1);
+    CHECK(runs.faults.front().kind == std::string("reaccumulation"));
+  }
+  CHECK(backward_on_cpu(table, attention, {}).dk_partials.empty());
+  CHECK(backward_on_cpu(table, attention, {}).dv_partials.empty());
+  CHECK_FALSE(backward_on_cpu(table, attention, {.keep_partials = true}).dk_partials.empty());
 }
 
 TEST_CASE("the bits of dK and dV depend on the span and on the order of parts alone") {
