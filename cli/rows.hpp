@@ -10,6 +10,7 @@ namespace stagger::cli {
 
 // The rows of option_rows(), a function a file or part of one.
 [[nodiscard]] std::vector<OptionRow> argument_rows();
+[[nodiscard]] std::vector<OptionRow> mask_rows();
 [[nodiscard]] std::vector<OptionRow> problem_rows();
 [[nodiscard]] std::vector<OptionRow> block_rows();
 [[nodiscard]] std::vector<OptionRow> overlap_rows();
@@ -42,7 +43,8 @@ inline constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 // What runs and predictions are both asked for.
 [[nodiscard]] Choice one_kernel();
 [[nodiscard]] Choice one_dtype();
-/// The designs, each with what it is.
+/// The schedules and the designs, each with what it is.
+[[nodiscard]] std::vector<Word> schedule_words();
 [[nodiscard]] std::vector<Word> design_words();
 
 /// A word, and the value that it stands for.

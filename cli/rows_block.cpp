@@ -2,7 +2,6 @@
 
 #include "cli/rows.hpp"
 #include "core/block_rates.hpp"
-#include "schedules/schedule.hpp"
 #include "workbench/block/transformer.hpp"
 
 #include <array>
@@ -34,13 +33,6 @@ std::vector<Word> model_words() {
 
 std::vector<Word> calibration_words() {
   return words_of(block::builtin_calibrations());
-}
-
-std::vector<Word> schedule_words() {
-  std::vector<Word> words;
-  for (const schedules::Schedule* schedule : schedules::all())
-    words.push_back({schedule->name, schedule->summary});
-  return words;
 }
 
 std::vector<OptionRow> model_rows() {

@@ -1,9 +1,6 @@
 // What a problem is, and what is asked about it.
 
-#include "cli/commands.hpp"
 #include "cli/rows.hpp"
-#include "core/formats/mask_import.hpp"
-#include "core/mask.hpp"
 #include "schedules/schedule.hpp"
 #include "workbench/designs/design.hpp"
 
@@ -14,13 +11,6 @@ namespace {
 
 constexpr const char* kSizes = "n seq seq-q seq-kv";
 
-constexpr std::array kTopics = {
-    Named<Topic>{"masks", Topic::masks, "and their keys"},
-    Named<Topic>{"schedules", Topic::schedules, "and their preconditions"},
-    Named<Topic>{"designs", Topic::designs, "and whose they are"}};
-constexpr std::array kShells = {Named<Shell>{"bash", Shell::bash}, Named<Shell>{"zsh", Shell::zsh},
-                                Named<Shell>{"fish", Shell::fish}};
-constexpr std::array kYesNo = {Named<bool>{"true", true}, Named<bool>{"false", false}};
 constexpr std::array kRanks = {
     Named<dag::LockValues>{"position", dag::LockValues::ranks, "among the live tiles"},
     Named<dag::LockValues>{"kv-index", dag::LockValues::absolute, "absolute lock values"}};
@@ -36,26 +26,7 @@ std::vector<Word> span_words() {
   return {{kAutoSpan, "the largest whose chains are no longer than an SM's share"}};
 }
 
-std::vector<Word> command_words() {
-  std::vector<Word> words;
-  for (const Command* command : commands())
-    words.push_back({command->name, command->summary});
-  return words;
-}
-
-std::vector<Word> mask_words() {
-  std::vector<Word> words;
-  for (const MaskFamily& family : mask_families())
-    words.push_back({family.name, family.summary});
-  return words;
-}
-
-std::vector<Word> mask_format_words() {
-  std::vector<Word> words = {{"stagger", "a mask description of ours"}};
-  for (const formats::MaskFormat& format : formats::mask_formats())
-    words.push_back({format.name, format.summary});
-  return words;
-}
+}  // namespace
 
 std::vector<Word> schedule_words() {
   std::vector<Word> words;
@@ -64,8 +35,6 @@ std::vector<Word> schedule_words() {
   return words;
 }
 
-}  // namespace
-
 std::vector<Word> design_words() {
   std::vector<Word> words;
   for (const designs::Design* design : designs::all())
@@ -73,97 +42,9 @@ std::vector<Word> design_words() {
   return words;
 }
 
-std::vector<OptionRow> argument_rows() {
-  return {
-      {.name = "command",
-       .metavar = "COMMAND",
-       .meaning = "which to explain",
-       .target = &Options::topic,
-       .commands = "help",
-       .group = Group::arguments,
-       .fallback = "all, a line each",
-       .proposed = command_words,
-       .argument = true},
-      {.name = "what",
-       .metavar = "WHAT",
-       .meaning = "what to list",
-       .target = one_of<kTopics, &Options::listed>(),
-       .commands = "list",
-       .group = Group::arguments,
-       .required = true,
-       .argument = true},
-      {.name = "file",
-       .metavar = "FILE",
-       .meaning = "the table: .json, .csv, or - for standard input",
-       .target = &Options::table,
-       .commands = "verify",
-       .group = Group::arguments,
-       .required = true,
-       .argument = true},
-      {.name = "measured",
-       .metavar = "RUNS",
-       .meaning = "runs as `stagger run --json` writes them: files, or folders of *.json",
-       .target = &Options::measured,
-       .commands = "predict",
-       .group = Group::arguments,
-       .required = true,
-       .argument = true},
-      {.name = "shell",
-       .metavar = "SHELL",
-       .meaning = "whose script to print",
-       .target = one_of<kShells, &Options::shell>(),
-       .commands = "completion",
-       .group = Group::arguments,
-       .required = true,
-       .argument = true},
-  };
-}
-
 std::vector<OptionRow> problem_rows() {
   constexpr Group kGroup = Group::problem;
   return {
-      {.name = "mask",
-       .metavar = "MASK",
-       .meaning = "which tiles are live, as `stagger list masks` shows them",
-       .target = &Options::mask,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "causal",
-       .proposed = mask_words,
-       .replaces = "mask-file mask-format mask-head mask-causal"},
-      {.name = "mask-file",
-       .metavar = "FILE",
-       .meaning = "a mask from a file: ours (JSON), or a format of `stagger list masks`; - for "
-                  "standard input",
-       .target = &Options::mask_file,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .excludes = "mask",
-       .replaces = "mask"},
-      {.name = "mask-format",
-       .metavar = "FORMAT",
-       .meaning = "what the mask's file is",
-       .target = &Options::mask_format,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "by what is in it",
-       .proposed = mask_format_words,
-       .needs = "mask-file"},
-      {.name = "mask-head",
-       .metavar = "HEAD",
-       .meaning = "which mask of the file: batch * heads + head; needed where they differ",
-       .target = &Options::mask_head,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .range = {.least = 0},
-       .needs = "mask-file"},
-      {.name = "mask-causal",
-       .metavar = "BOOL",
-       .meaning = "whether the mask is causal too, where its file does not say",
-       .target = one_of<kYesNo, &Options::mask_causal>(),
-       .commands = kOnProblems,
-       .group = kGroup,
-       .needs = "mask-file"},
       {.name = "n",
        .metavar = "TILES",
        .meaning = "KV tiles, and Q tiles where tiles are square",
