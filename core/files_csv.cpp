@@ -154,9 +154,10 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
                         .kv = number(place, get("kv_tiles"), 0, kMaxTiles)};
   const std::int64_t heads = number(place, get("heads"), 1, kMaxHeads);
   const std::int64_t sms = number(place, get("sms"), 1, kMaxSms);
+  const Grouping grouping = read_grouping(values, place, heads);
+  const std::string& mask = get("mask");
   try {
-    table.problem = make_problem(parse_mask(get("mask")), lengths, {}, heads, sms,
-                                 read_grouping(values, place, heads));
+    table.problem = make_problem(parse_mask(mask), lengths, {}, heads, sms, grouping);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::limit) throw;
     reject(place, error.what());

@@ -90,7 +90,9 @@ void check_report(const Table& table, const Timing& timing, const Lemma1& lemma,
   std::int64_t edges = 0;
   std::size_t violations = 0;
   std::int64_t harmful = 0;
-  for (const auto& [key, to] : lanes.reductions) {
+  for (const auto& [name, reduction] : lanes.reductions) {
+    const auto& key = name;  // clang 14 captures no structured bindings
+    const Reduction& to = reduction;
     auto before = key;
     if (--std::get<3>(before) < 0) continue;
     const Reduction& from = lanes.reductions.at(before);

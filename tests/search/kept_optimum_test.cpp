@@ -28,8 +28,9 @@ Problem drawn_problem(Dice& dice) {
     for (std::size_t q = 0; q < q_tiles; ++q)
       row += "ffp."[dice.roll(4)];
   }
-  Problem problem = test::tiles_problem(rows, static_cast<std::int32_t>(1 + dice.roll(3)),
-                                        static_cast<std::int32_t>(1 + dice.roll(5)));
+  const auto sms = static_cast<std::int32_t>(1 + dice.roll(5));
+  const auto heads = static_cast<std::int32_t>(1 + dice.roll(3));
+  Problem problem = test::tiles_problem(rows, heads, sms);
   if (dice.roll(5) > 0) return problem;
   problem.heads_kv = problem.heads;
   problem.heads *= 2;
@@ -106,9 +107,11 @@ TEST_CASE("whole searches that local search ends are as kept") {
   std::ostringstream text;
   for (int round = 0; round < 14; ++round) {
     const auto tiles = static_cast<std::int64_t>(5 + dice.roll(4));
-    const Problem problem = make_problem(
-        make_mask("causal"), {tiles, tiles + static_cast<std::int64_t>(dice.roll(3))}, {},
-        static_cast<std::int64_t>(1 + dice.roll(3)), static_cast<std::int64_t>(3 + dice.roll(3)));
+    const auto sms = static_cast<std::int64_t>(3 + dice.roll(3));
+    const auto heads = static_cast<std::int64_t>(1 + dice.roll(3));
+    const auto more = static_cast<std::int64_t>(dice.roll(3));
+    const Problem problem =
+        make_problem(make_mask("causal"), {tiles, tiles + more}, {}, heads, sms);
     Objective objective{.timing = drawn_timing(dice)};
     objective.timing.model = Model::overlap;
     objective.timing.reduce += 3;

@@ -45,8 +45,9 @@ Problem drawn_problem(Dice& dice, std::size_t most) {
       rows[kv] += kind == 0 ? 'f' : kind == 1 ? (q < kv ? '.' : q == kv ? 'p' : 'f') : any;
     }
   }
-  Problem problem = test::tiles_problem(rows, static_cast<std::int32_t>(1 + dice.roll(4)),
-                                        static_cast<std::int32_t>(1 + dice.roll(most)));
+  const auto sms = static_cast<std::int32_t>(1 + dice.roll(most));
+  const auto heads = static_cast<std::int32_t>(1 + dice.roll(4));
+  Problem problem = test::tiles_problem(rows, heads, sms);
   if (dice.roll(4) > 0) return problem;
   const auto group = static_cast<std::int32_t>(2 + dice.roll(2));
   problem.heads_kv = problem.heads;
@@ -134,9 +135,10 @@ TEST_CASE("packings and colourings are as kept") {
   }
   for (int round = 0; round < 24; ++round) {  // few free rounds: tasks are put out again and again
     const auto tiles = static_cast<std::int64_t>(6 + dice.roll(12));
-    const Problem problem = make_problem(
-        make_mask(round % 3 == 0 ? "full" : "causal"), {tiles, tiles}, {},
-        static_cast<std::int64_t>(1 + dice.roll(5)), static_cast<std::int64_t>(3 + dice.roll(6)));
+    const auto sms = static_cast<std::int64_t>(3 + dice.roll(6));
+    const auto heads = static_cast<std::int64_t>(1 + dice.roll(5));
+    const Problem problem =
+        make_problem(make_mask(round % 3 == 0 ? "full" : "causal"), {tiles, tiles}, {}, heads, sms);
     ChainLanes lanes = pack_chains(chains_of(problem), problem.sms, 0);
     for (std::vector<Chain>& lane : lanes)
       dice.shuffle(lane);

@@ -40,11 +40,12 @@ TEST_CASE("the span that is best is found, and its bound is that of all spans") 
                       {"causal", 4, 1, 4, 8, {}},
                       {"causal", 5, 2, 3, 4, {.epilogue = 7}},
                       {"causal", 3, 1, 6, 4, {.model = Model::overlap, .latency = 2}}};
-  for (const auto& [mask, n, heads_kv, group, sms, timing] : rows) {
+  for (const Row& row : rows) {
+    const auto& [mask, n, heads_kv, group, sms, timing] = row;
     CAPTURE(mask, n, heads_kv, group, sms);
-    const auto problem = [&](std::int64_t span) {
-      return make_problem(make_mask(mask), {n, n}, {}, heads_kv * group, sms,
-                          {.heads_kv = heads_kv, .span = span});
+    const auto problem = [&row](std::int64_t span) {
+      return make_problem(make_mask(row.mask), {row.n, row.n}, {}, row.heads_kv * row.group,
+                          row.sms, {.heads_kv = row.heads_kv, .span = span});
     };
     const Optimization any = searched(problem(0), timing, true);
     Ticks least = INT64_MAX;
