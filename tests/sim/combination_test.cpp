@@ -267,7 +267,11 @@ TEST_CASE("named schedules never hang for the order of the second accumulation")
       REQUIRE(verdict != dag::Verdict::invalid);
       const Table other = schedules::build(selection, without, timing);
       const bool hangs_anyway = dag::verify(other, timing).verdict != dag::Verdict::ok;
-      REQUIRE((hangs_anyway || verdict == dag::Verdict::ok));
+      // What another part waits for may be a lock that is held until the chain's next reduction, or
+      // a lane that has no SM.
+      const bool all_resident = timing.residency == 0 || timing.residency >= problem.sms;
+      const bool may_hang = hangs_anyway || timing.release == Release::delayed || !all_resident;
+      REQUIRE((may_hang || verdict == dag::Verdict::ok));
       const auto naive = test::naive_makespan(table, timing);
       REQUIRE(naive.has_value() == (verdict == dag::Verdict::ok));
       if (naive) REQUIRE(*naive == sim::simulate(table, timing).makespan);
