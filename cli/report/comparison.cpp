@@ -124,16 +124,6 @@ class ComparisonText {
   std::size_t first_width_ = 0;  ///< of names, those of rows without times too
 };
 
-/// Words as a cell of a Markdown table.
-std::string escaped(const std::string& words) {
-  std::string text;
-  for (const char letter : words) {
-    if (std::string_view("|\\`*_<>[]").find(letter) != std::string_view::npos) text += '\\';
-    text += letter;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string comparison_text(const Comparison& comparison, const Terminal& terminal) {
@@ -142,7 +132,7 @@ std::string comparison_text(const Comparison& comparison, const Terminal& termin
 
 std::string comparison_markdown(const Comparison& comparison) {
   const std::vector<ComparisonColumn> columns = columns_of(comparison);
-  std::string text = escaped(heading(comparison, "  \n")) + "\n";
+  std::string text = markdown_cell(heading(comparison, "  \n")) + "\n";
   std::string rule;
   for (const ComparisonColumn& column : columns) {
     text += "| " + column.header + " ";
@@ -153,10 +143,11 @@ std::string comparison_markdown(const Comparison& comparison) {
   for (const ComparisonRow& row : comparison.rows) {
     if (row.ok()) {
       for (const ComparisonColumn& column : columns)
-        text += "| " + escaped(column.cells[next]) + " ";
+        text += "| " + markdown_cell(column.cells[next]) + " ";
       ++next;
     } else {
-      text += "| " + escaped(printable(row.name)) + " | " + escaped(reason_of(row)) + " ";
+      text +=
+          "| " + markdown_cell(printable(row.name)) + " | " + markdown_cell(reason_of(row)) + " ";
       for (std::size_t column = 2; column < columns.size(); ++column)
         text += "| ";
     }
@@ -164,9 +155,9 @@ std::string comparison_markdown(const Comparison& comparison) {
   }
   text += "\n";
   for (const ComparisonColumn& column : columns) {
-    if (!column.legend.empty()) text += "- " + escaped(column.legend) + "\n";
+    if (!column.legend.empty()) text += "- " + markdown_cell(column.legend) + "\n";
   }
-  return text + (comparison.best ? "- best: " + escaped(best_words(comparison)) + "\n" : "");
+  return text + (comparison.best ? "- best: " + markdown_cell(best_words(comparison)) + "\n" : "");
 }
 
 }  // namespace stagger::cli

@@ -119,15 +119,6 @@ std::size_t columns_in(const std::string& text) {
       text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
 }
 
-std::string escaped(const std::string& words) {
-  std::string text;
-  for (const char letter : words) {
-    if (std::string_view("|\\`*_<>[]").find(letter) != std::string_view::npos) text += '\\';
-    text += letter;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string designs_text(const designs::Comparison& comparison, const Terminal& terminal) {
@@ -157,10 +148,10 @@ std::string designs_text(const designs::Comparison& comparison, const Terminal& 
 std::string designs_markdown(const designs::Comparison& comparison) {
   const DesignTable table(comparison);
   const Cells cells = table.cells();
-  std::string text = escaped(table.heading("  \n")) + "\n";
+  std::string text = markdown_cell(table.heading("  \n")) + "\n";
   const auto add = [&](const std::vector<std::string>& row) {
     for (const std::string& cell : row)
-      text += "| " + escaped(cell) + " ";
+      text += "| " + markdown_cell(cell) + " ";
     text += "|\n";
   };
   add(cells.header);
@@ -177,7 +168,7 @@ std::string designs_markdown(const designs::Comparison& comparison) {
     without.back() = reason_of(row);
     add(without);
   }
-  return text + "\n- " + escaped(kBitsLegend) + "\n";
+  return text + "\n- " + markdown_cell(kBitsLegend) + "\n";
 }
 
 }  // namespace stagger::cli

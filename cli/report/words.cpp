@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 namespace stagger::cli {
@@ -15,6 +16,15 @@ using workbench::TimeModel;
 
 std::string grouped(std::int64_t number) {
   return TimeUnit{}.number(number);
+}
+
+std::string markdown_cell(const std::string& words) {
+  std::string text;
+  for (const char letter : words) {
+    if (std::string_view("|\\`*_<>[]").find(letter) != std::string_view::npos) text += '\\';
+    text += letter;
+  }
+  return text;
 }
 
 std::string milliseconds(double ms) {

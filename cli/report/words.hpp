@@ -13,6 +13,8 @@ namespace stagger::cli {
 
 /// `1,073,741,824`.
 [[nodiscard]] std::string grouped(std::int64_t number);
+/// Words as a cell of a Markdown table.
+[[nodiscard]] std::string markdown_cell(const std::string& words);
 /// `1,234.568`, of milliseconds.
 [[nodiscard]] std::string milliseconds(double ms);
 

@@ -79,8 +79,9 @@ Bundle read_npz(std::string_view bytes, const std::string& source) {
     if (name.ends_with(kNpyExtension)) name.resize(name.size() - kNpyExtension.size());
     if (bundle.has(name)) bundle.reject(name + " is there twice");
     if (!entry.bytes.starts_with("\x93NUMPY")) {
-      bundle.tensors.push_back(
-          {.name = name, .refused = source + ": " + name + " is no array of numpy's"});
+      NamedTensor& other = bundle.tensors.emplace_back();
+      other.name = name;
+      other.refused = source + ": " + name + " is no array of numpy's";
       continue;
     }
     bundle.tensors.push_back(read_array(entry.bytes, name, source + ": " + name, left));
