@@ -16,7 +16,7 @@ namespace {
 /// Tiles of a side that are one token each without being asked for.
 constexpr std::int64_t kMostOneTokenTiles = 256;
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void reject_mask(const std::string& what) {
   throw Error(ErrorKind::usage, what);
 }
 
@@ -41,7 +41,7 @@ formats::ImportedMask mask_of(const Options& options) {
     if (options.mask.starts_with('{')) return {.mask = read_mask_json(options.mask, "--mask")};
     return {.mask = parse_mask(options.mask)};
   } catch (const Error& error) {
-    fail(std::string("--mask: ") + error.what());
+    reject_mask(std::string("--mask: ") + error.what());
   }
 }
 
@@ -51,8 +51,8 @@ void check_tiles(const Options& options, const Lengths& lengths) {
   const auto check = [](std::int64_t tokens, const std::optional<std::int64_t>& tile,
                         const char* option) {
     if (tile || tokens <= kMostOneTokenTiles) return;
-    fail(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
-         " (64 or 128, say), or --n TILES");
+    reject_mask(std::to_string(tokens) + " tokens would be as many tiles: give " + option +
+                " (64 or 128, say), or --n TILES");
   };
   check(lengths.q, options.tile_q, "--tile-q");
   check(lengths.kv, options.tile_kv, "--tile-kv");
@@ -73,8 +73,8 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
   if (given.q > 0 || given.kv > 0) return {either(given.q, given.kv), either(given.kv, given.q)};
   const Lengths implied = implied_lengths(mask, options.tile());
   if (implied.q == 0 && implied.kv == 0 && mask.family->implied == nullptr) {
-    fail(std::string("the size is missing: give --n TILES or --seq TOKENS for a ") +
-         mask.family->name + " mask");
+    reject_mask(std::string("the size is missing: give --n TILES or --seq TOKENS for a ") +
+                mask.family->name + " mask");
   }
   return implied;
 }

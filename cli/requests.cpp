@@ -19,7 +19,7 @@
 namespace stagger::cli {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void reject_usage(const std::string& what) {
   throw Error(ErrorKind::usage, what);
 }
 
@@ -31,7 +31,7 @@ Grouping grouping_of(const Options& options) {
   const std::string& word = options.span;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), grouping.span);
   if (error != std::errc{} || end != word.data() + word.size() || grouping.span < 1) {
-    fail("--span: '" + word + "' is neither auto nor a number of heads");
+    reject_usage("--span: '" + word + "' is neither auto nor a number of heads");
   }
   return grouping;
 }
@@ -65,8 +65,9 @@ Problem problem_of(const Options& options) {
                                  sms_of(options), grouping_of(options));
   if (!problem.mask.origin.format.empty()) note_import(options, problem);
   if (options.combine && problem.combine == Combine::none) {
-    fail("--combine is for chains of some of the heads that share K and V; here a chain has all " +
-         std::to_string(problem.group()) + " of its group (--heads-kv, --span)");
+    reject_usage(
+        "--combine is for chains of some of the heads that share K and V; here a chain has all " +
+        std::to_string(problem.group()) + " of its group (--heads-kv, --span)");
   }
   return problem;
 }
@@ -81,7 +82,7 @@ Table read_table(const std::string& path, const Options& options) {
   // `compare` holds what it is given against the table's.
   const bool says_problem = json || text.starts_with("stagger.table/");
   if (says_problem && !option.empty() && options.tables.empty()) {
-    fail(option + " is for tables that do not say their problem; " + path + " does");
+    reject_usage(option + " is for tables that do not say their problem; " + path + " does");
   }
   if (json) return read_table_json(text, path);
   if (says_problem || (!options.problem_given && option.empty())) {
@@ -133,7 +134,8 @@ workbench::Source source_of(const Options& options, void (*expect)(const Problem
     expect(problem);
     source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
   } else {
-    fail("give --schedule NAME (see `stagger list schedules`), --design NAME or --table FILE");
+    reject_usage(
+        "give --schedule NAME (see `stagger list schedules`), --design NAME or --table FILE");
   }
   if (options.ranks == dag::LockValues::absolute) use_kv_index_ranks(source.table);
   return source;

@@ -2,8 +2,10 @@
 
 #include "cli/option_rows.hpp"
 #include "core/limits.hpp"
+#include "core/timing.hpp"
 #include "gpu/check/attention.hpp"
 
+#include <array>
 #include <vector>
 
 namespace stagger::cli {
@@ -62,6 +64,10 @@ template <const auto& names>
     words.push_back({named.name, named.meaning});
   return words;
 }
+
+inline constexpr std::array kReleases = {
+    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
+    Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
 
 /// One of `names`, into a member.
 template <const auto& names, auto member>

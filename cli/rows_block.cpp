@@ -20,7 +20,7 @@ constexpr std::array kOps = {
     Named<Ops>{name(Ops::eager), Ops::eager, "a kernel for each operation"},
     Named<Ops>{name(Ops::compiled), Ops::compiled, "fused"}};
 
-std::vector<Word> words_of(std::span<const block::BuiltinFile> files) {
+std::vector<Word> file_words(std::span<const block::BuiltinFile> files) {
   std::vector<Word> words;
   for (const block::BuiltinFile& file : files)
     words.push_back({file.name});
@@ -28,11 +28,11 @@ std::vector<Word> words_of(std::span<const block::BuiltinFile> files) {
 }
 
 std::vector<Word> model_words() {
-  return words_of(block::builtin_models());
+  return file_words(block::builtin_models());
 }
 
 std::vector<Word> calibration_words() {
-  return words_of(block::builtin_calibrations());
+  return file_words(block::builtin_calibrations());
 }
 
 std::vector<OptionRow> model_rows() {

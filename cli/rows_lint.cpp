@@ -12,9 +12,6 @@ namespace {
 constexpr std::array kDispatches = {
     Named<Dispatch>{"static", Dispatch::static_, "all resident, or refused"},
     Named<Dispatch>{"in-order", Dispatch::in_order, "an ordinary grid"}};
-constexpr std::array kReleases = {
-    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
-    Named<Release>{"delayed", Release::delayed, "when the chain's next one begins"}};
 
 std::vector<Word> rule_words() {
   std::vector<Word> words;

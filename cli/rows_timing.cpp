@@ -15,9 +15,6 @@ constexpr Range kBytes = {.least = 1, .most = std::int64_t{1} << 40};
 constexpr std::array kModels = {
     Named<Model>{"chain", Model::chain, "the paper's: an SM computes or reduces"},
     Named<Model>{"overlap", Model::overlap, "a writer of its own reduces dQ"}};
-constexpr std::array kReleases = {
-    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
-    Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
 
 std::vector<Word> words_of_all_models() {
   std::vector<Word> words = words_of<kModels>();

@@ -32,8 +32,9 @@ bool locale_is_utf8() {
   return false;
 }
 
-/// Columns that UTF-8 text takes; escape sequences, which end with `m`, take none.
-int columns_of(std::string_view text) {
+}  // namespace
+
+int width_of(std::string_view text) {
   int columns = 0;
   bool escaped = false;
   for (const char letter : text) {
@@ -44,8 +45,6 @@ int columns_of(std::string_view text) {
   }
   return columns;
 }
-
-}  // namespace
 
 int terminal_width(int file) {
   winsize size{};
@@ -115,15 +114,15 @@ std::string wrapped(const std::string& text, int width, int indent) {
     std::string space = text.substr(begin, word - begin);
     if (space.find('\n') != std::string::npos) column = 0;
     const std::string_view letters = std::string_view(text).substr(word, end - word);
-    const int needed = columns_of(space) + columns_of(letters);
+    const int needed = width_of(space) + width_of(letters);
     if (column > indent && column + needed > width) {
       space = "\n" + std::string(static_cast<std::size_t>(indent), ' ');
       column = 0;
     }
     (result += space) += letters;
     const std::size_t line = space.rfind('\n');
-    column += columns_of(line == std::string::npos ? space : space.substr(line + 1)) +
-              columns_of(letters);
+    column +=
+        width_of(line == std::string::npos ? space : space.substr(line + 1)) + width_of(letters);
     begin = end;
   }
   return result;
@@ -131,7 +130,7 @@ std::string wrapped(const std::string& text, int width, int indent) {
 
 std::string labelled(const std::string& label, const std::string& text, int width) {
   constexpr int kLabelColumns = 14;
-  const int spaces = std::max(1, kLabelColumns - columns_of(label));
+  const int spaces = std::max(1, kLabelColumns - width_of(label));
   const auto nested = static_cast<int>(std::min(text.find_first_not_of(' '), text.size()));
   return wrapped(label + std::string(static_cast<std::size_t>(spaces), ' ') + text, width,
                  kLabelColumns + nested) +

@@ -3,6 +3,7 @@
 #include "cli/options.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace stagger::cli {
 
@@ -27,6 +28,9 @@ void write_text(const std::string& text, const Terminal& terminal);
 /// Says something on standard error, after `stagger: `, within the terminal's width. What cannot be
 /// written is lost: there is nowhere to say so.
 void complain(const std::string& text) noexcept;
+
+/// Columns that UTF-8 text takes; escape sequences, which end with `m`, take none.
+[[nodiscard]] int width_of(std::string_view text);
 
 /// `text` with lines broken at spaces where they would be wider than `width` columns; what follows
 /// a break is indented. Words that are too long stay whole; colours take no columns.

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kLeastRate = 1e-6;
 constexpr double kMostRate = 1e9;
-constexpr double kMostBytes = 1e18;
+constexpr double kMostTransfer = 1e18;
 constexpr std::int64_t kMostPermille = 1'000'000;
-constexpr std::int64_t kLongestNs = std::int64_t{1} << 40;
+constexpr std::int64_t kLongestKernelNs = std::int64_t{1} << 40;
 
 double read_rate(const JsonValue& value) {
   return value.number(kLeastRate, kMostRate);
@@ -28,7 +28,8 @@ std::vector<RateAt> read_copy(const JsonValue& value) {
   for (std::size_t index = 0; index < value.size(); ++index) {
     const JsonValue item = value.item(index);
     if (item.size() != 2) item.reject("a rate by size is [bytes, TB/s]");
-    const RateAt point{.size = item.item(0).number(1, kMostBytes), .rate = read_rate(item.item(1))};
+    const RateAt point{.size = item.item(0).number(1, kMostTransfer),
+                       .rate = read_rate(item.item(1))};
     if (!points.empty() && point.size <= points.back().size) {
       item.reject("sizes must ascend");
     }
@@ -113,7 +114,7 @@ BlockRates read_block_rates(const JsonValue& value) {
   value.expect_keys(
       {"gemm_tflops", "gemm_t0_ns", "copy_tbs", "kappa_permille", "attention", "source", "date"});
   BlockRates rates{.gemm_tflops = read_rate(value.at("gemm_tflops")),
-                   .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestNs),
+                   .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestKernelNs),
                    .copy = read_copy(value.at("copy_tbs")),
                    .kappas = read_kappas(value.at("kappa_permille"))};
   if (value.has("attention")) {

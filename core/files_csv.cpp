@@ -89,7 +89,7 @@ void read_dkv_ranks(std::string_view cell, const std::string& place, Table& tabl
   }
 }
 
-std::string dkv_ranks_text(const Table& table) {
+std::string dkv_ranks_cell(const Table& table) {
   const Problem& problem = table.problem;
   std::string text;
   for (Part part{0}; part.value < problem.parts(); ++part) {
@@ -222,7 +222,7 @@ std::string write_table_csv(const Table& table) {
   if (problem.group() > 1) {
     text += ",heads_kv=" + std::to_string(problem.heads_kv) +
             ",span=" + std::to_string(problem.span) + ",combine=" + combine_name(problem.combine);
-    if (!table.dkv_ranks.empty()) text += ",dkv_ranks=" + dkv_ranks_text(table);
+    if (!table.dkv_ranks.empty()) text += ",dkv_ranks=" + dkv_ranks_cell(table);
   }
   text += ",mask=tiles:rows=";
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {

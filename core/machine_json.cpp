@@ -8,17 +8,17 @@
 namespace stagger {
 namespace {
 
-constexpr std::int64_t kLongestNs = std::int64_t{1} << 40;  ///< about 18 minutes
+constexpr std::int64_t kLongestPhaseNs = std::int64_t{1} << 40;  ///< about 18 minutes
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
 
 MeasuredNs read_measured(const JsonValue& value) {
   value.expect_keys({"value", "quartiles", "samples"});
-  MeasuredNs measured{.value = value.at("value").integer(0, kLongestNs),
+  MeasuredNs measured{.value = value.at("value").integer(0, kLongestPhaseNs),
                       .samples = value.at("samples").integer(0, kAnyCount)};
   const JsonValue quartiles = value.at("quartiles");
   if (quartiles.size() != 2) quartiles.reject("quartiles are [lower, upper]");
-  measured.low = quartiles.item(0).integer(0, kLongestNs);
-  measured.high = quartiles.item(1).integer(measured.low, kLongestNs);
+  measured.low = quartiles.item(0).integer(0, kLongestPhaseNs);
+  measured.high = quartiles.item(1).integer(measured.low, kLongestPhaseNs);
   return measured;
 }
 

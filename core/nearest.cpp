@@ -7,7 +7,7 @@
 namespace stagger {
 namespace {
 
-constexpr std::size_t kLongest = 64;  ///< of words that are compared letter by letter
+constexpr std::size_t kLongestWord = 64;  ///< of words that are compared letter by letter
 
 /// Damerau's and Levenshtein's distance, by rows of the usual table; neighbours swap at cost 1.
 std::size_t distance(std::string_view left, std::string_view right) {
@@ -35,10 +35,10 @@ std::size_t distance(std::string_view left, std::string_view right) {
 
 std::vector<std::string> nearest(std::string_view word, std::span<const std::string> known) {
   constexpr std::size_t kMost = 3;
-  if (word.empty() || word.size() > kLongest) return {};
+  if (word.empty() || word.size() > kLongestWord) return {};
   std::vector<std::pair<std::size_t, std::string>> found;
   for (const std::string& name : known) {
-    if (name.size() > kLongest) continue;
+    if (name.size() > kLongestWord) continue;
     const std::size_t letters = distance(word, name);
     const std::size_t most = std::max<std::size_t>(1, std::max(word.size(), name.size()) / 3);
     const bool begins = word.size() >= 3 && name.starts_with(word);

@@ -10,7 +10,7 @@
 namespace stagger {
 namespace {
 
-constexpr Ticks kLongest = Ticks{1} << 60;
+constexpr Ticks kLongestTime = Ticks{1} << 60;
 
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
@@ -18,7 +18,7 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + timing.latency;
-  if ((sms * (task * tasks + ends * chains)).within(kLongest)) return;
+  if ((sms * (task * tasks + ends * chains)).within(kLongestTime)) return;
   throw Error(ErrorKind::limit,
               "model time could exceed 2^60 ticks: " + std::to_string(tasks) +
                   " tasks of compute " + std::to_string(timing.longest_compute()) + ", reduce " +

@@ -10,7 +10,7 @@
 namespace stagger::sim {
 namespace {
 
-constexpr std::size_t kMostShapes = 20'000;  ///< about 2 MB; viewers stay quick
+constexpr std::size_t kMostSvgShapes = 20'000;  ///< about 2 MB; viewers stay quick
 
 constexpr const char* kEndless = "stroke=\"#d00000\" stroke-width=\"1.4\" stroke-dasharray=\"4 3\"";
 
@@ -28,7 +28,7 @@ class Svg {
         top_(46),
         bottom_(y(rows_ - 1) + pitch_),
         width_(options.width),
-        chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostShapes)) {}
+        chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostSvgShapes)) {}
 
   std::string draw() {
     const double height = bottom_ + 84;

@@ -9,7 +9,8 @@
 namespace stagger::sim {
 namespace {
 
-constexpr std::size_t kMostShapes = 6'000;  ///< TeX's main memory takes about three times as many
+constexpr std::size_t kMostTikzShapes =
+    6'000;  ///< TeX's main memory takes about three times as many
 
 std::string escape(const std::string& text) {
   std::string escaped;
@@ -47,7 +48,7 @@ class Tikz {
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
         gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
         width_(options.width_cm),
-        chart_(chart_within(timeline, 0.001, kMostShapes)) {}
+        chart_(chart_within(timeline, 0.001, kMostTikzShapes)) {}
 
   std::string draw() {
     preamble();

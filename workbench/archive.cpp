@@ -13,7 +13,7 @@
 namespace stagger::workbench {
 namespace {
 
-constexpr const char* kSchema = "stagger.best-known/1";
+constexpr const char* kArchiveSchema = "stagger.best-known/1";
 constexpr const char* kModels[] = {"chain", "overlap", "slot"};
 constexpr std::size_t kSlotModel = 2;
 
@@ -125,7 +125,7 @@ const char* ArchiveEntry::model_word() const {
 std::vector<ArchiveEntry> read_archive(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
-  root.expect_schema(kSchema);
+  root.expect_schema(kArchiveSchema);
   root.expect_keys({"schema", "entries"});
   const JsonValue entries = root.at("entries");
   std::vector<ArchiveEntry> archive;
@@ -135,7 +135,7 @@ std::vector<ArchiveEntry> read_archive(std::string_view text, const std::string&
 }
 
 std::string write_archive(const std::vector<ArchiveEntry>& archive) {
-  std::string text = std::string("{\"schema\": \"") + kSchema + "\",\n\"entries\": [";
+  std::string text = std::string("{\"schema\": \"") + kArchiveSchema + "\",\n\"entries\": [";
   const char* separator = "\n";
   for (const ArchiveEntry& entry : archive)
     text += std::exchange(separator, ",\n") + entry_json(entry).line();

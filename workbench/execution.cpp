@@ -103,7 +103,7 @@ void expect_runs_on_gpu(const ExecutionRequest& request) {
 }
 
 /// A problem with its numbers, and what its gradients should be.
-struct Judged {
+struct JudgedProblem {
   gpu::Attention attention;
   std::optional<gpu::ReferenceGradients> exact;
 };
@@ -112,7 +112,7 @@ void tell(const ExecutionRequest& request, const char* what, double fraction) {
   if (request.progress) request.progress(what, fraction);
 }
 
-Judged judged(const Execution& execution, const ExecutionRequest& request) {
+JudgedProblem judged(const Execution& execution, const ExecutionRequest& request) {
   const Problem& problem = execution.analysis.table.problem;
   gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
   if (request.reference == Reference::none) {
@@ -163,7 +163,7 @@ gpu::BareRuns bare_runs(const Execution& execution, const gpu::Attention& attent
 void run_attention(Execution& execution, const ExecutionRequest& request) {
   expect_fits(execution);
   execution.device_reference = uses_device_reference(execution, request.reference);
-  const Judged problem = judged(execution, request);
+  const JudgedProblem problem = judged(execution, request);
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(
       execution.analysis.table, problem.attention, problem.exact ? &*problem.exact : nullptr,

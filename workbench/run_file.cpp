@@ -14,7 +14,7 @@
 namespace stagger::workbench {
 namespace {
 
-constexpr const char* kSchema = "stagger.run/1";
+constexpr const char* kRunSchema = "stagger.run/1";
 
 // ---- writing ----------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ bool holds(const JsonValue& run, const char* key, std::initializer_list<const ch
 
 /// Refuses what write_run() never wrote.
 void expect_run(const JsonValue& run) {
-  run.expect_schema(kSchema);
+  run.expect_schema(kRunSchema);
   run.expect_keys({"schema",         "version",  "device",     "kernel",  "mode",     "dtype",
                    "head_dim",       "seed",     "timeout_ms", "problem", "schedule", "model",
                    "verdict",        "tick_ns",  "spins",      "error",   "bitwise",  "order",
@@ -296,7 +296,7 @@ std::string write_run(const Execution& execution) {
   const Analysis& analysis = execution.analysis;
   const Problem& problem = analysis.table.problem;
   const gpu::CheckedRuns* const runs = execution.runs ? &*execution.runs : nullptr;
-  Json json = {{"schema", kSchema},
+  Json json = {{"schema", kRunSchema},
                {"version", version()},
                {"device", device_json(execution)},
                {"kernel", execution.kernel->name},

@@ -1,6 +1,7 @@
 #include "cli/report/comparison_columns.hpp"
 
 #include "cli/report/words.hpp"
+#include "cli/terminal.hpp"
 #include "core/printable.hpp"
 
 #include <fmt/format.h>
@@ -144,18 +145,12 @@ std::string failure(const Summary& summary) {
   return verification.findings.empty() ? text : text + ": " + verification.findings.back().message;
 }
 
-/// Characters of UTF-8 text.
-std::size_t columns_in(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
-}
-
 }  // namespace
 
 std::size_t ComparisonColumn::width() const {
-  std::size_t widest = columns_in(header);
+  std::size_t widest = static_cast<std::size_t>(width_of(header));
   for (const std::string& cell : cells)
-    widest = std::max(widest, columns_in(cell));
+    widest = std::max(widest, static_cast<std::size_t>(width_of(cell)));
   return widest;
 }
 

@@ -11,7 +11,6 @@
 namespace stagger::cli {
 namespace {
 
-using designs::ComparisonRow;
 using workbench::Clock;
 
 constexpr const char* kBitsLegend =
@@ -42,7 +41,7 @@ class DesignTable {
  public:
   explicit DesignTable(const designs::Comparison& comparison) : comparison_(comparison) {
     Ticks longest = comparison.without_order;
-    for (const ComparisonRow& row : comparison.rows) {
+    for (const designs::ComparisonRow& row : comparison.rows) {
       if (!row.ok()) continue;
       longest = std::max(longest, row.analysis->takes());
       timed_ = timed_ || row.analysis->elapsed.has_value();
@@ -58,7 +57,7 @@ class DesignTable {
     if (timed_) cells.header.push_back("elapsed" + in_unit);
     for (const char* name : {"compute", "workspace", "HBM", "launches", "bits move with"})
       cells.header.emplace_back(name);
-    for (const ComparisonRow& row : comparison_.rows) {
+    for (const designs::ComparisonRow& row : comparison_.rows) {
       if (row.ok()) cells.rows.push_back(cells_of(row));
     }
     return cells;
@@ -81,7 +80,7 @@ class DesignTable {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> cells_of(const ComparisonRow& row) const {
+  [[nodiscard]] std::vector<std::string> cells_of(const designs::ComparisonRow& row) const {
     const designs::Analysis& analysis = *row.analysis;
     const designs::Plan& plan = analysis.plan;
     std::vector<std::string> cells = {row.name, unit_.number(analysis.makespan)};
@@ -113,12 +112,6 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
   return wrapped(text + "\n", width, static_cast<int>(indent));
 }
 
-/// Columns of UTF-8 text.
-std::size_t columns_in(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
-}
-
 }  // namespace
 
 std::string designs_text(const designs::Comparison& comparison, const Terminal& terminal) {
@@ -126,18 +119,18 @@ std::string designs_text(const designs::Comparison& comparison, const Terminal& 
   const Cells cells = table.cells();
   std::vector<std::size_t> widths;
   for (std::size_t column = 0; column < cells.header.size(); ++column) {
-    std::size_t widest = columns_in(cells.header[column]);
+    std::size_t widest = static_cast<std::size_t>(width_of(cells.header[column]));
     for (const auto& row : cells.rows)
-      widest = std::max(widest, columns_in(row[column]));
+      widest = std::max(widest, static_cast<std::size_t>(width_of(row[column])));
     widths.push_back(widest);
   }
-  for (const ComparisonRow& row : comparison.rows)
-    widths.front() = std::max(widths.front(), columns_in(row.name));
+  for (const designs::ComparisonRow& row : comparison.rows)
+    widths.front() = std::max(widths.front(), static_cast<std::size_t>(width_of(row.name)));
   std::string text = wrapped(table.heading("\n"), terminal.width, 6) + "\n";
   text += line_of(cells.header, widths, terminal.width);
   for (const auto& row : cells.rows)
     text += line_of(row, widths, terminal.width);
-  for (const ComparisonRow& row : comparison.rows) {
+  for (const designs::ComparisonRow& row : comparison.rows) {
     if (row.ok()) continue;
     text += wrapped(fmt::format("{:<{}} {}\n", row.name, widths.front(), reason_of(row)),
                     terminal.width, static_cast<int>(widths.front()) + 1);
@@ -161,7 +154,7 @@ std::string designs_markdown(const designs::Comparison& comparison) {
   text += "|---|\n";
   for (const auto& row : cells.rows)
     add(row);
-  for (const ComparisonRow& row : comparison.rows) {
+  for (const designs::ComparisonRow& row : comparison.rows) {
     if (row.ok()) continue;
     std::vector<std::string> without(cells.header.size());
     without.front() = row.name;

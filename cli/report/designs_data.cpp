@@ -12,9 +12,7 @@
 namespace stagger::cli {
 namespace {
 
-using designs::ComparisonRow;
-
-Json row_json(const ComparisonRow& row) {
+Json row_json(const designs::ComparisonRow& row) {
   Json json = {{"design", row.design->needs_schedule ? row.design->name : row.name},
                {"schedule", row.design->needs_schedule ? Json{{"name", row.name}} : Json()}};
   if (!row.analysis) {
@@ -27,17 +25,17 @@ Json row_json(const ComparisonRow& row) {
 
 }  // namespace
 
-std::string name_of(const ComparisonRow& row) {
+std::string name_of(const designs::ComparisonRow& row) {
   return row.design->needs_schedule ? std::string(row.design->name) + " " + row.name : row.name;
 }
 
-std::string reason_of(const ComparisonRow& row) {
+std::string reason_of(const designs::ComparisonRow& row) {
   if (!row.analysis) return row.unsupported;
   return dag::verdict_name(row.analysis->table->verification.verdict);
 }
 
 std::string designs_json(const designs::Comparison& comparison) {
-  const ComparisonRow* const best = comparison.best();
+  const designs::ComparisonRow* const best = comparison.best();
   std::string text = fmt::format(
       "{{\"schema\": \"stagger.compare/1\", \"version\": \"{}\",\n\"problem\": {},\n\"model\": "
       "{},\n\"head_dim\": {}, \"element_bytes\": {},\n\"best\": {},\n\"without_order\": {},\n"
@@ -47,7 +45,7 @@ std::string designs_json(const designs::Comparison& comparison) {
       comparison.element_bytes, (best == nullptr ? Json() : Json(name_of(*best))).text(),
       comparison.without_order, comparison.missing);
   const char* separator = "\n";
-  for (const ComparisonRow& row : comparison.rows)
+  for (const designs::ComparisonRow& row : comparison.rows)
     text += std::exchange(separator, ",\n") + row_json(row).text();
   return text + "]}\n";
 }
@@ -57,7 +55,7 @@ std::string designs_csv(const designs::Comparison& comparison) {
       "design,schedule,verdict,makespan_{0},elapsed_{0},flops,compute_factor,workspace_bytes,"
       "hbm_bytes,launches,lanes,dq_targets,bits_depend_on,reason\n",
       comparison.model.unit());
-  for (const ComparisonRow& row : comparison.rows) {
+  for (const designs::ComparisonRow& row : comparison.rows) {
     const bool ordered = row.design->needs_schedule;
     text += fmt::format("{},{},", in_csv(ordered ? row.design->name : row.name),
                         in_csv(ordered ? row.name : ""));

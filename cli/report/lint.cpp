@@ -25,7 +25,7 @@ using tickets::Finding;
 using tickets::Level;
 using tickets::Linted;
 
-constexpr std::size_t kWaitsShown = 8;
+constexpr std::size_t kCycleWaitsShown = 8;
 
 std::string coloured(Level level, const Terminal& terminal) {
   const char* const name = tickets::level_name(level);
@@ -51,10 +51,10 @@ std::string finding_line(const Linted& linted, std::size_t index, const Terminal
 
 std::string waits_text(const std::vector<std::string>& waits, const Terminal& terminal) {
   std::string text;
-  for (std::size_t index = 0; index < std::min(kWaitsShown, waits.size()); ++index)
+  for (std::size_t index = 0; index < std::min(kCycleWaitsShown, waits.size()); ++index)
     text += wrapped("  " + waits[index], terminal.width, 4) + "\n";
-  if (waits.size() > kWaitsShown) {
-    text += fmt::format("  … {} more\n", waits.size() - kWaitsShown);
+  if (waits.size() > kCycleWaitsShown) {
+    text += fmt::format("  … {} more\n", waits.size() - kCycleWaitsShown);
   }
   return text;
 }

@@ -43,7 +43,7 @@ Json advice_json(const Optimization& optimization) {
 }
 
 /// Of all times that are printed of a search.
-TimeUnit unit_of(const Optimization& optimization) {
+TimeUnit unit_for(const Optimization& optimization) {
   if (optimization.slot_model) return {.name = "rounds", .one = "round", .ascii = "rounds"};
   const auto& best = optimization.optimum.best;
   return stagger::unit_of(optimization.model.unit(), best ? best->makespan : 0);
@@ -52,7 +52,7 @@ TimeUnit unit_of(const Optimization& optimization) {
 std::string bound_line(const Optimization& optimization) {
   const search::ProvenBound& bound = optimization.optimum.lower_bound;
   const dag::Bound& first = optimization.bounds.best;
-  return fmt::format("lower bound  {} ({}{})\n", unit_of(optimization).number(bound.ticks),
+  return fmt::format("lower bound  {} ({}{})\n", unit_for(optimization).number(bound.ticks),
                      bound.by, bound.ticks == first.ticks ? std::string(": ") + first.why : "");
 }
 
@@ -71,7 +71,7 @@ std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
   const auto& [schedule, named] = *optimization.best_named;
   const Ticks makespan = optimization.optimum.best->makespan;
-  return fmt::format("best named   {} ({}{})\n", unit_of(optimization).number(named), schedule,
+  return fmt::format("best named   {} ({}{})\n", unit_for(optimization).number(named), schedule,
                      named > makespan ? ", " + percent(named - makespan, makespan) + " more" : "");
 }
 
@@ -80,8 +80,9 @@ std::string advice_lines(const Optimization& optimization) {
   const char* label = "would help  ";
   for (const Advice& advice : advise(optimization)) {
     if (advice.lower_bound >= optimization.bounds.best.ticks) continue;
-    text += fmt::format("{} bound {} ({}): {}\n", std::exchange(label, "            "),
-                        unit_of(optimization).number(advice.lower_bound), advice.by, advice.change);
+    text +=
+        fmt::format("{} bound {} ({}): {}\n", std::exchange(label, "            "),
+                    unit_for(optimization).number(advice.lower_bound), advice.by, advice.change);
   }
   return text;
 }
@@ -159,12 +160,12 @@ std::string optimum_text(const Optimization& optimization, const OptimumFiles& f
     text += "span         " + span_line(optimization.problem) + "\n";
   }
   if (!optimum.best) return text + "no table was found\n";
-  text += fmt::format("makespan     {}\n", unit_of(optimization).text(optimum.best->makespan));
+  text += fmt::format("makespan     {}\n", unit_for(optimization).text(optimum.best->makespan));
   text += bound_line(optimization) + status_line(optimization);
   text += fmt::format("found by     {}\n", optimization.found_by);
   text += best_named_line(optimization);
   if (optimization.imported)
-    text += fmt::format("imported     {}\n", unit_of(optimization).number(*optimization.imported));
+    text += fmt::format("imported     {}\n", unit_for(optimization).number(*optimization.imported));
   text += proof_line(optimization, files.proof);
   if (!files.table.empty()) text += fmt::format("written      {}\n", files.table);
   return text + advice_lines(optimization);

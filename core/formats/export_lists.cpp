@@ -11,13 +11,13 @@ namespace stagger::formats {
 namespace {
 
 /// Rows of ids, of both classes.
-struct Lists {
+struct ListedTiles {
   std::vector<std::vector<std::int64_t>> partial;
   std::vector<std::vector<std::int64_t>> full;
 };
 
-Lists lists_of(const TileGrid& grid, bool rows_are_q) {
-  Lists lists;
+ListedTiles lists_of(const TileGrid& grid, bool rows_are_q) {
+  ListedTiles lists;
   const std::int32_t rows = rows_are_q ? grid.q_tiles() : grid.kv_tiles();
   lists.partial.resize(at(rows));
   lists.full.resize(at(rows));
@@ -89,8 +89,8 @@ std::int64_t longest(const std::vector<std::vector<std::int64_t>>& rows) {
   return static_cast<std::int64_t>(most);
 }
 
-void add_fa4(Bundle& bundle, const std::string& prefix, const Lists& lists, std::int64_t heads,
-             const TileShape& block) {
+void add_fa4(Bundle& bundle, const std::string& prefix, const ListedTiles& lists,
+             std::int64_t heads, const TileShape& block) {
   add_lists(bundle, prefix + "mask_block_cnt", prefix + "mask_block_idx", lists.partial, heads,
             longest(lists.partial));
   add_lists(bundle, prefix + "full_block_cnt", prefix + "full_block_idx", lists.full, heads,
@@ -102,8 +102,8 @@ void add_fa4(Bundle& bundle, const std::string& prefix, const Lists& lists, std:
 
 Bundle flex_bundle(const TileGrid& grid, const Problem& problem) {
   Bundle bundle;
-  const Lists by_q = lists_of(grid, true);
-  const Lists by_kv = lists_of(grid, false);
+  const ListedTiles by_q = lists_of(grid, true);
+  const ListedTiles by_kv = lists_of(grid, false);
   add_flex(bundle, "kv", by_q.partial, grid.kv_tiles());
   add_flex(bundle, "full_kv", by_q.full, grid.kv_tiles());
   add_flex(bundle, "q", by_kv.partial, grid.q_tiles());

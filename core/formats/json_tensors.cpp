@@ -12,7 +12,6 @@ namespace stagger::formats {
 namespace {
 
 constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kMostDimensions = 16;
 
 /// Reads nested arrays in two walks: how long they are at each level, then what is in them.
 class ArrayReader {

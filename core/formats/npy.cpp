@@ -12,8 +12,7 @@ namespace stagger::formats {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::uint64_t kMostHeader = 10'000;
-constexpr std::size_t kMostDimensions = 16;
+constexpr std::uint64_t kMostNpyHeader = 10'000;
 constexpr std::size_t kAlignment = 64;
 
 /// Reads the header: a dict literal of Python with three keys.
@@ -171,9 +170,9 @@ NpyHeader read_npy_header(std::string_view bytes, const std::string& where) {
                   " of .npy; known: 1.0, 2.0, 3.0");
   }
   const std::uint64_t size = cursor.number(major == 1 ? 2 : 4);
-  if (size > kMostHeader) {
+  if (size > kMostNpyHeader) {
     cursor.reject("a header of " + std::to_string(size) + " bytes; at most " +
-                  std::to_string(kMostHeader));
+                  std::to_string(kMostNpyHeader));
   }
   NpyHeader header = HeaderParser(cursor.take(size), where).run();
   header.data = cursor.place();

@@ -14,9 +14,8 @@
 namespace stagger::formats {
 namespace {
 
-constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::uint64_t kMostJsonHeader = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kMostDimensions = 16;
 constexpr const char* kMetadata = "__metadata__";
 
 /// A tensor's place among the bytes behind the header.
@@ -120,9 +119,9 @@ class Reader {
 Bundle read_safetensors(std::string_view bytes, const std::string& source) {
   Cursor cursor(bytes, source);
   const std::uint64_t length = cursor.number(kLengthBytes);
-  if (length > kMostHeader) {
+  if (length > kMostJsonHeader) {
     cursor.reject("a header of " + std::to_string(length) + " bytes; at most " +
-                  std::to_string(kMostHeader));
+                  std::to_string(kMostJsonHeader));
   }
   const JsonDocument header(cursor.take(length), source);
   return Reader(bytes.substr(cursor.place()), source).run(header.root());

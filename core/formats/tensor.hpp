@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -26,6 +27,8 @@ inline constexpr std::array kDtypes = {
 [[nodiscard]] constexpr const DtypeRow& row_of(Dtype dtype) {
   return kDtypes[static_cast<std::size_t>(dtype)];
 }
+
+inline constexpr std::size_t kMostDimensions = 16;  ///< of a tensor that is read
 
 /// An array of integers: a value.
 struct Tensor {

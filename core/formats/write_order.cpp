@@ -9,7 +9,7 @@
 namespace stagger::formats {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void refuse_order(const std::string& what) {
   throw Error(ErrorKind::unsupported, "FlashAttention-4 cannot run the table: " + what);
 }
 
@@ -54,7 +54,8 @@ class Writer {
 
   WriteOrder run() {
     if (problem_.span > 1) {
-      fail("a chain has " + std::to_string(problem_.span) + " heads, its CTAs have one (--span 1)");
+      refuse_order("a chain has " + std::to_string(problem_.span) +
+                   " heads, its CTAs have one (--span 1)");
     }
     order_.heads = problem_.heads;
     const auto rows = at(std::int64_t{problem_.heads} * grid_.kv_tiles());
@@ -79,22 +80,22 @@ class Writer {
 
   void add(const Chain& chain) {
     const Task& first = table_.slots[chain.begin].task;
-    if (!problem_.contains(first)) fail(describe(first) + " is no task of the problem");
+    if (!problem_.contains(first)) refuse_order(describe(first) + " is no task of the problem");
     const std::size_t row = row_of(chain.head, chain.kv);
     if (!order_.partial.ids[row].empty() || !order_.full.ids[row].empty()) {
-      fail("the chain of head " + std::to_string(chain.head.value) + ", kv " +
-           std::to_string(chain.kv.value) + " is in two pieces; a CTA has all of it");
+      refuse_order("the chain of head " + std::to_string(chain.head.value) + ", kv " +
+                   std::to_string(chain.kv.value) + " is in two pieces; a CTA has all of it");
     }
     for (std::int64_t slot = chain.begin; slot < chain.end; ++slot) {
       const auto& [task, rank] = table_.slots[slot];
       if (!problem_.contains(task) || !grid_.live(task.kv, task.q)) {
-        fail(describe(task) + " is no live tile");
+        refuse_order(describe(task) + " is no live tile");
       }
       const bool full = grid_.kind(task.kv, task.q) == TileKind::full;
       if (!full && !order_.full.ids[row].empty()) {
-        fail(describe(task) +
-             " is partial and comes behind a full tile of its chain; a CTA takes "
-             "its partial tiles first (dq_kv_order does not change that)");
+        refuse_order(describe(task) +
+                     " is partial and comes behind a full tile of its chain; a CTA takes "
+                     "its partial tiles first (dq_kv_order does not change that)");
       }
       OrderedList& list = full ? order_.full : order_.partial;
       list.ids[row].push_back(task.q.value);
@@ -111,9 +112,9 @@ class Writer {
         std::ranges::sort(ids);
         const bool twice = std::ranges::adjacent_find(ids) != ids.end();
         if (twice || std::ssize(ids) != grid_.chain_length(kv)) {
-          fail("the chain of head " + std::to_string(head.value) + ", kv " +
-               std::to_string(kv.value) + " does not have each of its " +
-               std::to_string(grid_.chain_length(kv)) + " live tiles once");
+          refuse_order("the chain of head " + std::to_string(head.value) + ", kv " +
+                       std::to_string(kv.value) + " does not have each of its " +
+                       std::to_string(grid_.chain_length(kv)) + " live tiles once");
         }
       }
     }
@@ -137,8 +138,9 @@ class Writer {
         std::ranges::sort(ranks[q]);
         for (std::size_t rank = 0; rank < ranks[q].size(); ++rank) {
           if (ranks[q][rank] != static_cast<std::int64_t>(rank)) {
-            fail("the ranks of head " + std::to_string(head.value) + ", q " +
-                 std::to_string(q.value) + " are not 0 to " + std::to_string(ranks[q].size() - 1));
+            refuse_order("the ranks of head " + std::to_string(head.value) + ", q " +
+                         std::to_string(q.value) + " are not 0 to " +
+                         std::to_string(ranks[q].size() - 1));
           }
         }
       }
@@ -154,10 +156,11 @@ class Writer {
       const Chain*& last = before[chain.head];
       if (last != nullptr) (last->kv < chain.kv ? up : down) = true;
       if (up && down) {
-        fail("the chains of head " + std::to_string(chain.head.value) + " are launched kv " +
-             std::to_string(last->kv.value) + " before kv " + std::to_string(chain.kv.value) +
-             ", and others the other way round; it launches them upwards, or all downwards (spt); "
-             "any order of them needs dq_kv_order (its pull request 2512)");
+        refuse_order(
+            "the chains of head " + std::to_string(chain.head.value) + " are launched kv " +
+            std::to_string(last->kv.value) + " before kv " + std::to_string(chain.kv.value) +
+            ", and others the other way round; it launches them upwards, or all downwards (spt); "
+            "any order of them needs dq_kv_order (its pull request 2512)");
       }
       last = &chain;
     }

@@ -45,9 +45,9 @@ double dot(const float* left, const float* right, std::size_t count) {
 }
 
 /// A query of a head and the keys that it sees.
-class Row {
+class QueryScores {
  public:
-  Row(const Attention& attention, Head head, std::int64_t query)
+  QueryScores(const Attention& attention, Head head, std::int64_t query)
       : shape_(attention.shape), inputs_(attention.inputs), head_(head) {
     for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
       if (attention.mask.sees(query, key)) keys_.push_back(key);
@@ -96,7 +96,7 @@ void run_forward(Attention& attention) {
   forward.delta.assign(shape.q_rows(), 0);
   for (Head head{0}; head.value < shape.heads; ++head) {
     for (std::int64_t query = 0; query < shape.seq_q; ++query) {
-      const Row row(attention, head, query);
+      const QueryScores row(attention, head, query);
       const std::size_t place = shape.q_row(head, query);
       double* out = &forward.out[place * shape.dim()];
       const float* d_out = &attention.inputs.d_out[place * shape.dim()];

@@ -9,7 +9,7 @@
 namespace stagger::search {
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kFree = -1;
 constexpr std::int64_t kMostCells = std::int64_t{1} << 26;  ///< 256 MiB of them
 constexpr int kMostPaths = 64;                              ///< tried for a task
 
@@ -20,7 +20,7 @@ class EdgeColoring {
     for (const std::vector<Chain>& lane : lanes) {
       std::int64_t round = 0;
       for (const Chain& chain : lane) {
-        chains_.push_back({chain, round, std::vector<std::int32_t>(at(chain.length), kNone)});
+        chains_.push_back({chain, round, std::vector<std::int32_t>(at(chain.length), kFree)});
         round += chain.length;
       }
       rounds_ = std::max(rounds_, round);
@@ -31,7 +31,7 @@ class EdgeColoring {
     constexpr std::uint64_t kOften = 1'024;  // tasks
     const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.grid.q_tiles();
     if (tiles * rounds_ > kMostCells) return std::nullopt;
-    chain_at_.assign(at(tiles * rounds_), kNone);
+    chain_at_.assign(at(tiles * rounds_), kFree);
     for (std::int32_t chain = 0; chain < std::ssize(chains_); ++chain) {
       for (const QTile q : problem_.grid.live_q(chains_[at(chain)].chain.kv))
         uncolored_.push_back({chain, q.value});
@@ -51,7 +51,7 @@ class EdgeColoring {
   struct Colored {
     Chain chain;
     std::int64_t start = 0;
-    std::vector<std::int32_t> q_at;  ///< by round of its interval; kNone: free
+    std::vector<std::int32_t> q_at;  ///< by round of its interval; kFree: free
     [[nodiscard]] bool has(std::int64_t round) const {
       return round >= start && round < start + chain.length;
     }
@@ -75,8 +75,8 @@ class EdgeColoring {
     chain_at(chains_[at(edge.chain)].chain.head, edge.q, round) = edge.chain;
   }
   void clear(const Edge& edge, std::int64_t round) {
-    q_at(edge.chain, round) = kNone;
-    chain_at(chains_[at(edge.chain)].chain.head, edge.q, round) = kNone;
+    q_at(edge.chain, round) = kFree;
+    chain_at(chains_[at(edge.chain)].chain.head, edge.q, round) = kFree;
   }
 
   /// Slots of the chain that no task has yet.
@@ -84,7 +84,7 @@ class EdgeColoring {
     const Colored& colored = chains_[at(chain)];
     std::vector<std::int64_t> free;
     for (std::int64_t place = 0; place < colored.chain.length; ++place) {
-      if (colored.q_at[at(place)] == kNone) free.push_back(colored.start + place);
+      if (colored.q_at[at(place)] == kFree) free.push_back(colored.start + place);
     }
     return free;
   }
@@ -93,8 +93,8 @@ class EdgeColoring {
     const Colored& colored = chains_[at(edge.chain)];
     for (std::int64_t place = 0; place < colored.chain.length; ++place) {
       const std::int64_t round = colored.start + place;
-      if (colored.q_at[at(place)] != kNone) continue;
-      if (chain_at(colored.chain.head, edge.q, round) != kNone) continue;
+      if (colored.q_at[at(place)] != kFree) continue;
+      if (chain_at(colored.chain.head, edge.q, round) != kFree) continue;
       set(edge, round);
       return true;
     }
@@ -111,7 +111,7 @@ class EdgeColoring {
       for (std::int64_t step = 0; step < rounds_; ++step) {
         const std::int64_t other =
             (around + step) % rounds_;  // near where the one in the way may go
-        if (chain_at(head, edge.q, other) != kNone) continue;
+        if (chain_at(head, edge.q, other) != kFree) continue;
         if (exchange(head, edge.q, wanted, other)) {
           set(edge, wanted);
           return true;
@@ -129,11 +129,11 @@ class EdgeColoring {
     std::vector<Edge> had_to;
     for (;;) {
       const std::int32_t chain = chain_at(head, q, from);
-      if (chain == kNone) break;
+      if (chain == kFree) break;
       if (!chains_[at(chain)].has(to)) return false;
       had_from.push_back({chain, q});
       q = q_at(chain, to);
-      if (q == kNone) break;
+      if (q == kFree) break;
       had_to.push_back({chain, q});
     }
     for (const Edge& edge : had_from)
@@ -161,16 +161,16 @@ class EdgeColoring {
       const std::size_t place = dice_.roll(at(colored.chain.length));
       const std::int64_t round = colored.start + static_cast<std::int64_t>(place);
       const std::int32_t own = q_at(edge.chain, round);
-      const int evicted = (chain_at(head, edge.q, round) != kNone ? 1 : 0) +
-                          (own != kNone && chain_at(head, own, free) != kNone ? 1 : 0);
+      const int evicted = (chain_at(head, edge.q, round) != kFree ? 1 : 0) +
+                          (own != kFree && chain_at(head, own, free) != kFree ? 1 : 0);
       if (evicted >= least) continue;
       least = evicted;
       best = round;
     }
     const std::int32_t own = q_at(edge.chain, best);
-    if (own != kNone) put_out({edge.chain, own}, best);
+    if (own != kFree) put_out({edge.chain, own}, best);
     const std::int32_t other = chain_at(head, edge.q, best);
-    if (other != kNone) put_out({other, edge.q}, best);
+    if (other != kFree) put_out({other, edge.q}, best);
     set(edge, best);
   }
 

@@ -10,8 +10,10 @@ add_library(stagger_options INTERFACE)
 target_compile_features(stagger_options INTERFACE cxx_std_20)
 target_compile_options(stagger_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
+  # Where several files are compiled as one, names of one file are no business of another's.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-shadow>
   # GCC 12 sees overlaps in std::string's own copies (its bug 105329).
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict -Wredundant-decls>
   # Clang means signs too by -Wconversion, GCC does not.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wno-sign-conversion>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${STAGGER_WERROR}>>:-Werror>

@@ -18,7 +18,7 @@
 namespace stagger::gpu {
 namespace {
 
-constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+constexpr Dtype kCpuDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
 
 /// Checks every property of a table that runs to its end; counts the runs.
 void check_table(const Table& table, const Attention& attention, const ReferenceGradients& exact,
@@ -53,7 +53,7 @@ TEST_CASE("every schedule on every mask gives right gradients, the same bits and
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
       if (schedules::why_unsupported(selection, problem)) continue;
-      const Dtype dtype = kDtypes[++seed % std::size(kDtypes)];
+      const Dtype dtype = kCpuDtypes[++seed % std::size(kCpuDtypes)];
       check_table(schedules::build(selection, problem), attention, exact, dtype, seed, runs);
     }
   }
@@ -71,7 +71,7 @@ TEST_CASE("every head_dim and tile shape gives right gradients") {
         CAPTURE(mask, shape.q, shape.kv, head_dim);
         const Attention attention = attention_of(problem, head_dim);
         const ReferenceGradients exact = reference_gradients(attention);
-        for (const Dtype dtype : kDtypes) {
+        for (const Dtype dtype : kCpuDtypes) {
           const Backward run =
               backward_on_cpu(table, attention, {.dtype = dtype, .timeout = kPatience});
           REQUIRE(run.outcome == Outcome::finished);
@@ -81,7 +81,7 @@ TEST_CASE("every head_dim and tile shape gives right gradients") {
       }
     }
   }
-  CHECK(cases == 4 * 4 * std::ssize(kDtypes) * std::ssize(mask_families()));
+  CHECK(cases == 4 * 4 * std::ssize(kCpuDtypes) * std::ssize(mask_families()));
 }
 
 /// Computes one tile, all of whose pairs attend, by the definition of a dtype: P and dS are
@@ -159,7 +159,7 @@ TEST_CASE("atomic mode adds every partial once, in no promised order") {
   const ReferenceGradients exact = reference_gradients(attention);
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const Dtype dtype = kDtypes[seed % 3];
+    const Dtype dtype = kCpuDtypes[seed % 3];
     const Backward run = backward_on_cpu(
         table, attention, {.mode = Mode::atomic, .dtype = dtype, .perturb = seed, .threads = 4});
     REQUIRE(run.outcome == Outcome::finished);

@@ -13,13 +13,13 @@
 namespace stagger::gpu {
 namespace {
 
-struct Case {
+struct FinishedRun {
   Table table;
   Attention attention;
   Backward run;
 };
 
-Case finished_run() {
+FinishedRun finished_run() {
   const Problem problem = make_problem(make_mask("causal"), {48, 48}, {8, 8}, 1, 0);
   const Table table = schedules::build(schedules::select("symmetric-shift"), problem);
   const AttentionShape shape = attention_shape(problem, 16);
@@ -163,7 +163,7 @@ TEST_CASE("a gradient that is not a number is no small error") {
 }
 
 TEST_CASE("a planted order is noticed by the witness and by the bits") {
-  Case done = finished_run();
+  FinishedRun done = finished_run();
   CHECK(order_faults(done.table, done.run).empty());
   const std::string bits = digest(done.run.gradients.dq);
   CHECK(digest(reaccumulate(done.table, done.attention.shape, done.run.partials).value()) == bits);
@@ -185,7 +185,7 @@ TEST_CASE("a planted order is noticed by the witness and by the bits") {
 }
 
 TEST_CASE("a turn before the end of the one before is an order fault") {
-  Case done = finished_run();
+  FinishedRun done = finished_run();
   // Causal: 1 + 2 + 3 + 4 + 5 additions before Q tile 5's own; its second one is the 17th.
   done.run.times[static_cast<std::size_t>(done.run.witness[16])].turn = 0;
   const auto faults = order_faults(done.table, done.run);
@@ -255,7 +255,7 @@ TEST_CASE("partials are added again in every head and in ragged tiles, by rank a
 }
 
 TEST_CASE("clocks that do not compare that well are no order fault") {
-  Case done = finished_run();
+  FinishedRun done = finished_run();
   const TaskTimes& before = done.run.times[static_cast<std::size_t>(done.run.witness[15])];
   done.run.times[static_cast<std::size_t>(done.run.witness[16])].turn = before.reduce_end - 30;
   CHECK(order_faults(done.table, done.run).size() == 1);

@@ -18,7 +18,7 @@ using test::Random;
 
 constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kImpatience{20};
-constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+constexpr Dtype kCudaDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
 
 Attention attention_of(const Problem& problem, std::int64_t head_dim) {
   const AttentionShape shape = attention_shape(problem, head_dim);
@@ -51,7 +51,7 @@ TEST_CASE("every schedule on every mask leaves the CPU's bits and order") {
       if (schedules::why_unsupported(selection, problem)) continue;
       CAPTURE(schedule->name, problem.mask.family->name, problem.heads);
       const Table table = schedules::build(selection, problem);
-      for (const Dtype dtype : kDtypes) {
+      for (const Dtype dtype : kCudaDtypes) {
         check_as_on_cpu(table, attention, dtype);
         ++runs;
       }
@@ -72,14 +72,14 @@ TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
       for (const std::int64_t head_dim : {1, 5, 64, 128}) {
         CAPTURE(mask, shape.q, shape.kv, head_dim);
         const Attention attention = attention_of(problem, head_dim);
-        for (const Dtype dtype : kDtypes) {
+        for (const Dtype dtype : kCudaDtypes) {
           check_as_on_cpu(table, attention, dtype);
           ++cases;
         }
       }
     }
   }
-  CHECK(cases == 5 * 4 * std::ssize(kDtypes) * std::ssize(mask_families()));
+  CHECK(cases == 5 * 4 * std::ssize(kCudaDtypes) * std::ssize(mask_families()));
 }
 
 TEST_CASE("checked runs hold in every mode, perturbed or not") {
@@ -88,7 +88,7 @@ TEST_CASE("checked runs hold in every mode, perturbed or not") {
   const Attention attention = attention_of(problem, 64);
   const ReferenceGradients exact = reference_gradients(attention);
   for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
-    for (const Dtype dtype : kDtypes) {
+    for (const Dtype dtype : kCudaDtypes) {
       CAPTURE(mode_name(mode), dtype_name(dtype));
       const CheckedRuns runs = check_runs(
           table, attention, &exact,

@@ -18,7 +18,7 @@ namespace {
 using test::Random;
 
 constexpr std::chrono::milliseconds kPatience{60'000};
-constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+constexpr Dtype kGroupDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
 
 Attention attention_of(const Problem& problem, std::int64_t head_dim = 4) {
   const AttentionShape shape = attention_shape(problem, head_dim);
@@ -101,7 +101,7 @@ TEST_CASE("random tables of grouped heads give right gradients, bits and orders"
     if (table.slots.empty() || !dag::check_liveness(table, {}).live) continue;
     ++cases[problem.combine];
     const Attention attention = attention_of(problem, 3);
-    check_run(table, attention, reference_gradients(attention), kDtypes[at(round % 3)],
+    check_run(table, attention, reference_gradients(attention), kGroupDtypes[at(round % 3)],
               static_cast<std::uint64_t>(round));
   }
   for (const Combine combine : {Combine::none, Combine::partials, Combine::ordered})

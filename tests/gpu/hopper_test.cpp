@@ -22,7 +22,7 @@ using test::Random;
 
 constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kImpatience{20};
-constexpr Dtype kDtypes[] = {Dtype::bf16, Dtype::fp16};
+constexpr Dtype kHopperDtypes[] = {Dtype::bf16, Dtype::fp16};
 
 Attention attention_of(const Problem& problem, std::int64_t head_dim) {
   const AttentionShape shape = attention_shape(problem, head_dim);
@@ -66,14 +66,15 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
       const Attention attention = attention_of(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
-      for (const Dtype dtype : kDtypes) {
+      for (const Dtype dtype : kHopperDtypes) {
         CAPTURE(mask, shape.head_dim, shape.tile_q, dtype_name(dtype));
         check(table, attention, exact, {.dtype = dtype, .timeout = kPatience, .perturb = 5}, 3);
         ++cases;
       }
     }
   }
-  CHECK(cases == std::ssize(hopper::kShapes) * std::ssize(kDtypes) * std::ssize(mask_families()));
+  CHECK(cases ==
+        std::ssize(hopper::kShapes) * std::ssize(kHopperDtypes) * std::ssize(mask_families()));
 }
 
 TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {

@@ -55,7 +55,7 @@ std::string words_of(const Table& table, const Backward& run) {
   return text.str();
 }
 
-Attention attention_of(const Problem& problem) {
+Attention kept_attention(const Problem& problem) {
   const AttentionShape shape = attention_shape(problem, 2);
   return make_attention(problem, shape, random_inputs(shape, 5));
 }
@@ -89,7 +89,7 @@ TEST_CASE("what runs leave behind, and who waits where they hang, is as kept") {
   for (int round = 0; round < 150; ++round) {
     const auto [table, options] = drawn(random, 3);
     if (table.slots.empty()) continue;
-    const Backward run = backward_on_cpu(table, attention_of(table.problem), options);
+    const Backward run = backward_on_cpu(table, kept_attention(table.problem), options);
     text << round << " " << words_of(table, run);
     hanging += run.outcome == Outcome::finished ? 0 : 1;
   }
@@ -132,7 +132,7 @@ TEST_CASE("order faults, hand-overs and timelines of made-up times are as kept")
   for (int round = 0; round < 25; ++round) {
     auto [table, options] = drawn(random, 2);
     if (table.slots.empty()) continue;
-    const Attention attention = attention_of(table.problem);
+    const Attention attention = kept_attention(table.problem);
     const Backward left = backward_on_cpu(table, attention, options);
     Backward run = timed(table, left);
     // What a run that hangs never came to.

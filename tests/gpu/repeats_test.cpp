@@ -10,32 +10,32 @@ namespace stagger::gpu {
 namespace {
 
 /// The options that each run was given.
-std::vector<BackwardOptions> given;
+std::vector<BackwardOptions> given_to_runs;
 
 TEST_CASE("every run but the first has delays of its own, and the first alone keeps partials") {
   const Case causal = causal_case();
   const auto device = [](const Table& table, const Attention& attention,
                          const BackwardOptions& options) {
-    given.push_back(options);
+    given_to_runs.push_back(options);
     Backward run = backward_on_cpu(table, attention, options);
     run.elapsed_ns = options.perturb ? 1'000'000 : 7;
     return run;
   };
   for (const Mode mode : {Mode::deterministic, Mode::atomic}) {
-    given.clear();
+    given_to_runs.clear();
     const CheckedRuns runs = check_runs(causal.table, causal.attention, &causal.exact,
                                         {.mode = mode, .perturb = 9}, 4, device);
-    REQUIRE(given.size() == 4);
-    CHECK_FALSE(given[0].perturb.has_value());
+    REQUIRE(given_to_runs.size() == 4);
+    CHECK_FALSE(given_to_runs[0].perturb.has_value());
     for (std::size_t run = 1; run < 4; ++run)
-      CHECK(given[run].perturb == 8 + run);
-    CHECK(given[0].keep_partials == (mode == Mode::deterministic));
-    CHECK_FALSE(given[1].keep_partials);
+      CHECK(given_to_runs[run].perturb == 8 + run);
+    CHECK(given_to_runs[0].keep_partials == (mode == Mode::deterministic));
+    CHECK_FALSE(given_to_runs[1].keep_partials);
     CHECK(runs.median_ns == 7);  // of the run without delays
   }
-  given.clear();
+  given_to_runs.clear();
   static_cast<void>(check_runs(causal.table, causal.attention, &causal.exact, {}, 3, device));
-  CHECK(std::none_of(given.begin(), given.end(),
+  CHECK(std::none_of(given_to_runs.begin(), given_to_runs.end(),
                      [](const BackwardOptions& options) { return options.perturb.has_value(); }));
 }
 

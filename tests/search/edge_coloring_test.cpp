@@ -10,7 +10,7 @@
 namespace stagger::search {
 namespace {
 
-bool never() {
+bool goes_on() {
   return false;
 }
 
@@ -21,7 +21,7 @@ TEST_CASE("a colouring is a table without a collision that is as long as its lan
     CAPTURE(round);
     const Problem problem = test::random_problem(random, 8);
     const ChainLanes lanes = pack_chains(chains_of(problem), problem.sms, 0);
-    const auto times = color_edges(problem, lanes, 1, 1'000, never);
+    const auto times = color_edges(problem, lanes, 1, 1'000, goes_on);
     if (!times) continue;
     ++colored;
     const Table table = table_of(problem, *times, "colouring");
@@ -36,14 +36,14 @@ TEST_CASE("equal intervals are coloured without evicting: alternating paths alon
     const Problem problem = make_problem(make_mask("full"), {n, n}, {}, 3, n);
     const ChainLanes lanes = pack_chains(chains_of(problem), problem.sms, 0);
     CAPTURE(n);
-    CHECK(color_edges(problem, lanes, 1, 0, never).has_value());
+    CHECK(color_edges(problem, lanes, 1, 0, goes_on).has_value());
   }
 }
 
 TEST_CASE("lanes that can't be coloured are given up") {
   const Problem problem = make_problem(make_mask("full"), {2, 3}, {}, 1, 3);
   CHECK_FALSE(
-      color_edges(problem, pack_chains(chains_of(problem), 3, 0), 1, 10'000, never).has_value());
+      color_edges(problem, pack_chains(chains_of(problem), 3, 0), 1, 10'000, goes_on).has_value());
 }
 
 TEST_CASE("a large causal problem is coloured at its work bound") {
@@ -54,7 +54,7 @@ TEST_CASE("a large causal problem is coloured at its work bound") {
   for (std::vector<Chain>& lane : lanes)
     dice.shuffle(lane);
   REQUIRE(longest_lane(lanes) == bound);
-  const auto times = color_edges(problem, lanes, 1, 100'000, never);
+  const auto times = color_edges(problem, lanes, 1, 100'000, goes_on);
   REQUIRE(times.has_value());
   CHECK(rounds_of(table_of(problem, *times, "colouring")) == bound);
 }

@@ -37,7 +37,7 @@ Problem drawn_problem(Dice& dice) {
   return with_span(std::move(problem), 1, dice.roll(2) == 0 ? Combine::partials : Combine::ordered);
 }
 
-Timing drawn_timing(Dice& dice) {
+Timing timing_by(Dice& dice) {
   const auto upto = [&](std::size_t most) { return static_cast<Ticks>(dice.roll(most + 1)); };
   Timing timing{.model = dice.roll(2) == 0 ? Model::chain : Model::overlap,
                 .compute = 1 + upto(5),
@@ -94,7 +94,7 @@ TEST_CASE("whole searches, phase by phase, are as kept") {
   std::ostringstream text;
   for (int round = 0; round < 45; ++round) {
     const Problem problem = drawn_problem(dice);
-    const Objective objective{.timing = drawn_timing(dice)};
+    const Objective objective{.timing = timing_by(dice)};
     for (const std::int64_t effort : {0, 1})
       text << round << " effort " << effort << "\n" << searched(problem, objective, effort);
   }
@@ -112,7 +112,7 @@ TEST_CASE("whole searches that local search ends are as kept") {
     const auto more = static_cast<std::int64_t>(dice.roll(3));
     const Problem problem =
         make_problem(make_mask("causal"), {tiles, tiles + more}, {}, heads, sms);
-    Objective objective{.timing = drawn_timing(dice)};
+    Objective objective{.timing = timing_by(dice)};
     objective.timing.model = Model::overlap;
     objective.timing.reduce += 3;
     text << round << "\n" << searched(problem, objective, 1);

@@ -27,7 +27,7 @@
 namespace stagger::search {
 namespace {
 
-bool never() {
+bool is_never_stopped() {
   return false;
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("packings and colourings are as kept") {
       dice.shuffle(lane);
     for (const std::int64_t moves : {0, 3, 300}) {
       text << round << " coloured " << moves << " ";
-      const auto times = color_edges(problem, lanes, 7, moves, never);
+      const auto times = color_edges(problem, lanes, 7, moves, is_never_stopped);
       text << (times ? words_of(table_of(problem, *times, "colouring"), {}) : "given up") << "\n";
     }
   }
@@ -143,8 +143,8 @@ TEST_CASE("packings and colourings are as kept") {
     for (std::vector<Chain>& lane : lanes)
       dice.shuffle(lane);
     for (const std::int64_t moves : {1, 10, 100, 1'000}) {
-      const auto times =
-          color_edges(problem, lanes, 3 + static_cast<std::uint64_t>(round), moves, never);
+      const auto times = color_edges(problem, lanes, 3 + static_cast<std::uint64_t>(round), moves,
+                                     is_never_stopped);
       text << round << " shuffled " << moves << " "
            << (times ? words_of(table_of(problem, *times, "colouring"), {}) : "given up") << "\n";
     }
@@ -164,7 +164,7 @@ TEST_CASE("local searches, and how much they play, are as kept") {
         .seed = 11 + static_cast<std::uint64_t>(round),
         .moves = 40,
         .plays = 2'000,
-        .stop = never,
+        .stop = is_never_stopped,
         .makespan = [&](const Table& table) { return makespan_of(table, timing).value_or(-1); }};
     LocalSearchResult found = local_search(problem, timing, start, options);
     text << round << " arranged " << words_of(found.table, timing) << " " << found.makespan << "\n";
@@ -194,7 +194,7 @@ TEST_CASE("exhaustive searches look at as many states as kept, and find the same
     timing.release = Release::immediate;
     if (problem.tasks() > 9 || problem.combine == Combine::ordered) continue;
     for (const std::int64_t nodes : {50, 20'000}) {
-      const ChainSearch found = search_chains(problem, timing, 1'000, 0, nodes, never);
+      const ChainSearch found = search_chains(problem, timing, 1'000, 0, nodes, is_never_stopped);
       text << round << " " << nodes << (found.complete ? " whole " : " cut ") << found.nodes << " "
            << found.makespan << " " << (found.table ? words_of(*found.table, timing) : "none")
            << "\n";

@@ -22,8 +22,8 @@ std::vector<Call> calls;
 
 /// Of every four runs the first warms up; the others take 9, 1 and 7 more than 1,000, and their
 /// stamps cost 30, 10 and 20.
-gpu::Backward device(const Table& table, const gpu::Attention& attention,
-                     const gpu::BackwardOptions& options) {
+gpu::Backward calibrated_device(const Table& table, const gpu::Attention& attention,
+                                const gpu::BackwardOptions& options) {
   constexpr std::int64_t kElapsed[] = {5, 9, 1, 7};
   constexpr std::int64_t kCosts[] = {500, 30, 10, 20};
   const std::size_t turn = calls.size() % 4;
@@ -48,7 +48,7 @@ Kernel kernel_of_device(gpu::Device on_cuda) {
 }
 
 TEST_CASE("every table is measured by its run of median length, and problems without reductions") {
-  const Kernel kernel = kernel_of_device(device);
+  const Kernel kernel = kernel_of_device(calibrated_device);
   CalibrationRequest request{.kernel = &kernel,
                              .dtype = gpu::Dtype::bf16,
                              .head_dim = 3,
@@ -96,7 +96,7 @@ TEST_CASE("every table is measured by its run of median length, and problems wit
 TEST_CASE("what stamps cost is left out only where a kernel knows it") {
   const Kernel kernel = kernel_of_device(
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
-        gpu::Backward run = device(table, attention, options);
+        gpu::Backward run = calibrated_device(table, attention, options);
         run.bare_ns = 0;
         return run;
       });
@@ -109,7 +109,7 @@ TEST_CASE("what stamps cost is left out only where a kernel knows it") {
 TEST_CASE("a calibration run that does not finish is the device's error, and named") {
   const Kernel kernel = kernel_of_device(
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
-        gpu::Backward run = device(table, attention, options);
+        gpu::Backward run = calibrated_device(table, attention, options);
         if (calls.size() == 6) run.outcome = gpu::Outcome::timeout;
         return run;
       });

@@ -15,10 +15,10 @@
 namespace stagger::block {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 58;  ///< so that the sum over a block fits
+constexpr std::int64_t kMostWork = std::int64_t{1} << 58;  ///< so that the sum over a block fits
 
 std::int64_t counted(Checked number, const Transformer& model) {
-  if (!number.within(kMost)) {
+  if (!number.within(kMostWork)) {
     throw Error(ErrorKind::limit, model.name + ": more than 2^58 FLOPs or bytes in one kernel");
   }
   return number.value();

@@ -15,7 +15,7 @@
 namespace stagger::block {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
 
 Amount gemm_amount(const DropoutShape& shape) {
   const double tokens = static_cast<double>(shape.batch) * static_cast<double>(shape.seq);
@@ -63,8 +63,8 @@ std::int64_t registers_of(const CtaSize& kernel) {
 void check(const DropoutShape& shape) {
   const Checked tokens = Checked(shape.batch) * shape.seq;
   const Checked hidden = Checked(shape.heads) * shape.head_dim;
-  if (!(tokens * shape.heads * shape.seq).within(kMost) || !(tokens * hidden).within(kMost) ||
-      !(hidden * hidden).within(kMost)) {
+  if (!(tokens * shape.heads * shape.seq).within(kMostElements) ||
+      !(tokens * hidden).within(kMostElements) || !(hidden * hidden).within(kMostElements)) {
     throw Error(ErrorKind::limit, "more than 2^60 bits or elements in one layer");
   }
 }
@@ -182,10 +182,11 @@ Representable representable(double probability, std::int64_t bits) {
 }
 
 std::int64_t resident_ctas(const SmSize& sm, const CtaSize& kernel) {
-  constexpr std::int64_t kMostCtas = 32;
-  constexpr std::int64_t kMostThreads = 2048;
+  constexpr std::int64_t kMostElementsCtas = 32;
+  constexpr std::int64_t kMostElementsThreads = 2048;
   if (kernel.ctas_per_sm > 0) return kernel.ctas_per_sm;
-  return std::min({kMostCtas, kMostThreads / kernel.threads, sm.registers / registers_of(kernel)});
+  return std::min({kMostElementsCtas, kMostElementsThreads / kernel.threads,
+                   sm.registers / registers_of(kernel)});
 }
 
 Room room_of(const SmSize& sm, const CtaSize& gemm, const CtaSize& rng) {

@@ -9,7 +9,7 @@ namespace stagger::block {
 namespace {
 
 constexpr double kLeast = 1e-9;
-constexpr double kMost = 1e9;
+constexpr double kMostRate = 1e9;
 constexpr std::int64_t kMostOnSm = std::int64_t{1} << 24;
 
 Limiter read_limiter(const JsonValue& item) {
@@ -21,7 +21,7 @@ Limiter read_limiter(const JsonValue& item) {
   for (const auto& [key, unit] : kUnits) {
     if (!item.has(key)) continue;
     limiter.unit = unit;
-    limiter.rate = item.at(key).number(kLeast, kMost);
+    limiter.rate = item.at(key).number(kLeast, kMostRate);
     ++given;
   }
   if (given != 1) item.reject("one of tflops, ps and tbs says the rate");
@@ -52,16 +52,16 @@ std::vector<RngRate> read_rng(const JsonValue& items) {
 Exposed read_exposed(const JsonValue& value) {
   value.expect_keys({"exposed", "ps"});
   if (value.has("exposed") == value.has("ps")) value.reject("either exposed or ps is given");
-  if (value.has("exposed")) return {.part = value.at("exposed").number(0, kMost)};
-  return {.ps = value.at("ps").number(0, kMost)};
+  if (value.has("exposed")) return {.part = value.at("exposed").number(0, kMostRate)};
+  return {.ps = value.at("ps").number(0, kMostRate)};
 }
 
 Slowdown read_slowdown(const JsonValue& value) {
   value.expect_keys({"gemm", "rng", "room", "dropping"});
-  return {.gemm = value.at("gemm").number(1, kMost),
-          .rng = value.at("rng").number(1, kMost),
-          .room = value.at("room").number(1, kMost),
-          .dropping = value.at("dropping").number(1, kMost)};
+  return {.gemm = value.at("gemm").number(1, kMostRate),
+          .rng = value.at("rng").number(1, kMostRate),
+          .room = value.at("room").number(1, kMostRate),
+          .dropping = value.at("dropping").number(1, kMostRate)};
 }
 
 SmSize read_sm(const JsonValue& value) {
@@ -78,7 +78,7 @@ CtaSize read_gemm(const JsonValue& value) {
           .registers = value.at("registers").integer(1, 255),
           .shared_bytes = value.at("shared_bytes").integer(0, kMostOnSm),
           .ctas_per_sm = value.at("ctas_per_sm").integer(1, 64),
-          .tflops = value.at("tflops").number(kLeast, kMost)};
+          .tflops = value.at("tflops").number(kLeast, kMostRate)};
 }
 
 CtaSize read_rng_kernel(const JsonValue& value) {

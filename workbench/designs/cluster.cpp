@@ -24,9 +24,9 @@ namespace {
 
 constexpr schedules::Parameter kExchange = {
     "exchange", "x: ticks of a task for the exchange within a pair", 0, 0, 1'000'000'000};
-constexpr schedules::Parameter kParameters[] = {kExchange};
+constexpr schedules::Parameter kClusterParameters[] = {kExchange};
 
-std::optional<std::string> unsupported(const Request& request) {
+std::optional<std::string> cannot_pair(const Request& request) {
   if (request.problem.sms >= 2) return std::nullopt;
   return "a cluster of two CTAs needs two SMs";
 }
@@ -61,11 +61,11 @@ Timing timing_of(const Request& request) {
   return timing;
 }
 
-Task original(const Problem&, const Task& task) {
+Task first_of_pair(const Problem&, const Task& task) {
   return {task.head, {2 * task.kv.value}, task.q};
 }
 
-Plan plan(const Request& request) {
+Plan plan_cluster(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
   const Timing timing = timing_of(request);
@@ -85,7 +85,7 @@ Plan plan(const Request& request) {
             .passes = {d_pass(sizes)},
             .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
             .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks, bits::kPairs},
-            .original = original};
+            .original = first_of_pair};
   plan.workspace_bytes = 4 * plan.dq_targets;
   add_dq_sums(sizes, plan);
   add_parts(problem, sizes, plan);
@@ -101,9 +101,9 @@ constinit const Design kCluster{
     .summary = "KV tiles in pairs on clusters of two CTAs, one contribution a pair",
     .who = "FlashAttention-4 on sm100",
     .plays_schedule = true,
-    .parameters = kParameters,
-    .unsupported = unsupported,
-    .plan = plan,
+    .parameters = kClusterParameters,
+    .unsupported = cannot_pair,
+    .plan = plan_cluster,
 };
 
 }  // namespace stagger::designs

@@ -27,7 +27,7 @@ std::int64_t stored_and_loaded(const Problem& problem, const Sizes& sizes) {
                     (Checked(of_head / tiles) * live + of_head % tiles * live / tiles));
 }
 
-Plan plan(const Request& request) {
+Plan plan_ds_store(const Request& request) {
   // A chain goes through all heads that share its K and V.
   const Problem problem =
       with_span(request.problem, request.problem.group(), request.problem.combine);
@@ -61,7 +61,7 @@ constinit const Design kDsStore{
     .summary = "dS is stored, and dQ a GEMM of its own",
     .who = "cuDNN's dP workspace, FlashInfer's Cake",
     .by_memory = true,
-    .plan = plan,
+    .plan = plan_ds_store,
 };
 
 }  // namespace stagger::designs

@@ -28,7 +28,7 @@ Table table_of(const Problem& problem) {
   return table;
 }
 
-Plan plan(const Request& request) {
+Plan plan_head_per_cta(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
   Plan plan{.stages = {{.name = "dQ, dK, dV",
@@ -54,7 +54,7 @@ constinit const Design kHeadPerCta{
     .who = "FlashAttention's Triton kernel with SEQUENCE_PARALLEL=False",
     .is_table = true,
     .runs = true,
-    .plan = plan,
+    .plan = plan_head_per_cta,
 };
 
 }  // namespace stagger::designs

@@ -24,9 +24,9 @@ namespace {
 
 constexpr schedules::Parameter kTile = {
     "tile", "tokens of a tile's side, 16 in OpenTau; 0: the problem's tiles", 0, 0, 4096};
-constexpr schedules::Parameter kParameters[] = {kTile};
+constexpr schedules::Parameter kOpentauParameters[] = {kTile};
 
-std::optional<std::string> unsupported(const Request& request) {
+std::optional<std::string> needs_a_token_mask(const Request& request) {
   if (request.parameters.at(kTile.name) == 0) return std::nullopt;
   const MaskFamily* family = request.problem.mask.family;
   if (family != nullptr && family->rows != nullptr) return std::nullopt;
@@ -59,7 +59,7 @@ Units units_of(const Request& request, const Problem& problem) {
   return gemm_units(request.model.timing, area.value(), given.value());
 }
 
-Plan plan(const Request& request) {
+Plan plan_opentau(const Request& request) {
   const Problem problem = tiled(request);
   const Sizes sizes = sizes_of(request);
   const auto [timing, per_tick] = units_of(request, problem);
@@ -108,9 +108,9 @@ constinit const Design kOpenTau{
     .who = "OpenTau",
     .runs = true,
     .head_sums = HeadSums::fp32,
-    .parameters = kParameters,
-    .unsupported = unsupported,
-    .plan = plan,
+    .parameters = kOpentauParameters,
+    .unsupported = needs_a_token_mask,
+    .plan = plan_opentau,
 };
 
 }  // namespace stagger::designs

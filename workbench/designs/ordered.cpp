@@ -9,7 +9,7 @@
 namespace stagger::designs {
 namespace {
 
-Plan plan(const Request& request) {
+Plan plan_ordered(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
   Plan plan{
@@ -41,7 +41,7 @@ constinit const Design kOrdered{
     .needs_schedule = true,
     .is_table = true,
     .runs = true,
-    .plan = plan,
+    .plan = plan_ordered,
 };
 
 }  // namespace stagger::designs

@@ -40,7 +40,7 @@ Problem mirrored(const Problem& problem) {
                          problem.heads_kv, problem.sms, {});
 }
 
-Task original(const Problem& problem, const Task& task) {
+Task exchanged(const Problem& problem, const Task& task) {
   const std::int32_t q_tiles = problem.grid.q_tiles();
   return {{task.head.value * problem.group() + task.kv.value / q_tiles},
           {problem.grid.kv_tiles() - 1 - task.q.value},
@@ -67,7 +67,7 @@ Units units_of(const Request& request) {
   return units;
 }
 
-Plan plan(const Request& request) {
+Plan plan_q_stationary(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
   const Problem mirror = mirrored(problem);
@@ -89,7 +89,7 @@ Plan plan(const Request& request) {
                  {.name = "clear dK, dV", .bytes = 8 * sizes.y},
                  {.name = "convert dK, dV", .bytes = (8 + 2 * sizes.e) * sizes.y, .launches = 2}},
       .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks},
-      .original = original};
+      .original = exchanged};
   dependence_of(played.schedule, mirror).add_to(plan.bits_depend_on);
   return plan;
 }
@@ -102,7 +102,7 @@ constinit const Design kQStationary{
     .summary = "ordered with the sides exchanged: dK and dV are summed in turn",
     .who = "nobody for training on NVIDIA",
     .plays_schedule = true,
-    .plan = plan,
+    .plan = plan_q_stationary,
 };
 
 }  // namespace stagger::designs

@@ -78,7 +78,7 @@ Plan plan_with(const Request& request, std::int64_t buffers) {
   return plan;
 }
 
-Plan plan(const Request& request) {
+Plan plan_split(const Request& request) {
   const std::int64_t given = request.parameters.at(kBuffers.name);
   Plan plan = plan_with(request, given == 0 ? flash_buffers(request.problem) : given);
   if (given == 0) {
@@ -93,7 +93,7 @@ Plan plan_best(const Request& request) {
   return plan;
 }
 
-constexpr schedules::Parameter kParameters[] = {kBuffers};
+constexpr schedules::Parameter kSplitParameters[] = {kBuffers};
 
 }  // namespace
 
@@ -151,8 +151,8 @@ constinit const Design kSplit{
     .who = "FlashAttention-2 with deterministic=True",
     .runs = true,
     .head_sums = HeadSums::rounded,
-    .parameters = kParameters,
-    .plan = plan,
+    .parameters = kSplitParameters,
+    .plan = plan_split,
 };
 
 extern const Design kSplitBest;

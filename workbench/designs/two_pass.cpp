@@ -19,7 +19,7 @@ namespace stagger::designs {
 namespace {
 
 constexpr schedules::Parameter kLaunches = {"launches", "of the two passes: 1 or 2", 1, 1, 2};
-constexpr schedules::Parameter kParameters[] = {kLaunches};
+constexpr schedules::Parameter kTwoPassParameters[] = {kLaunches};
 
 bool launches_once(const Request& request) {
   return request.parameters.at(kLaunches.name) == 1;
@@ -71,7 +71,7 @@ std::vector<Stage> stages_of(const Request& request, const Timing& timing, const
       stage("dQ", a_lane_each(problem, Keeps::q, kDqGemms, 1, Launched::longest_first), read)};
 }
 
-Plan plan(const Request& request) {
+Plan plan_two_pass(const Request& request) {
   const Sizes sizes = sizes_of(request);
   const auto [timing, per_tick] = gemm_units(request.model.timing);
   return {.stages = stages_of(request, timing, sizes),
@@ -90,9 +90,9 @@ constinit const Design kTwoPass{
     .summary = "dK and dV, then dQ, each summed by its owner: S and dP are computed twice",
     .who = "Triton's tutorial (one launch), PyTorch's FlexAttention (two)",
     .runs = true,
-    .parameters = kParameters,
+    .parameters = kTwoPassParameters,
     .unsupported = unsupported,
-    .plan = plan,
+    .plan = plan_two_pass,
 };
 
 }  // namespace stagger::designs

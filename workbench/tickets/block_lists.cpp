@@ -23,7 +23,6 @@ extern const Rule kStg016;
 
 namespace {
 
-constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kFoundListed = 100;
 
 /// Calls `visit(row, value)` for every (batch, head, tile) of a nested array; all of its arrays of
@@ -55,9 +54,10 @@ std::array<std::int32_t, 3> each_row(const JsonValue& tensor, Visit visit) {
   return sizes;
 }
 
-class Reader {
+class BlockListReader {
  public:
-  Reader(const JsonValue& root, std::vector<Finding>& found) : root_(root), found_(found) {}
+  BlockListReader(const JsonValue& root, std::vector<Finding>& found)
+      : root_(root), found_(found) {}
 
   BlockLists run() {
     root_.expect_schema("stagger.fa4/1");
@@ -298,7 +298,7 @@ class Launch {
 }  // namespace
 
 BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found) {
-  return Reader(root, found).run();
+  return BlockListReader(root, found).run();
 }
 
 Tickets tickets_of(const BlockLists& lists, std::vector<ListEntry>& entries) {

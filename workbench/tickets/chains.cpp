@@ -69,9 +69,9 @@ class Walk {
   Broken broken_;
 };
 
-class Search {
+class RaceSearch {
  public:
-  Search(const Tickets& tickets, const Chains& chains) : tickets_(tickets), chains_(chains) {}
+  RaceSearch(const Tickets& tickets, const Chains& chains) : tickets_(tickets), chains_(chains) {}
 
   Races run() {
     for (const Semaphore semaphore : chains_.contested()) {
@@ -198,7 +198,7 @@ void Chains::walk(const Tickets& tickets, Semaphore semaphore) {
 }
 
 Races find_races(const Tickets& tickets, const Chains& chains) {
-  return Search(tickets, chains).run();
+  return RaceSearch(tickets, chains).run();
 }
 
 Tickets without_broken(Tickets tickets, const Chains& chains) {

@@ -9,7 +9,7 @@
 namespace stagger::tickets {
 namespace {
 
-constexpr std::int64_t kNone = -1;
+constexpr std::int64_t kGone = -1;
 
 /// What a step is known by in both tickets.
 auto name_of(const Step& step) {
@@ -27,9 +27,9 @@ std::vector<std::int64_t> by_name(const Tickets& tickets) {
   return order;
 }
 
-/// Of each step of `before`, the same one of `after`; kNone: it is not there.
+/// Of each step of `before`, the same one of `after`; kGone: it is not there.
 IndexVector<std::int64_t, std::int64_t> same_steps(const Tickets& before, const Tickets& after) {
-  IndexVector<std::int64_t, std::int64_t> same(std::ssize(before.steps), kNone);
+  IndexVector<std::int64_t, std::int64_t> same(std::ssize(before.steps), kGone);
   const std::vector<std::int64_t> ours = by_name(before);
   const std::vector<std::int64_t> theirs = by_name(after);
   auto their = theirs.begin();
@@ -156,7 +156,7 @@ class Comparison {
     find_removed_and_added();
     find_moved();
     for (std::int64_t step = 0; step < std::ssize(same_); ++step) {
-      if (same_[step] == kNone) continue;
+      if (same_[step] == kGone) continue;
       const Step& our = before_.steps[step];
       const Step& their = after_.steps[same_[step]];
       if (our.wait != their.wait || our.add != their.add) {
@@ -171,11 +171,11 @@ class Comparison {
  private:
   [[nodiscard]] StepChange change(std::int64_t before, std::int64_t after) const {
     StepChange change;
-    if (before != kNone) {
+    if (before != kGone) {
       change.before = before_.steps[before];
       change.from = from_[at(before)];
     }
-    if (after != kNone) {
+    if (after != kGone) {
       change.after = after_.steps[after];
       change.to = to_[at(after)];
     }
@@ -195,9 +195,9 @@ class Comparison {
       const auto [ours, our_end] = range(before_, program);
       const auto [theirs, their_end] = range(after_, program);
       for (std::int64_t place = 0; ours + place < our_end || theirs + place < their_end; ++place) {
-        const std::int64_t our = ours + place < our_end ? ours + place : kNone;
-        const std::int64_t their = theirs + place < their_end ? theirs + place : kNone;
-        if (our != kNone && their != kNone && alike(our, their)) continue;
+        const std::int64_t our = ours + place < our_end ? ours + place : kGone;
+        const std::int64_t their = theirs + place < their_end ? theirs + place : kGone;
+        if (our != kGone && their != kGone && alike(our, their)) continue;
         difference_.first = change(our, their);
         difference_.first->from = difference_.first->to = {program, place};
         return;
@@ -213,14 +213,14 @@ class Comparison {
   void find_removed_and_added() {
     std::vector<bool> known(after_.steps.size(), false);
     for (std::int64_t step = 0; step < std::ssize(same_); ++step) {
-      if (same_[step] == kNone) {
-        difference_.removed.push_back(change(step, kNone));
+      if (same_[step] == kGone) {
+        difference_.removed.push_back(change(step, kGone));
       } else {
         known[at(same_[step])] = true;
       }
     }
     for (std::int64_t step = 0; step < std::ssize(after_.steps); ++step) {
-      if (!known[at(step)]) difference_.added.push_back(change(kNone, step));
+      if (!known[at(step)]) difference_.added.push_back(change(kGone, step));
     }
   }
 
@@ -233,7 +233,7 @@ class Comparison {
       const std::vector<bool> kept = longest_ascending(places);
       std::size_t index = 0;
       for (std::int64_t step = before_.begin_of(program); step < before_.end_of(program); ++step) {
-        if (same_[step] == kNone) continue;
+        if (same_[step] == kGone) continue;
         if (!stays(step, program) || !kept[index++]) {
           difference_.moved.push_back(change(step, same_[step]));
         }
@@ -241,7 +241,7 @@ class Comparison {
     }
   }
   [[nodiscard]] bool stays(std::int64_t step, Program program) const {
-    return same_[step] != kNone && to_[at(same_[step])].program == program;
+    return same_[step] != kGone && to_[at(same_[step])].program == program;
   }
 
   const Tickets& before_;

@@ -16,7 +16,7 @@ extern const Rule kStg016;
 
 namespace {
 
-constexpr std::int64_t kFoundListed = 100;
+constexpr std::int64_t kStrayListed = 100;
 
 bool is_json(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -32,7 +32,7 @@ void find_out_of_range(const Table& table, Document& document) {
   std::int64_t found = 0;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
-      if (table.problem.contains(table.slots[slot].task) || found++ >= kFoundListed) continue;
+      if (table.problem.contains(table.slots[slot].task) || found++ >= kStrayListed) continue;
       document.found.push_back({.rule = &kStg016,
                                 .message = describe(table.slots[slot].task) + " does not exist",
                                 .pointer = slot_pointer(lane.value, slot - table.begin_of(lane))});

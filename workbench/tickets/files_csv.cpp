@@ -23,14 +23,13 @@
 namespace stagger::tickets {
 namespace {
 
-constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
 constexpr std::string_view kHeader = "stagger.tickets/1";
 constexpr std::array<const char*, 9> kNames = {"program", "step", "sem", "wait", "add",
                                                "reduce",  "head", "kv",  "q"};
 
-class Reader {
+class CsvReader {
  public:
-  Reader(std::string_view text, const std::string& file, std::vector<std::int64_t>& lines)
+  CsvReader(std::string_view text, const std::string& file, std::vector<std::int64_t>& lines)
       : text_(without_bom(text)), file_(file), lines_(lines) {}
 
   Tickets run() {
@@ -164,7 +163,7 @@ bool is_name(const Cell& cell) {
 
 Tickets read_tickets_csv(std::string_view text, const std::string& file,
                          std::vector<std::int64_t>& lines) {
-  return Reader(text, file, lines).run();
+  return CsvReader(text, file, lines).run();
 }
 
 std::string write_tickets_csv(const Tickets& tickets) {

@@ -9,7 +9,6 @@
 namespace stagger::tickets {
 namespace {
 
-constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kSchema = "stagger.tickets/1";
 constexpr std::size_t kNumbers = 7;  ///< of a step
 

@@ -48,9 +48,9 @@ Tickets kept(const Tickets& tickets, const std::vector<bool>& keep) {
   return part;
 }
 
-class Search {
+class Minimizer {
  public:
-  explicit Search(const Tickets& tickets) : best_(tickets) {}
+  explicit Minimizer(const Tickets& tickets) : best_(tickets) {}
 
   Tickets run() {
     std::int64_t before = -1;
@@ -113,7 +113,7 @@ class Search {
 
 Tickets minimize(const Tickets& tickets) {
   STAGGER_EXPECTS(play(tickets).hangs);
-  return Search(tickets).run();
+  return Minimizer(tickets).run();
 }
 
 }  // namespace stagger::tickets

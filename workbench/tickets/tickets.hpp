@@ -14,6 +14,7 @@ namespace stagger::tickets {
 using Program = Index<struct ProgramKind>;      ///< what a CTA does, in launch order
 using Semaphore = Index<struct SemaphoreKind>;  ///< a counter that programs wait for and add to
 
+inline constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();  ///< the most
 inline constexpr std::int32_t kNoWait = std::numeric_limits<std::int32_t>::min();
 
 /// One thing that a program does: waits until a semaphore shows a value, reduces into dQ, and adds

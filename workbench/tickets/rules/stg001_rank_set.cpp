@@ -6,12 +6,12 @@ extern const Rule kStg001;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg001Examples[] = {
     {.notation = "P0:\nP1: q0@1", .outcome = "hangs"},
     {.notation = "P0:\nP1: q0@0", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg001(const Facts& facts, Findings& findings) {
   report_cause(kStg001, Cause::rank_set,
                "The values of a dQ tile are its ranks 0 to k-1, each once", facts, findings);
 }
@@ -32,7 +32,7 @@ const Rule kStg001{
         "FBGEMM: https://github.com/pytorch/FBGEMM/pull/4982\n"
         "cuDNN frontend: https://github.com/NVIDIA/cudnn-frontend/pull/866\n"
         "FlashAttention-4: https://github.com/Dao-AILab/flash-attention/pull/2253",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg001Examples,
+    .check = check_stg001};
 
 }  // namespace stagger::tickets

@@ -6,14 +6,14 @@ extern const Rule kStg003;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg003Examples[] = {
     {.notation = "P0: q0@0\nP1: q0@1",
      .outcome = "hangs: P1 overtakes, P0 waits for ever",
      .initial = 1},
     {.notation = "P0: q0@0\nP1: q0@1", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg003(const Facts& facts, Findings& findings) {
   for (const Broken& broken : facts.chains.broken()) {
     if (cause_of(facts, broken) != Cause::initial) continue;
     const std::int64_t initial = facts.tickets.initial[broken.semaphore];
@@ -40,7 +40,7 @@ const Rule kStg003{
     .seen =
         "FlashAttention: https://github.com/Dao-AILab/flash-attention/pull/1839\n"
         "Paddle: https://github.com/PaddlePaddle/Paddle/pull/76496",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg003Examples,
+    .check = check_stg003};
 
 }  // namespace stagger::tickets

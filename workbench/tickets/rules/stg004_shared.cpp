@@ -6,12 +6,12 @@ extern const Rule kStg004;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg004Examples[] = {
     {.notation = "P0: q0@0 h1.q0[0]@0\nP1: q0@1 h1.q0[0]@1", .outcome = "hangs"},
     {.notation = "P0: q0@0 h1.q0@0\nP1: q0@1 h1.q0@1", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg004(const Facts& facts, Findings& findings) {
   report_cause(kStg004, Cause::shared,
                "Several heads have this semaphore: index it by batch, head and Q tile", facts,
                findings);
@@ -46,7 +46,7 @@ const Rule kStg004{
     .seen =
         "FlashAttention: https://github.com/Dao-AILab/flash-attention/pull/1678 (batches of "
         "more than one)",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg004Examples,
+    .check = check_stg004};
 
 }  // namespace stagger::tickets

@@ -6,12 +6,12 @@ extern const Rule kStg005;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg005Examples[] = {
     {.notation = "P0: q0@2\nP1: q0@3", .outcome = "hangs: 4 CTAs are counted, 2 clusters add"},
     {.notation = "P0: q0@0\nP1: q0@1", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg005(const Facts& facts, Findings& findings) {
   report_cause(
       kStg005, Cause::unit,
       "The values count CTAs and the additions clusters, or the other way round: count what "
@@ -32,7 +32,7 @@ const Rule kStg005{
     .seen =
         "Paddle: https://github.com/PaddlePaddle/flash-attention/pull/140\n"
         "FlashAttention-4, two CTAs: https://github.com/Dao-AILab/flash-attention/pull/2549",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg005Examples,
+    .check = check_stg005};
 
 }  // namespace stagger::tickets

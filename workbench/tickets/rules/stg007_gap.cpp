@@ -6,12 +6,12 @@ extern const Rule kStg007;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg007Examples[] = {
     {.notation = "P0: q0@0\nP1: q0@2", .outcome = "hangs"},
     {.notation = "P0: q0@0+2\nP1: q0@2", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg007(const Facts& facts, Findings& findings) {
   report_cause(kStg007, Cause::gap,
                "Leave no value out, or let the tile in front of the gap add as much more", facts,
                findings);
@@ -28,7 +28,7 @@ const Rule kStg007{
         "is right only if the tile in front of it adds as much more: FlashAttention-4 bridges "
         "the KV blocks that a truncated last block does not have so.",
     .seen = "FlashAttention-4: https://github.com/Dao-AILab/flash-attention/pull/2661",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg007Examples,
+    .check = check_stg007};
 
 }  // namespace stagger::tickets

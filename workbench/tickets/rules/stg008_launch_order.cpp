@@ -7,7 +7,7 @@ extern const Rule kStg008;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg008Examples[] = {
     {.notation = "P0: q0@2\nP1: q0@1\nP2: q0@0", .outcome = "hangs", .residency = 2},
     {.notation = "P0: q0@2\nP1: q0@1\nP2: q0@0",
      .outcome = "ends, as all three are resident; an error all the same",
@@ -22,7 +22,7 @@ std::string needs(const Facts& facts, const LaunchOrder& order) {
                                   : ": on a busy or a smaller machine it hangs");
 }
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg008(const Facts& facts, Findings& findings) {
   if (facts.tickets.dispatch == Dispatch::static_ || facts.ordered.residency_needed < 2) return;
   const LaunchOrder order = launch_order(facts);
   if (!order.meant) return;
@@ -68,7 +68,7 @@ const Rule kStg008{
     .seen =
         "FlashAttention-4: an spt that is not that of its dq_write_order, "
         "https://github.com/Dao-AILab/flash-attention/pull/2253",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg008Examples,
+    .check = check_stg008};
 
 }  // namespace stagger::tickets

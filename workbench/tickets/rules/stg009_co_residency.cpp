@@ -7,12 +7,12 @@ extern const Rule kStg009;
 namespace {
 
 constexpr const char* kShift = "P0: q0@0 q1@1 q2@2\nP1: q1@0 q2@1 q0@2\nP2: q2@0 q0@1 q1@2";
-constexpr Example kExamples[] = {
+constexpr Example kStg009Examples[] = {
     {.notation = kShift, .outcome = "hangs", .residency = 2, .dispatch = Dispatch::static_},
     {.notation = kShift, .outcome = "ends", .residency = 3, .dispatch = Dispatch::static_},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg009(const Facts& facts, Findings& findings) {
   const std::int64_t needed = facts.ordered.residency_needed;
   const bool hangs = needed > facts.tickets.resident();
   const bool is_static = facts.tickets.dispatch == Dispatch::static_;
@@ -48,7 +48,7 @@ const Rule kStg009{
     .seen =
         "DASH, section 3.4: https://arxiv.org/abs/2601.21824\n"
         "the same class: https://github.com/vllm-project/vllm/issues/41189",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg009Examples,
+    .check = check_stg009};
 
 }  // namespace stagger::tickets

@@ -6,7 +6,7 @@ extern const Rule kStg010;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg010Examples[] = {
     {.notation = "P0: q0@0 q1@1\nP1: q1@0 q0@1",
      .outcome = "hangs: each releases its first tile only when its second begins",
      .dispatch = Dispatch::static_,
@@ -15,7 +15,7 @@ constexpr Example kExamples[] = {
     {.notation = "P0: q0@1 q1@0\nP1: q1@1 q0@0", .outcome = "hangs", .dispatch = Dispatch::static_},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg010(const Facts& facts, Findings& findings) {
   if (facts.ordered.residency_needed > 0 || facts.tickets.programs() == 0) return;
   // What is left hangs however many are resident. Where nothing is contested, that is a cycle.
   Tickets all = without_broken(facts.tickets, facts.chains);
@@ -53,7 +53,7 @@ const Rule kStg010{
         "masks, puts every release behind the next wait of its program, and so closes cycles "
         "that are open without it: shift hangs with it.",
     .seen = "FlashAttention-4's delayed release under a shifted order",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg010Examples,
+    .check = check_stg010};
 
 }  // namespace stagger::tickets

@@ -6,13 +6,13 @@ extern const Rule kStg011;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg011Examples[] = {
     {.notation = "P2: q0@1\nP1: q0@2\nP0: q0@3",
      .outcome = "hangs: 641 tokens, KV blocks of 512, two CTAs"},
     {.notation = "P2: q0@0+2\nP1: q0@2\nP0: q0@3", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg011(const Facts& facts, Findings& findings) {
   report_cause(
       kStg011, Cause::tail,
       "The values count down from a number of KV tiles that is rounded up to whole blocks: "
@@ -35,7 +35,7 @@ const Rule kStg011{
     .seen =
         "FlashAttention-4: the NOTE on the tail in flash_bwd_sm100.py, "
         "https://github.com/Dao-AILab/flash-attention/pull/2661",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg011Examples,
+    .check = check_stg011};
 
 }  // namespace stagger::tickets

@@ -6,12 +6,12 @@ extern const Rule kStg012;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg012Examples[] = {
     {.notation = "P0: q0[0]@0\nP1:\nP2: h2.q0[0]@2", .outcome = "hangs"},
     {.notation = "P0: q0[0]@0\nP1: (h1.q0[0]@1)\nP2: h2.q0[0]@2", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg012(const Facts& facts, Findings& findings) {
   report_cause(kStg012, Cause::group,
                "The values are numbers of heads, and a head with nothing to do here does not pass "
                "its turn on",
@@ -31,7 +31,7 @@ const Rule kStg012{
     .seen =
         "FlashAttention-4 on sm100, block-sparse with grouped heads (read in the source, not "
         "yet seen to happen)",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg012Examples,
+    .check = check_stg012};
 
 }  // namespace stagger::tickets

@@ -6,13 +6,13 @@ extern const Rule kStg013;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg013Examples[] = {
     {.notation = "P0: q0@0\nP1: q0+\nP2: q0@2", .outcome = "hangs if P1 is first"},
     {.notation = "P0: q0+\nP1: q0@1\nP2: q0@2", .outcome = "ends"},
     {.notation = "P0: q0@0\nP1: (q0@1)\nP2: q0@2", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg013(const Facts& facts, Findings& findings) {
   for (const Race& race : facts.races.races) {
     const Step& step = facts.tickets.steps[race.step];
     const Step& other = facts.tickets.steps[race.other];
@@ -56,7 +56,7 @@ const Rule kStg013{
     .seen =
         "FlashAttention-3, local: tiles beyond the window advance the semaphore without a "
         "wait, and are right because they are below the first",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg013Examples,
+    .check = check_stg013};
 
 }  // namespace stagger::tickets

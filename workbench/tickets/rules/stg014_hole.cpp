@@ -6,12 +6,12 @@ extern const Rule kStg014;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg014Examples[] = {
     {.notation = "P0: q0@0\nP1: q1@1\nP2: q0@2 q1@2", .outcome = "hangs"},
     {.notation = "P0: q0@0 (q1@0)\nP1: (q0@1) q1@1\nP2: q0@2 q1@2", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg014(const Facts& facts, Findings& findings) {
   report_cause(
       kStg014, Cause::hole,
       "The values are numbers of KV tiles, and a tile that is skipped does not advance the "
@@ -33,7 +33,7 @@ const Rule kStg014{
     .seen =
         "FlashMask: `continue` on a dead tile of block_mask, mainloop_bwd_sm90, "
         "https://github.com/PaddlePaddle/flash-attention (read in the source)",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg014Examples,
+    .check = check_stg014};
 
 }  // namespace stagger::tickets

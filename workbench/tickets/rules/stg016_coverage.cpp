@@ -11,7 +11,7 @@ extern const Rule kStg016;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg016Examples[] = {
     {.notation = "P0: q0@0\nP1: q0@1\nP0: q0@2", .outcome = "ends: kv 0 is added twice"},
     {.notation = "P0: q0@0\nP1: q0@1\nP2: q0@2", .outcome = "ends"},
 };
@@ -89,7 +89,7 @@ class Coverage {
   std::set<std::int64_t> twice_;
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg016(const Facts& facts, Findings& findings) {
   Coverage(facts, findings).run();
 }
 
@@ -104,7 +104,7 @@ const Rule kStg016{
         "gradients and no hang. The tiles of a KV tile belong together: dK and dV are summed "
         "in registers, and a chain that is begun a second time begins them anew.",
     .seen = "tables and lists made by hand",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg016Examples,
+    .check = check_stg016};
 
 }  // namespace stagger::tickets

@@ -6,12 +6,12 @@ extern const Rule kStg017;
 
 namespace {
 
-constexpr Example kExamples[] = {
+constexpr Example kStg017Examples[] = {
     {.notation = "P0: q0@0\nP1: (q1@1+0)", .outcome = "hangs"},
     {.notation = "P0: q0@0\nP1: (q0@1+0)", .outcome = "ends"},
 };
 
-void check(const Facts& facts, Findings& findings) {
+void check_stg017(const Facts& facts, Findings& findings) {
   report_cause(
       kStg017, Cause::empty,
       "Nobody reduces there: an empty sequence has no programs, and nobody may wait for it", facts,
@@ -29,7 +29,7 @@ const Rule kStg017{
         "program that waits for them, to finish or to hand over, waits for ever. Leave empty "
         "sequences out of what is launched and of what is waited for.",
     .seen = "FlashAttention: https://github.com/Dao-AILab/flash-attention/issues/1254",
-    .examples = kExamples,
-    .check = check};
+    .examples = kStg017Examples,
+    .check = check_stg017};
 
 }  // namespace stagger::tickets
