@@ -15,6 +15,8 @@
 
 #include <ctime>
 #include <filesystem>
+#include <set>
+#include <string>
 
 namespace stagger::cli {
 namespace {
@@ -85,6 +87,14 @@ void calibrate_phases(const Options& options, CalibrationRequest request, Machin
   }
 }
 
+/// `hopper, bf16; portable, fp32`: what a profile has phases of, each once.
+std::string kernels_text(const Machine& machine) {
+  std::set<std::string> words;
+  for (const KernelTimes& times : machine.kernels)
+    words.insert(times.key.kernel + (times.key.dtype.empty() ? "" : ", " + times.key.dtype));
+  return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, "; "));
+}
+
 /// The memory, by runs of every shape of a kernel that the profile has the phases of.
 void calibrate_memory(const Options& options, CalibrationRequest request, Machine machine) {
   const Kernel& kernel = *request.kernel;
@@ -107,8 +117,10 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     groups = runs.back().group + 1;
   }
   if (runs.empty()) {
-    throw Error(ErrorKind::usage, std::string("the profile has no phases of ") + kernel.name +
-                                      ", " + dtype + ": calibrate them first");
+    throw Error(ErrorKind::usage,
+                fmt::format("the profile has no phases of {}, {}, but of {}: name what it has, or "
+                            "calibrate those first",
+                            kernel.name, dtype, kernels_text(machine)));
   }
   const auto [memory, residuals] = workbench::fit_memory(runs);
   progress.end();
@@ -157,6 +169,8 @@ const Command kCalibrate{
         "  stagger calibrate --device cuda --kernel portable --head-dim 64 --tile-q 64 \\\n"
         "      --tile-kv 64 -o configs/machines/h200.json\n"
         "  stagger calibrate --kernel replay --tick-ns 500 -o configs/machines/h200.json\n"
+        "  stagger calibrate --device cuda --kernel hopper --dtype bf16 --memory \\\n"
+        "      -o configs/machines/h200.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine configs/machines/h200.json\n",
     .run = run,

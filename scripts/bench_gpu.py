@@ -3,9 +3,10 @@
 
 16,384 tokens and a hidden size of 2,048 (heads = 2048 / head_dim), head_dim 64 and 128, full and
 causal, seqlen 512 to 16,384: the grid of the DASH paper, section 4. Both are the whole backward
-pass, medians of 20 after 5 warm-ups, in turns within one run of this script; FLOPs are
-2.5 * 4 * batch * heads * seqlen^2 * head_dim, half if causal. The exit code is 1 if a point with
-seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
+pass, medians of 20 after 5 warm-ups, in turns within one run of this script, by two protocols:
+rested, each run after a pause of its own length and at least 5 ms, which is what counts, and in a
+row. FLOPs are 2.5 * 4 * batch * heads * seqlen^2 * head_dim, half if causal. The exit code is 1 if
+a point with seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
 
     scripts/bench_gpu.py                                  # a table
     scripts/bench_gpu.py --output gpu/results/speed.json  # and the data
@@ -13,8 +14,8 @@ seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
 
 With --all-schedules every schedule that applies runs, not only the table's few, so that
 `stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid. With
---random COUNT only so many tables of scripts/random_tables.py run, one after the other over the
-grid's points, and with --machine each run says what was predicted of it.
+--random COUNT only tables of scripts/random_tables.py run, by so many seeds, one after the other over
+the grid's points, and with --machine each run says what was predicted of it.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
@@ -25,15 +26,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from random_tables import random_table
 
 TOKENS = 16384
 HIDDEN = 2048
 SMS = 132
+HEAD_DIMS = [64, 128]
+MASKS = ["causal", "full"]
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 WARMUPS = 5
 RUNS = 20
+PAUSE_MS = 5
 AIM = 1.5
 AIM_FROM = 2048
 
@@ -96,12 +101,16 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q, table=None):
 
 
 def random_runs(args):
-    """Runs of random tables, one after the other over the grid's points."""
-    points = [(head_dim, mask, seqlen) for seqlen in args.seqlen for mask in args.mask
-              for head_dim in args.head_dim]
+    """Runs of random tables, one after the other over the grid's points. A seed is always of the
+    same point, whatever part of the grid is asked for."""
+    points = [(head_dim, mask, seqlen) for seqlen in LENGTHS for mask in MASKS
+              for head_dim in HEAD_DIMS]
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(args.random):
             head_dim, mask, seqlen = points[seed % len(points)]
+            if (seed < args.first or seqlen not in args.seqlen or mask not in args.mask
+                    or head_dim not in args.head_dim):
+                continue
             tile_q = CANDIDATES[head_dim, mask][0][1]
             heads = TOKENS // seqlen * (HIDDEN // head_dim)
             path = f"{folder}/random.table.json"
@@ -119,7 +128,7 @@ def random_runs(args):
 
 
 def torch_ms(head_dim, mask, seqlen, deterministic):
-    """Median ms of PyTorch's flash backward; None without PyTorch."""
+    """Median ms of PyTorch's flash backward, rested and in a row; None without PyTorch."""
     try:
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -133,17 +142,23 @@ def torch_ms(head_dim, mask, seqlen, deterministic):
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=mask == "causal")
     d_out = torch.randn_like(out)
-    times = []
-    for run in range(WARMUPS + RUNS):
+
+    def run():
         begin = torch.cuda.Event(enable_timing=True)
         end = torch.cuda.Event(enable_timing=True)
         begin.record()
         torch.autograd.grad(out, inputs, d_out, retain_graph=True)
         end.record()
         end.synchronize()
-        if run >= WARMUPS:
-            times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+        return begin.elapsed_time(end)
+
+    last = max(run() for _ in range(WARMUPS))
+    rested = []
+    for _ in range(RUNS):
+        time.sleep(max(PAUSE_MS, last) / 1e3)
+        rested.append(last := run())
+    in_a_row = [run() for _ in range(WARMUPS + RUNS)][WARMUPS:]
+    return statistics.median(rested), statistics.median(in_a_row)
 
 
 def device_line():
@@ -160,22 +175,24 @@ def point(args, head_dim, mask, seqlen):
         run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
         if run is None or run["measured"] is None:
             continue
-        ms = run["measured"]["untimed_ms"]
-        row["schedules"].append({"name": schedule, "tile_q": tile_q, "ms": round(ms, 4),
-                                 "rested_ms": round(run["measured"]["rested_ms"], 4)})
+        row["schedules"].append({"name": schedule, "tile_q": tile_q,
+                                 "ms": round(run["measured"]["rested_ms"], 4),
+                                 "in_a_row_ms": round(run["measured"]["untimed_ms"], 4)})
         if args.machine and run["predicted"]:
             row["schedules"][-1]["predicted_ms"] = round(run["predicted"]["elapsed_ns"] / 1e6, 4)
         save_run(args, run)
     if not row["schedules"]:
         return None
-    row["torch_ms"] = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
+    torch = None if args.no_torch else torch_ms(head_dim, mask, seqlen, True)
     best = min(row["schedules"], key=lambda each: each["ms"])
     row |= {"best": best["name"], "ms": best["ms"],
-            "tflops": round(flops(head_dim, mask, seqlen) / best["ms"] / 1e9, 1)}
-    if row["torch_ms"]:
-        row["torch_ms"] = round(row["torch_ms"], 4)
-        row["torch_tflops"] = round(flops(head_dim, mask, seqlen) / row["torch_ms"] / 1e9, 1)
-        row["ratio"] = round(row["torch_ms"] / best["ms"], 3)
+            "tflops": round(flops(head_dim, mask, seqlen) / best["ms"] / 1e9, 1), "torch_ms": None}
+    if torch:
+        rested, in_a_row = torch
+        row |= {"torch_ms": round(rested, 4), "torch_in_a_row_ms": round(in_a_row, 4),
+                "torch_tflops": round(flops(head_dim, mask, seqlen) / rested / 1e9, 1),
+                "ratio": round(rested / best["ms"], 3),
+                "ratio_in_a_row": round(in_a_row / best["in_a_row_ms"], 3)}
     return row
 
 
@@ -206,11 +223,13 @@ def main():
     parser.add_argument("--all-schedules", action="store_true",
                         help="every schedule that applies, at the first one's tile_q")
     parser.add_argument("--schedules", nargs="*", help="these and no others, at that tile_q too")
-    parser.add_argument("--head-dim", type=int, nargs="*", default=[64, 128])
-    parser.add_argument("--mask", nargs="*", default=["causal", "full"])
+    parser.add_argument("--head-dim", type=int, nargs="*", default=HEAD_DIMS)
+    parser.add_argument("--mask", nargs="*", default=MASKS)
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     parser.add_argument("--random", type=int, default=0, metavar="COUNT",
-                        help="so many random tables, and nothing else")
+                        help="the random tables of so many seeds, and nothing else")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED",
+                        help="the first of them that is run")
     args = parser.parse_args()
     args.failed = False  # whether a run was not as it should be
     if args.runs:

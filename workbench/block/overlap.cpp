@@ -182,11 +182,10 @@ Representable representable(double probability, std::int64_t bits) {
 }
 
 std::int64_t resident_ctas(const SmSize& sm, const CtaSize& kernel) {
-  constexpr std::int64_t kMostElementsCtas = 32;
-  constexpr std::int64_t kMostElementsThreads = 2048;
+  constexpr std::int64_t kMostCtas = 32;
+  constexpr std::int64_t kMostThreads = 2048;
   if (kernel.ctas_per_sm > 0) return kernel.ctas_per_sm;
-  return std::min({kMostElementsCtas, kMostElementsThreads / kernel.threads,
-                   sm.registers / registers_of(kernel)});
+  return std::min({kMostCtas, kMostThreads / kernel.threads, sm.registers / registers_of(kernel)});
 }
 
 Room room_of(const SmSize& sm, const CtaSize& gemm, const CtaSize& rng) {
