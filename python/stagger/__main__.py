@@ -49,11 +49,9 @@ def hooks():
 
 def calibrate(given):
     """Measures this GPU's profile, by which schedule="auto" chooses from then on."""
-    import torch
-
     from . import machines
-    path = given.output or machines.path_of(torch.cuda.get_device_name())
-    machines.calibrate(path, memory=not given.no_memory)
+    path = machines.calibrate(given.output, memory=not given.no_memory)
+    print(f"written to {path}")
     if not given.output:
         print("Plans of \"auto\" go by it from now on: it may choose other tables than before, whose "
               "bits are others. A run that is to be resumed bit by bit keeps a lock file.")

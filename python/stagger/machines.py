@@ -5,10 +5,13 @@ The library has an H200's. `python -m stagger calibrate` measures this machine's
 device go by it. Other times may be another choice, and then other bits: a lock file keeps the old one.
 """
 
+import json
 import os
 import pathlib
 import re
+import tempfile
 
+from . import _lib, errors
 from .analysis import call
 
 #: Tiles of the kernel: (head_dim, tile_q), each with tile_kv 128.
@@ -32,20 +35,24 @@ def profile_of(device):
     return f"@{path}" if path.exists() else None
 
 
-def calibrate(path, dtype="bf16", shapes=None, memory=True, say=print):
+def calibrate(path=None, dtype="bf16", shapes=None, memory=True, say=print):
     """Measures the phases of every shape of the kernel on the current GPU, and its memory, into a
-    profile. Raises NoDevice without one."""
-    from . import _lib, errors
+    profile; into the one that plans go by if no path is given. Returns where it is. Raises NoDevice
+    without a GPU."""
     known = _lib.info()
     if not known["usable"]:
         raise errors.NoDevice(known["why_not"])
-    path = pathlib.Path(path)
+    with tempfile.TemporaryDirectory() as made:
+        profile = pathlib.Path(made) / "machine.json"
+        kernel = {"device": "cuda", "kernel": "hopper", "dtype": dtype, "output": str(profile)}
+        for dim, tile_q in SHAPES if shapes is None else shapes:
+            call("calibrate", {**kernel, "head-dim": dim, "tile-q": tile_q, "tile-kv": TILE_KV})
+            say(f"head_dim {dim}, tiles {tile_q} x {TILE_KV}")
+        if memory:
+            call("calibrate", {**kernel, "memory": True})
+            say("L2 and device memory")
+        text = profile.read_text(encoding="utf-8")
+    path = path_of(json.loads(text)["device"]) if path is None else pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    kernel = {"device": "cuda", "kernel": "hopper", "dtype": dtype, "output": str(path)}
-    for dim, tile_q in SHAPES if shapes is None else shapes:
-        call("calibrate", {**kernel, "head-dim": dim, "tile-q": tile_q, "tile-kv": TILE_KV})
-        say(f"head_dim {dim}, tiles {tile_q} x {TILE_KV}: {path}")
-    if memory:
-        call("calibrate", {**kernel, "memory": True})
-        say(f"L2 and device memory: {path}")
+    path.write_text(text, encoding="utf-8")
     return path

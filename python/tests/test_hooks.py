@@ -95,7 +95,8 @@ class Transformers(Hooked):
             self.assertEqual((self.last["mask"], self.last["layout"]), (words, "bhsd"))
             self.expect_dense(out.transpose(1, 2), q, k, v, words, 0.3)
             # What transformers' own mask of the same kind hides is what ours hides.
-            theirs = fake_transformers.sdpa_mask(1, 9, 9, mask_function=function)
+            theirs = fake_transformers.sdpa_mask(1, 9, 9, mask_function=function,
+                                                 allow_is_causal_skip=False)
             self.assertTrue(torch.equal(theirs[0, 0], attention.visible(words, 9, 9)))
 
     def test_encoders(self):
@@ -123,6 +124,8 @@ class Transformers(Hooked):
                 ("chunks", fakes.masked(make, 5, fakes.chunked_causal_mask_function(2),
                                         local_size=2)),
                 ("cache", fakes.masked(make, 1, cached=4)),
+                ("room in a cache", fakes.masked(make, 5, cached=4, offset=0)),
+                ("full cache of a window", fakes.masked(make, 5, offset=3)),
                 ("window and more", fakes.masked(make, 5, fakes.and_masks(
                     fakes.sliding_window_causal_mask_function(2), lambda b, h, q, k: q >= 0)))):
             with self.subTest(what=what):
@@ -162,7 +165,7 @@ class Transformers(Hooked):
     def test_masks_that_are_tensors_by_plain_arithmetic(self):
         self.register(fallback="math")
         q, k, v = randn(1, 4, 5, 8), randn(1, 2, 5, 8), randn(1, 2, 5, 8)
-        mask = fake_transformers.sdpa_mask(1, 5, 5)
+        mask = fake_transformers.sdpa_mask(1, 5, 5, allow_is_causal_skip=False)
         out, _ = self.attend(q, k, v, mask)
         self.expect_dense(out.transpose(1, 2), q, k, v, "causal")
         self.assertEqual(len(self.fake.calls), 0)

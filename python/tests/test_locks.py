@@ -88,6 +88,27 @@ class Locks(unittest.TestCase):
             with self.subTest(text=text), self.assertRaisesRegex(stagger.InputError, "lock"):
                 locks.Lock(self.path)
 
+    def test_what_another_wrote_meanwhile_stays(self):
+        first, second = locks.Lock(self.path), locks.Lock(self.path)
+        self.plan(first)
+        self.plan(second, heads=8)
+        self.assertEqual([entry["problem"]["heads"] for entry in self.entries()], [6, 8])
+
+    def test_one_writes_at_a_time(self):
+        code = ("import sys, stagger.locks as l\n"
+                "print('ready', flush=True)\n"
+                "print(l.Lock(sys.argv[1]).plan(mask='full', schedule='shift', seq_q=256, heads=1, "
+                "tile_q=64, tile_kv=64, sms=4).schedule)\n")
+        with locks.Lock(self.path)._alone():
+            run = subprocess.Popen([sys.executable, "-c", code, str(self.path)], cwd=ROOT,
+                                   stdout=subprocess.PIPE, text=True)
+            self.assertEqual(run.stdout.readline(), "ready\n")
+            with self.assertRaises(subprocess.TimeoutExpired):
+                run.wait(timeout=1.5)
+            self.assertFalse(self.path.exists())
+        self.assertEqual(run.communicate(timeout=60)[0], "shift\n")
+        self.assertEqual(len(self.entries()), 1)
+
     def test_threads_and_processes_write_one_entry(self):
         lock, digests = locks.Lock(self.path), []
         threads = [threading.Thread(target=lambda: digests.append(self.plan(lock).order_digest))

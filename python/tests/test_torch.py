@@ -151,6 +151,26 @@ class Plans(unittest.TestCase):
                                                 "output": "machine.json"})
         self.assertEqual((code, said), (77, None))
 
+    def test_a_profile_is_kept_under_its_devices_name(self):
+        calls = []
+
+        def call(name, options):
+            calls.append((name, options.get("tile-q"), options.get("memory")))
+            pathlib.Path(options["output"]).write_text('{"device": "NVIDIA H200"}',
+                                                       encoding="utf-8")
+
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict("os.environ", {"XDG_CONFIG_HOME": folder}), \
+                mock.patch.object(machines, "call", call), \
+                mock.patch.object(_lib, "info", lambda: {"usable": 1}):
+            path = machines.calibrate(say=lambda line: None)
+            self.assertEqual(machines.profile_of("NVIDIA H200"), f"@{path}")
+            other = machines.calibrate(pathlib.Path(folder) / "mine" / "x.json", shapes=[(64, 80)],
+                                       memory=False, say=lambda line: None)
+            self.assertTrue(other.exists())
+        self.assertEqual(len(calls), len(machines.SHAPES) + 2)
+        self.assertEqual(calls[-2:], [("calibrate", None, True), ("calibrate", 80, None)])
+
 
 class Image:
     """As much of runtime.OnDevice as a recipe and its keeper look at."""

@@ -56,6 +56,12 @@ def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
               mask_function=causal_mask_function, attention_mask=None, local_size=None,
               allow_is_causal_skip=True, allow_is_bidirectional_skip=False, allow_torch_fix=True,
               use_vmap=False, device="cpu", **kwargs):
+    whole = attention_mask is None or bool(attention_mask.all())
+    if allow_is_causal_skip and whole and q_length in (1, kv_length) and \
+            (local_size is None or kv_length < local_size):
+        return None
+    if allow_is_bidirectional_skip and whole and (local_size is None or kv_length < local_size):
+        return None
     queries = torch.arange(q_length)[None, None, :, None] + q_offset
     keys = torch.arange(kv_length)[None, None, None, :] + kv_offset
     mask = mask_function(0, 0, queries, keys)
@@ -75,9 +81,9 @@ def module():
 
 
 def masked(interface, length, function=causal_mask_function, attention_mask=None, cached=0,
-           skip=True, **kwargs):
+           offset=None, skip=True, **kwargs):
     """What a model gets as its mask from the interface's function."""
-    return interface(batch_size=2, q_length=length, kv_length=length + cached, q_offset=cached,
-                     kv_offset=0, mask_function=function, attention_mask=attention_mask,
+    return interface(batch_size=2, q_length=length, kv_length=length + cached,
+                     q_offset=cached if offset is None else offset, kv_offset=0, mask_function=function, attention_mask=attention_mask,
                      allow_is_causal_skip=skip, dtype=torch.float32, config=None, use_vmap=False,
                      device="cpu", **kwargs)
