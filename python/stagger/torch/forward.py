@@ -11,6 +11,7 @@ import json
 import math
 
 import torch
+from torch._subclasses import FakeTensor
 
 from .. import errors
 from ..masks import mask as as_mask
@@ -116,7 +117,7 @@ def _flash_documents(q, k, v, mask, scale):
     batch, rows, heads, _ = q.shape
     if sum(lengths) != rows:
         raise errors.InputError(f"the documents of {mask} have {sum(lengths)} tokens, not {rows}")
-    if isinstance(q, torch._subclasses.FakeTensor):
+    if isinstance(q, FakeTensor):
         return (torch.empty_like(q, memory_format=torch.contiguous_format),
                 q.new_empty((batch, heads, rows), dtype=torch.float32))
     ends, longest = _ends(lengths, batch, q.device), max(lengths)

@@ -441,14 +441,17 @@ def sdpa():
     from torch.nn.attention import SDPBackend, sdpa_kernel
     q, k, v, d_out = (x.transpose(1, 2).requires_grad_() for x in tensors(2, 700, 4, 64))
 
-    def run(dropout=0.0):
+    def attend(dropout=0.0):
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            out = torch.nn.functional.scaled_dot_product_attention(
+            return torch.nn.functional.scaled_dot_product_attention(
                 q, k, v, is_causal=True, dropout_p=dropout)
-        return torch.autograd.grad(out, (q, k, v), d_out)
+
+    def run(dropout=0.0, attend=attend):
+        return torch.autograd.grad(attend(dropout), (q, k, v), d_out.detach())
 
     out, lse = stagger.attention(q, k, v, layout="bhsd", forward="flash", return_lse=True)
-    wanted = stagger.attention_backward(d_out, q, k, v, out, lse, layout="bhsd")
+    wanted = stagger.attention_backward(*(x.detach() for x in (d_out, q, k, v, out, lse)),
+                                        layout="bhsd")
     before = run()
     names = ["install"] + [name for name in (hook.NAME, hook.NAME_OR_TORCH) if hook.register()]
     for name in names:
@@ -457,7 +460,7 @@ def sdpa():
         else:
             torch.nn.attention.activate_flash_attention_impl(name)
         ours = run()
-        compiled = torch.compile(run)() if name == "install" else ours
+        compiled = run(attend=torch.compile(attend)) if name == "install" else ours
         try:
             dropped = torch.isfinite(run(0.5)[0]).all().item()
         except stagger.Unsupported as error:
