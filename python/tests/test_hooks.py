@@ -384,6 +384,24 @@ class Fa3(Hooked):
                 hook().patch()
 
 
+class FlashAttnFunc(Hooked):
+    def test_words(self):
+        from stagger.integrations.flash_attn import flash_attn_func
+        q, k, v = randn(2, 6, 4, 8), randn(2, 6, 2, 8), randn(2, 6, 2, 8)
+        for words, mask in (({}, "full"), ({"causal": True}, "causal"),
+                            ({"window_size": (2, 0)}, "sliding:left=2,right=0")):
+            out = flash_attn_func(q, k, v, softmax_scale=0.3, deterministic=False, dropout_p=0.0,
+                                  num_splits=3, sm_margin=2, softcap=0, **words)
+            self.assertEqual((self.last["mask"], self.last["sm_margin"]), (mask, 2))
+            self.expect_dense(out, q, k, v, mask, 0.3, axes=(0, 2, 1, 3))
+        for name, value in (("dropout_p", 0.1), ("softcap", 30.0), ("qv", q), ("attention_chunk", 4),
+                            ("alibi_slopes", torch.ones(4))):
+            with self.subTest(name=name), self.assertRaisesRegex(stagger.Unsupported, name):
+                flash_attn_func(q, k, v, **{name: value})
+        with self.assertRaisesRegex(TypeError, "'casual'"):
+            flash_attn_func(q, k, v, casual=True)
+
+
 class FakeLibrary:
     """torch.library.Library as far as the hook uses it; `live` has what is overridden."""
 

@@ -5,6 +5,7 @@ transformers  attn_implementation="stagger"
 torchtitan    inner_attention=StaggerAttention.Config()
 megatron      core_attention of a layer's spec
 fa3           an installed flash_attn_interface, whose deterministic backward pass is replaced
+flash_attn    flash_attn_func by its words, where it is not installed
 
 None acts on import. What a hook is asked for and Stagger does not do is an error with its reason;
 it goes elsewhere only where that is asked for by name, with `fallback`.
@@ -14,7 +15,7 @@ import importlib
 
 from ..errors import Unsupported
 
-_HOOKS = ("sdpa", "transformers", "torchtitan", "megatron", "fa3")
+_HOOKS = ("sdpa", "transformers", "torchtitan", "megatron", "fa3", "flash_attn")
 
 
 def __getattr__(name):
