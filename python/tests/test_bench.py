@@ -10,6 +10,11 @@ import types
 import unittest
 from unittest import mock
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 from stagger import __main__ as command
 from stagger.bench import cases, opponents, protocol, run, table
 from stagger.bench.device import Rates
@@ -245,6 +250,134 @@ def document():
             "numerics": 1, "date": "2026-11-22",
             "protocol": {"rounds": 3, "steady_ms": 400.0, "counted_ms": 200.0, "rest_ms": 1.0},
             "cases": entries}
+
+
+class Stopwatch:
+    """A clock without a device: a call takes what it takes."""
+
+    def __init__(self):
+        self.strict = []
+
+    def now(self):
+        return 0.0
+
+    def settle(self):
+        pass
+
+    def rest(self, ms):
+        pass
+
+    def pause(self, ms):
+        pass
+
+    def timed(self, function):
+        self.strict.append((function.opponent, torch.are_deterministic_algorithms_enabled()))
+        function()
+        return 1.0
+
+    def elapsed_ms(self, mark):
+        return mark
+
+    def host_us(self, mark):
+        return 10.0
+
+    def mean_mhz(self, begin, end):
+        return None
+
+
+@unittest.skipUnless(torch, "no torch")
+class Contenders(unittest.TestCase):
+    """A case from its tensors to its entry, by opponents on the CPU."""
+
+    CASE = cases.Case(1, 2, 2, 8, 16, False)
+
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        stack.enter_context(mock.patch.object(torch.utils, "deterministic", types.SimpleNamespace(
+            fill_uninitialized_memory=True), create=True))
+        stack.enter_context(mock.patch.object(run, "inputs", self.inputs))
+        stack.enter_context(mock.patch.object(run, "sets_of", lambda case: 3))
+        stack.enter_context(mock.patch.object(run, "Contender", self.named(run.Contender)))
+        self.addCleanup(stack.close)
+        self.addCleanup(torch.use_deterministic_algorithms,
+                        torch.are_deterministic_algorithms_enabled())
+        self.seen, self.noise = [], itertools.count()
+
+    @staticmethod
+    def named(contender):
+        def make(opponent, case, sets):
+            made = contender(opponent, case, sets)
+            made.opponent = opponent.name
+            return made
+        return make
+
+    @staticmethod
+    def inputs(case, seed):
+        generator = torch.Generator().manual_seed(seed)
+        shape = case.batch, case.seq, case.heads, case.dim
+        q, k, v, d_out = (torch.randn(shape, generator=generator).to(torch.bfloat16)
+                          for _ in range(4))
+        return [each.requires_grad_() for each in (q, k, v)], d_out
+
+    def attend(self, q, k, v, case):
+        self.seen.append((float(q.detach().float().sum()),
+                          torch.are_deterministic_algorithms_enabled()))
+        return q * k + v
+
+    def noisy(self, q, k, v, case):
+        class Noisy(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient + next(self.noise)
+
+        return Noisy.apply(q) + k + v
+
+    def failing(self, q, k, v, case):
+        raise RuntimeError("No available kernel.\nmore")
+
+    def test_from_tensors_to_an_entry(self):
+        one = opponents.Opponent
+        rows = [one("stagger", True, self.attend), one("strict", True, self.attend, strict=True),
+                one("noisy", False, self.noisy), one("failing", False, self.failing),
+                one("missing", False, self.failing, missing=lambda: "not installed"),
+                one("refusing", False, self.failing, refuses=lambda case: f"not {case.name}")]
+        clock = Stopwatch()
+        rules = Protocol(rounds=2, steady_ms=4, counted_ms=2, spaced_calls=2)
+        entry = run.measured(self.CASE, rows, rules, clock)
+        results = {result["opponent"]: result for result in entry["results"]}
+        self.assertEqual(list(results), [each.name for each in rows])
+        self.assertEqual([results[name].get("absent") for name in ("failing", "missing",
+                                                                   "refusing")],
+                         ["No available kernel.", "not installed", f"not {self.CASE.name}"])
+        self.assertEqual([results[name]["same_bits"] for name in ("stagger", "strict", "noisy")],
+                         [True, True, False])
+        self.assertEqual(results["noisy"]["steady"]["stagger"]["times"], 1.0)
+        self.assertEqual(results["stagger"]["spaced"]["calls"], 2)
+        # Each set's forward pass once, and under the opponent's own flag, as is all that is timed.
+        self.assertEqual([flag for _, flag in self.seen], [False] * 3 + [True] * 3)
+        self.assertEqual(len({total for total, _ in self.seen}), 3)
+        self.assertEqual(set(clock.strict), {("stagger", False), ("strict", True),
+                                             ("noisy", False)})
+        self.assertFalse(torch.utils.deterministic.fill_uninitialized_memory)
+        self.assertIn("stagger", run.line_of(entry))
+
+    def test_sets_are_taken_in_turn(self):
+        sets = [self.inputs(self.CASE, seed) for seed in range(3)]
+        contender = run.Contender(opponents.Opponent("a", True, self.attend), self.CASE, sets)
+        ran = [contender()[2] for _ in range(4)]
+        for gradient, (_, d_out) in zip(ran, [*sets, sets[0]]):
+            self.assertTrue(torch.equal(gradient, d_out))  # of v, which is only added
+
+
+class Sizes(unittest.TestCase):
+    def test_sets_are_more_than_a_cache_holds(self):
+        small, large = cases.Case(1, 1, 1, 512, 64, True), cases.grid()[0]
+        self.assertEqual(run.sets_of(large), 3)
+        self.assertGreaterEqual(run.sets_of(small) * 2 * 4 * 512 * 64, 100 << 20)
 
 
 class Documents(unittest.TestCase):

@@ -96,7 +96,6 @@ def reason(opponent, case):
 
 def measured(case, opponents, protocol, clock):
     """One case's entry of the document."""
-    import torch
     sets = [inputs(case, seed) for seed in range(sets_of(case))]
     contenders, absent = {}, {}
     for opponent in opponents:
@@ -115,7 +114,6 @@ def measured(case, opponents, protocol, clock):
         with strictly(by_name[name].strict):
             bits[name] = contender.same_bits()
     rounds, repeated = fair.measure(Switching(clock, strict), contenders, protocol)
-    torch.cuda.synchronize()
     return entry_of(case, by_name, rounds, repeated, absent, bits)
 
 
