@@ -257,6 +257,36 @@ def steady():
     stagger.check(sync=True)
 
 
+@check
+def threads():
+    """A thread that has called nothing of CUDA yet runs a call of a plan that another thread made:
+    the driver makes tensor maps, and has no context there. Autograd's thread is such a one."""
+    import threading
+    q, k, v, d_out = tensors(1, 384, 2, 64)
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    stagger.attention_backward(d_out, q, k, v, out, lse)  # the plan and the memory are there
+    wanted = stagger.attention_backward(d_out, q, k, v, out, lse)
+    torch.cuda.synchronize()
+    for turn in range(3):
+        found = []
+
+        def run():
+            try:
+                found.extend(stagger.attention_backward(d_out, q, k, v, out, lse))
+            except stagger.StaggerError as error:
+                found.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        torch.cuda.synchronize()
+        told = [str(each) for each in found if isinstance(each, Exception)]
+        report("threads", not told and same(found, wanted), thread=turn, raised=told)
+    own = gradients(q, k, v, d_out, forward="flash")
+    torch.cuda.synchronize()
+    report("threads", all(bool(torch.isfinite(each).all()) for each in own), thread="autograd's")
+
+
 def raw_call(plan, case, workspace, **more):
     """A call of the C interface on memory of our own: gradients between canaries."""
     q, k, v, d_out, out, lse = case
