@@ -22,8 +22,8 @@ namespace stagger::cli {
 namespace {
 
 constexpr const char* kCallable =
-    "list analyze compare verify export run predict formulas optimize lint diff block overlap "
-    "version";
+    "list analyze compare verify export run calibrate predict formulas optimize lint diff block "
+    "overlap version";
 
 const Command& command_named(const JsonValue& name) {
   std::vector<std::string> known;

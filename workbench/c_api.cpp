@@ -259,6 +259,7 @@ int32_t stagger_backward(const stagger_plan* plan, const stagger_call* call) {
     const gpu::hopper::Call enqueued = device_call(plan->plan, known);
     expect_device(plan->plan);
     expect_current(known.workspace, "workspace");
+    gpu::enter_context();  // for tensor maps, which the driver makes
     gpu::hopper::enqueue(device, enqueued);
   });
 }

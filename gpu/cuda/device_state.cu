@@ -1,6 +1,8 @@
 #include "gpu/cuda/device_state.hpp"
 #include "gpu/cuda/try.cuh"
 
+#include <cuda.h>
+
 #include <cstring>
 
 namespace stagger::gpu {
@@ -34,6 +36,22 @@ DeviceState device_state() {
     state.why_not = error.what();
   }
   return state;
+}
+
+void enter_context() {
+  // Asked for at run time, so that nothing links to the driver.
+  static const auto current = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    STAGGER_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &function, 12000,
+                                                      cudaEnableDefault, &found));
+    return reinterpret_cast<decltype(&cuCtxGetCurrent)>(function);
+  }();
+  CUcontext context = nullptr;
+  if (current != nullptr && current(&context) == CUDA_SUCCESS && context != nullptr) return;
+  int device = 0;
+  STAGGER_CUDA_TRY(cudaGetDevice(&device));
+  STAGGER_CUDA_TRY(cudaSetDevice(device));  // the device stays; its primary context is entered
 }
 
 std::int32_t device_of(const void* address) {

@@ -19,6 +19,12 @@ struct DeviceState {
 /// Describes the current device; without one it says why, and does not throw.
 [[nodiscard]] DeviceState device_state();
 
+/// Makes the context of the current device current on this thread, if none is. Functions of the
+/// driver need one (those of the runtime find it by themselves), and a thread that has called
+/// nothing of the runtime, like autograd's on a process's first backward pass, has none. A context
+/// that is current, whoever made it, stays. Throws Error{device}.
+void enter_context();
+
 /// Finds the device whose memory an address is in; -1 if it is none's.
 [[nodiscard]] std::int32_t device_of(const void* address);
 

@@ -5,16 +5,17 @@ arrays, and the backward pass on CPU threads. With torch on a Hopper GPU: `stagg
 whose gradients have the same bits in every run.
 """
 
-from . import errors
+from . import debug, errors, integrations
 from ._lib import info
 from ._version import __version__
 from .analysis import (analyze, call, command, compare, masks, optimize, schedules, simulate,
                        verify)
-from .errors import (AlignmentError, CaptureError, Deadlock, DeviceError, FileError, InputError,
-                     InternalError, LimitError, NoDevice, ResidencyError, StaggerError, Timeout,
-                     Unsupported, UsageError, WorkspaceError)
+from .errors import (AlignmentError, CaptureError, Deadlock, DeviceError, DigestMismatch,
+                     FileError, InputError, InternalError, LimitError, NoDevice, ResidencyError,
+                     StaggerError, Timeout, Unsupported, UsageError, WorkspaceError)
 from .host import backward
-from .masks import Mask, mask
+from .locks import lock
+from .masks import Mask, mask, window
 from .plans import Plan, PlanCache, plans
 from .tables import Table, table
 
@@ -29,9 +30,9 @@ def __getattr__(name):
     raise AttributeError(f"module 'stagger' has no attribute {name!r}")
 
 
-__all__ = ["AlignmentError", "CaptureError", "Deadlock", "DeviceError", "FileError", "InputError",
-           "InternalError", "LimitError", "Mask", "NoDevice", "Plan", "PlanCache",
-           "ResidencyError", "StaggerError", "Table", "Timeout", "Unsupported", "UsageError",
-           "WorkspaceError", "__version__", "analyze", "backward", "call", "command", "compare",
-           "errors", "info", "mask", "masks", "optimize", "plans", "schedules", "simulate",
-           "table", "verify"]
+__all__ = ["AlignmentError", "CaptureError", "Deadlock", "DeviceError", "DigestMismatch",
+           "FileError", "InputError", "InternalError", "LimitError", "Mask", "NoDevice", "Plan",
+           "PlanCache", "ResidencyError", "StaggerError", "Table", "Timeout", "Unsupported",
+           "UsageError", "WorkspaceError", "__version__", "analyze", "backward", "call", "command",
+           "compare", "debug", "errors", "info", "integrations", "lock", "mask", "masks",
+           "optimize", "plans", "schedules", "simulate", "table", "verify", "window"]

@@ -1,12 +1,15 @@
-"""python -m stagger: doctor says what is here, and what of it would be refused; demo trains."""
+"""python -m stagger: doctor says what is here, and what of it would be refused; calibrate measures
+this machine for schedule="auto"; bench times backward passes side by side; demo trains; compare-runs
+finds where two recorded runs part."""
 
 import argparse
+import pathlib
 import sys
 
 from . import __version__, info
 
 
-def doctor():
+def doctor(_=None):
     """Prints what the library, the GPU and torch are, and whether attention would run."""
     try:
         known = info()
@@ -28,23 +31,104 @@ def doctor():
         return 0
     print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
           f"{torch.backends.cudnn.version()}")
+    for hook, state in hooks():
+        print(f"hook {hook}: {state}")
     return 0
 
 
-def main(words=None):
-    parser = argparse.ArgumentParser(prog="python -m stagger", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help=doctor.__doc__)
-    demo = commands.add_parser("demo", help="train a model of 111 M parameters twice, to the same "
-                               "bits; beside it torch's own kernels")
-    demo.add_argument("what", choices=["train"])
-    demo.add_argument("--steps", type=int, default=200)
-    demo.add_argument("--output", help="a JSON file of what the runs showed")
-    given = parser.parse_args(words)
-    if given.command == "doctor":
-        return doctor()
+def hooks():
+    """Each hook's library, and whether it is here."""
+    import importlib.util
+    for hook, library in (("transformers", "transformers"), ("torchtitan", "torchtitan"),
+                          ("megatron", "megatron"), ("fa3", "flash_attn_interface")):
+        here = importlib.util.find_spec(library) is not None
+        yield hook, f"{library} is {'here' if here else 'not installed'}"
+    from .integrations import sdpa
+    yield "sdpa", "in torch's registry" if sdpa.register() else "by install(): no registry"
+
+
+def calibrate(given):
+    """Measures this GPU's profile, by which schedule="auto" chooses from then on."""
+    from . import machines
+    path = machines.calibrate(given.output, memory=not given.no_memory)
+    print(f"written to {path}")
+    if not given.output:
+        print("Plans of \"auto\" go by it from now on: it may choose other tables than before, whose "
+              "bits are others. A run that is to be resumed bit by bit keeps a lock file.")
+    return 0
+
+
+def bench(given):
+    """Times backward passes side by side, or makes a table of what was timed."""
+    from .bench import cases, opponents, protocol, run, table
+    if given.table:
+        print(table.markdown(table.load(given.table)), end="")
+        return 0
+    rules = protocol.Protocol(rounds=given.rounds, steady_ms=given.steady_ms,
+                              counted_ms=given.steady_ms / 2, rest_ms=given.rest_ms)
+    chosen = cases.chosen(given.sets, given.only)
+    document = run.bench(chosen, opponents.named(given.opponents), rules)
+    if given.output:
+        run.save(document, given.output)
+        print(f"written to {given.output}; as a table: python -m stagger bench --table "
+              f"{given.output}")
+    return 0
+
+
+def demo(given):
+    """Trains a model of 111 M parameters twice, to the same bits; beside it torch's own kernels."""
     from .demo import main as train
     return 0 if train(given.steps, given.output) else 1
+
+
+def compare_runs(given):
+    """Says at which step and tensor two runs, recorded by stagger.debug, part."""
+    from .debug import compare
+    difference = compare(given.first, given.second)
+    print(difference)
+    return 1 if difference or not difference.steps else 0
+
+
+def parser():
+    """The commands and their options; each has what runs it as `run`."""
+    words = argparse.ArgumentParser(prog="python -m stagger", description=__doc__)
+    commands = words.add_subparsers(dest="command", required=True)
+
+    def command(name, run):
+        added = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        added.set_defaults(run=run)
+        return added
+
+    command("doctor", doctor)
+    one = command("calibrate", calibrate)
+    one.add_argument("--output", type=pathlib.Path, help="another file than the one that is used")
+    one.add_argument("--no-memory", action="store_true", help="leave out L2 and device memory")
+    one = command("bench", bench)
+    one.add_argument("--sets", nargs="+", default=["grid", "shared-heads", "windows"],
+                     choices=["grid", "shared-heads", "windows"], help="which problems")
+    one.add_argument("--only", nargs="+", default=[], metavar="WORD",
+                     help="problems whose name contains one of these")
+    one.add_argument("--opponents", nargs="+", metavar="NAME", help="which backward passes")
+    one.add_argument("--rounds", type=int, default=9)
+    one.add_argument("--steady-ms", type=float, default=400.0,
+                     help="how long an opponent runs in a row; the second half counts")
+    one.add_argument("--rest-ms", type=float, default=1.0, help="rest before a spaced call")
+    one.add_argument("--output", type=pathlib.Path, help="a JSON file (stagger.bench/2)")
+    one.add_argument("--table", type=pathlib.Path, metavar="FILE",
+                     help="print such a file as Markdown instead")
+    one = command("demo", demo)
+    one.add_argument("what", choices=["train"])
+    one.add_argument("--steps", type=int, default=200)
+    one.add_argument("--output", help="a JSON file of what the runs showed")
+    one = command("compare-runs", compare_runs)
+    one.add_argument("first", type=pathlib.Path)
+    one.add_argument("second", type=pathlib.Path)
+    return words
+
+
+def main(words=None):
+    given = parser().parse_args(words)
+    return given.run(given)
 
 
 if __name__ == "__main__":

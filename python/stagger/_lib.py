@@ -138,6 +138,12 @@ def library():
     return _library
 
 
+def backward_of_addresses():
+    """stagger_backward for callers that have a call as bytes: (plan, address) -> code."""
+    prototype = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
+    return prototype(("stagger_backward", library()))
+
+
 def check(code):
     """Raises the error of a code that is not 0."""
     if code:

@@ -26,6 +26,11 @@ Timeout = _error("Timeout", 12, "A wait was too long: the call was stopped, its 
 Deadlock = _error("Deadlock", 13, "A table hangs.")
 InternalError = _error("InternalError", 14, "A fault of Stagger's own.")
 
+
+class DigestMismatch(StaggerError):
+    """A plan adds up in another order than the lock file says: other bits."""
+
+
 BY_CODE = {each.code: each for each in (
     UsageError, InputError, Unsupported, LimitError, FileError, NoDevice, DeviceError,
     WorkspaceError, AlignmentError, ResidencyError, CaptureError, Timeout, Deadlock,

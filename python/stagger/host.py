@@ -4,9 +4,9 @@ import ctypes
 
 import numpy as np
 
-from . import _lib
+from . import _lib, locks
 from .masks import mask as as_mask
-from .plans import Plan, plans
+from .plans import plans
 
 LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}  # axes of batch, row, head
 
@@ -46,9 +46,9 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16,
         raise ValueError(f"lse is {lse.shape}, not (batch, head, row) {(batch, heads, seq_q)}")
     if plan is None:
         key = (as_mask(mask).text, schedule, seq_q, seq_kv, batch, heads, heads_kv, dim, sms,
-               tile_q, tile_kv)
-        plan = plans.get(("host", *key), lambda: Plan(
-            mask, schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads=heads,
+               tile_q, tile_kv, locks.current())
+        plan = plans.get(("host", *key), lambda: locks.plan(
+            mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads=heads,
             heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q, tile_kv=tile_kv))
     gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},

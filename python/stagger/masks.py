@@ -43,3 +43,17 @@ def mask(kind, **keys):
     if keys:
         return Mask({"kind": kind, **keys})
     return Mask(kind)
+
+
+def window(causal=False, left=None, right=None):
+    """The mask of FlashAttention's arguments: query i sees keys from i - left to i + right, where
+    None or a negative number is no limit, and nothing behind itself if it is causal. Bottom-right
+    aligned, as there."""
+    left = -1 if left is None else max(int(left), -1)
+    right = 0 if causal else -1 if right is None else max(int(right), -1)
+    if left < 0:
+        if right < 0:
+            return Mask("full")
+        if right == 0:
+            return Mask("causal")
+    return Mask(f"sliding:left={left},right={right}")

@@ -103,6 +103,11 @@ class PlanCache:
             return {"plans": len(self._plans), "bytes": self._bytes(), "hits": self.hits,
                     "misses": self.misses}
 
+    def values(self):
+        """The plans that are kept, the least recently used first."""
+        with self._lock:
+            return list(self._plans.values())
+
     def clear(self):
         with self._lock:
             self._plans.clear()

@@ -6,9 +6,31 @@
 The forward pass is torch's own (cuDNN or flash), which leaves the logsumexp; the backward pass is
 Stagger's, in the order of a table. What it does not do raises `stagger.Unsupported` with the
 reason: it never falls back to something that is not deterministic.
+
+Importing this makes the operators (torch.ops.stagger), by torch 2.4 or later; an older one is told so
+when a name is used. It also puts "STAGGER" into torch's registry of flash attentions, if it has one,
+and activates nothing.
 """
 
-from .attention import attention, attention_backward, prepare, workspace_bytes
-from .runtime import check
+import importlib
 
-__all__ = ["attention", "attention_backward", "check", "prepare", "workspace_bytes"]
+import torch
+
+from ..integrations import sdpa
+
+#: Names, and the module that each is in.
+_PLACES = {"attention": "operators", "attention_backward": "operators", "prepare": "operators",
+           "workspace_bytes": "operators", "check": "runtime"}
+
+
+def __getattr__(name):
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if hasattr(torch.library, "register_autograd"):
+    importlib.import_module(f"{__name__}.operators")
+sdpa.register()
+
+__all__ = list(_PLACES)

@@ -1,13 +1,17 @@
 """Forward passes of torch that leave the logsumexp, on views (B, S, H, D).
 
 cudnn      fastest on Hopper: full and causal masks of equal lengths, no shared heads
-flash      full, causal and sliding masks, shared heads
+flash      full, causal and sliding masks, documents of equal lengths of queries and keys, shared
+           heads
 reference  any mask that can be spelled, in fp32 by query blocks: slow, for checks
 """
 
+import functools
+import json
 import math
 
 import torch
+from torch._subclasses import FakeTensor
 
 from .. import errors
 from ..masks import mask as as_mask
@@ -15,6 +19,8 @@ from ..masks import mask as as_mask
 
 def _window(mask):
     """(causal, left, right) as flash takes them; None if a mask is no window."""
+    if _is_composed(mask):
+        return None
     kind, _, rest = mask.partition(":")
     keys = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
     if kind == "full" and not keys:
@@ -38,12 +44,13 @@ def way(mask, seq_q, seq_kv, heads, heads_kv, how, invariant=False):
     window = _window(mask)
     plain = window is not None and window[1] is None and window[2] is None
     cudnn = plain and seq_q == seq_kv and heads == heads_kv
+    flash = window is not None or (_documents(mask) is not None and seq_q == seq_kv)
     if how == "auto":
-        return "cudnn" if cudnn and not invariant else "flash" if window is not None else "reference"
+        return "cudnn" if cudnn and not invariant else "flash" if flash else "reference"
     if how == "cudnn" and not cudnn:
         raise errors.Unsupported("cudnn is for full and causal masks of equal lengths, without "
                                  "shared heads")
-    if how == "flash" and window is None:
+    if how == "flash" and not flash:
         raise errors.Unsupported(f"flash has no {mask} mask")
     if how not in ("cudnn", "flash", "reference"):
         raise errors.UsageError(f"forward is auto, cudnn, flash or reference, not {how!r}")
@@ -62,6 +69,8 @@ def forward(q, k, v, mask, scale, how, invariant=False, sms=0):
             f"flash's forward pass may split keys of so few rows ({q.shape[0]} x {q.shape[2]} x "
             f"{q.shape[1]} on {sms} SMs), and its bits then depend on the batch: bring a forward "
             "pass of your own (stagger.attention_backward), or take forward reference")
+    if how == "flash" and _window(mask) is None:
+        return _flash_documents(q, k, v, mask, scale)
     return {"cudnn": _cudnn, "flash": _flash, "reference": _reference}[how](q, k, v, mask, scale)
 
 
@@ -82,6 +91,43 @@ def _flash(q, k, v, mask, scale):
     return out, lse
 
 
+def _documents(mask):
+    """(lengths, causal) of packed documents; None if a mask is none of those."""
+    if _is_composed(mask):
+        return None
+    kind, keys = _described(mask)
+    if kind != "document" or not set(keys) <= {"lengths", "causal"}:
+        return None
+    return tuple(keys["lengths"]), bool(keys.get("causal", False))
+
+
+@functools.lru_cache(maxsize=64)
+def _ends(lengths, rows, device):
+    """Where the documents of some rows end, as flash takes it: int32, from 0. The copy to the
+    device is waited for, once for these lengths."""
+    ends = [0]
+    for length in lengths * rows:
+        ends.append(ends[-1] + length)
+    return torch.tensor(ends, dtype=torch.int32, device=device)
+
+
+def _flash_documents(q, k, v, mask, scale):
+    """flash on the rows of a batch one behind the other, each document a sequence."""
+    lengths, causal = _documents(mask)
+    batch, rows, heads, _ = q.shape
+    if sum(lengths) != rows:
+        raise errors.InputError(f"the documents of {mask} have {sum(lengths)} tokens, not {rows}")
+    if isinstance(q, FakeTensor):
+        return (torch.empty_like(q, memory_format=torch.contiguous_format),
+                q.new_empty((batch, heads, rows), dtype=torch.float32))
+    ends, longest = _ends(lengths, batch, q.device), max(lengths)
+    out, lse = torch.ops.aten._flash_attention_forward(
+        *(each.flatten(0, 1) for each in (q, k, v)), ends, ends, longest, longest, 0.0, causal,
+        False, scale=scale)[:2]
+    return (out.unflatten(0, (batch, rows)).contiguous(),
+            lse.unflatten(1, (batch, rows)).transpose(0, 1).contiguous())
+
+
 def visible(mask, seq_q, seq_kv, device):
     """Which keys queries see, bool (Sq, Skv): windows, documents and prefixes."""
     window = _window(mask)
@@ -97,7 +143,7 @@ def visible(mask, seq_q, seq_kv, device):
         if right is not None:
             seen &= key <= query + right
         return seen
-    kind, keys = _described(mask)
+    kind, keys = ("", {}) if _is_composed(mask) else _described(mask)
     if kind == "prefix":
         return (key <= query) | (key < int(keys["length"]))
     if kind == "document":
@@ -109,10 +155,14 @@ def visible(mask, seq_q, seq_kv, device):
                              "stagger.attention_backward")
 
 
+def _is_composed(mask):
+    """Whether words are of several masks."""
+    return not mask.startswith("{") and any(sign in mask for sign in "&|(")
+
+
 def _described(mask):
     """A mask's kind and keys, from words or JSON."""
     if mask.startswith("{"):
-        import json
         keys = json.loads(mask)
         return keys.pop("kind", ""), keys
     kind, _, rest = mask.partition(":")

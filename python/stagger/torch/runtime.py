@@ -7,12 +7,16 @@ import threading
 
 import torch
 
-from .. import _lib, errors
-from ..plans import Plan, plans
+from .. import _lib, errors, locks, machines
+from ..plans import plans
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 #: SMs that are left to NCCL where a table needs all of its CTAs at once.
 NCCL_SMS = 16
+#: Bytes that the address of a tensor is a multiple of.
+ALIGNMENT = 16
+#: Images and recipes that are kept of a device, beside images that graphs hold.
+MOST_IMAGES, MOST_RECIPES = 128, 1024
 
 
 class OnDevice:
@@ -30,64 +34,98 @@ class OnDevice:
         _lib.check(_lib.library().stagger_plan_upload(
             plan.handle, self.memory.data_ptr(), self.memory.numel(), stream.cuda_stream))
         stream.synchronize()
+        self._address = self.memory.data_ptr()
         self._streams = {stream.cuda_stream}
         self.pinned = False  # a graph has its address
+        self.used = 0  # the number of the last call
 
     def address(self, stream):
-        """The image, for a kernel on this stream."""
-        if stream.cuda_stream not in self._streams:
+        """The image, for a kernel on this stream (a cudaStream_t), which is the current one."""
+        if stream not in self._streams:
             if torch.cuda.is_current_stream_capturing():
                 self.pinned = True
             else:
-                self.memory.record_stream(stream)
-                self._streams.add(stream.cuda_stream)
-        return self.memory.data_ptr()
+                self.memory.record_stream(torch.cuda.current_stream(self.memory.device))
+                self._streams.add(stream)
+        return self._address
 
 
 class Device:
-    """One GPU: its SMs, images of plans, and its status, which stopped calls write."""
+    """One GPU: its SMs, images of plans, recipes of calls, and its status, which stopped calls
+    write."""
 
     def __init__(self, index):
         self.index = index
         properties = torch.cuda.get_device_properties(index)
         self.sms, self.name = properties.multi_processor_count, properties.name
         self.capability = (properties.major, properties.minor)
-        self._images = collections.OrderedDict()
+        self.profile = machines.profile_of(self.name)
+        self.recipes = {}
+        self._images = {}
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
-        self._calls = collections.OrderedDict()
+        self._calls = collections.deque(maxlen=64)  # (number, plan) of the last ones
         self.status = ctypes.POINTER(_lib.Status)()
         _lib.check(_lib.library().stagger_status_new(ctypes.byref(self.status)))
+        self._stopped = self.status.contents
+        self._backward = _lib.backward_of_addresses()
 
     def image(self, key, make):
         """The plan of a key on this device: built and uploaded if it is not there."""
         with self._lock:
             image = self._images.get(key)
-            if image is not None:
-                self._images.move_to_end(key)
-                return image
-        image = OnDevice(plans.get(key, make), torch.device("cuda", self.index))
-        with self._lock:
-            image = self._images.setdefault(key, image)
-            for old in [each for each, kept in self._images.items() if not kept.pinned][:-128]:
-                del self._images[old]
+        if image is None:
+            image = OnDevice(plans.get(key, make), torch.device("cuda", self.index))
+            image.used = next(self._ids)
+            with self._lock:
+                image = self._images.setdefault(key, image)
+                self._shed()
         return image
+
+    def _shed(self):
+        """Drops the images beyond MOST_IMAGES that were used longest ago, and recipes with them."""
+        loose = [key for key, image in self._images.items() if not image.pinned]
+        loose.sort(key=lambda key: self._images[key].used)
+        dropped = {self._images.pop(key) for key in loose[:-MOST_IMAGES]}
+        if dropped:
+            self.recipes = {key: recipe for key, recipe in self.recipes.items()
+                            if recipe.image not in dropped}
+
+    def keep(self, key, recipe):
+        """Keeps a recipe, and returns it."""
+        with self._lock:
+            if len(self.recipes) >= MOST_RECIPES:
+                self.recipes = {}
+            self.recipes[key] = recipe
+        return recipe
+
+    def enqueue(self, recipe, tensors):
+        """Enqueues a call on the current stream of this device, which is the current device."""
+        image, number = recipe.image, next(self._ids)
+        image.used = number
+        self._calls.append((number, image.plan))
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        # Not torch.empty: that would be filled where uninitialised memory is.
+        workspace = torch.cuda.caching_allocator_alloc(recipe.workspace_bytes, self.index, stream)
+        try:
+            call = recipe.filled(tensors, workspace, image.address(stream), stream, number)
+            _lib.check(self._backward(recipe.handle, ctypes.byref(call)))
+        finally:
+            torch.cuda.caching_allocator_delete(workspace)  # in the order of the same stream
 
     def note(self, what):
         """A number for a call, by which a stopped one is known later."""
         number = next(self._ids)
-        self._calls[number] = what
-        while len(self._calls) > 64:
-            self._calls.popitem(last=False)
+        self._calls.append((number, what))
         return number
 
     def raise_if_stopped(self):
         """Raises Timeout if a call was stopped since the last look: one load from host memory."""
-        status = self.status.contents
+        status = self._stopped
         if status.code == 0:
             return
         number, count = status.call_id, status.count
-        what = self._calls.get(number, "a call long ago")
+        what = dict(self._calls.copy()).get(number, "a call long ago")
         status.count = status.code = 0
         raise errors.Timeout(
             f"device {self.index}: call {number} ({what}) was stopped, as a wait for its turn was "
@@ -104,7 +142,7 @@ def device(index):
     known = _devices.get(index)
     if known is None:
         with _lock:
-            known = _devices.setdefault(index, None) or Device(index)
+            known = _devices.get(index) or Device(index)
             _devices[index] = known
     return known
 
@@ -118,33 +156,46 @@ def check(index=None, sync=False):
     device(index).raise_if_stopped()
 
 
+_nccl = (None, False)  # a default group, and whether it is NCCL's with peers
+
+
 def beside_nccl():
     """Whether other kernels of this process may hold SMs until a peer comes: then tables that need
     all CTAs at once can deadlock with them."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    global _nccl
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
         return False
-    return torch.distributed.get_world_size() > 1 and "nccl" in torch.distributed.get_backend()
+    group = distributed.group.WORLD
+    if _nccl[0] is not group:
+        _nccl = group, distributed.get_world_size() > 1 and "nccl" in distributed.get_backend()
+    return _nccl[1]
+
+
+def surroundings(sm_margin):
+    """What a plan depends on beside a call: whether NCCL is there, if the SMs that it needs are to
+    be found, and the lock."""
+    return sm_margin < 0 and beside_nccl(), locks.current()
 
 
 def plan_key(shape, mask, schedule, sm_margin, invariant, sms):
     """What a plan depends on; shape is (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype)."""
-    nccl = beside_nccl() if sm_margin < 0 else False
-    margin = max(sm_margin, 0)
-    return (*shape, mask, schedule, sms - margin, invariant, nccl)
+    return (*shape, mask, schedule, sms - max(sm_margin, 0), invariant, *surroundings(sm_margin))
 
 
-def make_plan(key):
-    """The plan of a key."""
-    batch, seq_q, heads, seq_kv, heads_kv, dim, dtype, mask, schedule, sms, invariant, nccl = key
+def make_plan(key, machine=None):
+    """The plan of a key; `machine` is the device's own profile, if it has one."""
+    (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype, mask, schedule, sms, invariant, nccl,
+     _) = key
     arguments = dict(mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
                      heads=heads, heads_kv=heads_kv, head_dim=dim, dtype=DTYPES[dtype],
-                     invariant=invariant)
+                     invariant=invariant, machine=machine)
     if nccl:
         try:
-            return Plan(**arguments, sms=sms, elastic=True)
+            return locks.plan(**arguments, sms=sms, elastic=True)
         except (errors.Unsupported, errors.ResidencyError):
-            return Plan(**arguments, sms=max(sms - NCCL_SMS, 1))
-    plan = Plan(**arguments, sms=sms)
+            return locks.plan(**arguments, sms=max(sms - NCCL_SMS, 1))
+    plan = locks.plan(**arguments, sms=sms)
     if plan.device_bytes == 0:
         raise errors.Unsupported(f"the kernel does not run {plan!r}")
     return plan

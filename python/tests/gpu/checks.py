@@ -155,6 +155,13 @@ def other_masks():
         got = gradients(q, k, v, d_out, mask=mask)
         error = max(errors_of(got, exact(q, k, v, d_out, mask)))
         report("other_masks", error < 7 * 2.0**-8, mask=mask, error=f"{error:.1e}")
+    for mask in ("document:lengths=700+1+323,causal=true", "document:lengths=500+524"):
+        q, k, v, _ = tensors(2, 1024, 4, 128, heads_kv=2)
+        by_flash, by_hand = (stagger.attention(q, k, v, mask=mask, forward=how, return_lse=True)
+                             for how in ("auto", "reference"))
+        apart = [(a.float() - b.float()).abs().max().item() for a, b in zip(by_flash, by_hand)]
+        report("other_masks", apart[0] < 0.05 and apart[1] < 1e-3, mask=mask, forward="flash",
+               apart=[f"{each:.1e}" for each in apart])
     q, k, v, d_out = tensors(1, 300, 2, 64, seq_kv=130)
     out, lse = torch.ops.stagger.forward(q, k, v, "causal", "auto", 0.125, "bshd", "reference", -1,
                                          False)
@@ -193,6 +200,15 @@ def layouts():
         wide = d_out[:, :1, :1].expand_as(d_out)
         report("layouts", same(gradients(q, k, v, wide), gradients(q, k, v, wide.contiguous())),
                layout="expanded d_out", heads_kv=heads_kv)
+        turned = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (q, k, v)]  # dim apart
+        got = gradients(*turned, d_out)
+        strided = all(a.stride() == b.stride() for a, b in zip(got, turned))
+        report("layouts", strided and same([x.contiguous() for x in got], own), layout="dim apart",
+               heads_kv=heads_kv)
+        odd = [torch.empty(x.numel() + 1, dtype=x.dtype, device="cuda")[1:].view(x.shape).copy_(x)
+               for x in (q, k, v)]  # two bytes off what the copy engine takes
+        report("layouts", same(gradients(*odd, d_out), own), layout="odd address",
+               heads_kv=heads_kv)
 
 
 @check
@@ -239,6 +255,36 @@ def steady():
         report("steady", equal, case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask}",
                runs=80)
     stagger.check(sync=True)
+
+
+@check
+def threads():
+    """A thread that has called nothing of CUDA yet runs a call of a plan that another thread made:
+    the driver makes tensor maps, and has no context there. Autograd's thread is such a one."""
+    import threading
+    q, k, v, d_out = tensors(1, 384, 2, 64)
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    stagger.attention_backward(d_out, q, k, v, out, lse)  # the plan and the memory are there
+    wanted = stagger.attention_backward(d_out, q, k, v, out, lse)
+    torch.cuda.synchronize()
+    for turn in range(3):
+        found = []
+
+        def run():
+            try:
+                found.extend(stagger.attention_backward(d_out, q, k, v, out, lse))
+            except stagger.StaggerError as error:
+                found.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        torch.cuda.synchronize()
+        told = [str(each) for each in found if isinstance(each, Exception)]
+        report("threads", not told and same(found, wanted), thread=turn, raised=told)
+    own = gradients(q, k, v, d_out, forward="flash")
+    torch.cuda.synchronize()
+    report("threads", all(bool(torch.isfinite(each).all()) for each in own), thread="autograd's")
 
 
 def raw_call(plan, case, workspace, **more):
@@ -416,6 +462,142 @@ def refusals():
         passed = True
     torch.cuda.synchronize()
     report("refusals", passed, what="a plan that is not there while a stream is captured")
+
+
+@check
+def sdpa():
+    """torch's SDPA with its flash backward pass replaced, and without again."""
+    from stagger.integrations import sdpa as hook
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    q, k, v, d_out = (x.transpose(1, 2).requires_grad_() for x in tensors(2, 700, 4, 64))
+
+    def attend(dropout=0.0):
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=True, dropout_p=dropout)
+
+    def run(dropout=0.0, attend=attend):
+        return torch.autograd.grad(attend(dropout), (q, k, v), d_out.detach())
+
+    out, lse = stagger.attention(q, k, v, layout="bhsd", forward="flash", return_lse=True)
+    wanted = stagger.attention_backward(*(x.detach() for x in (d_out, q, k, v, out, lse)),
+                                        layout="bhsd")
+    before = run()
+    names = ["install"] + [name for name in (hook.NAME, hook.NAME_OR_TORCH) if hook.register()]
+    for name in names:
+        if name == "install":
+            handle = hook.install()
+        else:
+            torch.nn.attention.activate_flash_attention_impl(name)
+        ours = run()
+        compiled = run(attend=torch.compile(attend)) if name == "install" else ours
+        try:
+            dropped = torch.isfinite(run(0.5)[0]).all().item()
+        except stagger.Unsupported as error:
+            dropped = str(error)
+        if name == "install":
+            handle.remove()
+        else:
+            torch.nn.attention.restore_flash_attention_impl()
+        right = dropped is True if name == hook.NAME_OR_TORCH else "dropout_p" in str(dropped)
+        report("sdpa", same(ours, wanted) and same(compiled, wanted) and right, by=name,
+               dropout=dropped, other_than_torch=not same(ours, before))
+    after = errors_of(run(), [x.double() for x in before])
+    report("sdpa", max(after) < 1e-2 and torch.backends.cuda.cudnn_sdp_enabled(),
+           removed=f"{max(after):.1e}", names=names)
+
+
+@check
+def transformers():
+    """A Llama and a Mistral with windows take the attention by name: gradients beside eager fp32,
+    and the same bits twice."""
+    try:
+        import transformers as library
+    except ImportError:
+        report("transformers", True, skipped="not installed")
+        return
+    from stagger.integrations import transformers as hook
+    hook.register()
+    sizes = dict(vocab_size=512, hidden_size=256, intermediate_size=512, num_hidden_layers=2,
+                 num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024)
+    for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 100})):
+        config = getattr(library, f"{kind}Config")(**sizes, **more)
+        tokens = torch.randint(0, 512, (2, 400), device="cuda",
+                               generator=torch.Generator("cuda").manual_seed(3))
+
+        def grads(name, dtype):
+            torch.manual_seed(5)
+            model = library.AutoModelForCausalLM.from_config(config, attn_implementation=name)
+            model = model.cuda().to(dtype).train()
+            model(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
+            return [parameter.grad for parameter in model.parameters()]
+
+        ours, again = grads("stagger", torch.bfloat16), grads("stagger", torch.bfloat16)
+        right = [x.double() for x in grads("eager", torch.float32)]
+        eager = errors_of(grads("eager", torch.bfloat16), right)
+        found = errors_of(ours, right)
+        report("transformers", same(ours, again) and max(found) < 2 * max(eager), model=kind,
+               version=library.__version__, error=f"{max(found):.1e}",
+               eager_bf16=f"{max(eager):.1e}")
+        padding = torch.ones_like(tokens)
+        padding[0, :7] = 0
+        model = library.AutoModelForCausalLM.from_config(
+            config, attn_implementation="stagger").cuda().to(torch.bfloat16)
+        try:
+            model(input_ids=tokens, attention_mask=padding, use_cache=False)
+            said = "nothing"
+        except stagger.Unsupported as error:
+            said = str(error)
+        report("transformers", "mask tensor" in said, model=kind, padding=said[:50])
+
+
+@check
+def locked():
+    """A lock file has the order that ran, takes its schedule, and refuses another order."""
+    import tempfile
+    case = tensors(1, 1024, 8, 64)
+    path = pathlib.Path(tempfile.mkdtemp()) / "run.lock.json"
+    stagger.lock(path)
+    try:
+        first = gradients(*case)
+        entry = json.loads(path.read_text())["entries"][0]
+        digest = f"{stagger.prepare(*case[:2]).order_digest:016x}"
+        stagger.lock(path)
+        report("locked", entry["order_digest"] == digest and same(gradients(*case), first),
+               schedule=entry["schedule"], order=digest)
+        path.write_text(path.read_text().replace(digest, "0" * 16))
+        stagger.lock(path)
+        try:
+            gradients(*case)
+            said = "nothing"
+        except stagger.DigestMismatch as error:
+            said = str(error)
+        report("locked", "is not the recorded order" in said, said=said[-60:])
+    finally:
+        stagger.lock(None)
+
+
+@check
+def digests():
+    """A digest of a tensor is one on the GPU and on the CPU."""
+    for dtype in (torch.bfloat16, torch.float32, torch.int8):
+        x = (100 * torch.randn(1001, 77, device="cuda")).to(dtype)
+        pair = stagger.debug.digest(x), stagger.debug.digest(x.cpu())
+        report("digests", pair[0] == pair[1], dtype=dtype, digest=pair[0])
+
+
+@check
+def profile():
+    """One shape's phases, measured through the library."""
+    import tempfile
+    from stagger import machines
+    path = machines.calibrate(pathlib.Path(tempfile.mkdtemp()) / "machine.json", shapes=[(64, 128)],
+                              memory=False, say=lambda line: None)
+    kernels = json.loads(path.read_text())["kernels"]
+    plan = stagger.Plan("causal", "auto", seq_q=2048, heads=32, head_dim=64, dtype="bf16",
+                        machine=f"@{path}")
+    report("profile", len(kernels) == 1 and plan.predicted_ns > 0, kernel=kernels[0]["kernel"],
+           compute_ns=kernels[0]["ns"]["compute"]["value"], auto=plan.schedule)
 
 
 def elapsed_ms(functions, rounds=7, each=10):

@@ -1,14 +1,16 @@
 """`attention`, and the operators stagger::forward and stagger::backward that it is made of."""
 
-import ctypes
 import math
 
 import torch
 
-from .. import _lib, errors
-from ..plans import plans
+from .. import errors
 from . import forward as forwards
 from . import runtime
+from .recipe import Recipe, key_of
+
+if not hasattr(torch.library, "register_autograd"):
+    raise ImportError(f"stagger.attention needs torch 2.4 or later; this is {torch.__version__}")
 
 #: Axes of batch, row and head, by layout; the last is head_dim.
 LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}
@@ -35,17 +37,17 @@ def _back(tensor, layout):
     return tensor.permute(*(places.index(axis) for axis in range(4)))
 
 
-def _gradient_like(tensor):
-    """What a gradient is written to: shape and order of strides are the tensor's own."""
-    return torch.empty_like(tensor)
+def _strides(tensor, layout):
+    """Strides of batch, row and head."""
+    strides = tensor.stride()
+    return [strides[axis] for axis in LAYOUTS[layout]]
 
 
 def _suits_copies(tensor):
-    """Whether the copy engine takes a tensor: 16-byte address and strides, dim without gaps."""
-    if tensor.stride(-1) != 1 or tensor.data_ptr() % 16 != 0:
-        return False
-    return all(size == 1 or (stride > 0 and stride % 8 == 0)
-               for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1]))
+    """Whether the copy engine takes a tensor's strides: 16 bytes each, dim without gaps."""
+    return tensor.stride(-1) == 1 and all(
+        size == 1 or (stride > 0 and stride % 8 == 0)
+        for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1]))
 
 
 def _check(q, k, v, layout):
@@ -63,8 +65,8 @@ def _check(q, k, v, layout):
         if tensor.device.type != "cuda":
             raise errors.Unsupported(f"{name} is on {tensor.device}; the kernel is for GPUs of "
                                      "compute capability 9.0")
-    (batch, _, heads, dim) = _view(q, layout).shape
-    (batch_k, seq_kv, heads_kv, dim_k) = _view(k, layout).shape
+    batch, _, heads, dim = _view(q, layout).shape
+    batch_k, seq_kv, heads_kv, dim_k = _view(k, layout).shape
     if v.shape != k.shape:
         raise errors.Unsupported(f"v is {tuple(v.shape)}, k is {tuple(k.shape)}: they are alike")
     if batch_k != batch or dim_k != dim:
@@ -78,70 +80,99 @@ def _check(q, k, v, layout):
         raise errors.Unsupported("a tensor without elements")
 
 
+def _check_outputs(q, out, d_out, lse, layout):
+    """The same of what a forward pass left, and of the gradient of it."""
+    for name, tensor in (("d_out", d_out), ("out", out)):
+        if tensor.shape != q.shape or tensor.dtype != q.dtype or tensor.device != q.device:
+            raise ValueError(f"{name} is {tensor.dtype} {tuple(tensor.shape)} on {tensor.device}, "
+                             f"q is {q.dtype} {tuple(q.shape)} on {q.device}")
+    batch, rows, heads, _ = _view(q, layout).shape
+    if lse.dtype != torch.float32 or lse.shape != (batch, heads, rows) or lse.device != q.device:
+        raise ValueError(f"lse is {lse.dtype} {tuple(lse.shape)} on {lse.device}; it is float32 "
+                         f"(B, Hq, Sq) on {q.device}")
+
+
 def _shape(q, k, layout):
-    (batch, seq_q, heads, dim) = _view(q, layout).shape
-    (_, seq_kv, heads_kv, _) = _view(k, layout).shape
+    batch, seq_q, heads, dim = _view(q, layout).shape
+    _, seq_kv, heads_kv, _ = _view(k, layout).shape
     return batch, seq_q, heads, seq_kv, heads_kv, dim, q.dtype
 
 
 def _image(q, k, mask, schedule, layout, sm_margin, invariant):
-    device = runtime.device(q.device.index)
+    device = runtime.device(q.get_device())
     if device.capability[0] != 9:
         raise errors.Unsupported(f"{device.name} has compute capability "
                                  f"{'.'.join(map(str, device.capability))}; the kernel is for 9.0")
     key = runtime.plan_key(_shape(q, k, layout), mask, schedule, sm_margin, invariant, device.sms)
-    return device, device.image(key, lambda: runtime.make_plan(key))
+    return device, device.image(key, lambda: runtime.make_plan(key, device.profile))
 
 
-def _tensor(tensor, layout):
-    strides = _view(tensor, layout).stride()
-    return _lib.Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
+def _readable(tensors):
+    """Tensors as torch's kernels read them, which do not look at all strides: others are copied."""
+    return [each if _suits_copies(each) else each.contiguous() for each in tensors]
 
 
 def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant):
-    views = [_view(tensor, layout) for tensor in (q, k, v)]
+    aligned = [each.clone() if each.data_ptr() % runtime.ALIGNMENT else each
+               for each in _readable((q, k, v))]
+    views = [_view(tensor, layout) for tensor in aligned]
     sms = runtime.device(q.device.index).sms if invariant else 0
     out, lse = forwards.forward(*views, mask, scale, how, invariant, sms)
     return _back(out, layout), lse
 
 
-def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant):
+def _recipe(device, key, tensors, mask, schedule, scale, layout, sm_margin, invariant):
+    """The recipe of a call, after every check of what it depends on."""
+    d_out, q, k, v, out, lse = tensors
     _check(q, k, v, layout)
-    for name, tensor in (("d_out", d_out), ("out", out)):
-        if tensor.shape != q.shape or tensor.dtype != q.dtype:
-            raise ValueError(f"{name} is {tensor.dtype} {tuple(tensor.shape)}, q is {q.dtype} "
-                             f"{tuple(q.shape)}")
-    view = _view(q, layout)
-    if lse.dtype != torch.float32 or tuple(lse.shape) != (view.shape[0], view.shape[2],
-                                                          view.shape[1]):
-        raise ValueError(f"lse is {lse.dtype} {tuple(lse.shape)}; it is float32 (B, Hq, Sq)")
-    with torch.cuda.device(q.device):
-        device, image = _image(q, k, mask, schedule, layout, sm_margin, invariant)
-        device.raise_if_stopped()
-        d_out, q, k, v, out = (each if _suits_copies(each) else each.contiguous()
-                               for each in (d_out, q, k, v, out))
-        gradients = [_gradient_like(each) for each in (q, k, v)]
-        _enqueue(device, image, (q, k, v, out, d_out), lse, gradients, scale, layout)
+    _check_outputs(q, out, d_out, lse, layout)
+    _, image = _image(q, k, mask, schedule, layout, sm_margin, invariant)
+    strided = q, k, v, out, d_out
+    copied = [place for place, each in enumerate(strided) if not _suits_copies(each)]
+    strides = [_strides(each, layout) for each in (*strided, *_gradients_like(q, k, v))]
+    by_row = lse.stride(0), lse.stride(2), lse.stride(1)
+    return device.keep(key, Recipe(image, copied, (*strides, by_row), scale, device.status))
+
+
+def _gradients_like(q, k, v):
+    """What gradients are written to: shape and order of strides are those of what they are of."""
+    return [torch.empty_like(each) for each in (q, k, v)]
+
+
+def _backward_of_copies(tensors, places, lse, arguments):
+    """A call of which some tensors are copied first, to where the copy engine takes them."""
+    q, k, v, out, d_out = (
+        each.clone(memory_format=torch.contiguous_format) if place in places else each
+        for place, each in enumerate(tensors))
+    found = _backward_cuda(d_out, q, k, v, out, lse, *arguments)
+    return tuple(gradient if gradient.stride() == wanted.stride() else wanted.copy_(gradient)
+                 for gradient, wanted in zip(found, _gradients_like(*tensors[:3])))
+
+
+def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant):
+    index = q.get_device()
+    if index < 0:
+        _check(q, k, v, layout)  # which says so
+    if index != torch.cuda.current_device():
+        with torch.cuda.device(index):
+            return _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
+                                  sm_margin, invariant)
+    device = runtime.device(index)
+    device.raise_if_stopped()
+    arguments = mask, schedule, scale, layout, sm_margin, invariant
+    tensors = d_out, q, k, v, out, lse
+    key = key_of(tensors, *arguments, runtime.surroundings(sm_margin))
+    recipe = device.recipes.get(key)
+    if recipe is None:
+        recipe = _recipe(device, key, tensors, *arguments)
+    strided = q, k, v, out, d_out
+    copied = recipe.copied or [place for place, each in enumerate(strided)
+                               if each.data_ptr() % runtime.ALIGNMENT]
+    if copied:
+        return _backward_of_copies(strided, copied, lse, arguments)
+    gradients = _gradients_like(q, k, v)
+    device.enqueue(recipe, (*strided, *gradients, lse))
     return tuple(gradients)
-
-
-def _enqueue(device, image, tensors, lse, gradients, scale, layout):
-    plan, stream = image.plan, torch.cuda.current_stream()
-    # Not torch.empty: that would be filled where uninitialised memory is.
-    workspace = torch.cuda.caching_allocator_alloc(plan.workspace_bytes, device.index,
-                                                   stream.cuda_stream)
-    try:
-        named = dict(zip(("q", "k", "v", "out", "d_out", "dq", "dk", "dv"),
-                         (_tensor(each, layout) for each in (*tensors, *gradients))))
-        by_row = _lib.Tensor(lse.data_ptr(), (ctypes.c_int64 * 3)(
-            lse.stride(0), lse.stride(2), lse.stride(1)))
-        call = _lib.Call(**named, lse=by_row, scale=scale, workspace=workspace,
-                         workspace_bytes=plan.workspace_bytes,
-                         device_plan=image.address(stream), stream=stream.cuda_stream,
-                         status=device.status, call_id=device.note(repr(plan)))
-        _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(call)))
-    finally:
-        torch.cuda.caching_allocator_delete(workspace)  # in the order of the same stream
 
 
 _library.impl("forward", _forward_cuda, "CUDA")
@@ -150,7 +181,7 @@ _library.impl("backward", _backward_cuda, "CUDA")
 
 @torch.library.register_fake("stagger::forward", lib=_library)
 def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant):
-    views = [_view(tensor, layout) for tensor in (q, k, v)]
+    views = [_view(tensor, layout) for tensor in _readable((q, k, v))]
     if invariant and how == "auto":
         how = forwards.way(mask, views[0].shape[1], views[1].shape[1], views[0].shape[2],
                            views[1].shape[2], how, invariant)
@@ -160,7 +191,7 @@ def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
 
 @torch.library.register_fake("stagger::backward", lib=_library)
 def _backward_fake(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant):
-    return tuple(_gradient_like(each) for each in (q, k, v))
+    return tuple(_gradients_like(q, k, v))
 
 
 def _save(ctx, inputs, output):
@@ -175,8 +206,8 @@ def _gradients(ctx, d_out, _):
         return (None,) * 10
     q, k, v, out, lse = ctx.saved_tensors
     mask, schedule, scale, layout, _, sm_margin, invariant = ctx.arguments
-    gradients = torch.ops.stagger.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-                                           sm_margin, invariant)
+    gradients = backward_operator(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
+                                  sm_margin, invariant)
     return (*gradients,) + (None,) * 7
 
 
@@ -187,6 +218,11 @@ def _no_second(ctx, *_):
 torch.library.register_autograd("stagger::forward", _gradients, setup_context=_save,
                                 lib=_library)
 torch.library.register_autograd("stagger::backward", _no_second, lib=_library)
+
+
+#: The operators themselves: their names would be looked up at every call.
+forward_operator = torch.ops.stagger.forward.default
+backward_operator = torch.ops.stagger.backward.default
 
 
 def _scale(q, scale):
@@ -219,7 +255,7 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = (each.to(dtype) for each in (q, k, v))
     _check(q, k, v, layout)
-    out, lse = torch.ops.stagger.forward(
+    out, lse = forward_operator(
         q, k, v, forwards.text_of(mask), schedule, _scale(q, scale), layout, forward,
         -1 if sm_margin is None else sm_margin, invariant)
     return (out, lse) if return_lse else out
@@ -233,7 +269,7 @@ def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="aut
     exp(score), either infinity for a query that sees nothing. Gradients have the strides of what
     they are of, where that has no gaps.
     """
-    return torch.ops.stagger.backward(
+    return backward_operator(
         d_out, q, k, v, out, lse, forwards.text_of(mask), schedule, _scale(q, scale), layout,
         -1 if sm_margin is None else sm_margin, invariant)
 
@@ -252,4 +288,4 @@ def workspace_bytes(q, k, **arguments):
     return prepare(q, k, **arguments).workspace_bytes
 
 
-__all__ = ["attention", "attention_backward", "plans", "prepare", "workspace_bytes"]
+__all__ = ["attention", "attention_backward", "prepare", "workspace_bytes"]

@@ -1,0 +1,9 @@
+"""python -m stagger bench: backward passes side by side, in one process and on the same tensors.
+
+cases       which problems, and their FLOPs
+opponents   whose backward passes, and what each does not do
+protocol    rounds in turn, in a row and rested, and what is made of their times
+device      CUDA's clock, and the clock rate of the GPU meanwhile
+run         all of it, into a `stagger.bench/2` document
+table       the document as Markdown
+"""

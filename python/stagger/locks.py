@@ -1,0 +1,143 @@
+"""The lock file: which order gradients were added up in, so that a run that is resumed has it again.
+
+    stagger.lock("run.lock.json")          # or STAGGER_LOCK=run.lock.json, beside the checkpoint
+
+The first plan of a problem adds an entry; a later one, in any process, is made with the entry's
+schedule, tiles and SMs, whatever "auto" would choose by now. If its order differs all the same, or
+the library's numerics do, DigestMismatch says why: resuming bit by bit either holds or says why not.
+
+A problem is what was asked for: mask, lengths, batch, heads, head_dim, dtype, schedule, invariant.
+The device and its SMs are in the entry, not in the problem. The file is `stagger.lock/1`, JSON.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import threading
+
+from . import _lib, errors
+from ._version import __version__
+from .masks import mask as as_mask
+from .plans import Plan
+
+SCHEMA = "stagger.lock/1"
+_PROBLEM = ("mask", "seq_q", "seq_kv", "batch", "heads", "heads_kv", "head_dim", "dtype", "schedule",
+            "invariant")
+
+
+def _problem(arguments):
+    """What was asked for, as an entry has it."""
+    known = {"seq_kv": arguments["seq_q"], "batch": 1, "heads": 1, "head_dim": 64, "dtype": "fp32",
+             "schedule": "auto", "invariant": False, **arguments}
+    known["mask"] = as_mask(known.get("mask", "causal")).text
+    known.setdefault("heads_kv", known["heads"])
+    return {name: known[name] for name in _PROBLEM}
+
+
+class Lock:
+    """A lock file. Any thread and any process may use it."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self._entries = self._read()
+        self._thread = threading.Lock()
+
+    def _read(self):
+        """Entries of the file, by their problem; none if there is no file."""
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            if document["schema"] != SCHEMA:
+                raise errors.InputError(f"{self.path} is {document['schema']}, not {SCHEMA}")
+            return {json.dumps(entry["problem"], sort_keys=True): entry
+                    for entry in document["entries"]}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.InputError(f"{self.path} is no lock file: {error!r}") from error
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """No other process changes the file meanwhile."""
+        folder = os.open(self.path.resolve().parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _add(self, key, entry):
+        """Adds an entry to the file, unless another process was first; returns the one there."""
+        with self._thread, self._alone():
+            self._entries = self._read()
+            if key not in self._entries:
+                self._entries[key] = entry
+                part = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+                part.write_text(json.dumps({"schema": SCHEMA, "entries": list(
+                    self._entries.values())}, indent=1) + "\n", encoding="utf-8")
+                part.replace(self.path)
+            return self._entries[key]
+
+    def plan(self, **arguments):
+        """The plan of a problem (arguments of Plan), as the file has it; adds it if it does not."""
+        problem = _problem(arguments)
+        key = json.dumps(problem, sort_keys=True)
+        entry = self._entries.get(key)
+        if entry is None:
+            plan = Plan(**arguments)
+            entry = self._add(key, _entry(problem, plan, arguments.get("sms", 0)))
+            if entry["order_digest"] == f"{plan.order_digest:016x}":
+                return plan
+        return _plan_of(self.path, entry, arguments)
+
+
+def _entry(problem, plan, sms):
+    return {"problem": problem, "schedule": plan.schedule, "tile_q": plan.tile_q,
+            "tile_kv": plan.tile_kv, "sms": sms, "order_digest": f"{plan.order_digest:016x}",
+            "numerics": _lib.info()["numerics"], "version": __version__}
+
+
+def _plan_of(path, entry, arguments):
+    """The plan that an entry describes. Raises DigestMismatch if it cannot be had."""
+    numerics, sms = _lib.info()["numerics"], arguments.get("sms", 0)
+    if entry["numerics"] != numerics:
+        raise errors.DigestMismatch(
+            f"{path}: written with numerics {entry['numerics']} (version {entry['version']}); this "
+            f"library has {numerics} (version {__version__}), which may give other bits")
+    # A table for fewer SMs runs on more, and keeps its order.
+    taken = min(entry["sms"], sms) if sms > 0 < entry["sms"] else sms
+    plan = Plan(**{**arguments, "schedule": entry["schedule"], "tile_q": entry["tile_q"],
+                   "tile_kv": entry["tile_kv"], "sms": taken})
+    if f"{plan.order_digest:016x}" != entry["order_digest"]:
+        why = (f"{entry['sms']} SMs then, {taken} now, and the order of {entry['schedule']} moves "
+               "with them: ask for invariant=True, or a schedule that needs one CTA (spt), from the "
+               "first run on") if taken != entry["sms"] else \
+            f"version {entry['version']} then, {__version__} now"
+        raise errors.DigestMismatch(
+            f"{path}: {plan!r} is not the recorded order {entry['order_digest']}: {why}")
+    return plan
+
+
+_current = None
+_environment_read = False
+
+
+def lock(path):
+    """Keeps to a lock file from here on, in this process; None ends it. Returns the Lock."""
+    global _current, _environment_read
+    _current, _environment_read = None if path is None else Lock(path), True
+    return _current
+
+
+def current():
+    """The Lock that is kept to: lock()'s, or STAGGER_LOCK's; None if there is none."""
+    if not _environment_read:
+        lock(os.environ.get("STAGGER_LOCK") or None)
+    return _current
+
+
+def plan(**arguments):
+    """A plan, by the lock file if there is one."""
+    kept = current()
+    return Plan(**arguments) if kept is None else kept.plan(**arguments)
