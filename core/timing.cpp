@@ -12,21 +12,25 @@ namespace {
 
 constexpr Ticks kLongestTime = Ticks{1} << 60;
 
-void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
-               const Problem& problem) {
-  const std::int32_t sms = problem.sms;
+/// Whether so many tasks and chains one after the other, on every SM at once, fit Ticks.
+bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + timing.latency;
-  if ((sms * (task * tasks + ends * chains)).within(kLongestTime)) return;
+  return (problem.sms * (task * tasks + ends * chains)).within(kLongestTime);
+}
+
+void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
+               const Problem& problem) {
+  if (fits(timing, tasks, chains, problem)) return;
   throw Error(ErrorKind::limit,
               "model time could exceed 2^60 ticks: " + std::to_string(tasks) +
                   " tasks of compute " + std::to_string(timing.longest_compute()) + ", reduce " +
                   std::to_string(timing.reduce) + " and latency " + std::to_string(timing.latency) +
                   " and " + std::to_string(chains) + " chains of launch " +
                   std::to_string(timing.launch) + " and epilogue " +
-                  std::to_string(timing.epilogue) + ", counted for each of " + std::to_string(sms) +
-                  " SMs");
+                  std::to_string(timing.epilogue) + ", counted for each of " +
+                  std::to_string(problem.sms) + " SMs");
 }
 
 }  // namespace
@@ -49,13 +53,16 @@ void check_timing(const Timing& timing, const Problem& problem) {
 
 void check_timing(const Timing& timing, const Table& table) {
   check_timing(timing, table.problem);
+  const std::int64_t slots = std::ssize(table.slots);
+  const std::int64_t tasks = std::max(table.problem.tasks(), slots);
+  // There are no more chains than slots: they are counted only where that does not suffice.
+  if (fits(timing, tasks, std::max(table.problem.chains(), slots), table.problem)) return;
   std::int64_t chains = 0;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot)
       chains += table.begins_chain(lane, slot) ? 1 : 0;
   }
-  check_sum(timing, std::max<std::int64_t>(table.problem.tasks(), std::ssize(table.slots)),
-            std::max(table.problem.chains(), chains), table.problem);
+  check_sum(timing, tasks, std::max(table.problem.chains(), chains), table.problem);
 }
 
 }  // namespace stagger

@@ -1,11 +1,14 @@
 #include "dag/lemma1.hpp"
 
 #include "core/error.hpp"
+#include "core/huge_pages.hpp"
 #include "core/rank_places.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 namespace stagger::dag {
 namespace {
@@ -81,35 +84,44 @@ class Depths {
   }
 
  private:
-  /// A reduction, and its place among those of its lane.
-  struct Place {
-    Task task{Head{-1}, KvTile{-1}, QTile{-1}};
+  /// A reduction into a dQ tile, and its place among those of its lane.
+  struct Reduction {
     std::int32_t place = 0;
+    KvTile kv;
+  };
+  /// A chain's reduction into dK and dV, likewise.
+  struct Combination {
+    std::int32_t place = 0;
+    Task task;
   };
 
   void find_places() {
     const RankPlaces index(problem_);
-    dq_.resize(table_.slots.size());
-    if (combines_) dkv_.resize(problem_.chains());
+    reserve_filled(dq_, index.size());
+    dq_.resize(index.size());
+    if (combines_) dkv_.resize(at(problem_.chains()));
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       std::int32_t place = 0;
-      for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
+      const std::int64_t end = table_.end_of(lane);
+      for (std::int64_t slot = table_.begin_of(lane); slot < end; ++slot) {
         const auto& [task, rank] = table_.slots[slot];
-        dq_[index.of(task, rank)] = {task, place++};
+        dq_[index.of(task, rank)] = {place++, task.kv};
         if (!combines_ || !table_.ends_chain(lane, slot)) continue;
         dkv_[at(problem_.dkv_place(task) * problem_.group_parts() + table_.dkv_rank(task))] = {
-            task, place++};
+            place++, task};
       }
     }
   }
 
   void compare_dq() {
-    std::size_t next = 0;
+    std::size_t first = 0;
     for (Head head{0}; head.value < problem_.heads; ++head) {
       for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q) {
-        for (std::int32_t rank = 0; rank < problem_.grid.contributions(q); ++rank, ++next) {
-          if (rank > 0) add_edge(dq_[next - 1], dq_[next], false);
-        }
+        const auto ranks = std::span(dq_).subspan(first, at(problem_.grid.contributions(q)));
+        first += ranks.size();
+        compare(ranks, false, [&](const Reduction& reduction) {
+          return Task{head, reduction.kv, q};
+        });
       }
     }
   }
@@ -118,21 +130,27 @@ class Depths {
     for (KvHead kv_head{0}; kv_head.value < problem_.heads_kv; ++kv_head) {
       for (KvTile kv{0}; kv.value < problem_.grid.kv_tiles(); ++kv) {
         const std::size_t first = at(problem_.dkv_place(kv_head, kv) * problem_.group_parts());
-        for (std::int32_t rank = 1; rank < problem_.dkv_contributions(kv); ++rank)
-          add_edge(dkv_[first + at(rank) - 1], dkv_[first + at(rank)], true);
+        const auto ranks = std::span(dkv_).subspan(first, at(problem_.dkv_contributions(kv)));
+        compare(ranks, true, [](const Combination& combination) { return combination.task; });
       }
     }
   }
 
-  void add_edge(const Place& from, const Place& to, bool dkv) {
-    ++lemma_.dependency_edges;
-    if (from.place < to.place) return;
-    if (lemma_.violation_count++ >= limit_) return;
-    lemma_.violations.push_back({.from = from.task,
-                                 .to = to.task,
-                                 .dkv = dkv,
-                                 .depth_from = 2 * std::int64_t{from.place} + 2,
-                                 .depth_to = 2 * std::int64_t{to.place} + 1});
+  /// Compares what is reduced into one tile, by rank.
+  template <class Ranks, class TaskOf>
+  void compare(const Ranks& ranks, bool dkv, TaskOf task_of) {
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+      const auto& from = ranks[rank - 1];
+      const auto& to = ranks[rank];
+      ++lemma_.dependency_edges;
+      if (from.place < to.place) continue;
+      if (lemma_.violation_count++ >= limit_) continue;
+      lemma_.violations.push_back({.from = task_of(from),
+                                   .to = task_of(to),
+                                   .dkv = dkv,
+                                   .depth_from = 2 * std::int64_t{from.place} + 2,
+                                   .depth_to = 2 * std::int64_t{to.place} + 1});
+    }
   }
 
   const Table& table_;
@@ -140,8 +158,8 @@ class Depths {
   std::int64_t limit_;
   Lemma1& lemma_;
   bool combines_ = problem_.combine == Combine::ordered;
-  std::vector<Place> dq_;   ///< by (head, q, rank)
-  std::vector<Place> dkv_;  ///< by (KV head, kv, rank)
+  std::vector<Reduction> dq_;     ///< by (head, q, rank)
+  std::vector<Combination> dkv_;  ///< by (KV head, kv, rank)
 };
 
 void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, Lemma1& lemma) {

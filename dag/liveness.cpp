@@ -7,9 +7,10 @@
 
 #include "core/rank_places.hpp"
 #include "core/shortest_cycle.hpp"
+#include "core/waiting.hpp"
 
 #include <algorithm>
-#include <map>
+#include <queue>
 #include <utility>
 
 namespace stagger::dag {
@@ -18,6 +19,16 @@ namespace {
 constexpr std::int32_t kNone = -1;
 constexpr std::size_t kStarvedListed = 100;
 constexpr std::int64_t kCycleSearch = std::int64_t{1} << 24;  ///< steps of the search, at most
+
+/// A lane that can be played on; the least far is played first, so that those ahead of it find more
+/// done when it is their turn.
+struct Playable {
+  std::int64_t played = 0;
+  Lane lane;
+  friend bool operator<(const Playable& left, const Playable& right) {
+    return left.played > right.played;
+  }
+};
 
 class Play {
  public:
@@ -33,8 +44,8 @@ class Play {
                Lock{}),
         next_(table.lane_begin.begin(), table.lane_begin.end() - 1),
         reduced_(table.lanes(), false),
-        places_(table.problem),
-        waiting_(places_.size(), kNone) {
+        waiting_(table.lanes()),
+        places_(table.problem) {
     result_.residency_available = resident_lanes(table.problem, timing.residency);
   }
 
@@ -44,8 +55,8 @@ class Play {
       while (launched_ < table_.lanes() && launched_ - ended_ < resident) {
         play(Lane{launched_++});
         while (!playable_.empty()) {
-          const Lane lane{playable_.back()};
-          playable_.pop_back();
+          const Lane lane = playable_.top().lane;
+          playable_.pop();
           play(lane);
         }
       }
@@ -80,28 +91,34 @@ class Play {
   [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
     return table_.problem.grid.contributions(task.q);
   }
+
+  /// Plays a lane until it ends or waits.
   void play(Lane lane) {
-    std::int64_t& slot = next_[lane];
-    for (; slot < table_.end_of(lane); ++slot) {
-      if (!reduced_[lane] && !reduce(lane, slot)) return;
-      if (combines_ && table_.ends_chain(lane, slot) && !combine(lane, slot)) return;
-    }
-    ++ended_;
+    const std::int64_t end = table_.end_of(lane);
+    std::int64_t slot = next_[lane];
+    while (slot < end && play(lane, slot))
+      ++slot;
+    next_[lane] = slot;
+    ended_ += slot == end ? 1 : 0;
+  }
+
+  bool play(Lane lane, std::int64_t slot) {
+    if (!combines_) return reduce(lane, slot);
+    if (!reduced_[lane] && !reduce(lane, slot)) return false;
+    return !table_.ends_chain(lane, slot) || combine(lane, slot);
   }
 
   /// Reduces a slot into its dQ tile, or waits for that.
   bool reduce(Lane lane, std::int64_t slot) {
     const auto& [task, rank] = table_.slots[slot];
-    Lock& lock = locks_[place_of(task)];
-    if (lock.value != rank) {
-      if (rank > lock.value) {
-        waiting_for(task, rank) = lane.value;
-        ++lock.waiting;
-      }
+    const std::int64_t place = place_of(task);
+    if (locks_[place].value != rank) {
+      await(lane, place, rank);
       return false;
     }
-    if (delayed_ && !table_.begins_chain(lane, slot)) release(table_.slots[slot - 1].task);
-    if (!delayed_ || table_.ends_chain(lane, slot)) release(task);
+    if (delayed_ && !table_.begins_chain(lane, slot))
+      release(place_of(table_.slots[slot - 1].task));
+    if (!delayed_ || table_.ends_chain(lane, slot)) release(place);
     return true;
   }
 
@@ -110,38 +127,33 @@ class Play {
     const Task& task = table_.slots[slot].task;
     const std::int64_t place = dkv_place_of(task);
     const std::int32_t rank = table_.dkv_rank(task);
-    Lock& lock = locks_[place];
-    reduced_[lane] = lock.value != rank;
+    reduced_[lane] = locks_[place].value != rank;
     if (reduced_[lane]) {
-      if (rank < lock.value) return false;
-      waiting_elsewhere_[{place, rank}] = lane.value;
-      ++lock.waiting;
+      await(lane, place, rank);
       return false;
     }
-    ++lock.value;
-    const auto waiting = waiting_elsewhere_.find({place, lock.value});
-    if (waiting == waiting_elsewhere_.end()) return true;
-    --lock.waiting;
-    playable_.push_back(waiting->second);
-    waiting_elsewhere_.erase(waiting);
+    release(place);
     return true;
   }
 
-  void release(const Task& task) {
-    Lock& lock = locks_[place_of(task)];
-    ++lock.value;
-    if (lock.waiting == 0) return;
-    std::int32_t& waiting = waiting_for(task, lock.value);
-    if (waiting == kNone) return;
-    --lock.waiting;
-    playable_.push_back(std::exchange(waiting, kNone));
+  /// Waits for a value, unless the lock has shown it for the last time.
+  void await(Lane lane, std::int64_t place, std::int32_t rank) {
+    if (rank < locks_[place].value) return;
+    ++locks_[place].waiting;
+    waiting_.add(lane, place, rank);
   }
 
-  /// The lane that waits for a lock value of 0 or more. Only more tasks than a dQ tile has
-  /// contributions bring values beyond its ranks.
-  std::int32_t& waiting_for(const Task& task, std::int32_t value) {
-    if (value < ranks_of(task)) return waiting_[places_.of(task, value)];
-    return waiting_elsewhere_.try_emplace({place_of(task), value}, kNone).first->second;
+  void release(std::int64_t place) {
+    Lock& lock = locks_[place];
+    ++lock.value;
+    if (lock.waiting > 0) wake(place, lock);
+  }
+
+  void wake(std::int64_t place, Lock& lock) {
+    const Lane lane = waiting_.take(place, lock.value);
+    if (lane == waiting_.kNobody) return;
+    --lock.waiting;
+    playable_.push({.played = next_[lane] - table_.begin_of(lane), .lane = lane});
   }
 
   // ---- what hangs -----------------------------------------------------------------------------
@@ -160,7 +172,7 @@ class Play {
   /// Notes which slot holds each rank that has not been released, and which tiles hang.
   void index_stuck() {
     reported_ = true;
-    dq_holders_.assign(waiting_.size(), Holder{});
+    dq_holders_.assign(places_.size(), Holder{});
     dkv_holders_.assign(combines_ ? table_.problem.chains() : 0, Holder{});
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane)
       index_stuck(lane);
@@ -307,13 +319,11 @@ class Play {
   IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q), then those of dK and dV
   IndexVector<Lane, std::int64_t> next_;   ///< the slot that a lane is at
   IndexVector<Lane, bool> reduced_;  ///< what is left of that is its chain's reduction into dK, dV
-  RankPlaces places_;
-  std::vector<std::int32_t> waiting_;  ///< by (head, q, rank): the lane that waits
-  std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t>
-      waiting_elsewhere_;  ///< (place, value)
-  std::vector<std::int32_t> playable_;
+  Waiting<Lane> waiting_;
+  std::priority_queue<Playable> playable_;
   std::int32_t launched_ = 0;
   std::int32_t ended_ = 0;
+  RankPlaces places_;
   /// The slot that has a rank and has not released it.
   struct Holder {
     std::int32_t slot = kNone;

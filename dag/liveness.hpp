@@ -40,8 +40,9 @@ struct Liveness {
 };
 
 /// Plays the table without times, at the residency that is there. Requires tasks in range; ranks
-/// may be anything. O(tasks) time, 8 bytes a task of scratch memory; the cycle search of a
-/// deadlock is bounded, so on thousands of stuck lanes it may be a cycle that is not the shortest.
+/// may be anything. O(tasks) time, scratch memory for locks and lanes only; of a table that hangs,
+/// 8 bytes a task. The cycle search of a deadlock is bounded, so on thousands of stuck lanes it may
+/// be a cycle that is not the shortest.
 [[nodiscard]] Liveness check_liveness(const Table& table, const Timing& timing);
 
 }  // namespace stagger::dag

@@ -1,17 +1,19 @@
 #include "dag/verify.hpp"
 
+#include "core/beside.hpp"
 #include "core/rank_places.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <future>
+#include <vector>
 
 namespace stagger::dag {
 namespace {
 
 constexpr std::size_t kKinds = 15;
-constexpr std::int64_t kThreadTasks = 100'000;  ///< some 2 ms of work
 
 Finding finding_at(const Table& table, Lane lane, std::int64_t slot) {
   Finding finding;
@@ -35,25 +37,69 @@ Liveness liveness_of(const Table& table, const Timing& timing) {
   return check_liveness(existing_tasks(table), timing);
 }
 
+/// The live tiles of every head that no slot has had yet, a bit each.
+class OpenTiles {
+ public:
+  explicit OpenTiles(const Problem& problem)
+      : q_tiles_(problem.grid.q_tiles()), left_(problem.tasks()) {
+    const TileGrid& grid = problem.grid;
+    std::vector<std::uint64_t> head((at(grid.kv_tiles()) * at(q_tiles_) + 63) / 64, 0);
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+        if (grid.live(kv, q)) head[tile(kv, q) / 64] |= bit(tile(kv, q));
+      }
+    }
+    head_words_ = head.size();
+    words_.reserve(at(problem.heads) * head_words_);
+    for (std::int32_t copy = 0; copy < problem.heads; ++copy)
+      words_.insert(words_.end(), head.begin(), head.end());
+  }
+
+  /// How many there are.
+  [[nodiscard]] std::int64_t left() const { return left_; }
+  [[nodiscard]] bool contains(const Task& task) const {
+    return (words_[word(task)] & bit(tile(task.kv, task.q))) != 0;
+  }
+  /// Takes a tile out. Returns whether it was one of them.
+  bool take(const Task& task) {
+    std::uint64_t& tiles = words_[word(task)];
+    const std::uint64_t taken = tiles & bit(tile(task.kv, task.q));
+    tiles ^= taken;
+    left_ -= taken != 0 ? 1 : 0;
+    return taken != 0;
+  }
+
+ private:
+  [[nodiscard]] std::size_t tile(KvTile kv, QTile q) const { return at(kv) * at(q_tiles_) + at(q); }
+  [[nodiscard]] std::size_t word(const Task& task) const {
+    return at(task.head) * head_words_ + tile(task.kv, task.q) / 64;
+  }
+  [[nodiscard]] static std::uint64_t bit(std::size_t tile) { return std::uint64_t{1} << tile % 64; }
+
+  std::int32_t q_tiles_;
+  std::int64_t left_;
+  std::size_t head_words_ = 0;        ///< words of a head
+  std::vector<std::uint64_t> words_;  ///< by head, then (kv, q)
+};
+
 class Verifier {
  public:
   Verifier(const Table& table, std::int64_t limit)
-      : table_(table), grid_(table.problem.grid), limit_(limit) {}
+      : table_(table), grid_(table.problem.grid), limit_(limit), open_(table.problem) {}
 
   Verification run(const Timing& timing, LockValues values) {
     // Whether a table runs to its end takes as long as all else and has nothing to do with it: a
     // second core looks at that, where it is worth a thread.
-    const auto policy =
-        std::ssize(table_.slots) < kThreadTasks ? std::launch::deferred : std::launch::async;
-    auto liveness = std::async(policy, [&] { return liveness_of(table_, timing); });
+    auto liveness =
+        std::async(beside(std::ssize(table_.slots)), [&] { return liveness_of(table_, timing); });
     check_lanes();
     check_tasks();
+    if (in_range_) check_missing();
+    result_.liveness = liveness.get();
     if (in_range_) {
-      check_missing();
-      check_ranks();
+      if (!has_shown_ranks(timing)) check_ranks();
       if (table_.problem.combine == Combine::ordered) check_dkv_ranks();
     }
-    result_.liveness = liveness.get();
     report_running(result_.liveness);
     const bool valid = result_.total == runtime_findings_;
     if (!result_.liveness.live) {
@@ -83,7 +129,6 @@ class Verifier {
 
   /// Range, liveness, duplicates and contiguity, in one pass over the slots.
   void check_tasks() {
-    seen_.assign(std::int64_t{table_.problem.heads} * grid_.kv_tiles() * grid_.q_tiles(), false);
     IndexVector<std::int64_t, bool> chain_begun(table_.problem.chains(), false);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
@@ -93,7 +138,7 @@ class Verifier {
           continue;
         }
         if (table_.begins_chain(lane, slot)) check_chain(lane, slot, chain_begun);
-        check_tile(lane, slot);
+        if (!open_.take(table_.slots[slot].task)) report_closed_tile(lane, slot);
       }
     }
   }
@@ -114,16 +159,13 @@ class Verifier {
     chain = true;
   }
 
-  void check_tile(Lane lane, std::int64_t slot) {
+  void report_closed_tile(Lane lane, std::int64_t slot) {
     const Task& task = table_.slots[slot].task;
-    if (!grid_.live(task.kv, task.q)) {
+    if (grid_.live(task.kv, task.q)) {
+      report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot);
+    } else {
       report_task(FindingKind::dead_task, " is an empty tile of the mask", lane, slot);
-      return;
     }
-    auto seen = seen_[task_place(task)];
-    if (seen) report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot);
-    live_slots_ += seen ? 0 : 1;
-    seen = true;
   }
 
   void report_task(FindingKind kind, const char* what, Lane lane, std::int64_t slot) {
@@ -135,19 +177,26 @@ class Verifier {
   }
 
   void check_missing() {
-    if (live_slots_ == table_.problem.tasks()) return;
+    if (open_.left() == 0) return;
     coverage_broken_ = true;
     for (Head head{0}; head.value < table_.problem.heads; ++head) {
       for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
         for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
           const Task task{head, kv, q};
-          if (!grid_.live(kv, q) || seen_[task_place(task)]) continue;
+          if (!open_.contains(task)) continue;
           add({.kind = FindingKind::missing_task,
                .message = "task " + describe(task) + " is live and in no lane",
                .task = task});
         }
       }
     }
+  }
+
+  /// Whether a table that runs to its end shows that its ranks are right: where a reduction
+  /// releases its own lock, each one had the rank that the lock showed, which counts those before;
+  /// and live tasks once each are as many as there are ranks.
+  [[nodiscard]] bool has_shown_ranks(const Timing& timing) const {
+    return result_.liveness.live && timing.release == Release::immediate && !coverage_broken_;
   }
 
   /// Ranks 0 … k-1 once each for every (head, q). `taken` has a bit per (head, q, rank).
@@ -310,16 +359,10 @@ class Verifier {
                     std::to_string(liveness.residency_available)});
   }
 
-  [[nodiscard]] std::int64_t task_place(const Task& task) const {
-    const std::int64_t chain = std::int64_t{task.head.value} * grid_.kv_tiles() + task.kv.value;
-    return chain * grid_.q_tiles() + task.q.value;
-  }
-
   const Table& table_;
   const TileGrid& grid_;
   std::int64_t limit_;
-  IndexVector<std::int64_t, bool> seen_;  ///< by (head, kv, q)
-  std::int64_t live_slots_ = 0;
+  OpenTiles open_;
   bool in_range_ = true;
   bool coverage_broken_ = false;  ///< wrong whatever the lock values mean
   std::int64_t runtime_findings_ = 0;

@@ -63,7 +63,8 @@ struct Verification {
 
 /// Checks every invariant of a table: each live tile exactly once, ranks 0 … k-1 for every
 /// (head, q), every KV tile contiguous on one lane, and that it runs to its end on the SMs that
-/// are there. O(tasks) time, about 8 bytes a task of scratch memory.
+/// are there. O(tasks) time on two cores; scratch memory for a bit a tile, for
+/// locks, lanes and chains, and 8 bytes a task where a table hangs.
 [[nodiscard]] Verification verify(const Table& table, const Timing& timing,
                                   LockValues values = LockValues::ranks, std::int64_t limit = 100);
 

@@ -11,6 +11,8 @@
 
 #include "schedules/lift.hpp"
 
+#include "core/huge_pages.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +45,7 @@ Table lift(Table parts, const Problem& problem, HeadOrder order,
               .slots = {},
               .lane_begin = {0},
               .dkv_ranks = parts.dkv_ranks};
-  table.slots.reserve(problem.tasks());
+  reserve_filled(table.slots, at(problem.tasks()));
   for (Lane lane{0}; lane.value < parts.lanes(); ++lane) {
     for (std::int64_t begin = parts.begin_of(lane); begin < parts.end_of(lane);) {
       const std::int64_t end = end_of_run(parts, lane, begin, order, begins_run);

@@ -1,4 +1,5 @@
 #include "core/error.hpp"
+#include "core/huge_pages.hpp"
 #include "core/nearest.hpp"
 #include "schedules/lift.hpp"
 #include "schedules/parameters.hpp"
@@ -56,7 +57,7 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
   parts.name = selection.text;
   parts.problem = problem_of_parts(problem);
   parts.dispatch = schedule.dispatch;
-  parts.slots.reserve(parts.problem.tasks());
+  reserve_filled(parts.slots, at(parts.problem.tasks()));
   const bool lifts_other = problem.span > 1 && schedule.build_to_lift != nullptr;
   const auto build = lifts_other ? schedule.build_to_lift : schedule.build;
   build(parts.problem, timing_of_parts(timing, problem.span), selection.parameters, parts);

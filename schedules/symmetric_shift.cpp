@@ -53,47 +53,61 @@ enum class Corner {
   square,    ///< after that Q tile, so that every long tile has a triangle
 };
 
+/// How far the KV tiles of a staircase reach down.
+class Reach {
+ public:
+  Reach(const TileGrid& grid, const Staircase& stairs)
+      : stairs_(stairs), last_(grid.q_tiles(), -1) {
+    for (std::int32_t q = stairs.offset; q < grid.q_tiles(); ++q)
+      last_[QTile{q}] = std::min((q - stairs.offset) / stairs.ratio, grid.kv_tiles() - 1);
+  }
+
+  [[nodiscard]] std::int32_t first_q(std::int32_t kv) const {
+    return stairs_.offset + stairs_.ratio * kv;
+  }
+  /// The last KV tile that contributes to a Q tile; -1 if none does.
+  [[nodiscard]] std::int32_t last_kv(std::int32_t q) const { return last_[QTile{q}]; }
+
+ private:
+  Staircase stairs_;
+  IndexVector<QTile, std::int32_t> last_;
+};
+
 /// The Q range of one wave: long tiles share Q tiles [rectangle, q_tiles).
 class Fold {
  public:
-  Fold(const TileGrid& grid, const Staircase& stairs, const Wave& wave, Corner corner)
+  Fold(const TileGrid& grid, const Reach& reach, const Wave& wave, Corner corner)
       : kv_tiles_(grid.kv_tiles()),
         q_tiles_(grid.q_tiles()),
-        stairs_(stairs),
+        reach_(reach),
         wave_(wave),
-        rectangle_(first_q(wave.before + wave.width - (corner == Corner::diagonal ? 1 : 0))) {}
+        rectangle_(reach.first_q(wave.before + wave.width - (corner == Corner::diagonal ? 1 : 0))) {
+  }
 
   void append_long(Head head, std::int32_t pair, Table& table) const {
-    const std::int32_t height = q_tiles_ - rectangle_;
-    for (std::int32_t step = 0; step < height; ++step) {
-      const std::int32_t turn = (wave_.place + step) % height;
-      const std::int32_t behind =
-          (std::min(turn, wave_.width - 1) - wave_.place + wave_.width) % wave_.width;
-      append(head, pair, rectangle_ + turn, behind, table);
+    const std::int32_t height = q_tiles_ - rectangle_;  // at least half the Q tiles: >= width
+    for (std::int32_t turn = wave_.place; turn < height; ++turn) {
+      append(head, pair, rectangle_ + turn, std::min(turn, wave_.width - 1) - wave_.place, table);
     }
-    for (std::int32_t q = first_q(pair); q < rectangle_; ++q) {
-      append(head, pair, q, (q - first_q(pair)) / stairs_.ratio, table);
-    }
+    for (std::int32_t turn = 0; turn < wave_.place; ++turn)
+      append(head, pair, rectangle_ + turn, wave_.width - wave_.place + turn, table);
+    for (std::int32_t q = reach_.first_q(pair); q < rectangle_; ++q)
+      append(head, pair, q, reach_.last_kv(q) - pair, table);
   }
 
   void append_short(Head head, std::int32_t pair, Table& table) const {
     const std::int32_t kv = kv_tiles_ - 1 - pair;
-    for (std::int32_t q = q_tiles_ - 1; q >= first_q(kv); --q) {
+    for (std::int32_t q = q_tiles_ - 1; q >= reach_.first_q(kv); --q) {
       append(head, kv, q, wave_.width + (wave_.width - 1 - wave_.place), table);
     }
   }
 
  private:
-  [[nodiscard]] std::int32_t first_q(std::int32_t kv) const {
-    return stairs_.offset + stairs_.ratio * kv;
-  }
-
   /// Contributions to a Q tile from this head's earlier waves: `before` long tiles, and as many of
   /// the short tiles n-1, n-2, … as reach up to it. A Q tile that a long tile of this wave sees is
   /// seen by all long tiles before.
   [[nodiscard]] std::int32_t earlier(std::int32_t q) const {
-    const std::int32_t last_kv = std::min((q - stairs_.offset) / stairs_.ratio, kv_tiles_ - 1);
-    return wave_.before + std::max(0, last_kv - (kv_tiles_ - 1 - wave_.before));
+    return wave_.before + std::max(0, reach_.last_kv(q) - (kv_tiles_ - 1 - wave_.before));
   }
 
   void append(Head head, std::int32_t kv, std::int32_t q, std::int32_t turn, Table& table) const {
@@ -102,20 +116,20 @@ class Fold {
 
   std::int32_t kv_tiles_;
   std::int32_t q_tiles_;
-  Staircase stairs_;
+  const Reach& reach_;
   Wave wave_;
   std::int32_t rectangle_;
 };
 
 void fold(const Problem& problem, Corner corner, Table& table) {
-  const Staircase stairs = *staircase(problem.grid);
+  const Reach reach(problem.grid, *staircase(problem.grid));
   const std::int32_t pairs = problem.grid.kv_tiles() / 2;
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
     for (std::int64_t dealt = sm; dealt < std::int64_t{problem.heads} * pairs;
          dealt += problem.sms) {
       const Head head{static_cast<std::int32_t>(dealt / pairs)};
       const auto pair = static_cast<std::int32_t>(dealt % pairs);
-      const Fold fold(problem.grid, stairs, wave_of(head, pair, pairs, problem.sms), corner);
+      const Fold fold(problem.grid, reach, wave_of(head, pair, pairs, problem.sms), corner);
       fold.append_long(head, pair, table);
       fold.append_short(head, pair, table);
     }

@@ -26,34 +26,36 @@ struct SmClock {
     cover(span);
     reduced = true;
   }
-  /// Covers what is left of a slot and what the SM does beside or after it: from where it is free
-  /// to a compute phase's end, or to the end of the lane's last epilogue, without a gap.
-  void cover(Span work, const PlayedSlot& slot) {
-    bool covered_work = false;
-    for (const Span& reduction : {slot.reduce, slot.reduce_kv}) {
-      if (reduction.start < 0) continue;
-      if (!covered_work && reduction.start > work.start) {
-        cover(work);
-        covered_work = true;
-      }
-      reduce(reduction);
-    }
-    if (!covered_work) cover(work);
+  /// Covers a slot's reductions and what the SM does beside or after them: from where it is free to
+  /// a compute phase's end, or to the end of the lane's last epilogue, without a gap.
+  void cover(Span work, Span reduction, Span reduction_kv) {
+    const bool first = reduction.start > work.start;
+    const bool second = !first && reduction_kv.start > work.start;
+    if (first) cover(work);
+    reduce(reduction);
+    if (second) cover(work);
+    if (reduction_kv.start >= 0) reduce(reduction_kv);
+    if (!first && !second) cover(work);
   }
 };
 
 /// The SM's clock after a lane.
-SmClock after(SmClock clock, const PlayedLane& lane) {
-  PlayedSlot before;  // whose reductions are not covered yet: the SM may go on while they wait
-  for (const PlayedSlot& slot : lane) {
-    if (before.epilogue.start < 0) {
+SmClock after(SmClock clock, const Played& played, Lane lane) {
+  // Of the slot before: its reductions are not covered yet, as the SM may go on while they wait.
+  Span reduce;
+  Span reduce_kv;
+  Span epilogue;
+  played.each_slot(lane, [&](const PlayedSlot& slot) {
+    if (epilogue.start < 0) {
       clock.cover({.start = slot.launch.start, .end = slot.compute.end});
     } else {
-      clock.cover({.start = before.epilogue.start, .end = slot.compute.end}, before);
+      clock.cover({.start = epilogue.start, .end = slot.compute.end}, reduce, reduce_kv);
     }
-    before = slot;
-  }
-  if (before.epilogue.start >= 0) clock.cover(before.epilogue, before);
+    reduce = slot.reduce;
+    reduce_kv = slot.reduce_kv;
+    epilogue = slot.epilogue;
+  });
+  if (epilogue.start >= 0) clock.cover(epilogue, reduce, reduce_kv);
   return clock;
 }
 
@@ -74,7 +76,7 @@ Bubbles bubbles(const Table& table, const Timing& timing, const Simulation& simu
   IndexVector<Sm, SmClock> clocks(played.sms());
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     SmClock& clock = clocks[played.run(lane).sm];
-    clock = after(clock, played.lane(lane));
+    clock = after(clock, played, lane);
   }
   Bubbles sum;
   for (const SmClock& clock : clocks) {

@@ -83,8 +83,7 @@ class Slots {
     IndexVector<std::int64_t, Ticks>& free = free_[lane.value];
     if (free.empty()) {
       free.reserve(played_.table().lane(lane).size());
-      for (const PlayedSlot& slot : played_.lane(lane))
-        free.push_back(slot.launch.start);
+      played_.each_slot(lane, [&](const PlayedSlot& slot) { free.push_back(slot.launch.start); });
     }
     return free;
   }

@@ -37,30 +37,38 @@ struct LaneClock {
 /// Where parts are combined in order, a chain is reduced into dK and dV at max(its last reduction's
 /// end, its turn); that frees the SM, and the epilogue comes after it. If it is a writer's, the SM
 /// is free as without it, but no later reduction starts before its end.
-/// Refers to the table and the timing that it was made of.
+/// Refers to the grid of the table that it was made of. A copy is cheap: in a loop that follows the
+/// rule, what it says then stays in registers.
 class LaneRule {
  public:
   LaneRule(const Table& table, const Timing& timing)
-      : problem_(&table.problem),
-        timing_(&timing),
+      : grid_(&table.problem.grid),
+        compute_(timing.compute),
+        compute_partial_(timing.compute_of(TileKind::partial)),
+        reduce_(timing.reduce),
+        launch_(timing.launch),
+        epilogue_(timing.epilogue),
+        reduce_kv_(timing.reduce_kv),
+        uniform_(timing.uniform()),
         overlaps_(timing.model == Model::overlap),
-        drains_(overlaps_ && table.dispatch == Dispatch::static_),
-        combines_(table.problem.combine == Combine::ordered) {}
+        combines_(table.problem.combine == Combine::ordered),
+        stays_(combines_ && !timing.reduce_kv_async),
+        drains_(overlaps_ && table.dispatch == Dispatch::static_) {}
 
   /// Whether chains are reduced into dK and dV.
   [[nodiscard]] bool combines() const { return combines_; }
   /// Whether the SM stays with a chain until it is reduced into dK and dV.
-  [[nodiscard]] bool waits_to_combine() const { return combines_ && !timing_->reduce_kv_async; }
+  [[nodiscard]] bool waits_to_combine() const { return stays_; }
 
   /// The launch before a slot's compute phase: empty unless the slot begins a chain.
   [[nodiscard]] Span launch(bool begins_chain, const LaneClock& clock) const {
-    return {.start = clock.free, .end = clock.free + (begins_chain ? timing_->launch : 0)};
+    return {.start = clock.free, .end = clock.free + (begins_chain ? launch_ : 0)};
   }
 
   /// Takes the SM to the hand-over of a slot whose launch ends at `launched`. Returns its compute
   /// phase.
   Span compute(const Task& task, Ticks launched, LaneClock& clock) const {
-    const Span computing{.start = launched, .end = launched + timing_->compute_of(*problem_, task)};
+    const Span computing{.start = launched, .end = launched + compute_of(task)};
     clock.handed = std::max(computing.end, clock.writer_free);
     return computing;
   }
@@ -68,20 +76,20 @@ class LaneRule {
   /// Takes the SM past a slot whose reduction starts at `start`. Returns the epilogue after it:
   /// empty unless the slot ends a chain that the SM does not stay with.
   Span reduce(Ticks start, bool ends_chain, LaneClock& clock) const {
-    clock.writer_free = start + timing_->reduce;
-    const bool stays = ends_chain && waits_to_combine();
+    clock.writer_free = start + reduce_;
+    const bool stays = ends_chain && stays_;
     const bool frees_at_hand_over = ends_chain ? drains_ && !stays : overlaps_;
     const Ticks freed = frees_at_hand_over ? clock.handed : clock.writer_free;
-    clock.free = freed + (ends_chain && !stays ? timing_->epilogue : 0);
+    clock.free = freed + (ends_chain && !stays ? epilogue_ : 0);
     return {.start = freed, .end = clock.free};
   }
 
   /// Takes the SM past a chain that is reduced into dK and dV from `start` on; `epilogue` is what
   /// reduce() said. Returns the epilogue.
   Span combine(Ticks start, Span epilogue, LaneClock& clock) const {
-    clock.writer_free = start + timing_->reduce_kv;
-    if (!waits_to_combine()) return epilogue;
-    clock.free = clock.writer_free + timing_->epilogue;
+    clock.writer_free = start + reduce_kv_;
+    if (!stays_) return epilogue;
+    clock.free = clock.writer_free + epilogue_;
     return {.start = clock.writer_free, .end = clock.free};
   }
 
@@ -89,11 +97,23 @@ class LaneRule {
   [[nodiscard]] bool frees_at_reduction() const { return !overlaps_; }
 
  private:
-  const Problem* problem_;
-  const Timing* timing_;
+  [[nodiscard]] Ticks compute_of(const Task& task) const {
+    const bool partial = !uniform_ && grid_->kind(task.kv, task.q) == TileKind::partial;
+    return partial ? compute_partial_ : compute_;
+  }
+
+  const TileGrid* grid_;
+  Ticks compute_;
+  Ticks compute_partial_;
+  Ticks reduce_;
+  Ticks launch_;
+  Ticks epilogue_;
+  Ticks reduce_kv_;
+  bool uniform_;
   bool overlaps_;
-  bool drains_;  ///< the SM goes on after a chain while its writer drains
   bool combines_;
+  bool stays_;   ///< the SM stays with a chain until it is reduced into dK and dV
+  bool drains_;  ///< the SM goes on after a chain while its writer drains
 };
 
 }  // namespace stagger::sim

@@ -122,11 +122,8 @@ class TouchLog {
 
   template <class Use>
   void each_touch(Use use) const {
-    const Table& table = played_.table();
-    for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-      for (const PlayedSlot& slot : played_.lane(lane))
-        each_touch(slot, use);
-    }
+    for (Lane lane{0}; lane.value < played_.table().lanes(); ++lane)
+      played_.each_slot(lane, [&](const PlayedSlot& slot) { each_touch(slot, use); });
   }
 
   template <class Use>

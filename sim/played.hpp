@@ -4,6 +4,7 @@
 #include "sim/simulate.hpp"
 
 #include <cstdint>
+#include <utility>
 
 namespace stagger::sim {
 
@@ -32,8 +33,6 @@ struct PlayedSlot {
   [[nodiscard]] bool done() const { return reduced() && wait_kv.end >= wait_kv.start; }
 };
 
-class PlayedLane;
-
 /// A table as it was played: the one view of a simulation that timelines, bubbles and critical
 /// paths read. Refers to what it is made of.
 class Played {
@@ -52,8 +51,11 @@ class Played {
   }
   [[nodiscard]] const LaneRun& run(Lane lane) const { return simulation_->lanes[lane]; }
 
-  /// What a lane has played, slot by slot: for (const PlayedSlot& slot : played.lane(lane)).
-  [[nodiscard]] PlayedLane lane(Lane lane) const;
+  /// Calls `use(slot)` for every slot that a lane has played, in their order. In a table that
+  /// hangs, the last of them may be one that waits for ever; a lane that was never launched has
+  /// none. O(1) a slot.
+  template <class Use>
+  void each_slot(Lane lane, Use use) const;
 
   /// Returns the last lane with slots that ran on each lane's SM before it; -1 if there is none, or
   /// if the lane was never launched. O(lanes).
@@ -63,7 +65,6 @@ class Played {
   [[nodiscard]] PlayedSlot play(Lane lane, std::int64_t index, LaneClock& clock) const;
 
  private:
-  friend PlayedLane;
   /// Fills in what follows from where a slot is and whether it begins a chain.
   void play(PlayedSlot& played, LaneClock& clock) const;
   void combine(PlayedSlot& played, LaneClock& clock) const;
@@ -74,53 +75,20 @@ class Played {
   LaneRule rule_;
 };
 
-/// The slots that a lane has played, in their order. In a table that hangs, the last of them may be
-/// one that waits for ever; a lane that was never launched has none. O(1) a slot.
-class PlayedLane {
- public:
-  struct End {};
-
-  class Iterator {
-   public:
-    Iterator(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
-        : played_(played), end_(end), clock_{.free = played.run(lane).start} {
-      slot_ = {.index = begin, .lane = lane, .sm = played.run(lane).sm, .begins_chain = true};
-      play();
-    }
-    const PlayedSlot& operator*() const { return slot_; }
-    const PlayedSlot* operator->() const { return &slot_; }
-    Iterator& operator++() {
-      if (!slot_.done()) end_ = slot_.index + 1;
-      ++slot_.index;
-      slot_.begins_chain = slot_.ends_chain;
-      play();
-      return *this;
-    }
-    bool operator==(End) const { return slot_.index == end_; }
-
-   private:
-    void play() {
-      if (slot_.index < end_) played_.play(slot_, clock_);
-    }
-
-    Played played_;
-    std::int64_t end_;  ///< the first slot not played
-    LaneClock clock_;
-    PlayedSlot slot_;
-  };
-
-  PlayedLane(const Played& played, Lane lane, std::int64_t begin, std::int64_t end)
-      : first_(played, lane, begin, end) {}
-  [[nodiscard]] const Iterator& begin() const { return first_; }
-  [[nodiscard]] static End end() { return {}; }
-
- private:
-  Iterator first_;
-};
-
-inline PlayedLane Played::lane(Lane lane) const {
-  const std::int64_t begin = table_->begin_of(lane);
-  return {*this, lane, begin, run(lane).start < 0 ? begin : table_->end_of(lane)};
+template <class Use>
+void Played::each_slot(Lane lane, Use use) const {
+  if (run(lane).start < 0) return;
+  const Played played = *this;  // what `use` writes cannot change a copy
+  LaneClock clock{.free = run(lane).start};
+  bool begins_chain = true;
+  const std::int64_t end = table_->end_of(lane);
+  for (std::int64_t index = table_->begin_of(lane); index < end; ++index) {
+    PlayedSlot slot{.index = index, .lane = lane, .sm = run(lane).sm, .begins_chain = begins_chain};
+    played.play(slot, clock);
+    use(std::as_const(slot));
+    if (!slot.done()) return;
+    begins_chain = slot.ends_chain;
+  }
 }
 
 inline PlayedSlot Played::play(Lane lane, std::int64_t index, LaneClock& clock) const {

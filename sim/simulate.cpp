@@ -10,10 +10,11 @@
 #include "sim/simulate.hpp"
 
 #include "core/error.hpp"
+#include "core/huge_pages.hpp"
+#include "core/waiting.hpp"
 #include "sim/lane_clock.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <queue>
 #include <utility>
@@ -28,46 +29,6 @@ struct Lock {
   Ticks turn = 0;            ///< when that rank may start: its release plus the latency
 };
 
-/// SMs whose lanes wait, by the turn they wait for. A hash table as large as there are lanes at
-/// once, where an array by turn would be as large as there are tasks: nearly every access to that
-/// misses the cache.
-class WaitingSms {
- public:
-  explicit WaitingSms(std::int32_t sms)
-      : shift_(64 - std::bit_width(static_cast<std::uint32_t>(sms))),
-        first_(std::size_t{1} << (64 - shift_), kNobody),
-        waits_(sms) {}
-
-  void add(Sm sm, std::uint64_t turn) {
-    Sm& first = first_[bucket(turn)];
-    waits_[sm] = {.turn = turn, .next = first};
-    first = sm;
-  }
-  /// Whoever waits for a turn; below 0 if nobody does.
-  Sm take(std::uint64_t turn) {
-    Sm* sm = &first_[bucket(turn)];
-    while (*sm != kNobody && waits_[*sm].turn != turn)
-      sm = &waits_[*sm].next;
-    return *sm == kNobody ? kNobody : std::exchange(*sm, waits_[*sm].next);
-  }
-
- private:
-  struct Wait {
-    std::uint64_t turn = 0;
-    Sm next = kNobody;  ///< in the same bucket
-  };
-  static constexpr Sm kNobody{-1};
-
-  /// Fibonacci hashing (Knuth, TAOCP 6.4): regular distances between turns do not collide.
-  [[nodiscard]] std::size_t bucket(std::uint64_t turn) const {
-    return (turn * 0x9e3779b97f4a7c15) >> shift_;
-  }
-
-  int shift_;
-  std::vector<Sm> first_;  ///< by bucket
-  IndexVector<Sm, Wait> waits_;
-};
-
 /// How far an SM has come with its lane.
 struct Cursor {
   Lane lane;
@@ -77,18 +38,30 @@ struct Cursor {
   LaneClock clock;
 };
 
+/// An SM whose lane can be played on; the least far is played first, so that those ahead of it find
+/// more done when it is their turn.
+struct Playable {
+  Ticks ready = 0;
+  Sm sm;
+  friend bool operator<(const Playable& left, const Playable& right) {
+    return left.ready > right.ready;
+  }
+};
+
 class Simulator {
  public:
   Simulator(const Table& table, const Timing& timing)
       : table_(table),
         timing_(timing),
         rule_(table, timing),
+        delayed_(timing.release == Release::delayed),
         q_tiles_(table.problem.grid.q_tiles()),
         dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles_of(table) : 0)),
         resident_(resident_lanes(table.problem, timing.residency)),
         waiting_(std::min(table.lanes(), resident_)),
         cursors_(std::min(table.lanes(), resident_)) {
+    reserve_filled(result_.reduce_start, table.slots.size());
     result_.reduce_start.assign(table.slots.size(), -1);
     if (rule_.combines()) result_.reduce_kv_start.assign(table.slots.size(), -1);
     result_.lanes.resize(table.lanes());
@@ -117,78 +90,80 @@ class Simulator {
     lane.start = time;
     cursors_[sm] = {
         .lane = next_, .slot = table_.begin_of(next_), .clock = LaneClock{.free = time}};
-    playable_.push_back(sm);
+    playable_.push({.ready = time, .sm = sm});
     ++next_;
   }
 
   void play_all() {
     while (!playable_.empty()) {
-      const Sm sm = playable_.back();
-      playable_.pop_back();
+      const Sm sm = playable_.top().sm;
+      playable_.pop();
       play(sm);
     }
   }
 
-  /// Plays an SM's lane until it ends or waits for a turn.
+  /// Plays an SM's lane until it ends or waits for a turn. What it goes by are copies, which no
+  /// store can change: they stay in registers.
   void play(Sm sm) {
+    const LaneRule rule = rule_;
     Cursor cursor = cursors_[sm];
-    const Lane lane = cursor.lane;
-    const std::int64_t end = table_.end_of(lane);
-    bool first = cursor.slot < end && table_.begins_chain(lane, cursor.slot);
+    const Slot* const slots = table_.slots.data();
+    const std::int64_t end = table_.end_of(cursor.lane);
+    bool first = cursor.slot < end && table_.begins_chain(cursor.lane, cursor.slot);
     for (; cursor.slot < end; ++cursor.slot) {
-      const bool last = table_.ends_chain(lane, cursor.slot);
-      if (!cursor.reduced && !reduce(sm, first, last, cursor)) break;
-      if (last && rule_.combines() && !combine(sm, cursor)) break;
+      const Slot& slot = slots[cursor.slot];
+      const bool last =
+          cursor.slot + 1 == end || !table_.problem.same_chain(slot.task, (&slot)[1].task);
+      if (!cursor.reduced) {
+        if (!cursor.computed) {
+          rule.compute(slot.task, rule.launch(first, cursor.clock).end, cursor.clock);
+        }
+        const std::int64_t place = place_of(slot.task);
+        const Lock& lock = locks_[place];
+        cursor.computed = lock.value != slot.rank;
+        if (cursor.computed) {
+          await(sm, place, slot.rank);
+          break;
+        }
+        const Ticks start = std::max(cursor.clock.handed, lock.turn);
+        result_.reduce_start[cursor.slot] = start;
+        rule.reduce(start, last, cursor.clock);
+        release(slot, place, first, last, start);
+      }
+      if (last && rule.combines()) {
+        cursor = combined(sm, cursor);
+        if (cursor.reduced) break;
+      }
       first = last;
     }
     cursors_[sm] = cursor;
     result_.makespan = std::max(result_.makespan, cursor.clock.end());
     result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
-    if (cursor.slot == end) end_lane(lane, cursor.clock.end());
+    if (cursor.slot == end) end_lane(cursor.lane, cursor.clock.end());
   }
 
-  /// Reduces the slot at hand into its dQ tile, or waits for that.
-  bool reduce(Sm sm, bool first, bool last, Cursor& cursor) {
-    const Slot& slot = table_.slots[cursor.slot];
-    if (!cursor.computed) {
-      rule_.compute(slot.task, rule_.launch(first, cursor.clock).end, cursor.clock);
-    }
-    const std::int64_t place = place_of(slot.task);
-    Lock& lock = locks_[place];
-    cursor.computed = lock.value != slot.rank;
-    if (cursor.computed) {
-      await(sm, place, slot.rank);
-      return false;
-    }
-    const Ticks start = std::max(cursor.clock.handed, lock.turn);
-    result_.reduce_start[cursor.slot] = start;
-    rule_.reduce(start, last, cursor.clock);
-    release(slot, first, last, start);
-    return true;
-  }
-
-  /// Reduces the chain that ends at hand into dK and dV, or waits for that.
-  bool combine(Sm sm, Cursor& cursor) {
+  /// Reduces the chain that ends at hand into dK and dV; if it waits for that, `reduced` is true.
+  Cursor combined(Sm sm, Cursor cursor) {
     const Task& task = table_.slots[cursor.slot].task;
     const std::int64_t place = dq_tiles_ + table_.problem.dkv_place(task);
     const std::int32_t rank = table_.dkv_rank(task);
     cursor.reduced = locks_[place].value != rank;
     if (cursor.reduced) {
       await(sm, place, rank);
-      return false;
+      return cursor;
     }
     const Ticks start = std::max(cursor.clock.writer_free, locks_[place].turn);
     result_.reduce_kv_start[cursor.slot] = start;
     const Ticks freed = cursor.clock.free;
     rule_.combine(start, {.start = freed, .end = freed}, cursor.clock);
     release(place, start + timing_.reduce_kv);
-    return true;
+    return cursor;
   }
 
   void await(Sm sm, std::int64_t place, std::int32_t rank) {
     if (rank < locks_[place].value) return;
     ++locks_[place].waiting;
-    waiting_.add(sm, turn_of(place, rank));
+    waiting_.add(sm, place, rank);
   }
 
   void end_lane(Lane lane, Ticks time) {
@@ -198,11 +173,10 @@ class Simulator {
   }
 
   /// Releases what a reduction's start at `start` lets go.
-  void release(const Slot& slot, bool first, bool last, Ticks start) {
-    const bool delayed = timing_.release == Release::delayed;
+  void release(const Slot& slot, std::int64_t place, bool first, bool last, Ticks start) {
     // The chain's previous task lets go when this one is under way.
-    if (delayed && !first) release(place_of((&slot - 1)->task), start + timing_.reduce / 2);
-    if (!delayed || last) release(place_of(slot.task), start + timing_.reduce);
+    if (delayed_ && !first) release(place_of((&slot - 1)->task), start + timing_.reduce / 2);
+    if (!delayed_ || last) release(place, start + timing_.reduce);
   }
 
   void release(std::int64_t place, Ticks time) {
@@ -213,10 +187,10 @@ class Simulator {
   }
 
   void wake(std::int64_t place, Lock& lock) {
-    const Sm sm = waiting_.take(turn_of(place, lock.value));
-    if (sm.value < 0) return;
+    const Sm sm = waiting_.take(place, lock.value);
+    if (sm == waiting_.kNobody) return;
     --lock.waiting;
-    playable_.push_back(sm);
+    playable_.push({.ready = cursors_[sm].clock.handed, .sm = sm});
   }
 
   [[nodiscard]] std::int64_t place_of(const Task& task) const {
@@ -225,21 +199,18 @@ class Simulator {
   [[nodiscard]] static std::int64_t kv_tiles_of(const Table& table) {
     return table.problem.grid.kv_tiles();
   }
-  /// A value of a lock, which is never negative, as one number.
-  [[nodiscard]] static std::uint64_t turn_of(std::int64_t place, std::int32_t value) {
-    return static_cast<std::uint64_t>(place) << 31 | static_cast<std::uint64_t>(value);
-  }
 
   const Table& table_;
   const Timing& timing_;
   LaneRule rule_;
+  bool delayed_;
   std::int32_t q_tiles_;
   std::int64_t dq_tiles_;                  ///< of all heads
   IndexVector<std::int64_t, Lock> locks_;  ///< by (head, q), then those of dK and dV
   std::int32_t resident_;                  ///< SMs that are there
-  WaitingSms waiting_;
+  Waiting<Sm> waiting_;
   IndexVector<Sm, Cursor> cursors_;
-  std::vector<Sm> playable_;  ///< whose lanes can be played on
+  std::priority_queue<Playable> playable_;
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
       ends_;   ///< (when, which) SMs are free

@@ -14,8 +14,8 @@ Ticks end_of(const Played& played) {
   Ticks last = played.simulation().makespan;
   if (played.simulation().complete) return last;
   for (Lane lane{0}; lane.value < played.table().lanes(); ++lane) {
-    for (const PlayedSlot& slot : played.lane(lane))
-      last = std::max(last, slot.compute.end);
+    played.each_slot(lane,
+                     [&](const PlayedSlot& slot) { last = std::max(last, slot.compute.end); });
   }
   return last;
 }
@@ -82,8 +82,8 @@ Timeline timeline(const Table& table, const Timing& timing, const Simulation& si
                     .hangs = !simulation.complete,
                     .title = table.name};
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    for (const PlayedSlot& slot : played.lane(lane))
-      add(slot, table.dkv_rank(slot.slot.task), timeline);
+    played.each_slot(
+        lane, [&](const PlayedSlot& slot) { add(slot, table.dkv_rank(slot.slot.task), timeline); });
   }
   std::sort(timeline.intervals.begin(), timeline.intervals.end(), precedes);
   mark(path, timeline);

@@ -12,4 +12,15 @@ for words in "--mask full --n 1 --heads 1048576 --sms 132 --schedule spt" \
   checks=$((checks + 1))
 done
 
+# 48 bytes a task resident at the peak, the whole process counted, where chains are long.
+if command -v python3 >/dev/null; then
+  peak=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
+    "$stagger" analyze --mask causal --n 256 --heads 64 --schedule symmetric-shift)
+  checks=$((checks + 1))
+  tasks=$((256 * 257 / 2 * 64))
+  [ $((peak * 1024)) -le $((tasks * 48)) ] || fail "$((peak * 1024 / tasks)) bytes a task resident"
+fi
+
 finish 3

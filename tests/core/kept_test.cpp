@@ -265,6 +265,9 @@ TEST_CASE("limits are met to the last one: free spans, no passes, chains of a br
   CHECK_NOTHROW(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4 - 1}, table));
   CHECK_THROWS_AS(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4}, table), Error);
   CHECK_NOTHROW(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 4}, table.problem));
+  std::swap(table.slots[1], table.slots[2]);  // two chains of two slots each
+  CHECK_NOTHROW(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 2 - 2}, table));
+  CHECK_THROWS_AS(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 2 - 1}, table), Error);
 }
 
 TEST_CASE("intervals of a timeline are within its SMs, heads and time") {

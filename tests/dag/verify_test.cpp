@@ -155,6 +155,22 @@ TEST_CASE("a task too many that comes last is wrong, and hangs nothing, wherever
   }
 }
 
+// SM 0: (kv 0, q 0) rank 0, (kv 0, q 1) rank 1      SM 1: (kv 1, q 0) rank 0, (kv 1, q 1) rank 0
+// SM 0 keeps the lock of q 0 until it reduces into q 1, and that waits for SM 1, which finds the
+// lock of q 0 at 0 as well. With an immediate release SM 1 hangs.
+TEST_CASE("a rank that is there twice is found where a delayed release lets the table run") {
+  Table table = sound();
+  table.slots = {{{Head{0}, KvTile{0}, QTile{0}}, 0},
+                 {{Head{0}, KvTile{0}, QTile{1}}, 1},
+                 {{Head{0}, KvTile{1}, QTile{0}}, 0},
+                 {{Head{0}, KvTile{1}, QTile{1}}, 0}};
+  const Verification delayed = verify(table, {.release = Release::delayed});
+  CHECK(delayed.liveness.live);
+  CHECK(delayed.verdict == Verdict::invalid);
+  CHECK(kinds(delayed) == Names{"rank-duplicate", "rank-gap"});
+  CHECK(kinds(verify(table, {})) == Names{"deadlock", "rank-duplicate", "rank-gap"});
+}
+
 TEST_CASE("a dead tile in a lane is a finding") {
   Table table;
   table.problem = test::tiles_problem({"f.", "ff"}, 1, 2);

@@ -48,13 +48,13 @@ TEST_CASE("every phase starts when it starts in a play tick by tick, in hanging 
     std::vector<Ticks> computes(table.slots.size(), -1);
     Ticks last_reduction = 0;
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-      for (const PlayedSlot& slot : played.lane(lane)) {
+      played.each_slot(lane, [&](const PlayedSlot& slot) {
         REQUIRE(slot.lane == lane);
         REQUIRE(slot.slot == table.slots[static_cast<std::size_t>(slot.index)]);
         check_phases(slot, table, timing);
         computes[static_cast<std::size_t>(slot.index)] = slot.compute.start;
         last_reduction = std::max(last_reduction, slot.reduced() ? slot.reduce.end : 0);
-      }
+      });
     }
     REQUIRE(simulation.last_reduction == last_reduction);
     for (std::size_t slot = 0; slot < computes.size(); ++slot) {
@@ -105,13 +105,13 @@ TEST_CASE("bubbles are the ticks in which nothing runs on an SM") {
         static_cast<std::size_t>(played.sms()),
         {.busy = std::vector<bool>(static_cast<std::size_t>(simulation.makespan))});
     for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-      for (const PlayedSlot& slot : played.lane(lane)) {
+      played.each_slot(lane, [&](const PlayedSlot& slot) {
         SmTicks& sm = sms[static_cast<std::size_t>(slot.sm.value)];
         for (const Span span : {slot.launch, slot.compute, slot.reduce, slot.epilogue})
           sm.add(span);
         if (sm.first_reduction < 0) sm.first_reduction = slot.reduce.start;
         overlapping_epilogues += slot.epilogue.start < slot.reduce.start ? 1 : 0;
-      }
+      });
     }
     std::array<Ticks, 4> sum{};
     for (const SmTicks& sm : sms) {

@@ -29,8 +29,9 @@ Table figure2() {
 Times compute_starts(const Table& table, const Timing& timing, const Simulation& simulation) {
   Times starts;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    for (const PlayedSlot& slot : Played(table, timing, simulation).lane(lane))
+    Played(table, timing, simulation).each_slot(lane, [&](const PlayedSlot& slot) {
       starts.push_back(slot.compute.start);
+    });
   }
   return starts;
 }
