@@ -186,11 +186,26 @@ bool beats(const Candidate& candidate, const Candidate& best) {
   return 100 * candidate.predicted_ns < 99 * best.predicted_ns;
 }
 
+/// What is asked for with every span that it leaves open, from one head a chain, which is the
+/// easiest to pack, to all that share K and V.
+std::vector<PlanRequest> with_spans(const PlanRequest& request) {
+  if (request.span > 0) return {request};
+  std::vector<PlanRequest> requests;
+  const std::int64_t group = request.heads_q / request.heads_kv;
+  for (std::int64_t span = 1; span <= group; ++span) {
+    if (group % span != 0) continue;
+    requests.push_back(request);
+    requests.back().span = span;
+  }
+  return requests;
+}
+
 Candidate best_of(const PlanRequest& request) {
   const bool automatic = request.schedule == "auto";
   std::vector<schedules::Selection> selections;
   if (automatic) {
-    for (const char* name : {"spt", "symmetric-shift", "shift", "descending", "lpt-descending"})
+    for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
+                             "descending", "lpt-descending"})
       selections.push_back(schedules::select(name));
   } else {
     selections.push_back(schedules::select(request.schedule));
@@ -198,8 +213,10 @@ Candidate best_of(const PlanRequest& request) {
   std::optional<Candidate> best;
   for (const schedules::Selection& selection : selections) {
     for (const std::int64_t tile_q : tiles_of(request)) {
-      std::optional<Candidate> candidate = candidate_of(request, selection, tile_q);
-      if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+      for (const PlanRequest& each : with_spans(request)) {
+        std::optional<Candidate> candidate = candidate_of(each, selection, tile_q);
+        if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+      }
     }
   }
   if (best) return *std::move(best);

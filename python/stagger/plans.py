@@ -19,7 +19,7 @@ class Plan:
     workspace_bytes, host_bytes, span; and the arguments, as `problem`.
 
     span: query heads of a KV head that share a chain, whose dK and dV are summed in registers; 0:
-    as many as keep the SMs busy.
+    as many as are predicted to be fastest.
     """
 
     def __init__(self, mask="causal", schedule="auto", *, seq_q, seq_kv=None, batch=1, heads=1,
