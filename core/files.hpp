@@ -20,6 +20,9 @@ namespace stagger {
 [[nodiscard]] Problem read_problem(const JsonValue& problem);
 [[nodiscard]] Json problem_json(const Problem& problem);
 
+/// The problem with chains as the `dkv` of a table or a run has them: its `span` and `combine`.
+[[nodiscard]] Problem read_chains(const JsonValue& dkv, Problem problem);
+
 /// Reads schemas `stagger.table/1` and, with what heads share, `stagger.table/2`; the second is
 /// written where heads share K and V. The table may be wrong in every way that dag::verify finds;
 /// only what cannot be represented is refused.

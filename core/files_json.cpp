@@ -88,25 +88,6 @@ Slot read_slot(const JsonValue& slot) {
   return {{Head{number(0)}, KvTile{number(1)}, QTile{number(2)}}, number(3)};
 }
 
-/// The part of a table's `dkv` that belongs to the problem.
-Grouping read_grouping(const JsonValue& dkv, const Problem& problem) {
-  dkv.expect_keys({"span", "combine", "ranks"});
-  const JsonValue span = dkv.at("span");
-  const Grouping grouping{
-      .heads_kv = problem.heads_kv,
-      .span = span.integer(1, kMaxHeads),
-      .combine = static_cast<Combine>(dkv.at("combine").word("combination", kCombineNames))};
-  const bool whole = grouping.span == problem.group();
-  if (problem.group() % grouping.span != 0) {
-    span.reject("does not divide the group of " + std::to_string(problem.group()) + " heads");
-  }
-  if (whole != (grouping.combine == Combine::none)) {
-    dkv.at("combine").reject(whole ? "is 'none' where a chain has all heads of its group"
-                                   : "is 'partials' or 'ordered' where a group has several parts");
-  }
-  return grouping;
-}
-
 /// Ranks [kv_head, kv, part, rank] of a table's `dkv`.
 void read_dkv_ranks(const JsonValue& ranks, Table& table) {
   const Problem& problem = table.problem;
@@ -131,10 +112,10 @@ void read_dkv_ranks(const JsonValue& ranks, Table& table) {
 
 /// What the table says of dK and dV.
 void read_dkv(const JsonValue& dkv, Table& table) {
-  const Grouping grouping = read_grouping(dkv, table.problem);
-  table.problem = with_span(std::move(table.problem), grouping.span, grouping.combine);
+  dkv.expect_keys({"span", "combine", "ranks"});
+  table.problem = read_chains(dkv, std::move(table.problem));
   if (!dkv.has("ranks")) return;
-  if (grouping.combine != Combine::ordered) {
+  if (table.problem.combine != Combine::ordered) {
     dkv.at("ranks").reject("only an ordered combination has ranks");
   }
   read_dkv_ranks(dkv.at("ranks"), table);
@@ -243,6 +224,21 @@ Problem read_problem(const JsonValue& problem) {
     if (error.kind() == ErrorKind::limit) throw;
     mask.reject(error.what());
   }
+}
+
+Problem read_chains(const JsonValue& dkv, Problem problem) {
+  const JsonValue span = dkv.at("span");
+  const std::int64_t heads = span.integer(1, kMaxHeads);
+  const auto combine = static_cast<Combine>(dkv.at("combine").word("combination", kCombineNames));
+  const bool whole = heads == problem.group();
+  if (problem.group() % heads != 0) {
+    span.reject("does not divide the group of " + std::to_string(problem.group()) + " heads");
+  }
+  if (whole != (combine == Combine::none)) {
+    dkv.at("combine").reject(whole ? "is 'none' where a chain has all heads of its group"
+                                   : "is 'partials' or 'ordered' where a group has several parts");
+  }
+  return with_span(std::move(problem), heads, combine);
 }
 
 Json problem_json(const Problem& problem) {

@@ -37,6 +37,11 @@ void check(const PlanRequest& request) {
     fail("heads_kv must divide heads_q; " + std::to_string(request.heads_kv) + " does not divide " +
          std::to_string(request.heads_q));
   }
+  const std::int64_t group = request.heads_q / request.heads_kv;
+  if (request.span < 0 || (request.span > 0 && group % request.span != 0)) {
+    fail("span must divide the " + std::to_string(group) + " heads of a KV head; " +
+         std::to_string(request.span) + " does not");
+  }
   if (request.launch == PlanLaunch::elastic && !request.verify) {
     fail("an elastic launch is for tables that are verified");
   }
@@ -61,19 +66,17 @@ const KernelTimes* times_of(const PlanRequest& request, const TileShape& tile) {
 }
 
 Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms,
-                   std::int64_t batch, std::int64_t heads_kv) {
+                   std::int64_t batch, std::int64_t heads_kv, std::int64_t span) {
   const std::int64_t group = request.heads_q / request.heads_kv;
   const Checked kv_heads = Checked(batch) * heads_kv;
   const Checked heads = Checked(batch) * heads_kv * group;
   if (!heads.within(std::int64_t{1} << 40)) throw Error(ErrorKind::limit, "too many heads");
-  Grouping grouping;
-  if (group > 1) grouping = {.heads_kv = kv_heads.value(), .span = 1, .combine = Combine::partials};
   return make_problem(request.mask, request.lengths,
                       {tile_q, request.tile_kv == 0 ? kTileKv : request.tile_kv}, heads.value(),
-                      sms, grouping);
+                      sms, {.heads_kv = kv_heads.value(), .span = span});
 }
 Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms) {
-  return problem_of(request, tile_q, sms, request.batch, request.heads_kv);
+  return problem_of(request, tile_q, sms, request.batch, request.heads_kv, request.span);
 }
 
 /// A table and what it is predicted to take, if the profile knows.
@@ -116,8 +119,8 @@ bool is_invariant(const PlanRequest& request, const schedules::Selection& select
                   const Table& table) {
   const HeadOrders orders = head_orders(table);
   if (orders.distinct > 1) return false;
-  const Problem one =
-      problem_of(request, table.problem.shape.q, table.problem.sms, /*batch=*/1, /*heads_kv=*/1);
+  const Problem one = problem_of(request, table.problem.shape.q, table.problem.sms, /*batch=*/1,
+                                 /*heads_kv=*/1, table.problem.span);
   if (schedules::why_unsupported(selection, one)) return false;
   const Table alone = schedules::build(selection, one, timing_of(request, one));
   const HeadOrders own = head_orders(alone);
@@ -183,11 +186,26 @@ bool beats(const Candidate& candidate, const Candidate& best) {
   return 100 * candidate.predicted_ns < 99 * best.predicted_ns;
 }
 
+/// What is asked for with every span that it leaves open, from one head a chain, which is the
+/// easiest to pack, to all that share K and V.
+std::vector<PlanRequest> with_spans(const PlanRequest& request) {
+  if (request.span > 0) return {request};
+  std::vector<PlanRequest> requests;
+  const std::int64_t group = request.heads_q / request.heads_kv;
+  for (std::int64_t span = 1; span <= group; ++span) {
+    if (group % span != 0) continue;
+    requests.push_back(request);
+    requests.back().span = span;
+  }
+  return requests;
+}
+
 Candidate best_of(const PlanRequest& request) {
   const bool automatic = request.schedule == "auto";
   std::vector<schedules::Selection> selections;
   if (automatic) {
-    for (const char* name : {"spt", "symmetric-shift", "shift", "descending", "lpt-descending"})
+    for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
+                             "descending", "lpt-descending"})
       selections.push_back(schedules::select(name));
   } else {
     selections.push_back(schedules::select(request.schedule));
@@ -195,8 +213,10 @@ Candidate best_of(const PlanRequest& request) {
   std::optional<Candidate> best;
   for (const schedules::Selection& selection : selections) {
     for (const std::int64_t tile_q : tiles_of(request)) {
-      std::optional<Candidate> candidate = candidate_of(request, selection, tile_q);
-      if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+      for (const PlanRequest& each : with_spans(request)) {
+        std::optional<Candidate> candidate = candidate_of(each, selection, tile_q);
+        if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+      }
     }
   }
   if (best) return *std::move(best);
@@ -212,8 +232,8 @@ Candidate best_of(const PlanRequest& request) {
                                         "does not promise; spt needs one"));
 }
 
-/// What is asked for, with the schedule and the tiles that a batch of one and eight KV heads would
-/// have on the profile's device: a head's order may depend on neither batch nor SMs.
+/// What is asked for, with the schedule, the tiles and the span that a batch of one and eight KV
+/// heads would have on the profile's device: a head's order may depend on neither batch nor SMs.
 PlanRequest settled(const PlanRequest& request) {
   PlanRequest usual = request;
   usual.batch = 1;
@@ -224,6 +244,7 @@ PlanRequest settled(const PlanRequest& request) {
   PlanRequest settled = request;
   settled.schedule = best.schedule;
   settled.tile_q = best.table.problem.shape.q;
+  settled.span = best.table.problem.span;
   return settled;
 }
 
@@ -241,6 +262,10 @@ Candidate given(const PlanRequest& request) {
   if (has.grid != wanted.grid || has.heads != wanted.heads || has.heads_kv != wanted.heads_kv ||
       has.lengths != wanted.lengths || has.shape != wanted.shape) {
     fail("the table is for " + describe(has) + "; the tensors are " + describe(wanted));
+  }
+  if (request.span > 0 && request.span != has.span) {
+    fail("the table has chains of " + counted(has.span, "head") + "; span is " +
+         std::to_string(request.span));
   }
   return {.table = table, .schedule = table.name, .predicted_ns = predicted_ns(request, table)};
 }

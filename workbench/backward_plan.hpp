@@ -25,6 +25,7 @@ struct PlanRequest {
   std::int64_t batch = 1;
   std::int64_t heads_q = 1;   ///< of a batch entry
   std::int64_t heads_kv = 1;  ///< divides heads_q
+  std::int64_t span = 0;      ///< heads of a chain; 0: the fastest, or the table's
   std::int64_t head_dim = 128;
   gpu::Dtype dtype = gpu::Dtype::bf16;
   std::int64_t sms = 132;

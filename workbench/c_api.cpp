@@ -158,6 +158,7 @@ stagger_plan_info info_of(const BackwardPlan& plan) {
     info.workspace_bytes = static_cast<std::uint64_t>(plan.device->workspace.bytes);
   }
   info.host_bytes = static_cast<std::uint64_t>(plan.host_bytes());
+  info.span = table.problem.span;
   return info;
 }
 

@@ -83,6 +83,7 @@ PlanRequest request_of(const stagger_problem& problem) {
                       .batch = problem.batch,
                       .heads_q = problem.heads_q,
                       .heads_kv = problem.heads_kv,
+                      .span = problem.span,
                       .head_dim = problem.head_dim,
                       .dtype = dtype_of(problem.dtype, "dtype"),
                       .sms = sms_of(problem),

@@ -198,12 +198,13 @@ bool holds(const JsonValue& run, const char* key, std::initializer_list<const ch
 /// Refuses what write_run() never wrote.
 void expect_run(const JsonValue& run) {
   run.expect_schema(kRunSchema);
-  run.expect_keys({"schema",         "version",  "device",     "kernel",  "mode",     "dtype",
-                   "head_dim",       "seed",     "timeout_ms", "problem", "schedule", "model",
-                   "verdict",        "tick_ns",  "spins",      "error",   "bitwise",  "order",
-                   "reaccumulation", "measured", "predicted",  "findings"});
+  run.expect_keys({"schema",   "version",        "device",     "kernel",    "mode",    "dtype",
+                   "head_dim", "seed",           "timeout_ms", "problem",   "dkv",     "schedule",
+                   "model",    "verdict",        "tick_ns",    "spins",     "error",   "bitwise",
+                   "order",    "reaccumulation", "measured",   "predicted", "findings"});
   run.at("schedule").expect_keys({"name", "dispatch", "source"});
   static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
+  holds(run, "dkv", {"span", "combine", "auto"});
   if (holds(run, "device", {"kind", "name", "threads", "sms", "driver", "smids"})) {
     static_cast<void>(run.at("device").at("kind").word("kind of device", kDevices));
   }
@@ -275,10 +276,16 @@ void read_predicted(const JsonValue& predicted, MeasuredRun& run) {
   }
 }
 
+/// What was run; of heads that share K and V, runs from before say no span, and the rule's counts.
+Problem read_problem_of(const JsonValue& run) {
+  Problem problem = read_problem(run.at("problem"));
+  return run.has("dkv") ? read_chains(run.at("dkv"), std::move(problem)) : problem;
+}
+
 MeasuredRun read_run(const JsonValue& run, std::string source) {
   const JsonValue schedule = run.at("schedule");
   MeasuredRun read{.source = std::move(source),
-                   .problem = read_problem(run.at("problem")),
+                   .problem = read_problem_of(run),
                    .schedule = schedule.at("name").string(),
                    .from_file = schedule.at("source").string() == "file"};
   read.kernel = read_key(run, read.problem.shape);
@@ -305,10 +312,11 @@ std::string write_run(const Execution& execution) {
                {"head_dim", execution.shape.head_dim},
                {"seed", execution.seed},
                {"timeout_ms", execution.options.timeout.count()},
-               {"problem", counted_problem_json(problem)},
-               {"schedule", schedule_json(analysis)},
+               {"problem", counted_problem_json(problem)}};
+  add_dkv(json, problem);
+  json.append({{"schedule", schedule_json(analysis)},
                {"model", model_json(problem, analysis.model)},
-               {"verdict", execution.verdict()}};
+               {"verdict", execution.verdict()}});
   if (execution.kernel->spins()) {
     json["tick_ns"] = execution.tick_ns;
     json["spins"] = model_json(problem, {.timing = execution.spun});

@@ -100,8 +100,10 @@ typedef struct stagger_problem {
                            format that `stagger list masks` names; NULL: causal.
                            Causal masks end together where the lengths differ. */
   const char* schedule; /* "auto", "spt", "symmetric-shift", ...; NULL: auto, or the table */
-  const char* table;    /* JSON text or "@file" of stagger.table/1; NULL: by the schedule */
+  const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
   const char* machine;  /* a profile that "auto" goes by, JSON text or "@file"; NULL: an H200's */
+  int32_t span;         /* query heads of a KV head that share a chain, whose dK and dV are summed
+                           in registers; divides heads_q / heads_kv. 0: chosen, or the table's */
 } stagger_problem;
 
 typedef struct stagger_plan_info {
@@ -120,6 +122,8 @@ typedef struct stagger_plan_info {
   uint64_t device_bytes;    /* of stagger_plan_upload; 0: host only */
   uint64_t workspace_bytes; /* of stagger_backward; 0: host only */
   uint64_t host_bytes;      /* what the plan itself takes */
+  int32_t span;             /* query heads of a chain; below those of a KV head, parts of dK and
+                               dV are in the workspace and added at the end */
 } stagger_plan_info;
 
 /* A tensor (batch, row, head, head_dim), in elements; the last dimension's stride is 1. Any order
@@ -178,8 +182,8 @@ STAGGER_API void stagger_plan_destroy(stagger_plan* plan);
 STAGGER_API int32_t stagger_plan_upload(const stagger_plan* plan, void* device_memory,
                                         uint64_t bytes, void* stream);
 
-/* Enqueues three kernels (four where heads share K and V) on the current device. A call that is
- * stopped by its timeout leaves NaN in every gradient and says so in the status. */
+/* Enqueues three kernels (four where a KV head has several chains) on the current device. A call
+ * that is stopped by its timeout leaves NaN in every gradient and says so in the status. */
 STAGGER_API int32_t stagger_backward(const stagger_plan* plan, const stagger_call* call);
 
 /* The same on CPU threads, for fp32 arrays in host memory; returns when it is done. `arithmetic`

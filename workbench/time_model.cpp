@@ -8,10 +8,21 @@
 namespace stagger::workbench {
 namespace {
 
+/// Counts the elements of Q whose passes move as many bytes as those of a problem: of one, dO, O
+/// and a sum of dQ are read and dQ is written; where parts are added in a pass, of an element of K
+/// dK and dV of every part are read and their sums are written, all in 16 bits.
+std::int64_t pass_elements(const Problem& problem, const gpu::AttentionShape& shape) {
+  constexpr std::int64_t kBytesOfQ = 10;
+  constexpr std::int64_t kBytesOfPart = 4;
+  const auto elements = static_cast<std::int64_t>(shape.q_elements());
+  if (problem.combine != Combine::partials) return elements;
+  const auto parts = static_cast<std::int64_t>(shape.kv_elements()) * (problem.group_parts() + 1);
+  return elements + parts * kBytesOfPart / kBytesOfQ;
+}
+
 Ticks passes_on(const Problem& problem, const KernelTimes& times) {
   if (!times.passes_per_mi) return 0;
-  const gpu::AttentionShape shape = gpu::attention_shape(problem, times.key.head_dim);
-  return times.passes_ns(static_cast<std::int64_t>(shape.q_elements()));
+  return times.passes_ns(pass_elements(problem, gpu::attention_shape(problem, times.key.head_dim)));
 }
 
 /// How long a chain's reduction into dK and dV takes, where there is one: two tiles of the KV

@@ -78,11 +78,12 @@ struct Backward {
   /// 0; empty unless kept. With the scale in fp32, else without.
   std::vector<float> partials;
   /// What the additions of a KV head's parts left of dK and dV, in fp32 and before scale and
-  /// rounding; empty where a KV head has one part.
+  /// rounding; empty where a KV head has one part, or where parts are scaled and rounded before
+  /// they are added, so that their sum, rounded, is the gradient.
   std::vector<float> dk_sums;
   std::vector<float> dv_sums;
-  /// Each part's own dK and dV, likewise, (part, key, head_dim); empty unless kept, or where a KV
-  /// head has one part.
+  /// Each part's own dK and dV as they are added, (part, key, head_dim); empty unless kept, or
+  /// where a KV head has one part.
   std::vector<float> dk_partials;
   std::vector<float> dv_partials;
   /// The slot that was the n-th to reduce into (head, q), -1 = none; by (head, q, n), as RankPlaces
@@ -114,6 +115,13 @@ struct Backward {
   /// Returns dQ as its partials add up to it.
   [[nodiscard]] const std::vector<float>& dq_added() const {
     return dq_sums.empty() ? gradients.dq : dq_sums;
+  }
+  /// Returns dK as its parts add up to it, and dV.
+  [[nodiscard]] const std::vector<float>& dk_added() const {
+    return dk_sums.empty() ? gradients.dk : dk_sums;
+  }
+  [[nodiscard]] const std::vector<float>& dv_added() const {
+    return dv_sums.empty() ? gradients.dv : dv_sums;
   }
 };
 

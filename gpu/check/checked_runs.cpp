@@ -93,9 +93,9 @@ class Check {
   }
 
   void check_parts(const Backward& run) {
-    const auto sums = reaccumulate_dkv(table_, run);
+    const auto sums = reaccumulate_dkv(table_, run, result_.dtype);
     if (!sums) return;
-    if (same_bits(sums->dk, run.dk_sums) && same_bits(sums->dv, run.dv_sums)) return;
+    if (same_bits(sums->dk, run.dk_added()) && same_bits(sums->dv, run.dv_added())) return;
     result_.reaccumulated = false;
     fault(
         "reaccumulation",

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/rank_places.hpp"
+#include "gpu/numerics/rounding.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -232,10 +233,17 @@ std::optional<std::vector<float>> reaccumulate(const Table& table, const Attenti
   return dq;
 }
 
-std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run) {
+std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run, Dtype dtype) {
   if (!dkv_ranks_order(table)) return std::nullopt;
-  return DkvSums{.dk = sum_of_parts(table, run.dk_partials),
-                 .dv = sum_of_parts(table, run.dv_partials)};
+  DkvSums sums{.dk = sum_of_parts(table, run.dk_partials),
+               .dv = sum_of_parts(table, run.dv_partials)};
+  if (!run.dk_sums.empty()) return sums;
+  for (std::vector<float>* each : {&sums.dk, &sums.dv}) {
+    // Such a pass begins with 0 and not with the first part: the sum of nothing but -0 is 0.
+    for (float& sum : *each)
+      sum = rounded(0.0F + sum, dtype);
+  }
+  return sums;
 }
 
 std::int64_t partial_bytes(const Table& table, const AttentionShape& shape) {

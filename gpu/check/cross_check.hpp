@@ -67,9 +67,11 @@ struct DkvSums {
 };
 
 /// Adds each part's own dK and dV on the host, in the order of the ranks. Nothing if they are no
-/// order. Requires a run that kept its partials, of KV heads with several parts. Compare it with
-/// dk_sums and dv_sums.
-[[nodiscard]] std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run);
+/// order. Requires a run in this dtype that kept its partials, of KV heads with several parts.
+/// Compare it with dk_sums and dv_sums; where the run has none, it is rounded, and to be compared
+/// with the gradients.
+[[nodiscard]] std::optional<DkvSums> reaccumulate_dkv(const Table& table, const Backward& run,
+                                                      Dtype dtype);
 
 /// Returns the bytes of one run's dQ partials.
 [[nodiscard]] std::int64_t partial_bytes(const Table& table, const AttentionShape& shape);

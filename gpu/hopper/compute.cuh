@@ -123,7 +123,7 @@ class Compute {
     arrive(shared_.dq_full[dq_stage][half]);
   }
 
-  /// Writes dK and dV, from where K and dS were.
+  /// Writes dK and dV of the chain's part, from where K and dS were.
   __device__ void end_chain() {
     const std::uint32_t last = step_ - 1;
     // Both warpgroups have their last dQ.
@@ -134,8 +134,9 @@ class Compute {
     if (threadIdx.x % 32 == 0) {
       const Step& step = shared_.steps[buffer_of<Shared::kSteps>(last)];
       const std::int32_t batch = all_.heads.quotient(step.head);
+      const std::int32_t head = step.head - batch * all_.heads.value();
       const BoxPlace place = {step.kv * kTileKv + tile_.first_key_of_warp(),
-                              step.head - batch * all_.heads.value(), batch};
+                              all_.span.quotient(head), batch};
       store_tile(&all_.dk, tile_.dk_of_warp(k), place);
       store_tile(&all_.dv, tile_.dv_of_warp(), place);
       commit_copies();

@@ -30,10 +30,10 @@ std::vector<float> as_floats(const std::vector<double>& values) {
 }
 
 template <class T>
-std::vector<float> downloaded(const cuda::DeviceBuffer<T>& narrow, std::size_t elements) {
+std::vector<float> downloaded(const T* narrow, std::size_t elements) {
   const cuda::DeviceBuffer<float> wide(elements);
   const auto size = static_cast<std::int64_t>(elements);
-  widen<<<blocks(size), kPassThreads>>>(narrow.data(), wide.data(), size);
+  widen<<<blocks(size), kPassThreads>>>(narrow, wide.data(), size);
   STAGGER_CUDA_TRY(cudaGetLastError());
   return wide.download();
 }
@@ -77,7 +77,7 @@ class DeviceProblem {
     cuda::Runner runner(table_, options_, plan_.sizes.steps);
     Backward result = runner.play(pass_.kernel(), before(), after(), !options_.perturb);
     download(result);
-    if (options_.keep_partials) result.partials = in_rows(partials_.download());
+    if (options_.keep_partials) keep_partials(result);
     return result;
   }
 
@@ -113,11 +113,24 @@ class DeviceProblem {
             .partials = options_.keep_partials ? partials_.data() : nullptr};
   }
 
+  void keep_partials(Backward& result) const {
+    result.partials = in_rows(partials_.download());
+    if (plan_.sizes.group_parts() == 1) return;
+    result.dk_partials = parts(plan_.workspace.dk);
+    result.dv_partials = parts(plan_.workspace.dv);
+  }
+
+  /// Returns dK or dV of every part, rounded as the kernel leaves it in the workspace.
+  [[nodiscard]] std::vector<float> parts(std::int64_t place) const {
+    return downloaded(reinterpret_cast<const T*>(workspace_.data() + place),
+                      at(plan_.sizes.part_elements()));
+  }
+
   /// Takes what the last run left of the gradients.
   void download(Backward& result) const {
-    result.gradients = {.dq = downloaded(dq_, shape_.q_elements()),
-                        .dk = downloaded(dk_, shape_.kv_elements()),
-                        .dv = downloaded(dv_, shape_.kv_elements())};
+    result.gradients = {.dq = downloaded(dq_.data(), shape_.q_elements()),
+                        .dk = downloaded(dk_.data(), shape_.kv_elements()),
+                        .dv = downloaded(dv_.data(), shape_.kv_elements())};
     result.dq_sums = of_sequences(in_rows(dq_sums()));
   }
 

@@ -94,10 +94,10 @@ CUtensorMap tensor_map(const Tensor& tensor, const Extent& extent, const Plan& p
   return map;
 }
 
-/// dK or dV of every head, in the workspace.
-Tensor of_heads(void* data, const Sizes& sizes) {
-  const std::int64_t head = sizes.seq_kv * sizes.head_dim;
-  return {.data = data, .batch = sizes.heads * head, .row = sizes.head_dim, .head = head};
+/// dK or dV of every part, in the workspace.
+Tensor of_parts(void* data, const Sizes& sizes) {
+  const std::int64_t part = sizes.seq_kv * sizes.head_dim;
+  return {.data = data, .batch = sizes.parts() * part, .row = sizes.head_dim, .head = part};
 }
 
 // Marks::step is one bit, and log2_steps exact.
@@ -116,21 +116,23 @@ Pass::Pass(const Plan& plan, const Call& call)
   const Sizes& sizes = plan.sizes;
   const Extent queries = {sizes.batch, sizes.heads, sizes.seq_q};
   const Extent keys = {sizes.batch, sizes.heads_kv, sizes.seq_kv};
-  const Extent gradients = {sizes.batch, sizes.heads, sizes.seq_kv};  // also of shared keys
+  const Extent parts = {sizes.batch, sizes.parts(), sizes.seq_kv};
   const Tensors& tensors = call.tensors;
-  const bool grouped = sizes.group() > 1;
-  const Tensor dk = grouped ? of_heads(of_workspace<void>(plan.workspace.dk), sizes) : tensors.dk;
-  const Tensor dv = grouped ? of_heads(of_workspace<void>(plan.workspace.dv), sizes) : tensors.dv;
+  // A KV head's only part is its gradient.
+  const bool adds = sizes.group_parts() > 1;
+  const Tensor dk = adds ? of_parts(of_workspace<void>(plan.workspace.dk), sizes) : tensors.dk;
+  const Tensor dv = adds ? of_parts(of_workspace<void>(plan.workspace.dv), sizes) : tensors.dv;
   constexpr std::int32_t kWarpKeys = 16;
   static_assert(kWarpKeys == Tile<__nv_bfloat16, 64, 64>::kWarpKeys);
   parameters_ = {.q = tensor_map(tensors.q, queries, plan, sizes.step_q),
                  .d_out = tensor_map(tensors.d_out, queries, plan, sizes.step_q),
                  .k = tensor_map(tensors.k, keys, plan, kTileKv),
                  .v = tensor_map(tensors.v, keys, plan, kTileKv),
-                 .dk = tensor_map(dk, gradients, plan, kWarpKeys),
-                 .dv = tensor_map(dv, gradients, plan, kWarpKeys),
+                 .dk = tensor_map(dk, parts, plan, kWarpKeys),
+                 .dv = tensor_map(dv, parts, plan, kWarpKeys),
                  .heads = Divisor(sizes.heads),
                  .group = Divisor(sizes.group()),
+                 .span = Divisor(sizes.span),
                  .stats = of_workspace<float>(plan.workspace.stats),
                  .keys = of_plan<SeenKeys>(plan.layout.keys),
                  .dq_sums = of_workspace<float>(plan.workspace.dq_sums),
@@ -192,18 +194,18 @@ void Pass::convert_with(const cuda::DeviceRun& run, cudaStream_t stream) const {
   gradients.seen = of_plan<std::uint8_t>(plan_.layout.seen);
   gradients.heads = Divisor(sizes.heads_kv);
   gradients.any = plan_.has_unseen;
-  const bool grouped = sizes.group() > 1;
+  const bool adds = sizes.group_parts() > 1;
   const StopWords words = {.note = call_.note,
                            .words = {.call_id = call_.call_id, .order_digest = call_.order_digest}};
   convert<T, kHeadDim, kStepQ>
       <<<static_cast<unsigned>(sizes.all_steps()), kPassThreads, 0, stream>>>(
           sizes, parameters_.heads, parameters_.dq_sums,
           of_plan<std::int32_t>(plan_.layout.contributions), call_.scale, Rows<T>(call_.tensors.dq),
-          grouped ? Unseen<T>{} : gradients, run.stop, words);
+          adds ? Unseen<T>{} : gradients, run.stop, words);
   STAGGER_CUDA_TRY(cudaGetLastError());
-  if (!grouped) return;
+  if (!adds) return;
   const dim3 grid(blocks(sizes.kv_elements() / 8), 2);
-  sum_group<T, kHeadDim>
+  sum_parts<T, kHeadDim>
       <<<grid, kPassThreads, 0, stream>>>(sizes, of_workspace<T>(plan_.workspace.dk),
                                           of_workspace<T>(plan_.workspace.dv), gradients, run.stop);
   STAGGER_CUDA_TRY(cudaGetLastError());

@@ -1,7 +1,7 @@
 #pragma once
 
 // What the hopper kernel needs before and after it: D and lse as it reads them, dQ as others do, dK
-// and dV where no task writes them or heads share them. All are bound by memory.
+// and dV where no task writes them or several chains have parts of them. All are bound by memory.
 
 #include "gpu/cuda/semaphore.cuh"
 #include "gpu/cuda/table.cuh"
@@ -184,8 +184,8 @@ struct StopWords {
 };
 
 /// Makes dQ = scale * sums, rounded, and puts it from the order of dq_place to rows; 0 where no
-/// task has added. dK and dV of tiles without a task are `unseen`; where heads share them, they are
-/// sum_group's, and `unseen` has none. Of a run that was stopped all is NaN. A CTA for every step,
+/// task has added. dK and dV of tiles without a task are `unseen`; where parts are added, they are
+/// sum_parts's, and `unseen` has none. Of a run that was stopped all is NaN. A CTA for every step,
 /// the last first: what was added last may still be in L2.
 template <class T, int kHeadDim, int kStepQ>
 __global__ void __launch_bounds__(kPassThreads)
@@ -253,12 +253,12 @@ __device__ inline void add_eight(float (&sums)[8], uint4 eight, __half) {
   }
 }
 
-/// Makes dK (blockIdx.y 0) and dV (1) of heads that share K and V: what the heads of a group have,
-/// added in fp32 in the order of the heads and rounded once; 0 where nobody sees the keys, NaN if
-/// the run was stopped. `dk` and `dv` are by (batch, head, key, dim). Eight elements a thread.
+/// Makes dK (blockIdx.y 0) and dV (1) of KV heads that have several parts: those are added in fp32,
+/// upwards, and rounded once; 0 where nobody sees the keys, NaN if the run was stopped. `dk` and
+/// `dv` are by (batch, part, key, dim). Eight elements a thread.
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(kPassThreads)
-    sum_group(Sizes sizes, const T* dk, const T* dv, const __grid_constant__ Unseen<T> to,
+    sum_parts(Sizes sizes, const T* dk, const T* dv, const __grid_constant__ Unseen<T> to,
               const std::int32_t* stop) {
   constexpr int kPieces = kHeadDim / 8;
   const std::int64_t thread = std::int64_t{blockIdx.x} * kPassThreads + threadIdx.x;
@@ -275,11 +275,12 @@ __global__ void __launch_bounds__(kPassThreads)
     result = eight_of<T>(0);
   } else {
     float sums[8] = {};
-    // The heads of a group are neighbours, in a batch entry and so among all.
-    const std::int64_t of_head = sizes.seq_kv * kPieces;
-    const auto* from = reinterpret_cast<const uint4*>(blockIdx.y == 0 ? dk : dv) +
-                       std::int64_t{kv_head} * sizes.group() * of_head + key * kPieces + piece;
-    for (std::int32_t head = 0; head < sizes.group(); ++head, from += of_head)
+    // The parts of a KV head are neighbours, in a batch entry and so among all.
+    const std::int64_t of_part = sizes.seq_kv * kPieces;
+    const std::int64_t first = std::int64_t{kv_head} * sizes.group_parts() * of_part;
+    const auto* from =
+        reinterpret_cast<const uint4*>(blockIdx.y == 0 ? dk : dv) + first + key * kPieces + piece;
+    for (std::int32_t part = 0; part < sizes.group_parts(); ++part, from += of_part)
       add_eight(sums, *from, T{});
     result = make_uint4(packed(sums[0], sums[1], T{}), packed(sums[2], sums[3], T{}),
                         packed(sums[4], sums[5], T{}), packed(sums[6], sums[7], T{}));

@@ -51,6 +51,7 @@ Sizes sizes_of(const Problem& problem, const Shape& shape, std::int32_t batch) {
   return {.batch = batch,
           .heads = problem.heads / batch,
           .heads_kv = problem.heads_kv / batch,
+          .span = problem.span,
           .head_dim = shape.head_dim,
           .q_tiles = problem.grid.q_tiles(),
           .kv_tiles = problem.grid.kv_tiles(),
@@ -73,10 +74,10 @@ WorkspaceLayout workspace_of(const Sizes& sizes) {
   layout.stats = take(2 * std::int64_t{sizeof(float)} * rows);
   layout.locks = take(std::int64_t{sizeof(std::int32_t)} * sizes.all_steps());
   layout.flags = take(2 * std::int64_t{sizeof(std::int32_t)});
-  const std::int64_t of_gradient =
-      sizes.group() == 1 ? 0 : std::int64_t{2} * sizes.all_heads() * sizes.seq_kv * sizes.head_dim;
-  layout.dk = take(of_gradient);
-  layout.dv = take(of_gradient);
+  const std::int64_t of_parts =
+      sizes.group_parts() == 1 ? 0 : std::int64_t{2} * sizes.part_elements();
+  layout.dk = take(of_parts);
+  layout.dv = take(of_parts);
   layout.bytes = end;
   return layout;
 }
@@ -99,12 +100,8 @@ std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dt
     return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
            "64, 80 or 128";
   }
-  if (problem.span > 1) {
-    return "the hopper kernel is for chains of one head; this problem has chains of " +
-           std::to_string(problem.span);
-  }
   if (problem.combine == Combine::ordered) {
-    return "the hopper kernel adds the dK and dV of a group in a pass (combine partials)";
+    return "the hopper kernel adds the parts of dK and dV in a pass (combine partials)";
   }
   return split_tile_refusal(problem, "the hopper kernel");
 }

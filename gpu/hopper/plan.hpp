@@ -25,6 +25,7 @@ struct Sizes {
   std::int32_t batch = 1;
   std::int32_t heads = 1;     ///< of a batch entry: of Q, dO, O and dQ
   std::int32_t heads_kv = 1;  ///< of a batch entry: of K, V, dK and dV; divides heads
+  std::int32_t span = 1;      ///< heads of a chain; divides the heads of a KV head
   std::int32_t head_dim = 64;
   std::int32_t q_tiles = 0;
   std::int32_t kv_tiles = 0;
@@ -35,6 +36,12 @@ struct Sizes {
 
   [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t group() const {
     return heads / heads_kv;
+  }
+  /// Counts the parts of a batch entry's heads, whose dK and dV are chains' own, and those that are
+  /// added to dK and dV of a KV head.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t parts() const { return heads / span; }
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t group_parts() const {
+    return group() / span;
   }
   /// Counts the heads of the whole batch.
   [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t all_heads() const {
@@ -57,6 +64,10 @@ struct Sizes {
   [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t kv_elements() const {
     return all_heads_kv() * seq_kv * head_dim;
   }
+  /// Counts the elements of all parts of dK.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t part_elements() const {
+    return group_parts() * kv_elements();
+  }
 };
 
 /// Where the parts of a plan lie in its image, in bytes.
@@ -76,7 +87,7 @@ struct WorkspaceLayout {
   std::int64_t stats = 0;    ///< QueryStats by (head, Q tile, step)
   std::int64_t locks = 0;    ///< int32 by (head, Q tile, step)
   std::int64_t flags = 0;    ///< int32: lanes taken, stop
-  std::int64_t dk = 0;       ///< by (batch, head, key, dim); where heads share K and V
+  std::int64_t dk = 0;       ///< by (batch, part, key, dim); where KV heads have several parts
   std::int64_t dv = 0;
   std::int64_t bytes = 0;
 };
@@ -97,7 +108,7 @@ struct Plan {
 
 /// Says why the kernels have no plan for a problem, wherever they would run; empty if they have
 /// one. They run bf16 and fp16, head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, 80
-/// or 128, and chains of one head.
+/// or 128, and chains of any number of heads, whose parts are added in a pass.
 [[nodiscard]] std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dtype);
 
 /// Makes the plan of a table whose heads are those of `batch` entries, one after the other.

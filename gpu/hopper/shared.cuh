@@ -35,10 +35,11 @@ struct Parameters {
   CUtensorMap d_out;
   CUtensorMap k;  ///< by boxes of 128 x 64, v too
   CUtensorMap v;
-  CUtensorMap dk;  ///< by boxes of 16 x 64, dv too; of each head, also where heads share K and V
+  CUtensorMap dk;  ///< by boxes of 16 x 64, dv too; a part in the place of a head
   CUtensorMap dv;
   Divisor heads;                   ///< of a batch entry
   Divisor group;                   ///< heads that share K and V
+  Divisor span;                    ///< heads of a part, which share chains
   const float* stats = nullptr;    ///< QueryStats by (head, Q tile, step)
   const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
   float* dq_sums = nullptr;        ///< by (head, Q tile, step), in the order of dq_place

@@ -44,7 +44,8 @@ class Problem(Sized):
                 ("heads_q", c_int32), ("heads_kv", c_int32), ("head_dim", c_int32),
                 ("dtype", c_int32), ("sms", c_int32), ("tile_q", c_int32), ("tile_kv", c_int32),
                 ("launch", c_int32), ("seq_q", c_int64), ("seq_kv", c_int64), ("mask", c_char_p),
-                ("schedule", c_char_p), ("table", c_char_p), ("machine", c_char_p)]
+                ("schedule", c_char_p), ("table", c_char_p), ("machine", c_char_p),
+                ("span", c_int32)]
 
 
 class PlanInfo(Sized):
@@ -54,7 +55,7 @@ class PlanInfo(Sized):
                 ("order_digest", c_uint64), ("table_digest", c_uint64),
                 ("predicted_ns", c_int64), ("schedule", c_char * 64), ("mask", c_char * 256),
                 ("device_bytes", c_uint64), ("workspace_bytes", c_uint64),
-                ("host_bytes", c_uint64)]
+                ("host_bytes", c_uint64), ("span", c_int32)]
 
 
 class Tensor(Structure):

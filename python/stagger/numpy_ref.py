@@ -77,11 +77,11 @@ class Broken(Exception):
     """A table that cannot be played to its end."""
 
 
-def play(slots, lane_begin, live, partials=None):
-    """Plays a table of `live` bool[heads, kv, q] tiles: a round gives every lane one try. Returns
-    the accumulation order {(head, q): [kv, ...]}; with `partials` {(head, kv, q): array} also dQ's
-    sums in float32, {(head, q): array}. Raises Broken if tasks are missing, doubled or dead, if a
-    chain is split, or if lanes wait for each other."""
+def play(slots, lane_begin, live, partials=None, span=1):
+    """Plays a table of `live` bool[heads, kv, q] tiles, whose chains have `span` heads: a round
+    gives every lane one try. Returns the accumulation order {(head, q): [kv, ...]}; with `partials`
+    {(head, kv, q): array} also dQ's sums in float32, {(head, q): array}. Raises Broken if tasks are
+    missing, doubled or dead, if a chain is split, or if lanes wait for each other."""
     tasks = [tuple(int(x) for x in slot[:3]) for slot in slots]
     if len(set(tasks)) != len(tasks):
         raise Broken("a task is there twice")
@@ -91,7 +91,7 @@ def play(slots, lane_begin, live, partials=None):
                      f"{len(set(tasks) - wanted)} are of no live tile")
     lanes = [list(range(int(begin), int(end)))
              for begin, end in zip(lane_begin[:-1], lane_begin[1:])]
-    _check_chains(tasks, lanes)
+    _check_chains(tasks, lanes, span)
     lock, order, sums = {}, {}, {}
     while any(lanes):
         moved = False
@@ -113,14 +113,15 @@ def play(slots, lane_begin, live, partials=None):
     return order if partials is None else (order, sums)
 
 
-def _check_chains(tasks, lanes):
+def _check_chains(tasks, lanes, span):
     ended = set()
     for lane in lanes:
         before = None
         for place in lane:
-            chain = tasks[place][:2]
+            head, kv, _ = tasks[place]
+            chain = (head // span, kv)
             if chain != before:
                 if chain in ended:
-                    raise Broken(f"the chain of head {chain[0]}, KV tile {chain[1]} is split")
+                    raise Broken(f"the chain of head {head}, KV tile {kv} is split")
                 ended.add(chain)
             before = chain

@@ -16,11 +16,14 @@ class Plan:
 
     Attributes (see stagger_plan_info): tile_q, tile_kv, lanes, ctas, launch, resident_needed,
     invariant, tasks, order_digest, table_digest, predicted_ns, schedule, mask, device_bytes,
-    workspace_bytes, host_bytes; and the arguments, as `problem`.
+    workspace_bytes, host_bytes, span; and the arguments, as `problem`.
+
+    span: query heads of a KV head that share a chain, whose dK and dV are summed in registers; 0:
+    as many as are predicted to be fastest.
     """
 
     def __init__(self, mask="causal", schedule="auto", *, seq_q, seq_kv=None, batch=1, heads=1,
-                 heads_kv=None, head_dim=64, dtype="fp32", sms=0, tile_q=0, tile_kv=0,
+                 heads_kv=None, head_dim=64, dtype="fp32", sms=0, tile_q=0, tile_kv=0, span=0,
                  elastic=False, invariant=False, verify=True, machine=None, table=None):
         seq_kv = seq_q if seq_kv is None else seq_kv
         heads_kv = heads if heads_kv is None else heads_kv
@@ -35,7 +38,7 @@ class Plan:
             launch=_lib.ELASTIC if elastic else _lib.COOPERATIVE, seq_q=seq_q, seq_kv=seq_kv,
             mask=self.problem["mask"].encode(), schedule=None if table else schedule.encode(),
             table=table.encode() if table else None,
-            machine=machine.encode() if machine else None)
+            machine=machine.encode() if machine else None, span=span)
         library = _lib.library()
         _lib.check(library.stagger_plan_create(ctypes.byref(request), ctypes.byref(self.handle)))
         self._destroy = library.stagger_plan_destroy

@@ -10,12 +10,14 @@ from .masks import mask as as_mask
 
 class Table:
     """An assignment table: `slots` int32[tasks, 4] of (head, kv, q, rank), lane by lane, and
-    `lane_begin` int64[lanes + 1], with the `problem` of a table file as a dict."""
+    `lane_begin` int64[lanes + 1], with the `problem` of a table file as a dict and, where heads
+    share K and V, its `dkv`: by default {"span": 1, "combine": "partials"}."""
 
-    def __init__(self, slots, lane_begin, problem, name="mine", dispatch="static"):
+    def __init__(self, slots, lane_begin, problem, name="mine", dispatch="static", dkv=None):
         self.slots = np.ascontiguousarray(slots, np.int32).reshape(-1, 4)
         self.lane_begin = np.ascontiguousarray(lane_begin, np.int64)
         self.problem, self.name, self.dispatch = dict(problem), name, dispatch
+        self.dkv = {"span": 1, "combine": "partials"} if dkv is None else dict(dkv)
         begin = self.lane_begin
         if begin.ndim != 1 or begin.size == 0 or begin[0] != 0 or begin[-1] != len(self.slots) \
                 or (np.diff(begin) < 0).any():
@@ -34,7 +36,7 @@ class Table:
                     "dispatch": self.dispatch, "lanes": [lane.tolist() for lane in self.lanes]}
         if self.problem.get("heads_kv", self.problem["heads"]) != self.problem["heads"]:
             document["schema"] = "stagger.table/2"
-            document["dkv"] = {"span": 1, "combine": "partials"}
+            document["dkv"] = self.dkv
         return document
 
     @classmethod
@@ -43,7 +45,7 @@ class Table:
         slots = [slot for lane in lanes for slot in lane]
         begin = np.cumsum([0] + [len(lane) for lane in lanes])
         return cls(np.array(slots, np.int32).reshape(-1, 4), begin, document["problem"],
-                   document.get("name", ""), document["dispatch"])
+                   document.get("name", ""), document["dispatch"], document.get("dkv"))
 
     def to_json(self):
         return json.dumps(self.to_dict())
@@ -57,17 +59,18 @@ class Table:
 
 
 def table(mask=None, schedule="auto", *, slots=None, lane_begin=None, problem=None, name="mine",
-          dispatch="static", seq=None, seq_q=None, seq_kv=None, tile_q=0, tile_kv=0, heads=1,
-          heads_kv=None, sms=132):
+          dispatch="static", dkv=None, seq=None, seq_q=None, seq_kv=None, tile_q=0, tile_kv=0,
+          heads=1, heads_kv=None, span=0, sms=132):
     """A table: by a schedule for a mask, or of your own arrays.
 
     table("causal", "spt", seq=4096, tile_q=64, tile_kv=128, heads=64, sms=132)
     table(slots=..., lane_begin=..., problem={"heads": 1, "kv_tiles": 2, ...}, name="mine")
     """
     if slots is not None:
-        return Table(slots, lane_begin, problem, name, dispatch)
+        return Table(slots, lane_begin, problem, name, dispatch, dkv)
     from .plans import Plan
     made = Plan(as_mask("causal" if mask is None else mask), schedule,
                 seq_q=seq if seq_q is None else seq_q, seq_kv=seq if seq_kv is None else seq_kv,
-                heads=heads, heads_kv=heads_kv, tile_q=tile_q, tile_kv=tile_kv, sms=sms)
+                heads=heads, heads_kv=heads_kv, span=span, tile_q=tile_q, tile_kv=tile_kv,
+                sms=sms)
     return Table.from_dict(made.json())

@@ -142,6 +142,24 @@ class Tables(unittest.TestCase):
             refused += not played
         self.assertGreater(refused, 20)
 
+    def test_chains_of_several_heads_go_through_files_and_the_player(self):
+        live = np.broadcast_to(np.tril(np.ones((4, 4), bool)).T, (8, 4, 4))
+        for span, schedule in ((1, "spt"), (2, "symmetric-shift:order=head-major"),
+                               (4, "symmetric-shift"), (4, "descending")):
+            with self.subTest(span=span, schedule=schedule):
+                made = stagger.table("causal", schedule, seq=64, tile_q=16, tile_kv=16, heads=8,
+                                     heads_kv=2, span=span, sms=4)
+                self.assertEqual(made.dkv["span"], span)
+                self.assertEqual(made.dkv["combine"], "none" if span == 4 else "partials")
+                again = stagger.Table.from_dict(json.loads(made.to_json()))
+                self.assertEqual(again.dkv, made.dkv)
+                self.assertEqual(stagger.verify(again)["verdict"], "ok")
+                order = numpy_ref.play(again.slots, again.lane_begin, live, span=span)
+                self.assertEqual(sum(map(len, order.values())), 8 * 10)
+                if span == 4 and schedule == "symmetric-shift":
+                    with self.assertRaises(numpy_ref.Broken):
+                        numpy_ref.play(again.slots, again.lane_begin, live)
+
     def test_lanes_that_are_none(self):
         with self.assertRaisesRegex(ValueError, "lane_begin"):
             stagger.table(slots=np.zeros((3, 4)), lane_begin=[0, 2], problem={})
@@ -190,6 +208,7 @@ class Plans(unittest.TestCase):
         for error, arguments in ((stagger.UsageError, {"schedule": "none"}),
                                  (stagger.UsageError, {"dtype": "fp8"}),
                                  (stagger.UsageError, {"heads": 3, "heads_kv": 2}),
+                                 (stagger.UsageError, {"heads": 4, "heads_kv": 1, "span": 3}),
                                  (stagger.InputError, {"mask": "sliding:lft=3"}),
                                  (stagger.Unsupported, {"schedule": "shift"})):
             with self.subTest(arguments=arguments), self.assertRaises(error):

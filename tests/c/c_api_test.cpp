@@ -8,6 +8,7 @@
 #include "tests/support/random.hpp"
 #include "workbench/stagger.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -82,9 +83,43 @@ TEST_CASE("c: the bytes of a plan and of its workspace are those of the interfac
                                  aligned(2 * masked * 64) + aligned(4 * 64) + aligned(32));
   CHECK(info.workspace_bytes == 4ULL * 128 * 4096 * 128 + 8ULL * 128 * 4096 + 4 * 128 * 64 + 256);
   problem.heads_kv = 8;
-  const stagger_plan_info shared = info_of(plan_of(problem));
-  CHECK(shared.workspace_bytes == info.workspace_bytes + 2 * 2ULL * 128 * 4096 * 128);
-  CHECK(shared.tasks == info.tasks);
+  for (const std::int32_t span : {1, 2, 4}) {
+    CAPTURE(span);
+    problem.span = span;
+    const stagger_plan_info shared = info_of(plan_of(problem));
+    CHECK(shared.span == span);
+    // dK and dV of every part, in 16 bits; a KV head's only part needs none.
+    const std::uint64_t parts = span == 4 ? 0 : 128 / static_cast<std::uint64_t>(span);
+    CHECK(shared.workspace_bytes == info.workspace_bytes + 2 * 2ULL * parts * 4096 * 128);
+    CHECK(shared.tasks == info.tasks);
+  }
+}
+
+TEST_CASE("c: the span is chosen, or the caller's, and changes the order") {
+  stagger_problem problem = problem_of("causal", "descending");
+  problem.heads_q = 8;
+  problem.heads_kv = 2;
+  std::vector<std::uint64_t> digests;
+  for (const std::int32_t span : {1, 2, 4}) {
+    problem.span = span;
+    digests.push_back(info_of(plan_of(problem)).order_digest);
+  }
+  std::sort(digests.begin(), digests.end());
+  CHECK(std::unique(digests.begin(), digests.end()) == digests.end());
+  problem.span = 0;
+  const stagger_plan_info chosen = info_of(plan_of(problem));
+  const Problem same =
+      make_problem(make_mask("causal"), {300, 300}, {chosen.tile_q, chosen.tile_kv}, 16, 8,
+                   {.heads_kv = 4, .span = chosen.span});
+  CHECK(chosen.order_digest == order_digest(schedules::build(schedules::select("descending"), same),
+                                            STAGGER_NUMERICS, 64));
+  for (const std::int32_t span : {-1, 3, 8})
+    CHECK(refusal([&](stagger_problem& each) {
+            each.heads_q = 8;
+            each.span = span;
+          }) == STAGGER_E_USAGE);
+  CHECK(std::string(stagger_last_error()) ==
+        "span must divide the 4 heads of a KV head; 8 does not");
 }
 
 TEST_CASE("c: a plan's table is the schedule's, and its digests say so") {
@@ -95,9 +130,8 @@ TEST_CASE("c: a plan's table is the schedule's, and its digests say so") {
   CHECK(info.resident_needed == 1);
   CHECK(info.invariant == 1);
   CHECK(info.predicted_ns > 0);
-  const Problem problem =
-      make_problem(make_mask("causal"), {300, 300}, {info.tile_q, info.tile_kv}, 8, 8,
-                   {.heads_kv = 4, .span = 1, .combine = Combine::partials});
+  const Problem problem = make_problem(make_mask("causal"), {300, 300}, {info.tile_q, info.tile_kv},
+                                       8, 8, {.heads_kv = 4, .span = info.span});
   const Table table = schedules::build(schedules::select("spt"), problem);
   CHECK(info.order_digest == order_digest(table, STAGGER_NUMERICS, 64));
   std::vector<std::int32_t> slots(4 * static_cast<std::size_t>(info.tasks));
@@ -204,6 +238,12 @@ TEST_CASE("c: auto is a pure function, meets what is asked for, and says what it
   CHECK(first.order_digest == second.order_digest);
   CHECK(std::string(first.schedule) == second.schedule);
   CHECK(first.predicted_ns > 0);
+  // No span that one could name is predicted to be more than 1 % faster.
+  for (const std::int32_t span : {1, 2}) {
+    stagger_problem named = problem;
+    named.span = span;
+    CHECK(100 * info_of(plan_of(named)).predicted_ns >= 99 * first.predicted_ns);
+  }
   problem.schedule = nullptr;
   CHECK(info_of(plan_of(problem)).order_digest == first.order_digest);
   problem.launch = STAGGER_LAUNCH_ELASTIC;

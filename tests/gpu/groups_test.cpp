@@ -185,11 +185,11 @@ TEST_CASE("wrong orders of parts are seen in the witness, and lost parts in the 
     for (KvTile kv{0}; kv.value < 2; ++kv)
       swapped.dkv_ranks[problem.chain_place(part, kv)] = part.value;
   }
-  CHECK(reaccumulate_dkv(swapped, sound)->dk == sound.dk_sums);
+  CHECK(reaccumulate_dkv(swapped, sound, Dtype::fp32)->dk == sound.dk_sums);
   swapped.dkv_ranks[problem.chain_place(Part{3}, KvTile{1})] = 1;  // twice
-  CHECK_FALSE(reaccumulate_dkv(swapped, sound).has_value());
+  CHECK_FALSE(reaccumulate_dkv(swapped, sound, Dtype::fp32).has_value());
   swapped.dkv_ranks[problem.chain_place(Part{3}, KvTile{1})] = 4;  // beyond
-  CHECK_FALSE(reaccumulate_dkv(swapped, sound).has_value());
+  CHECK_FALSE(reaccumulate_dkv(swapped, sound, Dtype::fp32).has_value());
 }
 
 TEST_CASE("parts that are added wrongly are noticed in dK alone and in dV alone") {
@@ -219,6 +219,49 @@ TEST_CASE("parts that are added wrongly are noticed in dK alone and in dV alone"
   CHECK(backward_on_cpu(table, attention, {}).dk_partials.empty());
   CHECK(backward_on_cpu(table, attention, {}).dv_partials.empty());
   CHECK_FALSE(backward_on_cpu(table, attention, {.keep_partials = true}).dk_partials.empty());
+}
+
+/// The CPU's run as a kernel leaves it whose chains scale and round their parts: of the sums there
+/// is nothing but the gradients.
+Backward with_rounded_parts(const Table& table, const Attention& attention,
+                            const BackwardOptions& options) {
+  Backward run = backward_on_cpu(table, attention, options);
+  const auto scale = static_cast<float>(attention.shape.scale());
+  const auto round_all = [&](std::vector<float>& values, float factor) {
+    for (float& value : values)
+      value = rounded(value * factor, options.dtype);
+  };
+  round_all(run.dk_partials, scale);
+  round_all(run.dv_partials, 1);
+  run.dk_sums.clear();
+  run.dv_sums.clear();
+  if (run.dk_partials.empty()) return run;
+  run.gradients.dk = sum_of_parts(table, run.dk_partials);
+  run.gradients.dv = sum_of_parts(table, run.dv_partials);
+  round_all(run.gradients.dk, 1);
+  round_all(run.gradients.dv, 1);
+  return run;
+}
+
+TEST_CASE("parts that are rounded before they are added are held to the rounded sum") {
+  const Problem problem = grouped(3, 6, {.heads_kv = 1, .span = 2, .combine = Combine::partials});
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const Attention attention = attention_of(problem, 16);
+  const BackwardOptions options{.dtype = Dtype::bf16};
+  const ReferenceGradients exact = reference_gradients(attention);
+  const CheckedRuns sound = check_runs(table, attention, &exact, options, 1, with_rounded_parts);
+  CHECK(sound.verdict == RunVerdict::ok);
+  CHECK(sound.reaccumulated == true);
+  const Device spoiled = [](const Table& played, const Attention& of, const BackwardOptions& with) {
+    Backward run = with_rounded_parts(played, of, with);
+    float& element = run.gradients.dv[5];
+    element = rounded(std::nextafter(element, 100.0F) * (1 + 0x1p-7F), with.dtype);
+    return run;
+  };
+  const CheckedRuns wrong = check_runs(table, attention, nullptr, options, 1, spoiled);
+  CHECK(wrong.reaccumulated == false);
+  REQUIRE(wrong.faults.size() == 1);
+  CHECK(wrong.faults.front().kind == std::string("reaccumulation"));
 }
 
 TEST_CASE("the bits of dK and dV depend on the span and on the order of parts alone") {

@@ -6,7 +6,9 @@
 #include "tests/support/masks.hpp"
 #include "tests/support/random.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 namespace stagger::gpu::hopper {
@@ -115,16 +117,15 @@ TEST_CASE("a plan's image says of every pair of tokens what the mask does") {
   CHECK(cases == 3 * std::ssize(mask_families()));
 }
 
-TEST_CASE("parts of a workspace follow each other, and grow where heads share K and V") {
-  const auto plan_of = [](std::int64_t heads_kv) {
-    const Problem problem = make_problem(
-        make_mask("causal"), {1000, 700}, {.q = 128, .kv = kTileKv}, 8, 4,
-        heads_kv == 8 ? Grouping{}
-                      : Grouping{.heads_kv = heads_kv, .span = 1, .combine = Combine::partials});
+TEST_CASE("parts of a workspace follow each other, and grow where KV heads have several chains") {
+  const auto plan_of = [](std::int64_t heads_kv, std::int64_t span) {
+    const Problem problem =
+        make_problem(make_mask("causal"), {1000, 700}, {.q = 128, .kv = kTileKv}, 8, 4,
+                     {.heads_kv = heads_kv, .span = span});
     const Table table = schedules::build(schedules::select("spt"), problem);
     return make_plan(table, TokenMask(problem), 2, 128, Dtype::fp16);
   };
-  const Plan plan = plan_of(8);
+  const Plan plan = plan_of(8, 1);
   CHECK(plan.sizes.steps == 2);
   const WorkspaceLayout& own = plan.workspace;
   const std::int64_t rows = 8 * 8 * 128;
@@ -134,11 +135,55 @@ TEST_CASE("parts of a workspace follow each other, and grow where heads share K 
   CHECK(own.flags == own.locks + aligned(4 * 8 * 8 * 2));
   CHECK(own.dk == own.flags + kAlignment);
   CHECK(own.bytes == own.dk);
-  const Plan shared = plan_of(2);
-  CHECK(shared.sizes.group() == 4);
-  CHECK(shared.sizes.heads_kv == 1);
-  CHECK(shared.workspace.dv == shared.workspace.dk + aligned(2 * 8 * 700 * 128));
-  CHECK(shared.workspace.bytes == own.bytes + 2 * aligned(2 * 8 * 700 * 128));
+  for (const std::int64_t span : {1, 2, 4}) {
+    CAPTURE(span);
+    const Plan shared = plan_of(2, span);
+    CHECK(shared.sizes.group() == 4);
+    CHECK(shared.sizes.heads_kv == 1);
+    CHECK(shared.sizes.parts() == 4 / span);  // of a batch entry, as is its KV head
+    CHECK(shared.sizes.group_parts() == 4 / span);
+    CHECK(shared.workspace.dk == own.dk);
+    // A chain of all four heads writes dK and dV of the KV head itself.
+    const std::int64_t of_parts = span == 4 ? 0 : aligned(2 * (8 / span) * 700 * 128);
+    CHECK(shared.workspace.dv == shared.workspace.dk + of_parts);
+    CHECK(shared.workspace.bytes == own.bytes + 2 * of_parts);
+  }
+}
+
+TEST_CASE("a plan's chains begin and end with their part, whatever the order of its heads") {
+  std::int64_t chains = 0;
+  for (const char* schedule : {"spt", "lpt-descending", "symmetric-shift:order=q-major",
+                               "symmetric-shift:order=head-major"}) {
+    for (const std::int64_t span : {1, 2, 3, 6}) {
+      CAPTURE(schedule, span);
+      if (span == 1 && std::string_view(schedule).ends_with("head-major")) continue;  // no order
+      const Problem problem = make_problem(make_mask("causal"), {512, 512}, {64, kTileKv}, 12, 8,
+                                           {.heads_kv = 2, .span = span});
+      const Table table = schedules::build(schedules::select(schedule), problem);
+      const Plan plan = make_plan(table, TokenMask(problem), 1, 64, Dtype::bf16);
+      const auto slots = part<cuda::DeviceSlot>(plan, plan.layout.slots, table.slots.size());
+      std::vector<int> of_chain(at(problem.chains()));
+      std::vector<std::vector<bool>> heads(at(problem.chains()), std::vector<bool>(12));
+      std::int64_t open = -1;
+      for (const cuda::DeviceSlot& slot : slots) {
+        // Where the kernel has a chain's dK and dV: those of the part that its head is in.
+        const std::int64_t place =
+            std::int64_t{slot.head / plan.sizes.span} * plan.sizes.kv_tiles + slot.kv;
+        REQUIRE((open == -1) == slot.begins_chain);
+        if (slot.begins_chain) ++of_chain[at(place)];
+        if (slot.begins_chain) open = place;
+        REQUIRE(open == place);
+        heads[at(place)][at(slot.head)] = true;
+        if (slot.ends_chain) open = -1;
+      }
+      REQUIRE(open == -1);
+      for (std::size_t chain = 0; chain < of_chain.size(); ++chain, ++chains) {
+        REQUIRE(of_chain[chain] == 1);
+        REQUIRE(std::count(heads[chain].begin(), heads[chain].end(), true) == span);
+      }
+    }
+  }
+  CHECK(chains == 4 * 4 * (12 + 6 + 4 + 2) - 4 * 12);
 }
 
 TEST_CASE("what the kernels do not run has a reason") {
@@ -150,8 +195,8 @@ TEST_CASE("what the kernels do not run has a reason") {
   CHECK(refusal({64, 128}, 64, Dtype::fp32, {}).find("bf16 and fp16") != std::string::npos);
   CHECK(refusal({64, 64}, 64, Dtype::bf16, {}).find("KV tiles of 128") != std::string::npos);
   CHECK(refusal({64, 128}, 96, Dtype::bf16, {}).find("head_dim 64 and 128") != std::string::npos);
-  CHECK(refusal({64, 128}, 64, Dtype::bf16, {.heads_kv = 2, .span = 2, .combine = Combine::none})
-            .find("chains of 2") != std::string::npos);
+  for (const std::int64_t span : {1, 2, 4})
+    CHECK(refusal({64, 128}, 64, Dtype::bf16, {.heads_kv = 1, .span = span}).empty());
   CHECK(refusal({64, 128}, 64, Dtype::bf16, {.heads_kv = 2, .span = 1, .combine = Combine::ordered})
             .find("partials") != std::string::npos);
 }

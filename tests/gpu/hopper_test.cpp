@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <map>
+#include <string>
 
 namespace stagger::gpu {
 namespace {
@@ -30,9 +32,9 @@ Attention attention_of(const Problem& problem, std::int64_t head_dim) {
 }
 
 Problem problem_of(const char* mask, Lengths lengths, const hopper::Shape& shape,
-                   std::int32_t heads) {
+                   std::int32_t heads, const Grouping& grouping = {}) {
   return make_problem(parse_mask(mask), lengths, {.q = shape.tile_q, .kv = hopper::kTileKv}, heads,
-                      0);
+                      0, grouping);
 }
 
 /// Whether the device of these tests has the kernel; says that the case is skipped if not, as CTest
@@ -61,7 +63,12 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   for (const hopper::Shape& shape : hopper::kShapes) {
     for (const Problem& problem :
          test::every_mask({520, 520}, {.q = shape.tile_q, .kv = hopper::kTileKv}, 2, ++seed)) {
-      if (split_tile(problem)) continue;
+      if (split_tile(problem)) {
+        CHECK_FALSE(
+            hopper_refusal(problem, attention_shape(problem, shape.head_dim), Dtype::bf16).empty());
+        cases += std::ssize(kDtypes);
+        continue;
+      }
       const char* mask = problem.mask.family->name;
       const Attention attention = attention_of(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
@@ -134,6 +141,56 @@ TEST_CASE("hopper: lengths that differ, ragged and short") {
   }
 }
 
+TEST_CASE("hopper: chains of one, some and all heads of a KV head, in every shape and format") {
+  if (!has_hopper()) return;
+  std::int64_t cases = 0;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    for (const char* mask : {"causal", "sliding:left=100,right=30"}) {
+      for (const std::int64_t span : {1, 2, 3, 6}) {
+        // Ragged tiles, and with the window KV tiles that nobody sees.
+        const Problem problem =
+            problem_of(mask, {300, 700}, shape, 12, {.heads_kv = 2, .span = span});
+        const Attention attention = attention_of(problem, shape.head_dim);
+        const ReferenceGradients exact = reference_gradients(attention);
+        for (const char* schedule : {"lpt-descending", "spt"}) {
+          const Table table = schedules::build(schedules::select(schedule), problem);
+          const Dtype dtype = kDtypes[cases % 2];
+          CAPTURE(mask, shape.head_dim, shape.tile_q, span, schedule, dtype_name(dtype));
+          check(table, attention, exact, {.dtype = dtype, .timeout = kPatience, .perturb = 3}, 3);
+          ++cases;
+        }
+      }
+    }
+  }
+  CHECK(cases == std::ssize(hopper::kShapes) * 2 * 4 * 2);
+}
+
+TEST_CASE("hopper: a part's dK and dV are added again by the host, and its order of heads counts") {
+  if (!has_hopper()) return;
+  for (const hopper::Shape& shape : {hopper::kShapes[2], hopper::kShapes[5]}) {
+    std::map<std::int64_t, std::string> by_span;
+    for (const std::int64_t span : {1, 2, 4}) {
+      CAPTURE(shape.head_dim, span);
+      const Problem problem =
+          problem_of("causal", {512, 512}, shape, 8, {.heads_kv = 2, .span = span});
+      const Attention attention = attention_of(problem, shape.head_dim);
+      const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
+      const auto run = [&](const char* schedule) {
+        const CheckedRuns runs = check_runs(schedules::build(schedules::select(schedule), problem),
+                                            attention, nullptr, options, 2, backward_on_hopper);
+        CHECK(runs.verdict == RunVerdict::ok);
+        CHECK(runs.reaccumulated == true);
+        CHECK(runs.run.dk_partials.empty() == (span == 4));
+        return runs.digests.dk;
+      };
+      by_span[span] = run("symmetric-shift");
+      if (span > 1) CHECK(run("symmetric-shift:order=head-major") != by_span[span]);
+    }
+    CHECK(by_span[1] != by_span[2]);
+    CHECK(by_span[2] != by_span[4]);
+  }
+}
+
 /// Runs every schedule that applies and every mode; how many schedules.
 std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
   const Attention attention = attention_of(problem, head_dim);
@@ -169,9 +226,11 @@ TEST_CASE("hopper: every schedule and mode, and the CPU's order") {
          {hopper::kShapes[2], hopper::kShapes[4], hopper::kShapes[5]}) {
       CAPTURE(mask, shape.head_dim, shape.tile_q);
       runs += check_schedules(problem_of(mask, {768, 768}, shape, 4), shape.head_dim);
+      runs += check_schedules(problem_of(mask, {768, 768}, shape, 4, {.heads_kv = 1, .span = 2}),
+                              shape.head_dim);
     }
   }
-  CHECK(runs > 30);
+  CHECK(runs > 60);
 }
 
 TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
@@ -182,7 +241,9 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
   for (int round = 0; round < 60; ++round) {
     const hopper::Shape& shape = hopper::kShapes[random.chance(2) ? 2 : 5];  // one step, and two
     CAPTURE(round, shape.head_dim);
-    const Problem problem = problem_of(random.chance(2) ? "full" : "causal", {384, 384}, shape, 2);
+    const Grouping grouping{.heads_kv = random.chance(2) ? 2 : 1, .span = 0};
+    const Problem problem =
+        problem_of(random.chance(2) ? "full" : "causal", {384, 384}, shape, 2, grouping);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
                                          : test::random_live_table(random, problem, dispatch);

@@ -118,6 +118,28 @@ TEST_CASE("time models are as kept, whatever is given of them") {
   CHECK(test::golden_difference("models.txt", text.str()) == "");
 }
 
+TEST_CASE("passes take what they move: parts of dK and dV, where there are several, too") {
+  const Machine machine = machine_of(/*memory=*/false);
+  const auto passes = [&](std::int64_t heads_kv, std::int64_t span, Combine combine) {
+    const Problem problem =
+        make_problem(make_mask("causal"), {2'048, 1'024}, {.q = 64, .kv = 128}, 8, 9,
+                     {.heads_kv = heads_kv, .span = span, .combine = combine});
+    return time_model_of(machine, machine.kernels.front(), problem, {}).passes;
+  };
+  // 50 us a Mi elements of Q, of which 8 heads have one: 10 bytes each.
+  const Ticks of_q = 50'000;
+  CHECK(passes(8, 1, Combine::partials) == of_q);
+  CHECK(passes(2, 4, Combine::partials) == of_q);
+  CHECK(passes(2, 1, Combine::ordered) == of_q);
+  // Half as many keys: dK and dV of 8 parts are 2 MiB, and those of 2 KV heads half a MiB.
+  const auto bytes = [](std::int64_t elements) { return 4 * 65'536 * elements; };
+  for (const std::int64_t span : {1, 2}) {
+    const auto moved = static_cast<double>(bytes(8 / span) + bytes(2));
+    CHECK(passes(2, span, Combine::partials) ==
+          Approx(of_q * (1 + moved / (10 << 20))).margin(1.0));
+  }
+}
+
 TEST_CASE("what a machine predicts of runs is as kept") {
   std::ostringstream text;
   for (const bool memory : {false, true}) {

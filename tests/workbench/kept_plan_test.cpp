@@ -54,6 +54,7 @@ std::string words_of(const BackwardPlan& plan) {
   if (plan.device) {
     text << ", " << plan.device->layout.bytes << " + " << plan.device->workspace.bytes << " there";
   }
+  if (plan.heads_kv() < plan.heads_q()) text << ", " << plan.table.problem.span << " a chain";
   if (!plan.host_only.empty()) text << ", " << plan.host_only;
   return text.str();
 }
@@ -115,6 +116,12 @@ TEST_CASE("plans for other heads, tiles, dtypes and SMs are as kept") {
     each.heads_q = 6;
     each.invariant = true;
   });
+  for (const std::int64_t span : {0, 1, 2, 4, 3, -1}) {
+    add("a group of 4 and a span", [&](Request& each) {
+      each.heads_q = 8;
+      each.span = span;
+    });
+  }
   add("tiles of 64", [](Request& each) { each.tile_q = 64; });
   add("tiles of 96", [](Request& each) { each.tile_q = 96; });
   add("KV tiles of 64", [](Request& each) { each.tile_kv = 64; });
@@ -156,6 +163,25 @@ TEST_CASE("plans for other heads, tiles, dtypes and SMs are as kept") {
     add("too many heads", [&](Request& each) { each.batch = (std::int64_t{1} << 39) + more; });
   add("a schedule that does not apply", [](Request& each) { each.schedule = "shift"; });
   CHECK(test::golden_difference("plans-other.txt", text.str()) == "");
+}
+
+TEST_CASE("a table is refused if its chains have other heads than asked for") {
+  PlanRequest request = request_of("causal", 512);
+  request.heads_kv = 1;
+  for (const std::int64_t span : {1, 2}) {
+    PlanRequest own = request;
+    own.span = span;
+    auto made = plan_backward(own);
+    own.table = std::get<BackwardPlan>(std::move(made)).table;
+    CHECK(own.table->problem.span == span);
+    const std::string as_it_is = planned(own);
+    own.span = 0;
+    CHECK(planned(own) == as_it_is);
+    own.span = 3 - span;
+    CHECK(planned(own) == "0: the table has chains of " +
+                              std::string(span == 1 ? "1 head" : "2 heads") + "; span is " +
+                              std::to_string(own.span));
+  }
 }
 
 /// A plan's own table given back, changed.

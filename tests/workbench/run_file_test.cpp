@@ -48,6 +48,35 @@ TEST_CASE("a run that is written reads back") {
   CHECK(run.elapsed == 2000);
 }
 
+TEST_CASE("a run of heads that share K and V reads back with its chains") {
+  const auto source = [](std::int64_t span, Combine combine) {
+    return workbench::source_of(schedules::select("descending"),
+                                make_problem(make_mask("causal"), {6, 6}, {2, 2}, 4, 0,
+                                             {.heads_kv = 1, .span = span, .combine = combine}));
+  };
+  const auto text = [&](std::int64_t span, Combine combine) {
+    return test::replaced(write_run(run_of({.source = source(span, combine)})),
+                          "\"ms\":", "\"makespan_ns\": 1000, \"ms\":");
+  };
+  for (const std::int64_t span : {1, 2, 4}) {
+    for (const Combine combine : {Combine::partials, Combine::ordered}) {
+      CAPTURE(span, combine_name(combine));
+      const Problem written = source(span, combine).table.problem;
+      const MeasuredRuns read = read_runs(text(span, combine), "run.json");
+      REQUIRE(read.runs.size() == 1);
+      CHECK(read.runs.front().problem.heads_kv == 1);
+      CHECK(read.runs.front().problem.span == written.span);
+      CHECK(read.runs.front().problem.combine == written.combine);
+    }
+  }
+  const std::string sound = text(2, Combine::partials);
+  CHECK(refused(
+            test::replaced(sound, "\"span\": 2,\n  \"combine\"", "\"span\": 3,\n  \"combine\"")) ==
+        "x: /dkv/span: does not divide the group of 4 heads");
+  CHECK(refused(test::replaced(sound, "\"combine\": \"partials\"", "\"combine\": \"none\"")) ==
+        "x: /dkv/combine: is 'partials' or 'ordered' where a group has several parts");
+}
+
 TEST_CASE("whatever a run came to, its file is read") {
   const MeasuredRuns cpu = read_runs(write_run(run_of({.source = descending()})), "a");
   CHECK(cpu.skipped == std::vector<std::string>{"a: no makespan was measured: only a GPU's is"});

@@ -316,20 +316,48 @@ def raw_call(plan, case, workspace, **more):
 def memory():
     """Nothing beside the gradients and the workspace is written, nothing in it is read, and the
     elastic launch has the bits of the cooperative one."""
-    q, k, v, d_out = tensors(2, 777, 4, 128, heads_kv=2)
+    q, k, v, d_out = tensors(2, 777, 8, 128, heads_kv=2)
     out, lse = stagger.attention(q, k, v, return_lse=True)
-    plans = {elastic: stagger.Plan("causal", "spt", seq_q=777, batch=2, heads=4, heads_kv=2,
-                                   head_dim=128, dtype="bf16", elastic=elastic)
-             for elastic in (False, True)}
-    first = None
-    for elastic, fill in itertools.product((False, True), (0, 0xFF, 0x7F)):
-        plan = plans[elastic]
-        space = torch.full((plan.workspace_bytes + 512,), fill, dtype=torch.uint8, device="cuda")
-        grads, whole = raw_call(plan, (q, k, v, d_out, out, lse), space)
-        untouched = bool((space[:256] == fill).all() and (space[-256:] == fill).all())
-        bits = bits_of(grads)
-        first = first or bits
-        report("memory", whole and untouched and same(bits, first), elastic=elastic, filled=fill)
+    first = {}
+    for elastic, span in itertools.product((False, True), (1, 2, 4)):
+        plan = stagger.Plan("causal", "spt", seq_q=777, batch=2, heads=8, heads_kv=2, span=span,
+                            head_dim=128, dtype="bf16", elastic=elastic)
+        for fill in (0, 0xFF, 0x7F):
+            space = torch.full((plan.workspace_bytes + 512,), fill, dtype=torch.uint8,
+                               device="cuda")
+            grads, whole = raw_call(plan, (q, k, v, d_out, out, lse), space)
+            untouched = bool((space[:256] == fill).all() and (space[-256:] == fill).all())
+            bits = bits_of(grads)
+            steady = same(bits, first.setdefault(span, bits))
+            report("memory", whole and untouched and steady, elastic=elastic, span=span,
+                   filled=fill)
+
+
+@check
+def spans():
+    """Chains of one, some and all heads of a KV head: gradients, and zeros where nobody looks."""
+    for dim, heads, heads_kv, mask, (seq_q, seq_kv) in (
+            (64, 8, 2, "causal", (1000, 1000)), (128, 8, 1, "full", (300, 700)),
+            (128, 6, 2, "sliding:left=63,right=0", (128, 1024)), (64, 6, 1, "causal", (700, 130))):
+        q, k, v, d_out = tensors(2, seq_q, heads, dim, seq_kv=seq_kv, heads_kv=heads_kv)
+        out, lse = torch.ops.stagger.forward(q, k, v, mask, "auto", dim**-0.5, "bshd", "reference",
+                                             -1, False)
+        right = exact(q, k, v, d_out, mask)
+        group = heads // heads_kv
+        for span, tile_q in itertools.product(range(1, group + 1), (64, 80, 128)):
+            if group % span:
+                continue
+            plan = stagger.Plan(mask, "lpt-descending", seq_q=seq_q, seq_kv=seq_kv, batch=2,
+                                heads=heads, heads_kv=heads_kv, span=span, head_dim=dim,
+                                dtype="bf16", tile_q=tile_q)
+            space = torch.full((plan.workspace_bytes + 512,), 0xFF, dtype=torch.uint8,
+                               device="cuda")
+            grads, whole = raw_call(plan, (q, k, v, d_out, out, lse), space)
+            worst = max(errors_of(grads, right))
+            zeros = mask[0] != "s" or not (grads[1][:, :512].any() or grads[2][:, :512].any())
+            report("spans", plan.span == span and whole and zeros and worst < 7 * 2.0**-8,
+                   case=f"{heads}/{heads_kv} x {seq_q} x {seq_kv} x {dim} {mask}", span=span,
+                   tile_q=tile_q, error=f"{worst:.1e}")
 
 
 @check
