@@ -36,8 +36,8 @@ struct Bundle {
   [[noreturn]] void reject(const std::string& what) const;
 };
 
-/// What a file of tensors is, by its first bytes. Throws Error{invalid_input} if it is none of these
-/// and `source` has the extension of one.
+/// What a file of tensors is, by its first bytes. Throws Error{invalid_input} if it is none of
+/// these and `source` has the extension of one.
 enum class Container { npz, npy, safetensors, other };
 [[nodiscard]] Container container_of(std::string_view bytes, const std::string& source);
 
