@@ -94,8 +94,9 @@ TEST_CASE("FlexAttention's lists that contradict themselves are refused with the
   ids.tensor = ints({1, 1, 8, 1}, Elements(8, 0));
   bundle.tensors.push_back(counts);
   bundle.tensors.push_back(ids);
-  CHECK(refusal_of(bundle).find("q_indices are not the transpose of kv_indices: tile (kv 0, q 0)") !=
-        std::string::npos);
+  CHECK(
+      refusal_of(bundle).find("q_indices are not the transpose of kv_indices: tile (kv 0, q 0)") !=
+      std::string::npos);
   CHECK(refusal_of(bundle_of({{"arr_0", ints({1}, {1})}, {"arr_1", ints({1}, {1})}}))
             .find("save them by name") != std::string::npos);
 }
@@ -103,7 +104,8 @@ TEST_CASE("FlexAttention's lists that contradict themselves are refused with the
 TEST_CASE("masks that differ by head are chosen among") {
   const Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 2, 2}, {1, 1, 1, 1})},
                                    {"kv_indices", ints({1, 2, 2, 1}, {0, 1, 1, 0})}});
-  CHECK(refusal_of(bundle).find("batch 0, head 0 and batch 0, head 1 in row 0") != std::string::npos);
+  CHECK(refusal_of(bundle).find("batch 0, head 0 and batch 0, head 1 in row 0") !=
+        std::string::npos);
   CHECK(refusal_of(bundle).find("--mask-head 0 to 1") != std::string::npos);
   CHECK(rows_of(read(bundle, {.head = 1})) == std::vector<std::string>{".p", "p."});
   CHECK(refusal_of(bundle, {.head = 2}).find("0 to 1") != std::string::npos);
@@ -124,7 +126,8 @@ TEST_CASE("blocks are cut into the tiles that are asked for") {
   CHECK(rows_of(imported) == std::vector<std::string>{"ppff", "..pp"});
   CHECK(imported.shape == TileShape{2, 4});
   CHECK(says(imported, "each block is 1 x 2 tiles"));
-  CHECK(refusal_of(bundle, {.shape = {.q = 3, .kv = 4}}).find("does not divide") != std::string::npos);
+  CHECK(refusal_of(bundle, {.shape = {.q = 3, .kv = 4}}).find("does not divide") !=
+        std::string::npos);
   CHECK(refusal_of(bundle, {.lengths = {9, 8}}).find("where the file says 7") != std::string::npos);
 }
 
@@ -190,6 +193,28 @@ TEST_CASE(
   sums.tensor = ints({2}, {0, 8});
   varlen.tensors.push_back(sums);
   CHECK(refusal_of(varlen).find("have no backward pass") != std::string::npos);
+}
+
+TEST_CASE("lists whose shapes do not go together, and blocks of no size, are refused") {
+  CHECK(refusal_of(bundle_of({{"kv_num_blocks", ints({2}, {1, 1})},
+                              {"kv_indices", ints({3, 1}, {0, 1, 0})}}))
+            .find("kv_num_blocks has a shape of [2], kv_indices one of [3,1]") !=
+        std::string::npos);
+  CHECK(refusal_of(bundle_of({{"kv_num_blocks", ints({1, 2, 1}, {1, 1})},
+                              {"kv_indices", ints({2, 1, 1, 1}, {0, 0})}}))
+            .find("kv_num_blocks has a shape of [1,2,1]") != std::string::npos);
+  const auto with_block = [](std::int64_t q, std::int64_t kv) {
+    Bundle bundle = bundle_of({{"mask_block_cnt", ints({1, 1, 1}, {1})},
+                               {"mask_block_idx", ints({1, 1, 1, 1}, {0})},
+                               {"block_size", ints({2}, {q, kv})}});
+    return refusal_of(bundle);
+  };
+  CHECK(with_block(2, 2).empty());
+  for (const auto& [q, kv] :
+       {std::pair(0, 2), std::pair(2, 0), std::pair(67'108'865, 2), std::pair(2, 67'108'865)}) {
+    CHECK(with_block(q, kv).find("block_size is " + std::to_string(q) + ", " +
+                                 std::to_string(kv)) != std::string::npos);
+  }
 }
 
 }  // namespace
