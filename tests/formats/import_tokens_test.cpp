@@ -79,7 +79,8 @@ TEST_CASE("MagiAttention's slices are read, and what two of them share is said")
                                    {"attn_type_map", ints({2}, {0, 0})}});
   CHECK(says(read(shared), "2 pairs of tokens are in two slices or more"));
   CHECK(says(read(shared), "(query 2, key 3) in slices 0 and 1"));
-  CHECK(refusal_of(bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
+  CHECK(refusal_of(
+            bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
             .find("q of slice 0 is [3, 1)") != std::string::npos);
   CHECK(refusal_of(
             bundle_of({{"q_ranges", ints({1, 3}, {0, 1, 2})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
