@@ -110,7 +110,10 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     if (times.key.kernel != kernel.name || times.key.dtype != dtype) continue;
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;
-    for (auto& run : workbench::measure_memory(request, machine.sms, times.timing())) {
+    const Timing timing = times.timing();
+    auto tables =
+        workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim, timing);
+    for (auto& run : workbench::measure_memory(request, std::move(tables), timing)) {
       run.group += groups;
       runs.push_back(std::move(run));
     }

@@ -136,14 +136,13 @@ Calibration calibrate(const CalibrationRequest& request, const std::vector<Calib
   return calibration;
 }
 
-std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::int32_t sms,
+std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::vector<Table> tables,
                                       const Timing& timing) {
   STAGGER_EXPECTS(request.kernel != nullptr && !request.kernel->spins());
   Measurement measurement(request);
   std::vector<MemoryRun> runs;
   int group = 0;
-  for (CalibrationRun& run : measurement.run(
-           memory_calibration_set(request.tile, sms, request.head_dim, timing), false)) {
+  for (CalibrationRun& run : measurement.run(std::move(tables), false)) {
     if (!runs.empty() && runs.back().table.problem.heads != run.table.problem.heads) ++group;
     runs.push_back({.table = std::move(run.table),
                     .timing = timing,

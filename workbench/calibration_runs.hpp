@@ -36,9 +36,11 @@ struct CalibrationRequest {
 [[nodiscard]] Calibration calibrate(const CalibrationRequest& request,
                                     const std::vector<CalibrationRun>& runs);
 
-/// Runs the memory's calibration set by the ranks, on a kernel whose phases take `timing`, in ns.
-/// Requires one that does not spin.
+/// Runs tables (memory_calibration_set()) by the ranks, on a kernel whose phases take `timing`, in
+/// ns. Tables of another number of heads than the one before begin a group. Requires a kernel that
+/// does not spin.
 [[nodiscard]] std::vector<MemoryRun> measure_memory(const CalibrationRequest& request,
-                                                    std::int32_t sms, const Timing& timing);
+                                                    std::vector<Table> tables,
+                                                    const Timing& timing);
 
 }  // namespace stagger::workbench

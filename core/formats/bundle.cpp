@@ -7,6 +7,7 @@
 #include "core/nearest.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace stagger::formats {
 namespace {
@@ -28,6 +29,17 @@ NamedTensor read_array(std::string_view bytes, const std::string& name, const st
   named.tensor = read_npy(bytes, where, left);
   left -= std::ssize(named.tensor.elements);
   return named;
+}
+
+Container container_by_bytes(std::string_view bytes) {
+  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06")) return Container::npz;
+  if (bytes.starts_with("\x93NUMPY")) return Container::npy;
+  constexpr std::size_t kBeforeHeader = 8;
+  if (bytes.size() <= kBeforeHeader || bytes[kBeforeHeader] != '{') return Container::other;
+  Cursor cursor(bytes, "");
+  const std::uint64_t header = cursor.number(kBeforeHeader);
+  // A text has letters where a header's length has zeros.
+  return header >> 32 == 0 ? Container::safetensors : Container::other;
 }
 
 }  // namespace
@@ -60,15 +72,17 @@ void Bundle::reject(const std::string& what) const {
   throw Error(ErrorKind::invalid_input, source + ": " + what);
 }
 
-Container container_of(std::string_view bytes) {
-  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06")) return Container::npz;
-  if (bytes.starts_with("\x93NUMPY")) return Container::npy;
-  constexpr std::size_t kBeforeHeader = 8;
-  if (bytes.size() <= kBeforeHeader || bytes[kBeforeHeader] != '{') return Container::other;
-  Cursor cursor(bytes, "");
-  const std::uint64_t header = cursor.number(kBeforeHeader);
-  // A text has letters where a header's length has zeros.
-  return header >> 32 == 0 ? Container::safetensors : Container::other;
+Container container_of(std::string_view bytes, const std::string& source) {
+  const Container container = container_by_bytes(bytes);
+  if (container != Container::other) return container;
+  for (const auto& [extension, what] :
+       {std::pair(".npz", "zip archive"), std::pair(".npy", "array of numpy's"),
+        std::pair(".safetensors", "file of safetensors")}) {
+    if (source.ends_with(extension)) {
+      throw Error(ErrorKind::invalid_input, source + ": no " + what);
+    }
+  }
+  return container;
 }
 
 Bundle read_npz(std::string_view bytes, const std::string& source) {

@@ -36,9 +36,10 @@ struct Bundle {
   [[noreturn]] void reject(const std::string& what) const;
 };
 
-/// What a file of tensors is, by its first bytes.
+/// What a file of tensors is, by its first bytes. Throws Error{invalid_input} if it is none of
+/// these and `source` has the extension of one.
 enum class Container { npz, npy, safetensors, other };
-[[nodiscard]] Container container_of(std::string_view bytes);
+[[nodiscard]] Container container_of(std::string_view bytes, const std::string& source);
 
 // Readers throw Error{invalid_input}, naming the entry or tensor, and Error{limit} above
 // kMaxElements. What is neither integer nor boolean is refused only where it is asked for.

@@ -117,7 +117,7 @@ std::span<const MaskFormat> mask_formats() {
 ImportedMask read_mask_file(std::string_view bytes, const std::string& source,
                             const MaskFileRequest& request) {
   const bool own = request.format == kOwn;
-  switch (own ? Container::other : container_of(bytes)) {
+  switch (own ? Container::other : container_of(bytes, source)) {
     case Container::npz:
       return imported(read_npz(bytes, source), request);
     case Container::npy:

@@ -13,14 +13,16 @@ import time
 
 MOST = 1 << 16
 MEMORY = 6 << 30
-SCRIPTS = ["block", "commands", "compare", "errors", "files", "heeded", "lint", "machine", "options",
-           "readme", "run", "verdicts"]
+SCRIPTS = ["block", "commands", "compare", "designs", "diff", "errors", "files", "heeded", "lint",
+           "machine", "masks", "options", "readme", "run", "verdicts"]
 QUICK = (0.1, 1.0)  # seconds: run before the others
-FOLDER_TESTS = {"schedules/search": "search_tests"}
+FOLDER_TESTS = {"schedules/search": "search_tests", "core/formats": "formats_tests",
+                "workbench/tickets": "workbench_tests", "workbench/designs": "designs_tests",
+                "workbench/block": "workbench_tests"}
 
 
 def own_tests(folder):
-    """The test program of a folder."""
+    """The test program of a folder; the command has scripts too."""
     return FOLDER_TESTS.get(folder, folder + "_tests")
 
 

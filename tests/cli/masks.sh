@@ -79,6 +79,9 @@ expect 2 "FlashAttention-4 cannot run the table" export $w8 --schedule descendin
 head -c 200 "$work/order.npz" >"$work/cut.npz"
 expect 3 "cut short" show --mask-file "$work/cut.npz"
 printf '{"a": 1}' >"$work/other.json"
+printf 'no archive' >"$work/text.npz"
+expect 3 "text.npz: no zip archive" show --mask-file "$work/text.npz"
+expect 3 "text.npz: no zip archive" lint "$work/text.npz"
 expect 3 "no mask that is known: it has a" show --mask-file "$work/other.json"
 expect 3 "no tickets that are known" lint "$work/magi.npz"
 

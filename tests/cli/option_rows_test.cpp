@@ -80,6 +80,25 @@ TEST_CASE("what a row names is there") {
   }
 }
 
+TEST_CASE("what is said of a command's option names no option that the command does not take") {
+  int named = 0;
+  for (const Command* command : commands()) {
+    for (const OptionRow* row : rows_of(command->name)) {
+      const std::string text = std::string(row->meaning) + " " + row->fallback;
+      for (std::size_t at = text.find("--"); at != std::string::npos;
+           at = text.find("--", at + 2)) {
+        const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at);
+        const std::string other = text.substr(at + 2, end - at - 2);
+        if (text.substr(0, at).ends_with("`stagger run ")) continue;  // another command's
+        CAPTURE(command->name, row->name, other);
+        CHECK(find_row(command->name, other) != nullptr);
+        ++named;
+      }
+    }
+  }
+  CHECK(named > 50);
+}
+
 TEST_CASE("a stated default is the default") {
   int seen = 0;
   for (const OptionRow& row : option_rows()) {

@@ -25,15 +25,11 @@ struct Drawn {
 };
 
 Drawn drawn(test::Random& random, std::int64_t most, int hangs_one_in) {
-  Problem problem = test::random_problem(random, most);
-  if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
-  const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
   Drawn drawn;
-  drawn.table = random.chance(hangs_one_in) ? test::random_table(random, problem, dispatch)
-                                            : test::random_live_table(random, problem, dispatch);
-  if (problem.combine == Combine::ordered && random.chance(2))
-    test::shuffle_dkv_ranks(random, drawn.table);
-  drawn.timing = test::with_random_combination(random, test::random_timing(random, problem));
+  drawn.table = test::drawn_table(random, most, [&] { return !random.chance(hangs_one_in); });
+  test::perhaps_shuffle_dkv_ranks(random, drawn.table);
+  drawn.timing =
+      test::with_random_combination(random, test::random_timing(random, drawn.table.problem));
   return drawn;
 }
 

@@ -2,6 +2,7 @@
 // and with nothing else, and orders witnessed. The executor of tables is an oracle for the orders.
 
 #include "core/error.hpp"
+#include "gpu/check/cross_check.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cpu/program_executor.hpp"
 #include "tests/support/catch.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::designs {
@@ -210,6 +212,58 @@ TEST_CASE("a program that is not sound says what is wrong") {
   shared.kernels.front().lanes[0][1].tasks = {{{0}, {0}, {0}}};
   shared.kernels.front().lanes[1][1].tasks.push_back({{0}, {1}, {0}});
   CHECK(gpu::fault_of(shared)->find("two lanes") != std::string::npos);
+}
+
+TEST_CASE("what a run is told of, how far it went, and what of it was asked for") {
+  ExecutionRequest request = asked("split:buffers=2", tokens("causal", 40, {8, 8}, 2, 3));
+  std::vector<std::pair<std::string, double>> told;
+  request.progress = [&](const char* what, double fraction) { told.emplace_back(what, fraction); };
+  request.seed = 5;
+  request.perturb = 9;
+  const Execution whole = execute(request);
+  const std::vector<std::pair<std::string, double>> wanted = {
+      {"playing the design", 0},
+      {"computing what the gradients should be", 0.1},
+      {"running", 0},
+      {"running", 1.0 / 3},
+      {"running", 2.0 / 3},
+      {"running", 1}};
+  CHECK(told == wanted);
+  CHECK(whole.asked == 3);
+  CHECK(whole.repeats == 3);
+  CHECK_FALSE(whole.cut_short);
+  CHECK(whole.seed == 5);
+  CHECK(whole.perturb == 9);
+  CHECK(whole.threads == 3);
+  CHECK(whole.head_dim == 8);
+  CHECK_FALSE(whole.device.empty());
+  CHECK(whole.median_ns > 0);
+  CHECK(whole.bound == gpu::error_bound(gpu::attention_shape(whole.problem, 8), gpu::Dtype::fp32));
+  // 5 GEMMs of 2 x 8 operations for each of 40 x 41 / 2 pairs of 2 heads.
+  CHECK(whole.flops == 5 * 2.0 * 8 * 820 * 2);
+  CHECK(whole.digests.dq.size() == whole.digests.dk.size());
+
+  std::int64_t stops = 0;
+  request.stop = [&] { return ++stops == 2; };
+  const Execution cut = execute(request);
+  CHECK(cut.cut_short);
+  CHECK(cut.repeats == 2);
+  CHECK(cut.digests.dq == whole.digests.dq);
+  request.stop = [] { return true; };
+  request.repeats = 1;
+  CHECK_FALSE(execute(request).cut_short);  // all that was asked for is done
+
+  request.judges = false;
+  request.adds_partials = false;
+  request.threads = 0;
+  const Execution bare = execute(request);
+  CHECK_FALSE(bare.errors.has_value());
+  CHECK_FALSE(bare.reaccumulated.has_value());
+  CHECK(bare.threads >= 2);
+  CHECK(bare.ok());
+  ExecutionRequest table = asked("ordered", tokens("causal", 40, {8, 8}, 2, 3));
+  table.request.schedule = schedules::select("spt");
+  CHECK_THROWS_WITH(execute(table), "ordered is not run by free lanes");
 }
 
 }  // namespace

@@ -187,5 +187,12 @@ TEST_CASE("safetensors that lie are refused in words") {
   CHECK(safetensors_refusal(R"({"a": 1})", "").find("x: /a") != std::string::npos);
 }
 
+TEST_CASE("sizes that Python 2 wrote as long ones are read") {
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 1L)}";
+  CHECK(read_npy(npy(header, "ab"), "a", 10) == Tensor{Dtype::uint8, {2, 1}, {'a', 'b'}});
+  CHECK_FALSE(
+      npy_refusal(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2l,)}", "ab")).empty());
+}
+
 }  // namespace
 }  // namespace stagger::formats

@@ -4,9 +4,12 @@
 #include "core/formats/mask_export.hpp"
 #include "core/formats/mask_import.hpp"
 #include "core/problem.hpp"
+#include "core/token_mask.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::formats {
@@ -111,6 +114,14 @@ Mask alternating(std::int64_t side, std::int64_t block) {
   return slices(q, kv, types);
 }
 
+Mask sparse_2k() {
+  return slices(
+      {0,    256,  0,    256,  0,    256,  256,  512,  256,  512,  512,  1024, 1024, 1280,
+       1280, 1536, 1280, 1536, 1280, 1536, 1280, 1536, 1280, 1536, 1536, 1792, 1792, 2048},
+      {0, 256, 512, 768, 1011, 1123, 0,    512,  777,  888,  0,    1024, 1024, 1280,
+       0, 128, 555, 556, 777,  982,  1024, 1536, 1689, 1898, 1024, 1792, 1024, 2048});
+}
+
 std::vector<Case> cases() {
   const auto words = [](const char* text) { return parse_mask(text); };
   const TileShape wide{128, 128};
@@ -139,8 +150,10 @@ std::vector<Case> cases() {
       same("9 dilated", diagonals(1024, 0, 254), thousand, wide, {0, 21, 43}),
       {"10 causal, a token more", words("causal"), {129, 129}, wide, {0, 3, 1}, {2, 1, 1}},
       {"10 causal, ragged", words("causal"), {100, 200}, {64, 128}, {0, 4, 0}, {1, 3, 0}},
+      {"11 all, in coarse blocks", words("full"), {384, 1024}, {256, 512}, {2, 2, 0}, {4, 0, 0}},
       same("13 block causal", block_causal_2k(false), {2048, 2048}, wide, {148, 0, 108}),
       same("14 block causal, sequences", block_causal_2k(true), {2048, 2048}, wide, {84, 0, 172}),
+      same("15 sparse", sparse_2k(), {2048, 2048}, wide, {90, 16, 150}),
       same("16 alternating", alternating(50, 50), {2500, 2500}, {50, 50}, {1250, 1250, 0}),
       same("18 window", words("sliding:left=3,right=0"), {12, 12}, {2, 2}, {5, 10, 21}),
       same("18 prefix", words("prefix:length=4"), {12, 12}, {2, 2}, {18, 4, 14}),
@@ -192,6 +205,81 @@ TEST_CASE("2500 slices of which none overlaps are told so") {
   const ImportedMask imported = read_mask_file(write_npz(bundle), "x.npz", {});
   CHECK(imported.mask == mask);
   CHECK(imported.mask.origin.understood[2] == "no pair of tokens is in two slices");
+}
+
+/// Tokens from one to the one before another.
+struct Span {
+  std::int64_t begin;
+  std::int64_t end;
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+};
+
+/// The slices of a window whose last query sees up to the last key, moved to where its tokens are.
+Mask moved_slices(const Bundle& window, std::int64_t first_q, std::int64_t first_kv) {
+  Elements q = window.at("q_ranges").elements;
+  Elements kv = window.at("k_ranges").elements;
+  for (std::int64_t& token : q)
+    token += first_q;
+  for (std::int64_t& token : kv)
+    token += first_kv;
+  return slices(std::move(q), std::move(kv), window.at("attn_type_map").elements);
+}
+
+/// Pairs of tokens of all slices, each counted once a slice: causal ends fall back by a key for
+/// each query before the last, and inverse ones go ahead by one for each after the first.
+std::int64_t area_of(const Mask& mask) {
+  const Elements& q = mask.integers("q");
+  const Elements& kv = mask.integers("kv");
+  const Elements& types = mask.integers("types");
+  std::int64_t area = 0;
+  for (std::size_t slice = 0; slice < types.size(); ++slice) {
+    for (std::int64_t row = q[2 * slice]; row < q[2 * slice + 1]; ++row) {
+      const std::int64_t behind = types[slice] % 2 == 1 ? q[2 * slice + 1] - 1 - row : 0;
+      const std::int64_t ahead = types[slice] >= 2 ? row - q[2 * slice] : 0;
+      area += std::max<std::int64_t>(kv[2 * slice + 1] - behind - (kv[2 * slice] + ahead), 0);
+    }
+  }
+  return area;
+}
+
+TEST_CASE("17: windows of a part of the tokens are the slices that they are decomposed into") {
+  const std::vector<std::pair<Span, Span>> parts = {{{5, 25}, {5, 25}},
+                                                    {{5, 15}, {7, 30}},
+                                                    {{5, 30}, {10, 20}},
+                                                    {{10, 20}, {5, 45}},
+                                                    {{3, 25}, {20, 24}}};
+  constexpr std::int64_t kTokens = 50;
+  std::int64_t windows = 0;
+  std::int64_t wrong = 0;
+  for (const auto& [q, kv] : parts) {
+    // Aligned at the last tokens: the queries before the first key that could be theirs see
+    // nothing.
+    const std::int64_t queries = std::min(q.size(), kv.size());
+    for (std::int64_t left = -1; left < kv.size(); ++left) {
+      for (std::int64_t right = -1; right < kv.size(); ++right, ++windows) {
+        const Mask window = make_mask("sliding", {{"left", left}, {"right", right}});
+        const Mask whole =
+            moved_slices(magi_bundle(make_problem(window, {queries, kv.size()}, {}, 1, 1)),
+                         q.end - queries, kv.begin);
+        const Problem problem = make_problem(whole, {kTokens, kTokens}, {}, 1, 1);
+        const TokenMask tokens(problem);
+        std::int64_t seen = 0;
+        for (std::int64_t query = 0; query < kTokens; ++query) {
+          for (std::int64_t key = 0; key < kTokens; ++key) {
+            const std::int64_t distance = (key - kv.end) - (query - q.end);
+            const bool within = query >= q.end - queries && query < q.end && key >= kv.begin &&
+                                key < kv.end && (left < 0 || -distance <= left) &&
+                                (right < 0 || distance <= right);
+            seen += within ? 1 : 0;
+            wrong += tokens.sees(query, key) == within ? 0 : 1;
+          }
+        }
+        wrong += area_of(whole) == seen ? 0 : 1;  // no pair is in two of them
+      }
+    }
+  }
+  CHECK(windows == 21 * 21 + 24 * 24 + 11 * 11 + 41 * 41 + 5 * 5);
+  CHECK(wrong == 0);
 }
 
 }  // namespace

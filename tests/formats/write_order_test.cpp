@@ -119,5 +119,16 @@ TEST_CASE("ranks that need more CTAs at once are written, and said") {
       std::string::npos);
 }
 
+TEST_CASE("a task that is none of the problem's is refused, whether it begins a chain or not") {
+  const auto with = [](std::size_t slot, Task task) {
+    Table table = by_hand("ff+ff", {{{0, 0}, {1, 0}}, {{0, 1}, {1, 1}}});
+    table.slots[static_cast<std::int64_t>(slot)].task = task;
+    return refusal(table);
+  };
+  CHECK(with(2, {Head{5}, KvTile{1}, QTile{0}}) == "(head 5, kv 1, q 0) is no task of the problem");
+  CHECK(with(2, {Head{0}, KvTile{2}, QTile{0}}) == "(head 0, kv 2, q 0) is no task of the problem");
+  CHECK(with(3, {Head{0}, KvTile{1}, QTile{2}}) == "(head 0, kv 1, q 2) is no live tile");
+}
+
 }  // namespace
 }  // namespace stagger::formats

@@ -20,8 +20,10 @@ import sys
 import tempfile
 import time
 
-COMMANDS = ["list", "show", "analyze", "compare", "verify", "export", "run", "calibrate", "predict",
-            "formulas", "optimize", "bench", "completion", "man", "help", "version"]
+COMMANDS = ["list", "show", "analyze", "compare", "advise", "verify", "export", "run", "calibrate",
+            "predict", "formulas", "optimize", "bench", "block", "overlap", "lint", "diff", "completion",
+            "man", "help", "version"]
+PLAIN = 4  # the last ones: they read nothing
 FINE = {0, 1, 2, 3, 4, 5, 77}
 SECONDS = 20
 MEMORY = 12 << 30
@@ -68,6 +70,10 @@ class Fuzzer:
         seeds.append((here / "gpu/results/random.jsonl").read_text().split("\n")[0])
         seeds += [path.read_text() for path in sorted((here / "configs/machines").glob("*.json"))]
         seeds += [path.read_text() for path in sorted((here / "configs").glob("fig*.json"))]
+        seeds.append('{"schema": "stagger.tickets/1", "semaphores": 1, "residency": 2, "programs": '
+                     '[[[0,0,1,1,0,0,0]],[[0,1,1,1,0,1,0]]]}')
+        seeds.append('{"q_ranges": [[0, 3], [2, 5]], "k_ranges": [[0, 3], [1, 6]]}')
+        seeds.append("0,\n1,0\n")
         seeds.append('{"schema": "stagger.best-known/1", "entries": [{"mask": "causal", "n": 3, '
                      '"heads": 1, "sms": 3, "model": "chain"}]}')
         seeds.append("task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n")
@@ -86,8 +92,8 @@ class Fuzzer:
             text = text[:word.start()] + other + text[word.end():]
         return text
 
-    def file(self):
-        path = self.work / dice_name(self.dice, ["in.json", "in.csv", "in.table.json", "in.txt"])
+    def file(self, begin="in."):
+        path = self.work / (begin + self.dice.choice(["json", "csv", "table.json", "txt"]))
         path.write_bytes(self.mutated(self.dice.choice(self.seeds)).encode("utf-8", "replace"))
         return str(path)
 
@@ -119,10 +125,12 @@ class Fuzzer:
     def call(self):
         """[command, argument...] and the output file's format, if there is one."""
         dice = self.dice
-        command = dice.choice(COMMANDS[1:11] * 4 + COMMANDS)
+        command = dice.choice(COMMANDS[1:-PLAIN] * 4 + COMMANDS)
         words, written = [command], None
-        if command in ("verify", "predict"):
+        if command in ("verify", "predict", "lint"):
             words.append(self.file())
+        elif command == "diff":
+            words += [self.file("before."), self.file("after.")]
         elif command == "list":
             words.append(dice.choice(["masks", "schedules", "kernels", "x"]))
         if any(option == "--n" for option, _ in self.options[command]) and dice.random() < 0.8:
@@ -174,10 +182,6 @@ class Fuzzer:
         return None
 
 
-def dice_name(dice, names):
-    return dice.choice(names)
-
-
 def limited():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -207,8 +211,9 @@ def main():
                 kept = pathlib.Path(options.found) / f"call-{options.seed}-{calls}"
                 kept.mkdir(parents=True, exist_ok=True)
                 (kept / "call").write_text(shlex.join(words) + "\n")
-                for path in pathlib.Path(work).glob("in.*"):
-                    (kept / path.name).write_bytes(path.read_bytes())
+                for path in pathlib.Path(work).iterdir():
+                    if path.is_file() and not path.name.startswith("out."):
+                        (kept / path.name).write_bytes(path.read_bytes())
     print(f"seed {options.seed}: {calls} calls, {len(ends)} end as none should")
     return 1 if ends else 0
 

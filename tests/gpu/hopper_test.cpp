@@ -22,11 +22,11 @@ namespace {
 
 using test::Random;
 
-constexpr std::chrono::milliseconds kPatience{10'000};
-constexpr std::chrono::milliseconds kImpatience{20};
+constexpr std::chrono::milliseconds kHopperPatience{10'000};
+constexpr std::chrono::milliseconds kHopperImpatience{20};
 constexpr Dtype kHopperDtypes[] = {Dtype::bf16, Dtype::fp16};
 
-Attention attention_of(const Problem& problem, std::int64_t head_dim) {
+Attention hopper_attention(const Problem& problem, std::int64_t head_dim) {
   const AttentionShape shape = attention_shape(problem, head_dim);
   return make_attention(problem, shape, random_inputs(shape, 11));
 }
@@ -66,16 +66,17 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
       if (split_tile(problem)) {
         CHECK_FALSE(
             hopper_refusal(problem, attention_shape(problem, shape.head_dim), Dtype::bf16).empty());
-        cases += std::ssize(kDtypes);
+        cases += std::ssize(kHopperDtypes);
         continue;
       }
       const char* mask = problem.mask.family->name;
-      const Attention attention = attention_of(problem, shape.head_dim);
+      const Attention attention = hopper_attention(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
       for (const Dtype dtype : kHopperDtypes) {
         CAPTURE(mask, shape.head_dim, shape.tile_q, dtype_name(dtype));
-        check(table, attention, exact, {.dtype = dtype, .timeout = kPatience, .perturb = 5}, 3);
+        check(table, attention, exact, {.dtype = dtype, .timeout = kHopperPatience, .perturb = 5},
+              3);
         ++cases;
       }
     }
@@ -90,7 +91,7 @@ TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole ba
   const AttentionShape shape = attention_shape(problem, hopper::kShapes[0].head_dim);
   const Attention attention = unjudged_attention(problem, shape, random_inputs(shape, 11));
   const Table table = schedules::build(schedules::select("spt"), problem);
-  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
+  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience};
   const Backward run = backward_on_hopper(table, attention, options);
   CHECK(run.passes_ns > 0);
   CHECK(run.passes_ns < run.elapsed_ns);
@@ -105,8 +106,8 @@ TEST_CASE("hopper: a query that sees nothing has no gradient, whichever infinity
     // 300 queries and 130 keys, aligned at their ends: the first 170 queries see nothing.
     const Problem problem = problem_of("causal", {300, 130}, shape, 2);
     const Table table = schedules::build(schedules::select("spt"), problem);
-    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
-    Attention attention = attention_of(problem, shape.head_dim);
+    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience};
+    Attention attention = hopper_attention(problem, shape.head_dim);
     const Backward plus = backward_on_hopper(table, attention, options);
     std::int64_t unseeing = 0;
     for (double& lse : attention.forward.lse) {
@@ -132,10 +133,10 @@ TEST_CASE("hopper: lengths that differ, ragged and short") {
       for (const char* mask : {"full", "causal"}) {
         CAPTURE(lengths.q, lengths.kv, shape.head_dim, shape.tile_q, mask);
         const Problem problem = problem_of(mask, lengths, shape, 3);
-        const Attention attention = attention_of(problem, shape.head_dim);
+        const Attention attention = hopper_attention(problem, shape.head_dim);
         const Table table = schedules::build(schedules::select("spt"), problem);
         check(table, attention, reference_gradients(attention),
-              {.dtype = Dtype::bf16, .timeout = kPatience}, 2);
+              {.dtype = Dtype::bf16, .timeout = kHopperPatience}, 2);
       }
     }
   }
@@ -150,13 +151,14 @@ TEST_CASE("hopper: chains of one, some and all heads of a KV head, in every shap
         // Ragged tiles, and with the window KV tiles that nobody sees.
         const Problem problem =
             problem_of(mask, {300, 700}, shape, 12, {.heads_kv = 2, .span = span});
-        const Attention attention = attention_of(problem, shape.head_dim);
+        const Attention attention = hopper_attention(problem, shape.head_dim);
         const ReferenceGradients exact = reference_gradients(attention);
         for (const char* schedule : {"lpt-descending", "spt"}) {
           const Table table = schedules::build(schedules::select(schedule), problem);
-          const Dtype dtype = kDtypes[cases % 2];
+          const Dtype dtype = kHopperDtypes[cases % 2];
           CAPTURE(mask, shape.head_dim, shape.tile_q, span, schedule, dtype_name(dtype));
-          check(table, attention, exact, {.dtype = dtype, .timeout = kPatience, .perturb = 3}, 3);
+          check(table, attention, exact, {.dtype = dtype, .timeout = kHopperPatience, .perturb = 3},
+                3);
           ++cases;
         }
       }
@@ -173,8 +175,8 @@ TEST_CASE("hopper: a part's dK and dV are added again by the host, and its order
       CAPTURE(shape.head_dim, span);
       const Problem problem =
           problem_of("causal", {512, 512}, shape, 8, {.heads_kv = 2, .span = span});
-      const Attention attention = attention_of(problem, shape.head_dim);
-      const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience};
+      const Attention attention = hopper_attention(problem, shape.head_dim);
+      const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience};
       const auto run = [&](const char* schedule) {
         const CheckedRuns runs = check_runs(schedules::build(schedules::select(schedule), problem),
                                             attention, nullptr, options, 2, backward_on_hopper);
@@ -193,7 +195,7 @@ TEST_CASE("hopper: a part's dK and dV are added again by the host, and its order
 
 /// Runs every schedule that applies and every mode; how many schedules.
 std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
-  const Attention attention = attention_of(problem, head_dim);
+  const Attention attention = hopper_attention(problem, head_dim);
   const ReferenceGradients exact = reference_gradients(attention);
   std::int64_t runs = 0;
   for (const schedules::Schedule* schedule : schedules::all()) {
@@ -201,7 +203,7 @@ std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
     if (schedules::why_unsupported(selection, problem)) continue;
     CAPTURE(schedule->name);
     const Table table = schedules::build(selection, problem);
-    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 9};
+    const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience, .perturb = 9};
     check(table, attention, exact, options, 4);
     REQUIRE(backward_on_hopper(table, attention, options).witness ==
             backward_on_cpu(table, attention, options).witness);
@@ -210,10 +212,11 @@ std::int64_t check_schedules(const Problem& problem, std::int64_t head_dim) {
   const Table table = schedules::build(schedules::select("descending"), problem);
   for (const Mode mode : {Mode::atomic, Mode::no_reduce}) {
     CAPTURE(mode_name(mode));
-    check(table, attention, exact, {.mode = mode, .dtype = Dtype::fp16, .timeout = kPatience}, 4);
+    check(table, attention, exact, {.mode = mode, .dtype = Dtype::fp16, .timeout = kHopperPatience},
+          4);
   }
   check(table, attention, exact,
-        {.dtype = Dtype::fp16, .release = Release::delayed, .timeout = kPatience}, 4);
+        {.dtype = Dtype::fp16, .release = Release::delayed, .timeout = kHopperPatience}, 4);
   return runs;
 }
 
@@ -248,9 +251,9 @@ TEST_CASE("hopper: random tables finish or hang as the liveness check says") {
     const Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
                                          : test::random_live_table(random, problem, dispatch);
     const bool live = dag::check_liveness(table, {.model = Model::overlap}).live;
-    const Attention attention = attention_of(problem, shape.head_dim);
+    const Attention attention = hopper_attention(problem, shape.head_dim);
     const Backward run =
-        backward_on_hopper(table, attention, {.dtype = Dtype::bf16, .timeout = kImpatience});
+        backward_on_hopper(table, attention, {.dtype = Dtype::bf16, .timeout = kHopperImpatience});
     REQUIRE(run.outcome == (live ? Outcome::finished : Outcome::deadlock));
     REQUIRE(order_faults(table, run).empty());
     REQUIRE(waits(table, run).empty() == live);
@@ -269,8 +272,8 @@ TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too
     const Timing timing{.model = Model::overlap, .release = Release::delayed};
     REQUIRE_FALSE(dag::check_liveness(table, timing).live);
     const Backward run = backward_on_hopper(
-        table, attention_of(problem, shape.head_dim),
-        {.dtype = Dtype::bf16, .release = Release::delayed, .timeout = kImpatience});
+        table, hopper_attention(problem, shape.head_dim),
+        {.dtype = Dtype::bf16, .release = Release::delayed, .timeout = kHopperImpatience});
     CHECK(run.outcome == Outcome::deadlock);
     CHECK(waits(table, run).size() == 4);
   }
@@ -281,8 +284,9 @@ TEST_CASE("hopper: bare runs end with one that is stopped") {
   const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[2], 1);
   Table table = schedules::build(schedules::select("shift"), problem);
   table.slots.front().rank = 100;
-  const BareRuns bare = bare_runs_on_hopper(table, attention_of(problem, 64),
-                                            {.dtype = Dtype::bf16, .timeout = kImpatience}, 2, 5);
+  const BareRuns bare =
+      bare_runs_on_hopper(table, hopper_attention(problem, 64),
+                          {.dtype = Dtype::bf16, .timeout = kHopperImpatience}, 2, 5);
   CHECK(bare.elapsed_ns.empty());
   CHECK(bare.last.outcome == Outcome::timeout);
 }
@@ -299,8 +303,8 @@ TEST_CASE("hopper: bare runs take time and leave the bits of stamped ones") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("causal", {1024, 1024}, {64, 128}, 8);
   const Table table = schedules::build(schedules::select("descending"), problem);
-  const Attention attention = attention_of(problem, 64);
-  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kPatience, .perturb = 3};
+  const Attention attention = hopper_attention(problem, 64);
+  const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience, .perturb = 3};
   const BareRuns bare = bare_runs_on_hopper(table, attention, options, 2, 5);
   REQUIRE(bare.elapsed_ns.size() == 5);
   CHECK(*std::min_element(bare.elapsed_ns.begin(), bare.elapsed_ns.end()) > 1000);

@@ -67,14 +67,9 @@ struct Drawn {
 
 /// A table of grouped heads or of others, that may hang, and options for a run of it.
 Drawn drawn(test::Random& random, std::int64_t most) {
-  Problem problem = test::random_problem(random, most);
-  if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
-  const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
   Drawn drawn;
-  drawn.table = random.chance(2) ? test::random_live_table(random, problem, dispatch)
-                                 : test::random_table(random, problem, dispatch);
-  if (problem.combine == Combine::ordered && random.chance(2))
-    test::shuffle_dkv_ranks(random, drawn.table);
+  drawn.table = test::drawn_table(random, most, [&] { return random.chance(2); });
+  test::perhaps_shuffle_dkv_ranks(random, drawn.table);
   drawn.options.release = random.chance(3) ? Release::delayed : Release::immediate;
   drawn.options.residency = static_cast<std::int32_t>(random.between(0, 3));
   drawn.options.threads = 1;

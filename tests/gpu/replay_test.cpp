@@ -8,7 +8,7 @@
 namespace stagger::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kReplayPatience{10'000};
 
 TEST_CASE("a replay takes as long as the simulator says") {
   std::int64_t cases = 0;
@@ -20,7 +20,7 @@ TEST_CASE("a replay takes as long as the simulator says") {
       const Table table = schedules::build(selection, problem);
       const ReplayTimes times{.timing = {.compute = 5, .reduce = 2, .launch = 1, .epilogue = 3},
                               .tick_ns = 10'000};
-      const Backward run = replay_on_cuda(table, times, {.timeout = kPatience});
+      const Backward run = replay_on_cuda(table, times, {.timeout = kReplayPatience});
       REQUIRE(run.outcome == Outcome::finished);
       CHECK(order_faults(table, run).empty());
       // The model's latency is 0, the device's about a tenth of a tick a hand-over.
@@ -41,7 +41,7 @@ TEST_CASE("the SMs' clocks tell how long a phase spun") {
   // Phases are spun by the global timer and stamped by both clocks: its steps at both ends.
   constexpr std::int64_t kTick = 1'000;
   const ReplayTimes times{.timing = {.compute = 6, .reduce = 2}, .tick_ns = kTick};
-  const Backward run = replay_on_cuda(table, times, {.timeout = kPatience});
+  const Backward run = replay_on_cuda(table, times, {.timeout = kReplayPatience});
   REQUIRE(run.outcome == Outcome::finished);
   const std::int64_t step = run.times_error_ns;
   CHECK(step >= 1);
@@ -57,7 +57,8 @@ TEST_CASE("checked replays see the order and nothing else") {
   const Problem problem = make_problem(make_mask("causal"), {16, 16}, {}, 1, 0);
   const Table table = schedules::build(schedules::select("descending"), problem);
   const Replay replay{.device = replay_on_cuda, .times = {.timing = {}, .tick_ns = 500}};
-  const CheckedRuns runs = check_replays(table, {.timeout = kPatience, .perturb = 4}, 5, replay);
+  const CheckedRuns runs =
+      check_replays(table, {.timeout = kReplayPatience, .perturb = 4}, 5, replay);
   CHECK(runs.verdict == RunVerdict::ok);
   CHECK(runs.repeats == 5);
   CHECK(runs.order_matches);

@@ -24,12 +24,10 @@ struct Drawn {
 };
 
 Drawn drawn(test::Random& random, std::int64_t most) {
-  Problem problem = test::random_problem(random, most);
-  if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
-  const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
   Drawn drawn;
-  drawn.table = test::random_live_table(random, problem, dispatch);
-  drawn.timing = test::with_random_combination(random, test::random_timing(random, problem));
+  drawn.table = test::drawn_table(random, most, [] { return true; });
+  drawn.timing =
+      test::with_random_combination(random, test::random_timing(random, drawn.table.problem));
   return drawn;
 }
 

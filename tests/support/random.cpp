@@ -66,6 +66,21 @@ std::uint32_t seed(std::uint32_t own) {
   return own + 1'000U * static_cast<std::uint32_t>(std::strtoul(turned, nullptr, 10));
 }
 
+Table drawn_table(Random& random, std::int64_t most, const std::function<bool()>& live,
+                  std::int32_t most_of_group) {
+  Problem problem = random_problem(random, most);
+  if (random.chance(2)) problem = with_random_groups(random, std::move(problem), most_of_group);
+  const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+  return live() ? random_live_table(random, problem, dispatch)
+                : random_table(random, problem, dispatch);
+}
+
+void perhaps_shuffle_dkv_ranks(Random& random, Table& table) {
+  if (table.problem.combine == Combine::ordered && random.chance(2)) {
+    shuffle_dkv_ranks(random, table);
+  }
+}
+
 Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads, std::int32_t sms) {
   const Lengths tiles{.q = rows.empty() ? 0 : std::ssize(rows.front()), .kv = std::ssize(rows)};
   return make_problem(make_mask("tiles", {{"rows", rows}}), tiles, {}, heads, sms);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -53,6 +54,15 @@ void shuffle_dkv_ranks(Random& random, Table& table);
 /// A random table whose ranks are given out in the order of a random run, so that it runs to its
 /// end with all lanes resident and immediate release.
 [[nodiscard]] Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch);
+
+/// A table of a random problem of up to `most` tiles a side, heads and SMs, one time in two with
+/// groups of up to `most_of_group` heads; static or in-order. `live` is asked, after all these are
+/// drawn, whether its ranks go with a run.
+[[nodiscard]] Table drawn_table(Random& random, std::int64_t most,
+                                const std::function<bool()>& live, std::int32_t most_of_group = 3);
+
+/// One time in two the parts of a table that are combined in order have ranks in a random one.
+void perhaps_shuffle_dkv_ranks(Random& random, Table& table);
 
 /// A mask from rows of `f`, `p` and `.`, one string per KV tile.
 [[nodiscard]] Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads,

@@ -20,6 +20,16 @@ std::string message_of(const Act& act, ErrorKind kind) {
   return "";
 }
 
+/// What `act` says, or the kind and the words of the error that it fails with.
+template <class Act>
+std::string said(const Act& act) {
+  try {
+    return act();
+  } catch (const Error& error) {
+    return "refused " + std::to_string(static_cast<int>(error.kind())) + ": " + error.what();
+  }
+}
+
 /// The text with its first `from` replaced by `to`; that there is one is required.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);

@@ -122,4 +122,35 @@ EveryEnd every_end(const Tickets& tickets) {
   return Explorer(tickets).run();
 }
 
+tickets::Tickets nearly_right_tickets(Random& random) {
+  tickets::Tickets tickets;
+  const std::int64_t semaphores = random.between(1, 4);
+  tickets.initial.assign(semaphores, random.chance(8) ? 1 : 0);
+  tickets.residency = static_cast<std::int32_t>(random.between(0, 3));
+  tickets.release = random.chance(3) ? Release::delayed : Release::immediate;
+  tickets.dispatch = random.chance(3) ? Dispatch::static_ : Dispatch::in_order;
+  std::vector<std::int32_t> next(at(semaphores), 0);
+  const std::int64_t programs = random.between(1, 6);
+  for (std::int64_t program = 0; program < programs; ++program) {
+    std::vector<std::int32_t> tiles(at(semaphores));
+    for (std::int64_t q = 0; q < semaphores; ++q)
+      tiles[at(q)] = static_cast<std::int32_t>(q);
+    random.shuffle(tiles);
+    for (const std::int32_t q : tiles) {
+      if (random.chance(5)) continue;
+      tickets::Step step{.semaphore = tickets::Semaphore{q}, .wait = next[at(q)]++};
+      step.task = {Head{0}, KvTile{static_cast<std::int32_t>(program)}, QTile{q}};
+      if (random.chance(20)) step.wait = tickets::kNoWait;
+      if (random.chance(20)) step.wait = static_cast<std::int32_t>(random.between(-1, 7));
+      if (random.chance(20)) step.add = static_cast<std::int32_t>(random.between(0, 3));
+      if (random.chance(20)) step.reduces = false;
+      if (random.chance(30)) step.task.head = Head{1};
+      step.chain = tickets::chain_of(step.task);
+      tickets.steps.push_back(step);
+    }
+    tickets.end_program();
+  }
+  return tickets;
+}
+
 }  // namespace stagger::test

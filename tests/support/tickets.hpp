@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tests/support/random.hpp"
 #include "workbench/tickets/tickets.hpp"
 
 namespace stagger::test {
@@ -14,5 +15,8 @@ struct EveryEnd {
 /// Tries every order in which the programs' steps can happen, step by step, as the README states
 /// the rules. For a handful of steps.
 [[nodiscard]] EveryEnd every_end(const tickets::Tickets& tickets);
+
+/// Tickets of a few programs whose values are ranks of a random order, spoiled here and there.
+[[nodiscard]] tickets::Tickets nearly_right_tickets(Random& random);
 
 }  // namespace stagger::test

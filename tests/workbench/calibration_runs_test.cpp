@@ -3,12 +3,14 @@
 #include "workbench/calibration_runs.hpp"
 
 #include "core/error.hpp"
+#include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/toy_device.hpp"
 #include "workbench/calibration_set.hpp"
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::workbench {
@@ -123,6 +125,41 @@ TEST_CASE("a calibration run that does not finish is the device's error, and nam
     const std::string words = error.what();
     CHECK(words.starts_with(calls.back().table + " on full, 5 KV x 5 Q tiles"));
     CHECK(words.ends_with(" did not finish within the timeout"));
+  }
+}
+
+TEST_CASE("runs for the memory are by the ranks, in groups of one number of heads") {
+  const Kernel kernel = kernel_of_device(
+      [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
+        gpu::Backward run = device(table, attention, options);
+        run.times.back().reduce_end = 10 * table.problem.heads + 3;
+        run.bare_ns = run.elapsed_ns - 2;
+        return run;
+      });
+  const CalibrationRequest request{
+      .kernel = &kernel, .dtype = gpu::Dtype::bf16, .head_dim = 3, .tile = {2, 4}};
+  std::vector<Table> tables;
+  for (const auto& [heads, name] : {std::pair(2, "spt"), std::pair(2, "descending"),
+                                    std::pair(5, "spt"), std::pair(2, "spt")}) {
+    tables.push_back(schedules::build(
+        schedules::select(name), make_problem(make_mask("full"), {8, 8}, request.tile, heads, 3)));
+  }
+  const Timing timing{.compute = 77};
+  calls.clear();
+  const std::vector<MemoryRun> runs = measure_memory(request, tables, timing);
+  REQUIRE(runs.size() == tables.size());
+  REQUIRE(calls.size() == 4 * tables.size());
+  constexpr int kGroups[] = {0, 0, 1, 2};
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    CAPTURE(run);
+    CHECK(runs[run].table.slots == tables[run].slots);
+    CHECK(runs[run].timing.compute == timing.compute);
+    CHECK(runs[run].group == kGroups[run]);
+    CHECK(runs[run].measured == 10 * tables[run].problem.heads + 3 - 2);
+    // Two rows of 3 numbers of 2 bytes each, lse and D; 3 sums of 4 bytes; two rows a key.
+    CHECK(runs[run].tile ==
+          TileBytes{.q = 2 * (12 + 8), .dq = 2 * 12, .kv = 4 * 12, .gradient = 48});
+    CHECK(calls[4 * run].options.mode == gpu::Mode::deterministic);
   }
 }
 

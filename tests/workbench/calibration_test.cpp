@@ -163,6 +163,34 @@ TEST_CASE("without passes, or without a problem that is large enough, none are f
   expect_near("start", found.start, 12'000 + 2600 * 48 * 128 * 64 / (1 << 20), 1);
 }
 
+TEST_CASE("passes are told from runs by the ranks of which one has four times the elements") {
+  test::Random random(95);
+  std::vector<CalibrationRun> runs = toy_runs({.timing = kOverlap, .start = 5000}, random);
+  std::int64_t small = 0;
+  for (std::size_t index = 0; index < runs.size(); ++index) {
+    CalibrationRun& run = runs[index];
+    const bool large = index / 2 % 2 == 1;  // two runs of each table
+    const bool by_ranks = run.mode == gpu::Mode::deterministic;
+    run.q_elements = by_ranks ? (large ? 4'000 : 1'000) : (large ? 9'000'000 : 1);
+    run.run.passes_ns = by_ranks ? (large ? 103 : 100) : (large ? 80'000 : 1);
+    small += by_ranks && !large ? 1 : 0;
+  }
+  const std::int64_t large = std::ssize(runs) / 2 - small;
+  const auto passes = [&] { return calibrate(runs, Model::overlap).times.passes_per_mi; };
+  // 3 ns for 3,000 elements, of every pair.
+  REQUIRE(passes().has_value());
+  CHECK(*passes() ==
+        MeasuredNs{.value = 1'049, .low = 1'049, .high = 1'049, .samples = small * large});
+  runs[0].run.passes_ns = 0;  // a run without passes tells nothing
+  CHECK(passes()->samples == (small - 1) * large);
+  runs[0].run.passes_ns = 100;
+  runs[0].q_elements = 0;
+  CHECK(passes()->samples == (small - 1) * large);
+  for (CalibrationRun& run : runs)
+    run.q_elements = run.q_elements == 4'000 ? 3'999 : run.q_elements;
+  CHECK_FALSE(passes().has_value());
+}
+
 TEST_CASE("where launches are stamped does not matter to what is predicted") {
   for (const Timing& timing : {kChain, kOverlap}) {
     CAPTURE(timing.model == Model::overlap);

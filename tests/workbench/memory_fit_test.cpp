@@ -5,6 +5,11 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
 namespace stagger::workbench {
 namespace {
 
@@ -59,6 +64,108 @@ TEST_CASE("noise of a per cent moves the memory by some per cent") {
   const DeviceMemory found = fit_memory(runs_on(memory, 0.01, random)).memory;
   CHECK(std::abs(static_cast<double>(found.l2_bytes) / 30e6 - 1) < 0.15);
   CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 2'500 - 1) < 0.15);
+}
+
+/// Runs of a few large tiles in two groups, the second on a device whose phases take a fifth more.
+std::vector<MemoryRun> grouped_runs(const Memory& memory, test::Random& random) {
+  std::vector<MemoryRun> runs;
+  for (const int group : {3, 8}) {
+    const Problem problem = make_problem(make_mask("causal"), {768, 768}, {.q = 128, .kv = 128},
+                                         group == 3 ? 16 : 24, 10);
+    for (const char* name : {"windowed:heads=2", "windowed:heads=4", "windowed:heads=16"}) {
+      MemoryRun run{.table = schedules::build(schedules::select(name), problem, kTiming),
+                    .timing = kTiming,
+                    .tile = memory.tile,
+                    .group = group};
+      Timing timing = kTiming;
+      timing.memory = memory;
+      const auto exact = static_cast<double>(
+          sim::play_memory(run.table, timing, sim::simulate(run.table, timing)).last_reduction);
+      const double off = 1 + static_cast<double>(random.between(-30, 30)) / 1'000;
+      run.measured = static_cast<Ticks>(exact * off * (group == 3 ? 1 : 1.2));
+      runs.push_back(std::move(run));
+    }
+  }
+  return runs;
+}
+
+/// What a memory makes of the runs, by a play of each: what it predicts, and how far that is off
+/// once the runs of each group with at most twice its least traffic are right in the median.
+struct Judgement {
+  std::vector<Ticks> predicted;
+  std::vector<double> errors;
+  double mean_square = 0;
+};
+
+Judgement judge(const std::vector<MemoryRun>& runs, std::int64_t l2, std::int64_t rate) {
+  Judgement judgement;
+  std::vector<std::int64_t> traffic;
+  for (const MemoryRun& run : runs) {
+    Timing timing = run.timing;
+    timing.memory = Memory{.l2 = l2, .rate = rate, .tile = run.tile};
+    const auto play = sim::play_memory(run.table, timing, sim::simulate(run.table, timing));
+    judgement.predicted.push_back(play.last_reduction);
+    traffic.push_back(play.read + play.written);
+  }
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    std::int64_t least = traffic[run];
+    for (std::size_t other = 0; other < runs.size(); ++other) {
+      if (runs[other].group == runs[run].group) least = std::min(least, traffic[other]);
+    }
+    std::vector<double> ratios;
+    for (std::size_t other = 0; other < runs.size(); ++other) {
+      if (runs[other].group != runs[run].group || traffic[other] > 2 * least) continue;
+      ratios.push_back(static_cast<double>(runs[other].measured) /
+                       static_cast<double>(judgement.predicted[other]));
+    }
+    std::sort(ratios.begin(), ratios.end());
+    judgement.errors.push_back(ratios[ratios.size() / 2] *
+                                   static_cast<double>(judgement.predicted[run]) /
+                                   static_cast<double>(runs[run].measured) -
+                               1);
+    judgement.mean_square += judgement.errors.back() * judgement.errors.back();
+  }
+  return judgement;
+}
+
+TEST_CASE("the memory that is found is judged as it says, and no other one is better") {
+  test::Random random(93);
+  constexpr std::int64_t kMi = std::int64_t{1} << 20;
+  const Memory memory{.l2 = 70 * kMi,
+                      .rate = 2'600,
+                      .tile = {.q = kMi / 2, .dq = 2 * kMi, .kv = kMi, .gradient = kMi}};
+  const std::vector<MemoryRun> runs = grouped_runs(memory, random);
+  const auto [found, residuals] = fit_memory(runs);
+  const Judgement best = judge(runs, found.l2_bytes, found.bytes_per_ns);
+  std::vector<double> errors;
+  REQUIRE(residuals.size() == runs.size());
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    CHECK(residuals[run].measured == runs[run].measured);
+    CHECK(residuals[run].predicted == best.predicted[run]);
+    errors.push_back(1e6 * std::abs(best.errors[run]));
+  }
+  std::sort(errors.begin(), errors.end());
+  CHECK(std::abs(static_cast<double>(found.fit.worst_ppm) - errors.back()) < 1.5);
+  CHECK(std::abs(static_cast<double>(found.fit.median_ppm) - errors[errors.size() / 2]) < 1.5);
+  CHECK(found.fit.runs == 6);
+  CHECK(found.fit.worst_ppm > 1'000);
+  // Sizes from 4 to 256 MiB in steps of a quarter, and around the best; rates in steps of 2 %.
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 4 * kMi; size <= 256 * kMi; size += size / 4)
+    sizes.push_back(size);
+  CHECK(sizes.size() == 19);
+  std::int64_t worse = 0;
+  for (const std::int64_t size : sizes) {
+    std::int64_t step = 0;
+    for (std::int64_t rate = 20'000; rate > 50; rate -= std::max<std::int64_t>(rate / 50, 1)) {
+      if (++step % 8 != size / kMi % 8) continue;  // an eighth of them, others for each size
+      const Judgement other = judge(runs, size, rate);
+      CAPTURE(size, rate, found.l2_bytes, found.bytes_per_ns);
+      REQUIRE(other.mean_square > best.mean_square - 1e-9);
+      worse += other.mean_square > best.mean_square + 1e-9 ? 1 : 0;
+    }
+  }
+  CHECK(worse > 500);
 }
 
 TEST_CASE("the heads in flight of the calibration's tables rise to all of them") {

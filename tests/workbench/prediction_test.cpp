@@ -2,7 +2,13 @@
 
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
 
 namespace stagger::workbench {
 namespace {
@@ -74,6 +80,109 @@ TEST_CASE("where nothing is predicted that is said, and why runs were skipped") 
   silent.runs = {run_of("spt", 1'000, 900)};
   silent.runs[0].predicted.reset();
   CHECK_THROWS_WITH(predict_runs(silent, std::nullopt), Catch::Contains("--machine"));
+}
+
+MeasuredRun run_of_file(const char* name, std::int64_t heads) {
+  MeasuredRun run = run_of(name, 1'000, 900);
+  run.problem = make_problem(make_mask("causal"), {6, 6}, {}, heads, 6);
+  run.from_file = true;
+  return run;
+}
+
+TEST_CASE("tables that are given go to the runs of their name and problem, if those had a file") {
+  Table mine = schedules::build(schedules::select("descending"), run_of_file("mine", 2).problem);
+  mine.name = "mine";
+  Table wide = schedules::build(schedules::select("descending"), run_of_file("mine", 4).problem);
+  wide.name = "mine";
+  MeasuredRuns measured;
+  measured.runs = {run_of_file("mine", 2), run_of_file("mine", 4), run_of_file("other", 2),
+                   run_of_file("mine", 3), run_of_file("mine", 2)};
+  measured.runs[4].from_file = false;
+  give_tables(measured, {wide, mine});
+  REQUIRE(measured.runs[0].table.has_value());
+  CHECK(measured.runs[0].table->slots == mine.slots);
+  REQUIRE(measured.runs[1].table.has_value());
+  CHECK(measured.runs[1].table->slots == wide.slots);
+  for (const std::size_t without : {2U, 3U, 4U})
+    CHECK_FALSE(measured.runs[without].table.has_value());
+}
+
+/// A profile of one kernel, whose runs take `start` beyond their makespan.
+Machine machine_of_one(Ticks start) {
+  return {
+      .name = "toy",
+      .device = "a toy",
+      .driver = "1",
+      .sms = 6,
+      .kernels = {{.key = {.kernel = "portable", .dtype = "fp32", .head_dim = 64, .tile = {1, 1}},
+                   .compute = {.value = 50},
+                   .reduce = {.value = 9},
+                   .latency = {.value = 4},
+                   .start = {.value = start}}},
+      .memory = std::nullopt,
+      .block = std::nullopt};
+}
+
+TEST_CASE("what a machine predicts is its timing played on the run's table, and judged so") {
+  const Machine machine = machine_of_one(700);
+  MeasuredRuns measured;
+  measured.runs = {run_of("spt", 1'000, 1), run_of("descending", 1'000, 1), run_of_file("mine", 2)};
+  measured.runs[1].elapsed = 2'000;
+  measured.runs[2].table = schedules::build(schedules::select("shift"),
+                                            make_problem(make_mask("full"), {6, 6}, {}, 2, 6));
+  measured.runs[2].problem = measured.runs[2].table->problem;
+  const PredictedRuns judged = predict_runs(measured, machine);
+  const Timing timing{.compute = 50, .reduce = 9, .latency = 4};
+  std::int64_t worst_ppm = 0;
+  for (std::size_t index = 0; index < 3; ++index) {
+    const MeasuredRun& run = measured.runs[index];
+    const Table table =
+        run.table ? *run.table : schedules::build(schedules::select(run.schedule), run.problem);
+    const sim::Simulation played = sim::simulate(table, timing);
+    CAPTURE(index);
+    CHECK(judged.spans.find(index)->predicted == played.last_reduction);
+    CHECK(judged.spans.find(index)->schedule == run.schedule);
+    const Predicted alone = predict(machine, run);
+    CHECK(alone.last_reduction == played.last_reduction);
+    CHECK(alone.elapsed == played.makespan + 700);
+    CHECK(alone.table == judged.spans.find(index)->table);
+    worst_ppm = std::max(
+        worst_ppm, std::int64_t{std::llround(
+                       1e6 * std::abs(static_cast<double>(played.last_reduction) / 1'000 - 1))});
+  }
+  REQUIRE(judged.wholes.runs == std::vector<std::size_t>{1});
+  CHECK(judged.wholes.find(1)->predicted == *predict(machine, measured.runs[1]).elapsed);
+  CHECK(judged.spans.accuracy.worst_ppm == worst_ppm);
+  CHECK(judged.machine->name == "toy");
+  // Kernels and heads tell groups apart; what a tick lasts does where phases spin.
+  CHECK(judged.spans.find(0)->group == judged.spans.find(1)->group);
+  CHECK(judged.spans.find(0)->group.ends_with("; portable, fp32, head_dim 64"));
+  MeasuredRun spins = measured.runs[0];
+  spins.kernel = {.kernel = "replay"};
+  spins.tick_ns = 250;
+  MeasuredRuns spun;
+  spun.runs = {spins};
+  CHECK(predict_runs(spun, std::nullopt)
+            .spans.find(0)
+            ->group.ends_with("; replay, a tick is 250 ns"));
+}
+
+TEST_CASE("a table that is not given, has no task or would not run is predicted nothing of") {
+  const Machine machine = machine_of_one(0);
+  CHECK_THROWS_WITH(predict(machine, run_of_file("mine", 2)),
+                    "mine: its table 'mine' was a file's: give that file with --tables");
+  const std::string would_not = ": its table would not run on this machine";
+  MeasuredRun hangs = run_of_file("hangs", 2);
+  hangs.table = schedules::build(schedules::select("descending"), hangs.problem);
+  hangs.table->slots.front().rank = 77;
+  CHECK_THROWS_WITH(predict(machine, hangs), "hangs" + would_not);
+  MeasuredRun empty = run_of_file("empty", 2);
+  empty.problem = make_problem(parse_mask("tiles:rows=.."), {2, 1}, {}, 1, 1);
+  empty.table = schedules::build(schedules::select("descending"), empty.problem);
+  CHECK_THROWS_WITH(predict(machine, empty), "empty" + would_not);
+  MeasuredRun other = run_of("spt", 1'000, 1);
+  other.kernel.head_dim = 128;
+  CHECK_THROWS_WITH(predict(machine, other), Catch::Contains("head_dim 64"));
 }
 
 }  // namespace

@@ -146,5 +146,105 @@ TEST_CASE("several runs one after the other are read, each with its number") {
   CHECK(runs.runs[1].source == "two.jsonl (2)");
 }
 
+TEST_CASE("of several times of a run those count that are of a rested device without stamps") {
+  const std::string run = write_run(run_of({.source = descending()}));
+  const auto with = [&](const std::string& measured) {
+    return read_runs(test::replaced(run, "\"ms\":", measured + ", \"ms\":"), "x").runs.at(0);
+  };
+  const MeasuredRun all = with(
+      R"("makespan_ns": 11, "untimed_makespan_ns": 12, "rested_makespan_ns": 13, "rested_ms": 0.000014, "untimed_ms": 0.000015)");
+  CHECK(all.measured == 13);
+  CHECK(all.elapsed == 14);
+  const MeasuredRun untimed =
+      with(R"("makespan_ns": 11, "untimed_makespan_ns": 12, "untimed_ms": 0.000015)");
+  CHECK(untimed.measured == 12);
+  CHECK(untimed.elapsed == 15);
+  const MeasuredRun stamped = with(R"("makespan_ns": 1)");
+  CHECK(stamped.measured == 1);
+  CHECK_FALSE(stamped.elapsed.has_value());
+  CHECK_FALSE(stamped.predicted.has_value());
+  CHECK_FALSE(stamped.predicted_elapsed.has_value());
+  CHECK_THROWS_WITH(with(R"("makespan_ns": 0)"), Catch::Contains("/measured/makespan_ns"));
+  CHECK(with(R"("makespan_ns": 4611686018427387904)").measured == std::int64_t{1} << 62);
+  CHECK_THROWS_WITH(with(R"("makespan_ns": 4611686018427387905)"),
+                    Catch::Contains("/measured/makespan_ns"));
+  CHECK(with(R"("makespan_ns": 1, "rested_ms": 1e9)").elapsed == 1'000'000'000'000'000);
+  CHECK_THROWS_WITH(with(R"("makespan_ns": 1, "rested_ms": 1.1e9)"),
+                    Catch::Contains("/measured/rested_ms"));
+}
+
+TEST_CASE("what a run says is predicted of it is read, and nothing where it says nothing") {
+  const std::string run = device_run();
+  const auto with = [&](const std::string& predicted) {
+    return read_runs(test::replaced(run, "\"makespan\":", predicted + "\"makespan\":"), "x")
+        .runs.at(0);
+  };
+  const MeasuredRun both = with(R"("last_reduction_ns": 0, "elapsed_ns": 21, )");
+  CHECK(both.predicted == 0);
+  CHECK(both.predicted_elapsed == 21);
+  const MeasuredRun one = with(R"("elapsed_ns": 0, )");
+  CHECK_FALSE(one.predicted.has_value());
+  CHECK(one.predicted_elapsed == 0);
+  CHECK_THROWS_WITH(with(R"("last_reduction_ns": -1, )"),
+                    Catch::Contains("/predicted/last_reduction_ns"));
+  CHECK_THROWS_WITH(with(R"("elapsed_ns": 4611686018427387905, )"),
+                    Catch::Contains("/predicted/elapsed_ns"));
+}
+
+TEST_CASE("a run of phases that spin is read with what they spun, a file's with its name") {
+  Execution execution = run_of({.source = descending()});
+  execution.kernel = &kernel_of("replay");
+  execution.tick_ns = 250;
+  execution.spun = {.compute = 8, .reduce = 3, .launch = 2};
+  const std::string text =
+      test::replaced(write_run(execution), "\"ms\":", "\"makespan_ns\": 1000, \"ms\":");
+  const MeasuredRun spins = read_runs(text, "x").runs.at(0);
+  CHECK(spins.spins());
+  CHECK(spins.kernel == KernelKey{.kernel = "replay"});
+  CHECK(spins.tick_ns == 250);
+  CHECK(spins.spun.compute == 8);
+  CHECK(spins.spun.reduce == 3);
+  CHECK(spins.spun.launch == 2);
+  CHECK(spins.timing.compute == 5);
+  CHECK_FALSE(spins.from_file);
+  const auto tick = [&](const char* ns) {
+    return read_runs(test::replaced(text, "\"tick_ns\": 250", std::string("\"tick_ns\": ") + ns),
+                     "x")
+        .runs.at(0)
+        .tick_ns;
+  };
+  CHECK(tick("1") == 1);
+  CHECK(tick("1000000") == 1'000'000);
+  CHECK_THROWS_WITH(tick("0"), Catch::Contains("/tick_ns"));
+  CHECK_THROWS_WITH(tick("1000001"), Catch::Contains("/tick_ns"));
+  // A run that spins nothing of its own spins as long as its model says.
+  const MeasuredRun plain = read_runs(device_run(), "x").runs.at(0);
+  CHECK(plain.spun.compute == plain.timing.compute);
+  CHECK(plain.spun.reduce == plain.timing.reduce);
+  Source file = descending();
+  file.selection.reset();
+  file.table.name = "mine";
+  const MeasuredRun given = read_runs(test::replaced(write_run(run_of({.source = file})),
+                                                     "\"ms\":", "\"makespan_ns\": 1000, \"ms\":"),
+                                      "x")
+                                .runs.at(0);
+  CHECK(given.from_file);
+  CHECK(given.schedule == "mine");
+}
+
+TEST_CASE("a run's keys have the ranges of what they are") {
+  const std::string run = device_run();
+  const auto read = [&](const std::string& from, const std::string& to) {
+    return read_runs(test::replaced(run, from, to), "x").runs.at(0);
+  };
+  CHECK(read("\"head_dim\": 4", "\"head_dim\": 1").kernel.head_dim == 1);
+  CHECK_THROWS_WITH(read("\"head_dim\": 4", "\"head_dim\": 0"), Catch::Contains("/head_dim"));
+  CHECK(read("\"dtype\": \"fp32\"", "\"dtype\": \"bf16\"").kernel.dtype == "bf16");
+  CHECK(read(" \"dtype\": \"fp32\",\n", "").kernel.dtype ==
+        "fp32");  // files before there were others
+  CHECK_THROWS_WITH(read("\"kind\": \"cpu\"", "\"kind\": \"gpu\""),
+                    Catch::Contains("/device/kind: unknown kind of device 'gpu'"));
+}
+
 }  // namespace
 }  // namespace stagger::workbench

@@ -179,21 +179,24 @@ void place_in_rows(std::string_view text, std::vector<At>& places) {
   }
 }
 
-}  // namespace
-
-Document read_document(std::string_view text, const std::string& file) {
-  if (const std::optional<std::string> tensors = text_of_tensors(text, file)) {
-    Document document = read_document(*tensors, file);
-    document.json = false;  // the file has no lines
-    document.places.assign(document.tickets.steps.size(), {});
-    return document;
-  }
+Document read_text(std::string_view text, const std::string& file) {
   if (!is_json(without_bom(text))) return read_csv(text, file);
   try {
     return read_json(text, file);
   } catch (const JsonError& error) {
     throw Error(ErrorKind::invalid_input, placed(error, text, file));
   }
+}
+
+}  // namespace
+
+Document read_document(std::string_view text, const std::string& file) {
+  const std::optional<std::string> tensors = text_of_tensors(text, file);
+  if (!tensors) return read_text(text, file);
+  Document document = read_text(*tensors, file);
+  document.json = false;  // the file has no lines
+  document.places.assign(document.tickets.steps.size(), {});
+  return document;
 }
 
 std::vector<At> locate(const Document& document, std::string_view text,

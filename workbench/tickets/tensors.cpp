@@ -121,7 +121,7 @@ std::string lock_values_text(const Bundle& bundle) {
 }  // namespace
 
 std::optional<std::string> text_of_tensors(std::string_view bytes, const std::string& file) {
-  switch (formats::container_of(bytes)) {
+  switch (formats::container_of(bytes, file)) {
     case formats::Container::npz:
       return lists_text(formats::read_npz(bytes, file));
     case formats::Container::safetensors:

@@ -1,0 +1,221 @@
+// Lists of tiles: FlexAttention's and FlashAttention-4's.
+
+#include "tests/formats/imported.hpp"
+#include "tests/support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+namespace stagger::formats {
+namespace {
+
+/// The lists as formats.md has them, with any padding.
+Bundle w8_flex(std::int64_t width, std::int64_t padding) {
+  const std::vector<Elements> partial = {{0}, {1}, {2}, {0, 3}, {1, 4}, {2, 5}, {3, 6}, {4, 7}};
+  const std::vector<Elements> full = {{}, {0}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}};
+  const auto list = [&](const std::vector<Elements>& rows, Elements& counts) {
+    Elements ids;
+    for (Elements row : rows) {
+      counts.push_back(std::ssize(row));
+      row.resize(static_cast<std::size_t>(width), padding);
+      ids.insert(ids.end(), row.begin(), row.end());
+    }
+    return ids;
+  };
+  Elements partial_counts;
+  Elements full_counts;
+  const Elements partial_ids = list(partial, partial_counts);
+  const Elements full_ids = list(full, full_counts);
+  return bundle_of({{"kv_num_blocks", ints({1, 1, 8}, partial_counts)},
+                    {"kv_indices", ints({1, 1, 8, width}, partial_ids)},
+                    {"full_kv_num_blocks", ints({1, 1, 8}, full_counts)},
+                    {"full_kv_indices", ints({1, 1, 8, width}, full_ids)},
+                    {"seq_lengths", ints({2}, {16, 16})},
+                    {"BLOCK_SIZE", ints({2}, {2, 2})}});
+}
+
+TEST_CASE("FlexAttention's lists are read, padded or compact") {
+  for (const auto& [width, padding] : {std::pair{8, -1}, std::pair{8, 7}, std::pair{2, -1}}) {
+    const ImportedMask imported = read(w8_flex(width, padding));
+    CHECK(rows_of(imported) == kW8);
+    CHECK(imported.lengths == Lengths{16, 16});
+    CHECK(imported.shape == TileShape{2, 2});
+    CHECK(imported.mask.origin.format == "flex");
+    CHECK(says(imported, "ragged rule flex"));
+    CHECK(says(imported, "mask_mod"));
+  }
+}
+
+TEST_CASE("FlexAttention's lists may lack lengths, the full ones or the leading dimensions") {
+  Bundle bundle = w8_flex(2, -1);
+  std::erase_if(bundle.tensors, [](const NamedTensor& each) { return each.name == "seq_lengths"; });
+  CHECK(rows_of(read(bundle)) == kW8);
+  CHECK(says(read(bundle), "no seq_lengths"));
+  const ImportedMask partial = read(bundle_of({{"kv_num_blocks", ints({2}, {1, 2})},
+                                               {"kv_indices", ints({2, 2}, {0, 5, 1, 0})},
+                                               {"BLOCK_SIZE", ints({2}, {4, 8})}}));
+  CHECK(rows_of(partial) == std::vector<std::string>{"pp", ".p"});
+  CHECK(partial.lengths == Lengths{8, 16});
+  CHECK(says(partial, "every live tile is partial"));
+  // pytorch issue 153344: three rows of one entry each are three KV tiles.
+  CHECK(rows_of(read(bundle_of({{"kv_num_blocks", ints({1, 1, 3}, {1, 1, 1})},
+                                {"kv_indices", ints({1, 1, 3, 1}, {0, 1, 2})}}))) ==
+        std::vector<std::string>{"p..", ".p.", "..p"});
+  // pytorch pull 188208: ids beyond the count mean nothing.
+  CHECK(rows_of(read(bundle_of({{"kv_num_blocks", ints({1, 1, 1}, {1})},
+                                {"kv_indices", ints({1, 1, 1, 5}, {2, 0, 1, 3, 4})},
+                                {"full_kv_num_blocks", ints({1, 1, 1}, {2})},
+                                {"full_kv_indices", ints({1, 1, 1, 5}, {0, 3, 1, 2, 4})},
+                                {"seq_lengths", ints({2}, {128, 640})},
+                                {"BLOCK_SIZE", ints({2}, {128, 128})}}))) ==
+        std::vector<std::string>{"f", ".", "p", "f", "."});
+}
+
+TEST_CASE("FlexAttention's lists that contradict themselves are refused with the entry") {
+  const auto with = [](const char* name, std::size_t at, std::int64_t value) {
+    Bundle bundle = w8_flex(2, -1);
+    for (NamedTensor& each : bundle.tensors) {
+      if (each.name == name) each.tensor.elements[at] = value;
+    }
+    return refusal_of(bundle);
+  };
+  CHECK(with("kv_indices", 6, 8) == "x.npz: kv_indices[0,0,3,0] = 8 is no KV tile; there are 8");
+  CHECK(with("kv_indices", 6, -1) == "x.npz: kv_indices[0,0,3,0] = -1 is no KV tile; there are 8");
+  CHECK(with("kv_indices", 7, 0) ==
+        "x.npz: kv_indices[0,0,3,1] = 0: that tile of this row is listed twice");
+  CHECK(with("full_kv_indices", 6, 3) ==
+        "x.npz: full_kv_indices[0,0,3,0] = 3: that tile of this row is listed twice");
+  CHECK(with("kv_num_blocks", 3, 3) ==
+        "x.npz: kv_num_blocks[0,0,3] = 3, and kv_indices has room for 2");
+  Bundle bundle = w8_flex(2, -1);
+  NamedTensor counts{.name = "q_num_blocks"};
+  counts.tensor = ints({1, 1, 8}, Elements(8, 0));
+  NamedTensor ids{.name = "q_indices"};
+  ids.tensor = ints({1, 1, 8, 1}, Elements(8, 0));
+  bundle.tensors.push_back(counts);
+  bundle.tensors.push_back(ids);
+  CHECK(
+      refusal_of(bundle).find("q_indices are not the transpose of kv_indices: tile (kv 0, q 0)") !=
+      std::string::npos);
+  CHECK(refusal_of(bundle_of({{"arr_0", ints({1}, {1})}, {"arr_1", ints({1}, {1})}}))
+            .find("save them by name") != std::string::npos);
+}
+
+TEST_CASE("masks that differ by head are chosen among") {
+  const Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 2, 2}, {1, 1, 1, 1})},
+                                   {"kv_indices", ints({1, 2, 2, 1}, {0, 1, 1, 0})}});
+  CHECK(refusal_of(bundle).find("batch 0, head 0 and batch 0, head 1 in row 0") !=
+        std::string::npos);
+  CHECK(refusal_of(bundle).find("--mask-head 0 to 1") != std::string::npos);
+  CHECK(rows_of(read(bundle, {.head = 1})) == std::vector<std::string>{".p", "p."});
+  CHECK(refusal_of(bundle, {.head = 2}).find("0 to 1") != std::string::npos);
+  // The same tiles in another order are the same mask.
+  const Bundle same = bundle_of({{"kv_num_blocks", ints({2, 1, 1}, {2, 2})},
+                                 {"kv_indices", ints({2, 1, 1, 2}, {0, 1, 1, 0})}});
+  CHECK(says(read(same), "the same mask for 2 batches of 1 heads"));
+}
+
+TEST_CASE("blocks are cut into the tiles that are asked for") {
+  const Bundle bundle = bundle_of({{"kv_num_blocks", ints({2}, {1, 1})},
+                                   {"kv_indices", ints({2, 1}, {0, 1})},
+                                   {"full_kv_num_blocks", ints({2}, {0, 1})},
+                                   {"full_kv_indices", ints({2, 1}, {0, 0})},
+                                   {"seq_lengths", ints({2}, {7, 8})},
+                                   {"BLOCK_SIZE", ints({2}, {4, 4})}});
+  const ImportedMask imported = read(bundle, {.shape = {.q = 2, .kv = 4}});
+  CHECK(rows_of(imported) == std::vector<std::string>{"ppff", "..pp"});
+  CHECK(imported.shape == TileShape{2, 4});
+  CHECK(says(imported, "each block is 1 x 2 tiles"));
+  CHECK(refusal_of(bundle, {.shape = {.q = 3, .kv = 4}}).find("does not divide") !=
+        std::string::npos);
+  CHECK(refusal_of(bundle, {.lengths = {9, 8}}).find("where the file says 7") != std::string::npos);
+}
+
+Bundle w8_fa4(bool backward) {
+  const std::vector<Elements> partial =
+      backward ? std::vector<Elements>{{0, 3}, {1, 4}, {2, 5}, {3, 6}, {4, 7}, {5}, {6}, {7}}
+               : std::vector<Elements>{{0}, {1}, {2}, {0, 3}, {1, 4}, {2, 5}, {3, 6}, {4, 7}};
+  const std::vector<Elements> full =
+      backward ? std::vector<Elements>{{1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}, {7}, {}}
+               : std::vector<Elements>{{}, {0}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}};
+  const std::string prefix = backward ? "backward." : "forward.";
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& [name, rows] : {std::pair{"mask", &partial}, std::pair{"full", &full}}) {
+    Elements counts;
+    Elements ids;
+    for (Elements row : *rows) {
+      counts.push_back(std::ssize(row));
+      row.resize(2, 0);
+      ids.insert(ids.end(), row.begin(), row.end());
+    }
+    tensors.emplace_back(prefix + name + "_block_cnt", ints({1, 1, 8}, counts));
+    tensors.emplace_back(prefix + name + "_block_idx", ints({1, 1, 8, 2}, ids));
+  }
+  tensors.emplace_back(prefix + "block_size", ints({2}, {2, 2}));
+  return bundle_of(std::move(tensors));
+}
+
+TEST_CASE("FlashAttention-4's lists of either pass are read, and held against each other") {
+  CHECK(rows_of(read(w8_fa4(true))) == kW8);
+  CHECK(rows_of(read(w8_fa4(false))) == kW8);
+  Bundle both = w8_fa4(true);
+  for (const NamedTensor& each : w8_fa4(false).tensors)
+    both.tensors.push_back(each);
+  CHECK(rows_of(read(both)) == kW8);
+  CHECK(says(read(both), "the forward pass's lists are the same tiles"));
+  for (NamedTensor& each : both.tensors) {
+    if (each.name == "forward.full_block_cnt") each.tensor.elements[7] = 1;
+  }
+  CHECK(refusal_of(both).find("tile (kv 6, q 7) is another in them") != std::string::npos);
+  // Without a prefix lists are the backward pass's where they have a write order.
+  Bundle plain = w8_fa4(true);
+  for (NamedTensor& each : plain.tensors)
+    each.name = each.name.substr(9);
+  CHECK(says(read(plain), "the forward pass's lists"));
+  plain.words["spt"] = "true";
+  const ImportedMask spt = read_mask_file(write_safetensors(plain), "x", {});
+  CHECK(says(spt, "the backward pass's lists"));
+  CHECK(rows_of(spt) == kW8);
+}
+
+TEST_CASE(
+    "lists by offsets are read as core's csr is, and FlashAttention-4's of sequences refused") {
+  const ImportedMask imported = read(bundle_of({{"mask_block_cnt", ints({1, 1, 2}, {1, 1})},
+                                                {"mask_block_offset", ints({3}, {0, 1, 2})},
+                                                {"mask_block_idx", ints({2}, {0, 1})},
+                                                {"full_block_cnt", ints({1, 1, 2}, {1, 0})},
+                                                {"full_block_offset", ints({3}, {0, 1, 1})},
+                                                {"full_block_idx", ints({1}, {1})}}));
+  CHECK(imported.mask.origin.format == "fa4-linear");
+  CHECK(rows_of(imported) == std::vector<std::string>{"pf", ".p"});
+  Bundle varlen = w8_fa4(false);
+  NamedTensor sums{.name = "cu_total_m_blocks"};
+  sums.tensor = ints({2}, {0, 8});
+  varlen.tensors.push_back(sums);
+  CHECK(refusal_of(varlen).find("have no backward pass") != std::string::npos);
+}
+
+TEST_CASE("lists whose shapes do not go together, and blocks of no size, are refused") {
+  CHECK(refusal_of(bundle_of({{"kv_num_blocks", ints({2}, {1, 1})},
+                              {"kv_indices", ints({3, 1}, {0, 1, 0})}}))
+            .find("kv_num_blocks has a shape of [2], kv_indices one of [3,1]") !=
+        std::string::npos);
+  CHECK(refusal_of(bundle_of({{"kv_num_blocks", ints({1, 2, 1}, {1, 1})},
+                              {"kv_indices", ints({2, 1, 1, 1}, {0, 0})}}))
+            .find("kv_num_blocks has a shape of [1,2,1]") != std::string::npos);
+  const auto with_block = [](std::int64_t q, std::int64_t kv) {
+    Bundle bundle = bundle_of({{"mask_block_cnt", ints({1, 1, 1}, {1})},
+                               {"mask_block_idx", ints({1, 1, 1, 1}, {0})},
+                               {"block_size", ints({2}, {q, kv})}});
+    return refusal_of(bundle);
+  };
+  CHECK(with_block(2, 2).empty());
+  for (const auto& [q, kv] :
+       {std::pair(0, 2), std::pair(2, 0), std::pair(67'108'865, 2), std::pair(2, 67'108'865)}) {
+    CHECK(with_block(q, kv).find("block_size is " + std::to_string(q) + ", " +
+                                 std::to_string(kv)) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace stagger::formats

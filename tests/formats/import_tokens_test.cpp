@@ -1,0 +1,108 @@
+// Masks by tokens: FlashMask's columns, MagiAttention's slices and sequences of several lengths.
+
+#include "tests/formats/imported.hpp"
+#include "tests/support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+namespace stagger::formats {
+namespace {
+
+/// [1, 1, keys, columns] from columns.
+Bundle flashmask(const std::vector<Elements>& columns) {
+  Elements elements;
+  for (std::size_t key = 0; key < columns.front().size(); ++key) {
+    for (const Elements& column : columns)
+      elements.push_back(column[key]);
+  }
+  return bundle_of(
+      {{"startend_row_indices",
+        ints({1, 1, std::ssize(columns.front()), std::ssize(columns)}, std::move(elements))}});
+}
+
+TEST_CASE("FlashMask's columns are read: the examples of formats.md") {
+  const TileShape two{2, 2};
+  const Elements ends = {5, 5, 5, 5, 5, 8, 8, 8, 16, 16, 16, 16, 16, 16, 16, 16};
+  CHECK(rows_of(read(flashmask({ends})), two) ==
+        std::vector<std::string>{"pfp.....", ".pp.....", "..pp....", "...p....", "....pfff",
+                                 ".....pff", "......pf", ".......p"});
+  const Elements begins = {0, 0, 0, 0, 0, 5, 5, 5, 8, 8, 8, 8, 8, 8, 8, 8};
+  CHECK(rows_of(read(flashmask({ends, begins}), {.causal = false}), two) ==
+        std::vector<std::string>{"ffp.....", "ffp.....", "pppp....", "..pf....", "....ffff",
+                                 "....ffff", "....ffff", "....ffff"});
+  CHECK(refusal_of(flashmask({ends, begins})).find("--mask-causal true or false") !=
+        std::string::npos);
+  Elements window;
+  for (std::int64_t key = 0; key < 16; ++key)
+    window.push_back(std::min<std::int64_t>(key + 6, 16));
+  CHECK(rows_of(read(flashmask({window})), two) == kW8);
+  const Elements never(16, 16);
+  const Elements none(16, 0);
+  Elements prefix = none;
+  for (std::int64_t key = 5; key < 16; ++key)
+    prefix[static_cast<std::size_t>(key)] = key;
+  CHECK(rows_of(read(flashmask({never, prefix}), {.causal = false}), two) ==
+        std::vector<std::string>{"ffffffff", "ffffffff", "pppfffff", "...pffff", "....pfff",
+                                 ".....pff", "......pf", ".......p"});
+  const Elements lts = {16, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 16, 16, 16};
+  const Elements uts = {0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+  const Elements ute = {0, 0, 0, 0, 0, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  CHECK(rows_of(read(flashmask({lts, never, uts, ute})), two) ==
+        std::vector<std::string>{"ffffffff", "fffp....", "ffffp...", "fpfffp..", "f.pfffp.",
+                                 "f..pfffp", "f...pfff", "f....pff"});
+  CHECK(refusal_of(flashmask({ends, ends, ends}), {.causal = true}).find("3 columns") !=
+        std::string::npos);
+}
+
+TEST_CASE("tiles that FlashMask's kernel visits although they are empty are counted") {
+  // Keys 2, 3 are masked by the diagonal for query 0, 1, and below it for 1 on: nobody sees them in
+  // tile (kv 1, q 0), (kv 1, q 1).
+  const ImportedMask imported = read(flashmask({{4, 4, 2, 2}}), {.shape = {.q = 4, .kv = 2}});
+  CHECK(says(imported, "1 empty tiles that its kernel visits"));
+  const ImportedMask window = read(flashmask({{4, 4, 4, 4}}), {.shape = {.q = 2, .kv = 2}});
+  CHECK(says(window, "0 empty tiles that its kernel visits"));
+}
+
+TEST_CASE("MagiAttention's slices are read, and what two of them share is said") {
+  const Bundle w8 = bundle_of({{"q_ranges", ints({2, 2}, {0, 5, 5, 16})},
+                               {"k_ranges", ints({2, 2}, {0, 5, 0, 16})},
+                               {"attn_type_map", ints({2}, {1, 3})}});
+  CHECK(rows_of(read(w8), {2, 2}) == kW8);
+  CHECK(says(read(w8), "no pair of tokens is in two slices"));
+  const std::string json =
+      R"({"q_ranges": [[0, 5], [5, 16]], "k_ranges": [[0, 5], [0, 16]],
+          "attn_type_map": ["causal", "bi_causal"]})";
+  CHECK(rows_of(read_mask_file(json, "x.json", {}), {2, 2}) == kW8);
+  const Bundle shared = bundle_of({{"q_ranges", ints({2, 2}, {0, 4, 2, 4})},
+                                   {"k_ranges", ints({2, 2}, {0, 4, 3, 6})},
+                                   {"attn_type_map", ints({2}, {0, 0})}});
+  CHECK(says(read(shared), "2 pairs of tokens are in two slices or more"));
+  CHECK(says(read(shared), "(query 2, key 3) in slices 0 and 1"));
+  CHECK(refusal_of(
+            bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
+            .find("q of slice 0 is [3, 1)") != std::string::npos);
+  CHECK(refusal_of(
+            bundle_of({{"q_ranges", ints({1, 3}, {0, 1, 2})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
+            .find("not [slices,2]") != std::string::npos);
+}
+
+TEST_CASE("sequences begin a tile each") {
+  const Bundle bundle = bundle_of({{"cu_seqlens", ints({4}, {0, 5, 8, 16})}});
+  const ImportedMask imported = read(bundle, {.shape = {.q = 2, .kv = 2}, .causal = true});
+  CHECK(imported.lengths == Lengths{18, 18});
+  CHECK(rows_of(imported, {2, 2}) ==
+        std::vector<std::string>{"pfp......", ".pp......", "..p......", "...pp....", "....p....",
+                                 ".....pfff", "......pff", ".......pf", "........p"});
+  CHECK(says(imported, "window: left=all, right=0, bottom-right aligned in each"));
+  CHECK(refusal_of(bundle_of({{"cu_seqlens_q", ints({3}, {0, 5, 4})}}))
+            .find("cu_seqlens_q[2] = 4 after 5") != std::string::npos);
+  CHECK(refusal_of(bundle_of({{"cu_seqlens", ints({2}, {0, 5})}, {"max_seqlen_q", ints({}, {4})}}))
+            .find("max_seqlen_q is 4, and sequence 0 has 5 tokens") != std::string::npos);
+  CHECK(says(read(bundle_of(
+                 {{"cu_seqlens_q", ints({3}, {0, 0, 4})}, {"cu_seqlens_k", ints({3}, {0, 2, 6})}})),
+             "1 sequences of no queries"));
+}
+
+}  // namespace
+}  // namespace stagger::formats

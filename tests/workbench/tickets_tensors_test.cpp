@@ -1,0 +1,120 @@
+// The same lists as JSON, as FlashAttention-4's tensors and as a BlockMask's are the same tickets.
+
+#include "core/formats/bundle.hpp"
+#include "core/json_value.hpp"
+#include "tests/support/catch.hpp"
+#include "workbench/tickets/document.hpp"
+#include "workbench/tickets/files.hpp"
+#include "workbench/tickets/lint.hpp"
+
+#include <string>
+
+namespace stagger::tickets {
+namespace {
+
+/// The arrays of a JSON object, as a file of tensors.
+std::string tensors_of(const std::string& json, bool npz) {
+  const JsonDocument document(json, "x");
+  const formats::Bundle bundle = formats::read_json_tensors(document.root(), "x");
+  return npz ? formats::write_npz(bundle) : formats::write_safetensors(bundle);
+}
+
+// Two heads of 2 KV blocks in 2 groups each, 3 Q blocks of 2 tiles: partial and full ones. The
+// order of head 1's first full tile is another's.
+const std::string kPartialCnt = "[[[1,2],[1,0]]]";
+const std::string kPartialIdx = "[[[[0,0],[1,2]],[[2,0],[0,0]]]]";
+const std::string kPartialOrder = "[[[[0,0],[1,1]],[[0,0],[0,0]]]]";
+const std::string kFullCnt = "[[[2,0],[1,1]]]";
+const std::string kFullIdx = "[[[[1,2],[0,0]],[[0,0],[0,0]]]]";
+const std::string kFullOrder = "[[[[0,0],[0,0]],[[0,0],[1,0]]]]";
+const std::string kForward =
+    R"("mask_block_cnt": [[[1,1,1],[0,0,1]]], "mask_block_idx": [[[[0],[1],[1]],[[0],[0],[0]]]],
+       "full_block_cnt": [[[0,1,1],[2,0,0]]],
+       "full_block_idx": [[[[0,0],[0,0],[0,0]],[[0,1],[0,0],[0,0]]]])";
+const std::string kKernel =
+    R"("q_subtile": 2, "groups": 2, "group_total": 3, "q_tiles": 6, "heads_kv": 1)";
+
+std::string fa4_lists(bool spt, const std::string& forward = kForward) {
+  return R"("backward": {"mask_block_cnt": )" + kPartialCnt + R"(, "mask_block_idx": )" +
+         kPartialIdx + R"(, "dq_write_order": )" + kPartialOrder + R"(, "full_block_cnt": )" +
+         kFullCnt + R"(, "full_block_idx": )" + kFullIdx + R"(, "dq_write_order_full": )" +
+         kFullOrder + R"(, "spt": )" + (spt ? "true" : "false") + R"(}, "forward": {)" + forward +
+         "}";
+}
+
+std::string block_mask(bool spt) {
+  return R"("q_num_blocks": )" + kPartialCnt + R"(, "q_indices": )" + kPartialIdx +
+         R"(, "full_q_num_blocks": )" + kFullCnt + R"(, "full_q_indices": )" + kFullIdx +
+         R"(, "dq_write_order": )" + kPartialOrder + R"(, "dq_write_order_full": )" + kFullOrder +
+         R"(, "dq_kv_order_spt": )" + (spt ? "true" : "false") +
+         R"(, "kv_num_blocks": [[[1,1,1],[0,0,1]]], "kv_indices": [[[[0],[1],[1]],[[0],[0],[0]]]],
+            "full_kv_num_blocks": [[[0,1,1],[2,0,0]]],
+            "full_kv_indices": [[[[0,0],[0,0],[0,0]],[[0,1],[0,0],[0,0]]]])";
+}
+
+TEST_CASE("lists are the same tickets as JSON and as tensors, by either name") {
+  for (const bool spt : {false, true}) {
+    const std::string json =
+        R"({"schema": "stagger.fa4/1", )" + kKernel + ", " + fa4_lists(spt) + "}";
+    const Document wanted = read_document(json, "x.json");
+    CHECK(wanted.tickets.programs() == 2 * 3);
+    CHECK(wanted.lists.spt == spt);
+    for (const bool npz : {false, true}) {
+      for (const std::string& lists : {fa4_lists(spt), block_mask(spt)}) {
+        CAPTURE(spt, npz, lists);
+        const Document read =
+            read_document(tensors_of("{" + kKernel + ", " + lists + "}", npz), "x");
+        CHECK(read.kind == Kind::fa4);
+        CHECK_FALSE(read.json);
+        CHECK(read.tickets == wanted.tickets);
+        CHECK(read.found.size() == wanted.found.size());
+      }
+      // Without the kernel's numbers each has its obvious value.
+      const std::string bare = "{" + fa4_lists(spt) + "}";
+      const std::string as_json = R"({"schema": "stagger.fa4/1", )" + fa4_lists(spt) + "}";
+      CHECK(read_document(tensors_of(bare, npz), "x").tickets ==
+            read_document(as_json, "x").tickets);
+    }
+  }
+}
+
+TEST_CASE("forward lists beside tensors are held against them, where blocks are of one size") {
+  const std::string other =
+      R"("mask_block_cnt": [[[1,1,0],[0,0,1]]], "mask_block_idx": [[[[0],[1],[1]],[[0],[0],[0]]]],
+         "full_block_cnt": [[[0,1,1],[2,0,0]]],
+         "full_block_idx": [[[[0,0],[0,0],[0,0]],[[0,1],[0,0],[0,0]]]])";
+  const auto found = [](const std::string& lists) {
+    return read_document(tensors_of("{" + lists + "}", true), "x").found.size();
+  };
+  CHECK(found(fa4_lists(true)) == 0);
+  CHECK(found(fa4_lists(true, other)) == 1);
+  CHECK(found(fa4_lists(true, other + R"(, "block_size": [4, 4])")) == 0);
+}
+
+TEST_CASE("semaphores may begin at values of their own, in both directions") {
+  const std::string text =
+      R"({"schema": "stagger.tickets/1", "semaphores": 3, "initial": [2, -1, 0],
+          "programs": [[[0,2,1,1,0,0,0],[1,-1,1,1,0,0,1],[2,0,1,1,0,0,2]]]})";
+  const Tickets tickets = read_document(text, "x.json").tickets;
+  CHECK(tickets.initial[Semaphore{0}] == 2);
+  CHECK(tickets.initial[Semaphore{1}] == -1);
+  CHECK(tickets.initial[Semaphore{2}] == 0);
+  CHECK(write_tickets_json(tickets).find("\"initial\": [2,-1,0]") != std::string::npos);
+  CHECK(read_document(write_tickets_json(tickets), "x.json").tickets == tickets);
+}
+
+TEST_CASE("an array of lock values is read from numpy's file as from text") {
+  formats::Bundle one;
+  formats::NamedTensor named{.name = "locks"};
+  named.tensor = {.dtype = formats::Dtype::int32, .shape = {3, 2}, .elements = {0, -1, 1, 0, 2, 1}};
+  one.tensors.push_back(named);
+  const std::string npz = formats::write_npz(one);
+  const std::string npy =
+      npz.substr(npz.find("\x93NUMPY"), npz.find("PK\x01\x02") - npz.find("\x93NUMPY"));
+  const Document document = read_document(npy, "x.npy");
+  CHECK(document.kind == Kind::lock_values);
+  CHECK(document.tickets == read_document("0,\n1,0\n2,1\n", "x.csv").tickets);
+}
+
+}  // namespace
+}  // namespace stagger::tickets
