@@ -131,7 +131,7 @@ TEST_CASE("a calibration run that does not finish is the device's error, and nam
 TEST_CASE("runs for the memory are by the ranks, in groups of one number of heads") {
   const Kernel kernel = kernel_of_device(
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
-        gpu::Backward run = device(table, attention, options);
+        gpu::Backward run = calibrated_device(table, attention, options);
         run.times.back().reduce_end = 10 * table.problem.heads + 3;
         run.bare_ns = run.elapsed_ns - 2;
         return run;
