@@ -4,17 +4,15 @@
 #include <sys/mman.h>
 #endif
 
-#include <cstdint>
+#include <memory>
 
 namespace stagger {
 
 void prefer_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
-  constexpr std::uintptr_t kPage = std::uintptr_t{1} << 21;
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
-  const std::uintptr_t last = (address + bytes) / kPage * kPage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  constexpr std::size_t kPage = std::size_t{1} << 21;
+  if (std::align(kPage, kPage, begin, bytes) != nullptr)
+    madvise(begin, bytes / kPage * kPage, MADV_HUGEPAGE);
 #endif
 }
 

@@ -55,11 +55,6 @@ function(stagger_add_library name)
   # But for libraries, which a static one has to name: stagger-config.cmake finds them again.
   target_link_libraries(stagger_${name} PRIVATE ${ARG_LINKED})
   target_link_libraries(stagger_${name} PRIVATE $<BUILD_INTERFACE:stagger_options>)
-  # Of what is sanitized, it is here that tests spend their time; the rest compiles twice as fast
-  # without.
-  if(STAGGER_SANITIZE OR STAGGER_SANITIZE_THREAD)
-    target_compile_options(stagger_${name} PRIVATE -O1)
-  endif()
   set_property(GLOBAL APPEND PROPERTY STAGGER_LIBRARIES stagger_${name})
   set_property(GLOBAL APPEND PROPERTY STAGGER_HEADERS ${ARG_HEADERS})
 endfunction()
