@@ -444,7 +444,7 @@ TEST_CASE("c: tensors that the kernels could not take are refused by name") {
 TEST_CASE("c: malformed requests are refused, whatever bytes they are") {
   char* text = nullptr;
   for (const char* request :
-       {"", "{", "[]", "{}", "{\"command\": 3}", "{\"command\": \"calibrate\"}",
+       {"", "{", "[]", "{}", "{\"command\": 3}", "{\"command\": \"completion\"}",
         "{\"command\": \"compare\", \"options\": 3}",
         "{\"command\": \"compare\", \"options\": {\"jsn\": 1}}",
         "{\"command\": \"verify\", \"options\": {\"file\": \"-\"}}",
