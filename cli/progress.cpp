@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <unistd.h>
 
 namespace stagger::cli {
@@ -20,7 +21,12 @@ double seconds() {
 }  // namespace
 
 Progress::Progress() : terminal_(::isatty(STDERR_FILENO) != 0), began_(seconds()) {
-  if (!CapturedOutput::is_there()) teller_ = std::thread([this] { tell(); });
+  if (CapturedOutput::is_there()) return;
+  try {
+    teller_ = std::thread([this] { tell(); });
+  } catch (const std::system_error&) {
+    // The system has no thread for it: nothing is told, and the work goes on.
+  }
 }
 
 Progress::~Progress() {

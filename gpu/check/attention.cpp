@@ -1,5 +1,6 @@
 #include "gpu/check/attention.hpp"
 
+#include "core/beside.hpp"
 #include "core/error.hpp"
 #include "gpu/numerics/philox.hpp"
 #include "gpu/numerics/rounding.hpp"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <string>
 #include <thread>
@@ -22,10 +24,14 @@ void in_pieces(std::size_t size, Fill fill) {
   constexpr std::size_t kLeast = 1 << 20;  // of a piece
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t pieces = std::clamp<std::size_t>(size / kLeast, 1, cores);
-  std::vector<std::jthread> others;
-  for (std::size_t piece = 1; piece < pieces; ++piece)
-    others.emplace_back(fill, size * piece / pieces, size * (piece + 1) / pieces);
+  std::vector<std::future<void>> others;
+  for (std::size_t piece = 1; piece < pieces; ++piece) {
+    others.push_back(
+        std::async(kBesideIfPossible, fill, size * piece / pieces, size * (piece + 1) / pieces));
+  }
   fill(std::size_t{0}, size / pieces);
+  for (std::future<void>& other : others)
+    other.get();
 }
 
 std::vector<float> random_tensor(std::size_t elements, std::uint64_t seed, std::uint32_t tensor) {

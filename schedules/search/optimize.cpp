@@ -1,5 +1,6 @@
 #include "schedules/search/optimize.hpp"
 
+#include "core/beside.hpp"
 #include "core/text.hpp"
 #include "schedules/search/chain_search.hpp"
 #include "schedules/search/dice.hpp"
@@ -273,7 +274,7 @@ class Optimizer {
     };
     std::vector<std::future<void>> threads;
     for (int thread = 1; thread < options_.threads; ++thread)
-      threads.push_back(std::async(std::launch::async, work));
+      threads.push_back(std::async(kBesideIfPossible, work));
     work();
     for (std::future<void>& thread : threads)
       thread.get();

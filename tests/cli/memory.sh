@@ -1,4 +1,5 @@
-# Memory as it is stated: the limit of it that each run is under is the system's.
+# Memory as it is stated, and threads that are not there: the limit that each run is under is the
+# system's.
 source "$(dirname "$0")/check.sh"
 
 # 64 bytes a task and a chain, and no more than 128 MiB beside: where each chain has one task on a
@@ -22,5 +23,21 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
   tasks=$((256 * 257 / 2 * 64))
   [ $((peak * 1024)) -le $((tasks * 48)) ] || fail "$((peak * 1024 / tasks)) bytes a task resident"
 fi
+
+# A system that gives no thread: the same answer, by the one there is. Its limit is for others than
+# root.
+unprivileged=()
+[ "$(id -u)" != 0 ] || unprivileged=(setpriv --reuid 65534 --clear-groups --)
+for words in "analyze --mask causal --n 64 --heads 64 --schedule symmetric-shift" \
+  "optimize --mask causal --n 5 --heads 1 --sms 3 --effort 1 --threads 4"; do
+  # shellcheck disable=SC2086
+  "${unprivileged[@]}" "$stagger" $words >"$work/with" 2>/dev/null || continue  # not for others
+  # shellcheck disable=SC2086
+  "${unprivileged[@]}" bash -c 'ulimit -u 0; exec "$@"' - "$stagger" $words \
+    >"$work/without" 2>"$work/error" ||
+    fail "without a thread: $words: $(head -3 "$work/error")"
+  checks=$((checks + 1))
+  cmp -s "$work/with" "$work/without" || fail "another answer without a thread: $words"
+done
 
 finish 3

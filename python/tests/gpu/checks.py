@@ -697,7 +697,7 @@ def main():
     passed = all(result["passed"] for result in RESULTS)
     print(json.dumps({"schema": "stagger.torch-checks/1", "torch": torch.__version__,
                       "device": torch.cuda.get_device_name(), "library": stagger.info()["commit"],
-                      "passed": passed, "results": RESULTS}))
+                      "passed": passed, "results": RESULTS}, default=str))
     return 0 if passed else 1
 
 
