@@ -14,8 +14,8 @@ struct TileBytes {
   friend bool operator==(const TileBytes&, const TileBytes&) = default;
 };
 
-/// The memory behind the SMs: an L2 cache of whole tiles that forgets the least recently used one,
-/// and device memory of a certain rate behind it.
+/// The memory behind the SMs: an L2 cache of whole tiles, and device memory of a certain rate
+/// behind it.
 struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
   std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, > 0

@@ -1,11 +1,8 @@
-// The cache is the log of its touches. A tile is in L2 as long as the log's tail has not passed its
-// last touch; to make room, the tail moves on and throws out each tile whose last touch it passes.
-// So a touch costs O(1), and memory is read in one direction.
-
 #include "sim/memory.hpp"
 
 #include "core/error.hpp"
 #include "sim/played.hpp"
+#include "sim/tile_cache.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -160,15 +157,15 @@ class Player {
         tiles_(played.table().problem, memory_.tile),
         log_(played, tiles_),
         window_(kRoundsAWindow * round_of(played.timing())),
-        last_touch_(at(tiles_.count()), kNever),
+        cache_(memory_.l2, tiles_.count()),
         dirty_(at(tiles_.count()), false) {}
 
   MemoryPlay run() {
     for (std::size_t bucket = 0; bucket < log_.buckets(); ++bucket) {
       if (log_.begin(bucket) == log_.begin(bucket + 1)) continue;
       enter_window(log_.number_of(bucket) / kRoundsAWindow * window_);
-      for (; place_ < log_.begin(bucket + 1); ++place_)
-        touch(log_.touches[at(place_)]);
+      for (std::int64_t place = log_.begin(bucket); place < log_.begin(bucket + 1); ++place)
+        touch(log_.touches[at(place)]);
     }
     close_window(simulation_.makespan);
     play_.makespan = play_.at(simulation_.makespan);
@@ -177,8 +174,6 @@ class Player {
   }
 
  private:
-  static constexpr std::int64_t kNever = -1;
-
   void enter_window(Ticks phases) {
     if (!play_.windows.empty() && play_.windows.back().phases == phases) return;
     close_window(phases);
@@ -197,19 +192,17 @@ class Player {
 
   void touch(const Touch& touch) {
     const std::int64_t bytes = tiles_.bytes(touch.tile);
-    std::int64_t& last = last_touch_[at(touch.tile)];
     play_.touched += bytes;
-    if (last >= tail_) {
-      play_.hit += bytes;
-    } else {
-      held_ += bytes;
-      if (touch.access != Access::store) move(bytes, play_.read);
-    }
-    last = place_;
     if (touch.access != Access::load) dirty_[at(touch.tile)] = true;
     if (tiles_.is_dq(touch.tile)) count_in_flight(touch, bytes);
-    for (; held_ > memory_.l2; ++tail_)
-      make_room();
+    if (cache_.holds(touch.tile)) {
+      play_.hit += bytes;
+      return;
+    }
+    if (touch.access != Access::store) move(bytes, play_.read);
+    cache_.take(
+        touch.tile, [this](std::int32_t tile) { return tiles_.bytes(tile); },
+        [this](std::int32_t tile) { write_back(tile); });
   }
 
   void count_in_flight(const Touch& touch, std::int64_t bytes) {
@@ -220,11 +213,8 @@ class Player {
     if (touch.ends_dq) in_flight_ -= bytes;
   }
 
-  /// Throws out the tile at the log's tail if that was its last touch.
-  void make_room() {
-    const std::int32_t tile = log_.touches[at(tail_)].tile;
-    if (last_touch_[at(tile)] != tail_) return;
-    held_ -= tiles_.bytes(tile);
+  /// A tile leaves L2, to device memory if it was written to.
+  void write_back(std::int32_t tile) {
     if (dirty_[at(tile)]) move(tiles_.bytes(tile), play_.written);
     dirty_[at(tile)] = false;
   }
@@ -239,12 +229,9 @@ class Player {
   Tiles tiles_;
   TouchLog log_;
   Ticks window_;
-  std::vector<std::int64_t> last_touch_;  ///< by tile: a place in the log
-  std::vector<bool> dirty_;               ///< by tile
-  std::int64_t place_ = 0;                ///< in the log
-  std::int64_t tail_ = 0;                 ///< tiles last touched before this place are not in L2
-  std::int64_t held_ = 0;                 ///< bytes in L2
-  std::int64_t in_flight_ = 0;            ///< bytes of dQ tiles begun and not finished
+  TileCache cache_;
+  std::vector<bool> dirty_;     ///< by tile
+  std::int64_t in_flight_ = 0;  ///< bytes of dQ tiles begun and not finished
   MemoryPlay play_;
 };
 

@@ -46,8 +46,8 @@ struct MemoryPlay {
 ///   touches  a chain reads K and V when it is launched and writes dK and dV with its last
 ///            reduction; a task reads Q and dO when its compute phase starts, and adds to its dQ
 ///            tile when its reduction starts (rank 0 stores)
-///   L2       the least recently used tile leaves; if it was written to, to device memory. Only
-///            what is stored whole need not be read first.
+///   L2       tiles leave at random (tile_cache.hpp); one that was written to, to device memory.
+///            Only what is stored whole need not be read first.
 ///   time     windows of 8 rounds, each with_traffic() of its own
 ///
 /// Requires `timing.memory` and a complete simulation. O(tasks), and O(tasks log tasks) where

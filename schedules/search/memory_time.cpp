@@ -1,10 +1,10 @@
-// Tiles in L2 are a list, most recently used first; each knows its place in it.
+// Tiles in L2 stand in a row; by kind and number it is known where.
 
 #include "schedules/search/memory_time.hpp"
 
 #include <algorithm>
-#include <list>
 #include <map>
+#include <random>
 #include <tuple>
 #include <vector>
 
@@ -30,25 +30,23 @@ class L2 {
     const auto kv_tiles = at(problem.grid.kv_tiles());
     for (const std::size_t tiles :
          {q_tiles, q_tiles, at(problem.heads_kv) * kv_tiles, at(problem.parts()) * kv_tiles})
-      places_.emplace_back(tiles, used_.end());
+      places_.emplace_back(tiles, -1);
   }
 
   /// Bytes that an access moves to and from device memory.
   std::int64_t access(const Access& access) {
-    auto& place =
-        places_[static_cast<std::size_t>(access.kind)][static_cast<std::size_t>(access.tile)];
-    std::int64_t moved = 0;
-    if (place == used_.end()) {
-      used_.push_front({access.kind, access.tile, false});
-      held_ += bytes_of(access.kind);
-      moved = access.reads ? bytes_of(access.kind) : 0;
-    } else {
-      used_.splice(used_.begin(), used_, place);
+    const std::int64_t bytes = bytes_of(access.kind);
+    if (const int place = place_of(access.kind, access.tile); place >= 0) {
+      row_[at(place)].dirty |= access.writes;
+      return 0;
     }
-    place = used_.begin();
-    place->dirty = place->dirty || access.writes;
-    for (; held_ > memory_.l2; used_.pop_back())
-      moved += forget(used_.back());
+    std::int64_t moved = access.reads ? bytes : 0;
+    while (held_ + bytes > memory_.l2 && !row_.empty())
+      moved += forget(static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U));
+    if (bytes > memory_.l2) return moved + (access.writes ? bytes : 0);
+    place_of(access.kind, access.tile) = static_cast<int>(row_.size());
+    row_.push_back({access.kind, access.tile, access.writes});
+    held_ += bytes;
     return moved;
   }
 
@@ -59,11 +57,19 @@ class L2 {
     bool dirty;
   };
 
-  std::int64_t forget(const Entry& entry) {
-    places_[static_cast<std::size_t>(entry.kind)][static_cast<std::size_t>(entry.tile)] =
-        used_.end();
-    held_ -= bytes_of(entry.kind);
-    return entry.dirty ? bytes_of(entry.kind) : 0;
+  /// Bytes that are written as the tile at a place of the row leaves; the last takes its place.
+  std::int64_t forget(std::size_t place) {
+    const Entry gone = row_[place];
+    place_of(row_.back().kind, row_.back().tile) = static_cast<int>(place);
+    place_of(gone.kind, gone.tile) = -1;
+    row_[place] = row_.back();
+    row_.pop_back();
+    held_ -= bytes_of(gone.kind);
+    return gone.dirty ? bytes_of(gone.kind) : 0;
+  }
+
+  int& place_of(Kind kind, std::int32_t tile) {
+    return places_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(tile)];
   }
 
   [[nodiscard]] std::int64_t bytes_of(Kind kind) const {
@@ -73,8 +79,9 @@ class L2 {
   }
 
   const Memory& memory_;
-  std::list<Entry> used_;
-  std::vector<std::vector<std::list<Entry>::iterator>> places_;  ///< by kind, then tile
+  std::mt19937 dice_;
+  std::vector<Entry> row_;
+  std::vector<std::vector<int>> places_;  ///< by kind, then tile: in the row, or -1
   std::int64_t held_ = 0;
 };
 

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "core/index.hpp"
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace stagger::sim {
+
+/// A cache of whole tiles that makes room by throwing out tiles at random: of `count` tiles in it
+/// the one at place floor(draw * count / 2^32), where std::mt19937 in its initial state draws, and
+/// the last takes its place. Every play of the same touches is the same.
+///
+/// Chance, as what a GPU's L2 forgets is not documented, and not the least recently used: of tiles
+/// that are touched in turn and do not quite fit, that would keep none, where a part is hit.
+class TileCache {
+ public:
+  /// For so many bytes, of tiles with numbers below `tiles`.
+  TileCache(std::int64_t capacity, std::int64_t tiles)
+      : capacity_(capacity), place_(at(tiles), kOutside) {}
+
+  [[nodiscard]] bool holds(std::int32_t tile) const { return place_[at(tile)] != kOutside; }
+
+  /// Takes in a tile that is not held. Calls leave(tile) for each tile that leaves, for this one
+  /// too if it is larger than the cache. `bytes_of(tile)` gives a tile's size. O(1) a tile.
+  template <class BytesOf, class Leave>
+  void take(std::int32_t tile, BytesOf bytes_of, Leave leave) {
+    const std::int64_t bytes = bytes_of(tile);
+    while (held_ + bytes > capacity_ && !tiles_.empty()) {
+      const std::int32_t thrown = throw_out();
+      held_ -= bytes_of(thrown);
+      leave(thrown);
+    }
+    if (bytes > capacity_) return leave(tile);
+    place_[at(tile)] = static_cast<std::int32_t>(tiles_.size());
+    tiles_.push_back(tile);
+    held_ += bytes;
+  }
+
+ private:
+  static constexpr std::int32_t kOutside = -1;
+
+  std::int32_t throw_out() {
+    const std::uint64_t draw = dice_();
+    const std::size_t drawn = (draw * tiles_.size()) >> 32U;
+    const std::int32_t thrown = tiles_[drawn];
+    place_[at(tiles_.back())] = static_cast<std::int32_t>(drawn);
+    tiles_[drawn] = tiles_.back();
+    tiles_.pop_back();
+    place_[at(thrown)] = kOutside;
+    return thrown;
+  }
+
+  std::int64_t capacity_;            ///< bytes
+  std::int64_t held_ = 0;            ///< bytes
+  std::vector<std::int32_t> tiles_;  ///< those held
+  std::vector<std::int32_t> place_;  ///< by tile: in tiles_
+  std::mt19937 dice_;                ///< the standard says what it draws
+};
+
+}  // namespace stagger::sim
