@@ -6,6 +6,7 @@ small="--mask causal --n 6 --heads 2"
 tiled="--mask causal --seq 512 --tile-q 64 --tile-kv 64"
 hard="--mask causal --n 12 --heads 3 --sms 7 --model overlap --reduce 4 --latency 3"
 
+head -9 "$source_dir/gpu/results/grid.jsonl" >runs.jsonl
 "$stagger" export $small --schedule ascending -o table.csv
 "$stagger" export --mask document:lengths=2+2+2 --n 6 --schedule ascending -o sparse.csv
 printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n' >answer
@@ -107,11 +108,14 @@ $described verify|--epilogue 2|
 show analyze export run|--release delayed|--mask full --n 4 --schedule shift
 compare verify|--release delayed|
 $described verify|--residency 3|
-$described verify|--l2 3000 --bandwidth 3|
+show analyze compare export run verify|--l2 3000 --bandwidth 3|
+optimize|--l2 3000 --bandwidth 3|$small --effort 0
 show analyze compare export optimize|--machine $h200|$tiled
 show analyze compare optimize|--tick-ns 7|$small --kernel replay --machine $h200
-analyze compare optimize|--dtype bf16|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
-analyze compare optimize|--head-dim 128|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
+analyze compare|--dtype bf16|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
+optimize|--dtype bf16|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3 --effort 0
+analyze compare|--head-dim 128|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3
+optimize|--head-dim 128|--n 4 --tile-q 64 --tile-kv 64 --l2 3000 --bandwidth 3 --effort 0
 show analyze export run compare|--ranks kv-index|--mask document:lengths=2+2+2 --n 6
 verify|--ranks kv-index|sparse.csv
 analyze compare verify|--expect makespan==1|
@@ -178,7 +182,7 @@ optimize|--output out.table.json|
 optimize|--proof out.drat|
 optimize|--import-solution answer|--mask full --n 2 --model slot
 optimize|--effort 1|$hard
-predict|--machine $h200|$source_dir/gpu/results/grid.jsonl
+predict|--machine $h200|runs.jsonl
 predict|--summary|
 list|--json|masks
 formulas|--heads 1|
