@@ -70,7 +70,8 @@ TEST_CASE("of tiles touched in turn as many stay as chance leaves") {
     for (int round = -20; round < kRounds; ++round) {
       for (std::int32_t tile = 0; tile < touched; ++tile) {
         if (!cache.holds(tile)) {
-          cache.take(tile, [](std::int32_t) { return 1; }, [](std::int32_t) {});
+          cache.take(
+              tile, [](std::int32_t) { return 1; }, [](std::int32_t) {});
         } else if (round >= 0) {
           ++hits;
         }
