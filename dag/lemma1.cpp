@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/huge_pages.hpp"
 #include "core/rank_places.hpp"
+#include "core/text.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 
@@ -56,8 +57,8 @@ std::string premise_fails(const Table& table, const Timing& timing) {
       if (!timing.uniform()) first_phases = compute_phases(table.problem, timing, slots);
     }
     if (slots.size() != first.size()) {
-      return "lanes are not isomorphic: one has " + std::to_string(first.size()) +
-             " tasks, another " + std::to_string(slots.size());
+      return "lanes are not isomorphic: one has " + counted(std::ssize(first), "task") +
+             ", another " + std::to_string(slots.size());
     }
     if ((timing.launch + timing.epilogue > 0 || combines) &&
         chain_starts(table, lane) != first_starts) {

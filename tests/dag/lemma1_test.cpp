@@ -144,6 +144,8 @@ TEST_CASE("the premise says why it fails") {
   table.lane_begin[1] = 6;  // SM 0 takes two KV tiles, SM 1 none, SM 2 one
   table.lane_begin[2] = 6;
   CHECK(why({}).find("not isomorphic") != std::string::npos);
+  table.lane_begin[1] = 1;
+  CHECK(why({}) == "lanes are not isomorphic: one has 1 task, another 5");
 }
 
 TEST_CASE("a launch or an epilogue at different places of the lanes breaks the premise") {
