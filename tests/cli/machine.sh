@@ -110,6 +110,10 @@ expect 0 "64 runs: median error" predict "$work/random.jsonl" --tables "$work/ta
 # A memory: its size and its rate, or a profile's.
 expect 2 "means nothing without" analyze $problem --schedule spt --l2 1000
 expect 0 "with the memory" analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20
+# What is drawn are the phases: no bound of the memory's is beside their makespan.
+memory="--mask causal --n 8 --heads 4 --schedule symmetric-shift --l2 4000 --bandwidth 3"
+expect 0 "phases, without the memory" export $memory -o - --format svg
+expect 0 "makespan 108 ticks; 2 ticks a column" show $memory
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"
