@@ -67,9 +67,8 @@ def bench(given):
     rules = protocol.Protocol(rounds=given.rounds, steady_ms=given.steady_ms,
                               counted_ms=given.steady_ms / 2, rest_ms=given.rest_ms)
     chosen = cases.chosen(given.sets, given.only)
-    document = run.bench(chosen, opponents.named(given.opponents), rules)
+    run.bench(chosen, opponents.named(given.opponents), rules, output=given.output)
     if given.output:
-        run.save(document, given.output)
         print(f"written to {given.output}; as a table: python -m stagger bench --table "
               f"{given.output}")
     return 0

@@ -148,9 +148,9 @@ def environment():
             "date": datetime.date.today().isoformat()}
 
 
-def bench(cases, opponents, protocol, say=print):
-    """Measures cases one after the other, and says each; the document so far is in `cases` of what
-    is returned."""
+def bench(cases, opponents, protocol, say=print, output=None):
+    """Measures cases one after the other, and says each. The document is written to `output` after
+    each case, so that a bench that is stopped keeps what it has measured."""
     rates = Rates()
     clock = CudaClock(rates)
     document = {"schema": SCHEMA, **environment(), "protocol": dataclasses.asdict(protocol),
@@ -159,7 +159,9 @@ def bench(cases, opponents, protocol, say=print):
         for case in cases:
             document["cases"].append(measured(case, opponents, protocol, clock))
             say(line_of(document["cases"][-1]))
-        document["seen"] = rates.summary()
+            document["seen"] = rates.summary()
+            if output:
+                save(document, output)
     finally:
         rates.close()
     return document
@@ -174,4 +176,6 @@ def line_of(entry):
 
 
 def save(document, path):
-    pathlib.Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    part = pathlib.Path(f"{path}.part")
+    part.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
