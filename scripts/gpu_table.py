@@ -7,6 +7,8 @@
     README.md              the speed grid in a sentence   speed.json, by scripts/bench_gpu.py
     gpu/results/README.md  the speed grid                 speed.json
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
+                           beside torch and cuDNN         bench.json and bench_shared.json, by
+                                                          python -m stagger bench
 """
 
 import json
@@ -84,10 +86,36 @@ def checks_table(data):
     return "\n".join(lines) + "\n"
 
 
+# A column, and the opponent of the bench whose times are there.
+OPPONENTS = {"stagger": "stagger", "flash, deterministic": "torch-flash-det",
+             "flash": "torch-flash", "cuDNN": "cudnn"}
+
+
+def bench_table(data):
+    lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; in a "
+             "row / rested; *ratio* is to flash, deterministic.", "",
+             f"| batch × heads/KV heads × tokens × head_dim | {' | '.join(OPPONENTS)} | ratio |",
+             "|---|" + "--:|" * (len(OPPONENTS) + 1)]
+    for entry in data["cases"]:
+        by_name = {result["opponent"]: result for result in entry["results"]}
+        cells = []
+        for opponent in OPPONENTS.values():
+            result = by_name.get(opponent, {})
+            cells.append(f"{result['steady']['tflops']:.0f} / {result['spaced']['tflops']:.0f}"
+                         if "steady" in result else "")
+        peer = by_name["torch-flash-det"]
+        cells.append(f"{peer['steady']['stagger']['times']:.2f} / "
+                     f"{peer['spaced']['stagger']['times']:.2f}" if "steady" in peer else "")
+        lines.append(f"| {entry['case']['name'].replace(' x ', ' × ')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 # (file, marker's name, data, its table)
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
-          ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table)]
+          ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
+          ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
+          ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table)]
 
 
 def written(text, marker, data, table):
