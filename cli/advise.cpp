@@ -33,7 +33,7 @@ std::vector<std::string> steady_of(const std::string& list) {
   return words;
 }
 
-int run(const Options& options) {
+int advise_command(const Options& options) {
   designs::AdviceRequest request{.request = design_request(options),
                                  .steady = steady_of(options.steady)};
   Progress progress;
@@ -62,7 +62,7 @@ const Command kAdvise{
         "      --sms 132 --steady sms,batch\n"
         "  stagger advise --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 8 \\\n"
         "      --machine configs/machines/h200.json --kernel hopper --dtype bf16 --head-dim 128\n",
-    .run = run,
+    .run = advise_command,
 };
 
 }  // namespace stagger::cli

@@ -21,7 +21,7 @@ namespace stagger::cli {
 namespace {
 
 /// A step of `analyze` and its wall times.
-struct Step {
+struct BenchStep {
   const char* name;
   std::vector<double> seconds;
 
@@ -32,7 +32,7 @@ struct Step {
 };
 
 template <class Work>
-auto timed(Step& step, Work work) {
+auto timed(BenchStep& step, Work work) {
   const auto start = std::chrono::steady_clock::now();
   auto result = work();
   step.seconds.push_back(
@@ -41,7 +41,7 @@ auto timed(Step& step, Work work) {
 }
 
 struct Measured {
-  std::vector<Step> steps;
+  std::vector<BenchStep> steps;
   dag::Verdict verdict = dag::Verdict::ok;  ///< of the table; the other steps are for sound ones
 };
 
@@ -67,7 +67,7 @@ Measured measure(const Options& options, const Problem& problem) {
   return measured;
 }
 
-int run(const Options& given) {
+int bench_command(const Options& given) {
   Options options = given;
   if (options.schedule.empty()) options.schedule = "symmetric-shift";
   if (!options.problem_given) {
@@ -90,7 +90,7 @@ int run(const Options& given) {
   std::string text =
       wrapped(fmt::format("{}, {}\n", describe(problem), options.schedule), width, 6) +
       fmt::format("{:<14} {:>10} {:>16}\n", "step", "median ms", "million tasks/s");
-  for (Step& step : steps) {
+  for (BenchStep& step : steps) {
     const double seconds = step.median();
     json["steps"].push_back(
         {{"name", step.name}, {"seconds", seconds}, {"tasks_per_s", tasks / seconds}});
@@ -110,7 +110,7 @@ const Command kBench{
     .examples =
         "  stagger bench\n"
         "  stagger bench --mask full --n 128 --heads 64 --sms 132 --schedule shift\n",
-    .run = run,
+    .run = bench_command,
 };
 
 }  // namespace stagger::cli

@@ -11,7 +11,6 @@
 #include "workbench/designs/analysis.hpp"
 
 #include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -19,7 +18,7 @@ namespace stagger::cli {
 namespace {
 
 /// `--expect` can ask for these.
-constexpr std::array kNames = {
+constexpr std::array kBlockNames = {
     ExpectName{"total_ms", "what the block takes, to a nanosecond"},
     ExpectName{"attention_backward_ms", "of that, the backward pass of attention"},
     ExpectName{"fraction", "the part that this is, in millionths exactly"},
@@ -106,7 +105,7 @@ std::optional<double> replaced_ms(const Options& options, BlockReport& report) {
   return 1e-6 * static_cast<double>(report.schedule->ns);
 }
 
-BlockReport report_of(const Options& options) {
+BlockReport block_report(const Options& options) {
   const block::CostRequest request = cost_request(options);
   BlockReport report{.model = model_of(options), .machine = request.machine, .tp = options.tp};
   report.cost = block::cost_of(report.model, request);
@@ -117,11 +116,6 @@ BlockReport report_of(const Options& options) {
   return report;
 }
 
-/// To six decimals.
-Exact millionths(double value) {
-  return exact(std::llround(1e6 * value), 1'000'000);
-}
-
 Values values_of(const BlockReport& report) {
   return {{"total_ms", millionths(report.cost.total_ms)},
           {"attention_backward_ms", millionths(report.cost.attention_backward_ms)},
@@ -130,8 +124,8 @@ Values values_of(const BlockReport& report) {
           {"block_speedup", millionths(report.block_speedup())}};
 }
 
-int run(const Options& options) {
-  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+int block_command(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kBlockNames);
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".svg")) {
     throw Error(ErrorKind::usage,
                 options.output + ": the extension is no known format; known: svg");
@@ -140,7 +134,7 @@ int run(const Options& options) {
   if (options.attn_fwd_ms && options.attn_bwd_ms) {
     reject(given_of(options, "attention"), "means nothing beside --attn-fwd-ms and --attn-bwd-ms");
   }
-  const BlockReport report = report_of(options);
+  const BlockReport report = block_report(options);
   const Values values = values_of(report);
   const std::vector<Judgement> judgements = judge(expectations, &values);
   if (!options.output.empty()) {
@@ -174,8 +168,8 @@ const Command kBlock{
         "  stagger block --model llama3-8b --seq 16384 --block-ms 62.967 \\\n"
         "      --attn-bwd-ms 18.097 --new-attn-bwd-ms 30.425 \\\n"
         "      --machine configs/machines/h200.json --json\n",
-    .run = run,
-    .names = [] { return std::vector(kNames.begin(), kNames.end()); },
+    .run = block_command,
+    .names = [] { return std::vector(kBlockNames.begin(), kBlockNames.end()); },
 };
 
 }  // namespace stagger::cli

@@ -55,7 +55,7 @@ Machine profile_of(const std::string& path, const gpu::CudaDevice& device) {
                           device.sms, device.driver));
 }
 
-CalibrationRequest request_of(const Options& options, const Kernel& kernel) {
+CalibrationRequest calibration_request(const Options& options, const Kernel& kernel) {
   return {.kernel = &kernel,
           .dtype = options.dtype,
           .head_dim = options.head_dim,
@@ -140,7 +140,7 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   }
 }
 
-int run(const Options& options) {
+int calibrate_command(const Options& options) {
   const Kernel& kernel = *options.kernel;
   const bool shaped = options.tile_q && options.tile_kv;
   if (!kernel.spins() && !options.memory && !shaped) {
@@ -157,7 +157,7 @@ int run(const Options& options) {
   }
   if (!has_device()) return kSkipped;
   const Machine machine = profile_of(options.output, *gpu::cuda_device());
-  const CalibrationRequest request = request_of(options, kernel);
+  const CalibrationRequest request = calibration_request(options, kernel);
   (options.memory ? calibrate_memory : calibrate_phases)(options, request, machine);
   return kHolds;
 }
@@ -176,7 +176,7 @@ const Command kCalibrate{
         "      -o configs/machines/h200.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine configs/machines/h200.json\n",
-    .run = run,
+    .run = calibrate_command,
 };
 
 }  // namespace stagger::cli

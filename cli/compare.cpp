@@ -70,7 +70,7 @@ void add_baseline(ComparisonRequest& request, const std::string& name) {
 }
 
 /// The options' problem, or that of the first table beside the schedules.
-ComparisonRequest request_of(const Options& options) {
+ComparisonRequest comparison_request(const Options& options) {
   ComparisonRequest request{.problem = {},
                             .kv_index_ranks = options.ranks == dag::LockValues::absolute,
                             .analysis = analysis_options(options)};
@@ -100,14 +100,14 @@ std::string name_of_makespan(const Schedule& schedule) {
   return name;
 }
 
-struct Named {
+struct NamedMakespan {
   std::string name;
   std::string meaning;
 };
 
-const std::vector<Named>& makespan_names() {
-  static const std::vector<Named> names = [] {
-    std::vector<Named> all;
+const std::vector<NamedMakespan>& makespan_names() {
+  static const std::vector<NamedMakespan> names = [] {
+    std::vector<NamedMakespan> all;
     for (const Schedule* schedule : schedules::all()) {
       all.push_back({name_of_makespan(*schedule), std::string("that of ") + schedule->name});
     }
@@ -122,7 +122,7 @@ std::vector<ExpectName> expect_names() {
   names.push_back({"speedup", "how many times as fast as --baseline the best is"});
   names.push_back({"makespan_baseline", "makespan of --baseline"});
   names.push_back({"makespan_table", "that of the first --table"});
-  for (const Named& name : makespan_names())
+  for (const NamedMakespan& name : makespan_names())
     names.push_back({name.name.c_str(), name.meaning.c_str()});
   return names;
 }
@@ -169,13 +169,13 @@ void print(const Comparison& comparison, std::span<const Judgement> judgements,
       terminal);
 }
 
-int run(const Options& options) {
+int compare_command(const Options& options) {
   if (options.designs) {
     return compare_designs(options, options.schedules.empty() ? ComparisonRequest::every_schedule()
                                                               : selections_in(options.schedules));
   }
   const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
-  ComparisonRequest request = request_of(options);
+  ComparisonRequest request = comparison_request(options);
   Progress progress;
   request.progress = [&](double fraction) { progress.show("comparing schedules", fraction); };
   request.stop = interrupted;
@@ -210,7 +210,7 @@ const Command kCompare{
         "  stagger compare --table mine.table.json --markdown\n"
         "  stagger compare --designs --mask causal --seq 16384 --tile-q 128 \\\n"
         "      --tile-kv 128 --heads 32 --sms 132 --dtype bf16 --head-dim 128\n",
-    .run = run,
+    .run = compare_command,
     .names = expect_names,
 };
 

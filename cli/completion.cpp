@@ -183,7 +183,7 @@ std::string fish_script() {
   return text;
 }
 
-int run(const Options& options) {
+int completion_command(const Options& options) {
   write_stdout(completion_script(options.shell));
   return kHolds;
 }
@@ -209,7 +209,7 @@ const Command kCompletion{
     .examples =
         "  source <(stagger completion bash)\n"
         "  stagger completion fish | source\n",
-    .run = run,
+    .run = completion_command,
 };
 
 }  // namespace stagger::cli

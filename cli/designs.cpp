@@ -22,8 +22,6 @@
 namespace stagger::cli {
 namespace {
 
-constexpr std::int32_t kLanesShown = 40;
-
 /// A design by itself for programs; with its timeline if there is one.
 std::string json_of(const PlayedDesign& played, const Timeline* timeline) {
   const designs::Analysis& analysis = played.analysis;

@@ -37,7 +37,7 @@ DiffSide side_of(const std::string& file, const Options& options) {
   return side;
 }
 
-int run(const Options& options) {
+int diff_command(const Options& options) {
   if (options.compared.size() != 2) {
     throw Error(ErrorKind::usage, "give two FILES: tables, tickets or lock values");
   }
@@ -70,7 +70,7 @@ const Command kDiff{
         "  stagger diff old.table.json new.table.json\n"
         "  stagger diff old.table.json new.table.json --model overlap --latency 2 --json\n"
         "  stagger diff theirs.tickets.json mine.tickets.json --limit 100\n",
-    .run = run,
+    .run = diff_command,
 };
 
 }  // namespace stagger::cli

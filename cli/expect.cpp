@@ -11,6 +11,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -76,6 +77,11 @@ bool is_digit(char letter) {
 Exact exact(std::int64_t numerator, std::int64_t denominator) {
   STAGGER_EXPECTS(denominator >= 1);
   return *reduced(numerator, denominator);
+}
+
+Exact millionths(double value) {
+  if (!(std::abs(value) < 1e12)) throw Error(ErrorKind::limit, "a value is too large to judge");
+  return exact(std::llround(1e6 * value), 1'000'000);
 }
 
 double decimal(const Exact& value) {

@@ -25,6 +25,9 @@ struct Exact {
 };
 /// Requires a denominator of 1 or more.
 [[nodiscard]] Exact exact(std::int64_t numerator, std::int64_t denominator = 1);
+/// A number to six decimals, ties away from zero. Throws Error{limit} if it is 10^12 or more, or no
+/// number.
+[[nodiscard]] Exact millionths(double value);
 [[nodiscard]] double decimal(const Exact& value);
 /// `120`; of a fraction `0.145833`, rounded.
 [[nodiscard]] std::string text_of(const Exact& value);

@@ -274,7 +274,7 @@ Exported exported(const Options& options, const Format& format) {
   return {.text = format.of_table(analysis), .code = code};
 }
 
-int run(const Options& options) {
+int export_command(const Options& options) {
   if (!options.as.empty()) return export_tensors(options);
   const Format& format = format_of(options);
   check_options(options, format);
@@ -321,7 +321,7 @@ const Command kExport{
         "      | dot -Tpdf > g.pdf\n"
         "  stagger export --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 \\\n"
         "      --tile-kv 128 --as flex -o window.npz\n",
-    .run = run,
+    .run = export_command,
 };
 
 }  // namespace stagger::cli

@@ -40,7 +40,7 @@ SweptRange parse_range(const char* name, const std::string& text, std::int64_t l
   return range;
 }
 
-int run(const Options& options) {
+int formulas_command(const Options& options) {
   Progress progress;
   const std::vector<SweptFormula> results = workbench::sweep_formulas(
       {.n = parse_range("n", options.n_range, 1),
@@ -69,7 +69,7 @@ const Command kFormulas{
         "  stagger formulas\n"
         "  stagger formulas --n 2..12 --group 1..4 --compute 5 --reduce 1\n"
         "  stagger formulas --n 2..32 --heads 1..6 --compute 5 --reduce 1..5 --json\n",
-    .run = run,
+    .run = formulas_command,
 };
 
 }  // namespace stagger::cli

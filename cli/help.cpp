@@ -73,7 +73,7 @@ std::string exit_text(int width) {
 
 /// The words of a command line, quoted ones whole; the ends of lines that it goes on after are
 /// spaces.
-std::vector<std::string> words_of(std::string_view line) {
+std::vector<std::string> words_on(std::string_view line) {
   std::vector<std::string> words(1);
   bool quoted = false;
   for (const char letter : line) {
@@ -90,7 +90,7 @@ std::vector<std::string> words_of(std::string_view line) {
 
 /// A command line as a shell reads it, broken where it would be wider than the terminal.
 std::string example(std::string_view line, int width) {
-  const std::vector<std::string> words = words_of(line);
+  const std::vector<std::string> words = words_on(line);
   std::string text = "  " + words.front();
   std::size_t column = text.size();
   for (std::size_t index = 1; index < words.size(); ++index) {
@@ -198,7 +198,7 @@ std::string overview_text(int width) {
 
 namespace {
 
-int run(const Options& options) {
+int help_command(const Options& options) {
   const Terminal terminal = terminal_of(options);
   if (options.topic.empty()) {
     write_text(help_text(terminal.width), terminal);
@@ -219,7 +219,7 @@ const Command kHelp{
     .name = "help",
     .summary = "What a command takes, or which there are",
     .examples = "  stagger help compare\n",
-    .run = run,
+    .run = help_command,
 };
 
 }  // namespace stagger::cli

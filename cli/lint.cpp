@@ -16,7 +16,7 @@ namespace {
 using tickets::Linted;
 using tickets::LintVerdict;
 
-tickets::LintRequest request_of(const Options& options) {
+tickets::LintRequest lint_request(const Options& options) {
   tickets::LintRequest request{
       .release = options.release, .dispatch = options.dispatch, .minimize = options.minimize};
   if (options.residency > 0) request.residency = static_cast<std::int32_t>(options.residency);
@@ -25,8 +25,8 @@ tickets::LintRequest request_of(const Options& options) {
 }
 
 /// Files that cannot be read are part of the report: the others are looked at all the same.
-LintReport report_of(const Options& options) {
-  const tickets::LintRequest request = request_of(options);
+LintReport lint_report(const Options& options) {
+  const tickets::LintRequest request = lint_request(options);
   LintReport report;
   for (const std::string& file : options.linted) {
     try {
@@ -40,7 +40,7 @@ LintReport report_of(const Options& options) {
   return report;
 }
 
-ExitCode exit_code(const LintReport& report) {
+ExitCode lint_code(const LintReport& report) {
   const auto any = [&](LintVerdict verdict) {
     return std::any_of(report.files.begin(), report.files.end(),
                        [&](const Linted& linted) { return linted.verdict == verdict; });
@@ -65,7 +65,7 @@ bool on_github() {
   return actions != nullptr && std::string_view(actions) == "true";
 }
 
-int run(const Options& options) {
+int lint_command(const Options& options) {
   if (options.rule != nullptr) return explain(options);
   if (options.linted.empty()) {
     throw Error(ErrorKind::usage, "give FILES: tables, tickets or lock values; or --explain RULE");
@@ -73,18 +73,18 @@ int run(const Options& options) {
   for (const std::string* path : {&options.junit, &options.sarif}) {
     if (!path->empty()) expect_writable(*path);
   }
-  const LintReport report = report_of(options);
+  const LintReport report = lint_report(options);
   if (!options.junit.empty()) write_file(options.junit, lint_junit(report));
   if (!options.sarif.empty()) write_file(options.sarif, lint_sarif(report).text() + "\n");
-  if (options.junit == "-" || options.sarif == "-") return exit_code(report);
+  if (options.junit == "-" || options.sarif == "-") return lint_code(report);
   if (options.json) {
     write_stdout(lint_json(report).text() + "\n");
-    return exit_code(report);
+    return lint_code(report);
   }
   const Terminal terminal = terminal_of(options);
   write_text(lint_text(report, terminal), terminal);
   if (on_github()) write_stdout(github_lines(report));
-  return exit_code(report);
+  return lint_code(report);
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ const Command kLint{
         "  stagger lint locks.csv --residency 132 --minimize\n"
         "  stagger lint tables/*.json --junit lint.xml --sarif lint.sarif\n"
         "  stagger lint --explain STG008\n",
-    .run = run,
+    .run = lint_command,
 };
 
 }  // namespace stagger::cli

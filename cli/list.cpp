@@ -183,7 +183,7 @@ std::string schedules_text() {
                             order.name, order.spelled(0), order.spelled(1), order.meaning);
 }
 
-int run(const Options& options) {
+int list_command(const Options& options) {
   if (options.json) {
     constexpr Json (*kJson[])() = {masks_json, schedules_json, designs_json};
     write_stdout(kJson[static_cast<int>(options.listed)]().text() + "\n");
@@ -208,7 +208,7 @@ const Command kList{
         "  stagger list schedules\n"
         "  stagger list masks --json\n"
         "  stagger list designs\n",
-    .run = run,
+    .run = list_command,
 };
 
 }  // namespace stagger::cli

@@ -82,7 +82,7 @@ std::string shared_options() {
   return text;
 }
 
-int run(const Options&) {
+int man_command(const Options&) {
   write_stdout(man_page());
   return kHolds;
 }
@@ -111,7 +111,7 @@ const Command kMan{
     .name = "man",
     .summary = "The man page, in roff",
     .examples = "  stagger man | man -l -\n",
-    .run = run,
+    .run = man_command,
 };
 
 }  // namespace stagger::cli

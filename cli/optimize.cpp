@@ -29,7 +29,7 @@ using workbench::OptimizationRequest;
 using workbench::SearchState;
 
 /// `local search: bound 90, best 95 (5.6 % above)`.
-std::string words_of(const SearchState& state) {
+std::string progress_of(const SearchState& state) {
   std::string text = fmt::format("{}: bound {}", state.phase, state.lower_bound);
   if (!state.best) return text;
   const Ticks above = *state.best - state.lower_bound;
@@ -41,14 +41,14 @@ void write_table(const Table& table, const std::string& path) {
   write_file(path, path.ends_with(".csv") ? write_table_csv(table) : write_table_json(table));
 }
 
-int exit_code(const Optimization& optimization) {
+int optimization_code(const Optimization& optimization) {
   const Optimum& optimum = optimization.optimum;
   if (interrupted() && optimum.stopped) return kInterrupted;
   if (!optimum.best) return kDeadlock;
   return optimum.proof == search::ProofKind::none ? kLimit : kHolds;
 }
 
-int exit_code(const ArchiveCheck& check) {
+int archive_code(const ArchiveCheck& check) {
   if (interrupted()) return kInterrupted;
   if (check.count(ArchiveOutcome::contradicted) > 0) return kViolated;
   const bool open =
@@ -70,7 +70,7 @@ int search_table(const Options& options, OptimizationRequest request) {
   request.any_span = options.span == kAutoSpan;
   request.model = time_model_of(options, request.problem);
   Progress progress;
-  request.progress = [&](const SearchState& state) { progress.show(words_of(state)); };
+  request.progress = [&](const SearchState& state) { progress.show(progress_of(state)); };
   progress.show("bounding the makespan");
   const Optimization optimization = workbench::optimize(request);
   progress.show("writing what was found");
@@ -84,7 +84,7 @@ int search_table(const Options& options, OptimizationRequest request) {
   const std::string text = options.json ? "" : optimum_text(optimization, files);
   progress.end();
   print(options, json, text);
-  return exit_code(optimization);
+  return optimization_code(optimization);
 }
 
 /// Every entry, each within `--time-limit`.
@@ -101,10 +101,10 @@ int search_archive(const Options& options, OptimizationRequest search) {
     write_file(options.output, workbench::write_archive(check.archive));
   }
   print(options, archive_json(check), archive_text(check));
-  return exit_code(check);
+  return archive_code(check);
 }
 
-void check_options(const Options& options) {
+void check_optimize(const Options& options) {
   check_standard_output(options);
   if (!options.slot_model) return;
   const std::string why = "means nothing in the slot model";
@@ -113,8 +113,8 @@ void check_options(const Options& options) {
   reject(given_of(options, "bandwidth kernel dtype head-dim tick-ns"), why);
 }
 
-int run(const Options& options) {
-  check_options(options);
+int optimize_command(const Options& options) {
+  check_optimize(options);
   finish_on_interrupt();
   OptimizationRequest request = search_request(options);
   request.stop = interrupted;
@@ -136,7 +136,7 @@ const Command kOptimize{
         "      -o best.table.json\n"
         "  stagger optimize --mask full --n 5 --sms 3 --model slot --json\n"
         "  stagger optimize --check-archive configs/best-known.json --every 10\n",
-    .run = run,
+    .run = optimize_command,
 };
 
 }  // namespace stagger::cli

@@ -11,7 +11,6 @@
 #include "workbench/block/transformer.hpp"
 
 #include <array>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,7 @@ namespace stagger::cli {
 namespace {
 
 /// `--expect` can ask for these.
-constexpr std::array kNames = {
+constexpr std::array kOverlapNames = {
     ExpectName{"speedup", "of the overlap; of a sweep, the least"},
     ExpectName{"region", "1, 2 or 3; of a sweep, the last point's"},
     ExpectName{"x", "tokens / heads, likewise"},
@@ -72,7 +71,7 @@ block::DropoutShape shape_of(const Options& options) {
   return shape;
 }
 
-OverlapReport report_of(const Options& options) {
+OverlapReport overlap_report(const Options& options) {
   if (!(options.dropout < 1)) throw Error(ErrorKind::usage, "--dropout is not below 1");
   OverlapReport report{.calibration = calibration_of(options),
                        .rng = {.rounds = options.philox, .bits = options.bits},
@@ -121,12 +120,6 @@ std::string picture(const Options& options, const OverlapReport& report) {
               file + ": the extension is no known format; known: svg, tex, txt, trace.json");
 }
 
-/// To six decimals.
-Exact millionths(double value) {
-  if (!(std::abs(value) < 1e12)) throw Error(ErrorKind::limit, "a value is too large to judge");
-  return exact(std::llround(1e6 * value), 1'000'000);
-}
-
 Values values_of(const OverlapReport& report) {
   double speedup = report.x_speedup;
   double x = report.x.value_or(0);
@@ -144,10 +137,10 @@ Values values_of(const OverlapReport& report) {
           {"peak_speedup", millionths(report.borders.peak_speedup)}};
 }
 
-int run(const Options& options) {
-  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+int overlap_command(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kOverlapNames);
   check_standard_output(options);
-  const OverlapReport report = report_of(options);
+  const OverlapReport report = overlap_report(options);
   const Values values = expectations.empty() ? Values{} : values_of(report);
   const std::vector<Judgement> judgements = judge(expectations, &values);
   if (!options.output.empty()) write_file(options.output, picture(options, report));
@@ -175,8 +168,8 @@ const Command kOverlap{
         "  stagger overlap --sweep seq=2048:65536,heads=48,96 -o sweep.svg\n"
         "  stagger overlap --heads 48 --seq 16384 -o streams.trace.json \\\n"
         "      --expect 'speedup >= 1.05'\n",
-    .run = run,
-    .names = [] { return std::vector(kNames.begin(), kNames.end()); },
+    .run = overlap_command,
+    .names = [] { return std::vector(kOverlapNames.begin(), kOverlapNames.end()); },
 };
 
 }  // namespace stagger::cli

@@ -64,7 +64,7 @@ std::vector<Table> tables_of(const std::vector<std::string>& paths) {
 }
 
 /// `--expect` can ask for these.
-constexpr std::array kNames = {
+constexpr std::array kPredictNames = {
     ExpectName{"runs", "runs that something is predicted of"},
     ExpectName{"median_ppm", "median error of a makespan, in millionths"},
     ExpectName{"worst_ppm", "the largest error"},
@@ -96,8 +96,8 @@ Values values_of(const PredictedRuns& predicted) {
   return values;
 }
 
-int run(const Options& options) {
-  const std::vector<Expectation> expectations = expectations_of(options.expect, kNames);
+int predict_command(const Options& options) {
+  const std::vector<Expectation> expectations = expectations_of(options.expect, kPredictNames);
   MeasuredRuns measured = read_all(options.measured);
   workbench::give_tables(measured, tables_of(options.tables));
   std::optional<Machine> machine;
@@ -141,8 +141,8 @@ const Command kPredict{
         "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n"
         "  scripts/random_tables.py --of random.jsonl --folder tables\n"
         "  stagger predict random.jsonl --tables tables --machine h200.json\n",
-    .run = run,
-    .names = [] { return std::vector(kNames.begin(), kNames.end()); },
+    .run = predict_command,
+    .names = [] { return std::vector(kPredictNames.begin(), kPredictNames.end()); },
 };
 
 }  // namespace stagger::cli

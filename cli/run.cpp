@@ -21,7 +21,7 @@ namespace {
 
 using workbench::Execution;
 
-void check_options(const Options& options) {
+void check_run(const Options& options) {
   const std::string kernel = std::string("--kernel ") + options.kernel->name;
   const bool spins = options.kernel->spins();
   if (options.device == Device::cpu && options.kernel->on_cpu == nullptr) {
@@ -72,8 +72,8 @@ int code_of(const Execution& execution) {
   return kDeadlock;
 }
 
-int run(const Options& options) {
-  check_options(options);
+int run_command(const Options& options) {
+  check_run(options);
   if (!options.design.empty()) {
     if (const auto code = run_design(options)) return *code;
   }
@@ -125,7 +125,7 @@ const Command kRun{
         "  stagger run --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 \\\n"
         "      --sms 132 --schedule symmetric-shift --device cuda --kernel hopper \\\n"
         "      --dtype bf16 --head-dim 128\n",
-    .run = run,
+    .run = run_command,
 };
 
 }  // namespace stagger::cli

@@ -23,8 +23,6 @@ namespace {
 
 using workbench::Analysis;
 
-constexpr std::int32_t kLanesShown = 40;
-
 /// The heads of a head's chains: `h3`, `h0-3`.
 std::string heads_text(const Problem& problem, Head head) {
   const std::int32_t first = problem.part_of(head).value * problem.span;
@@ -98,7 +96,7 @@ int show_mask(const Options& options) {
   return kHolds;
 }
 
-int run(const Options& options) {
+int show_command(const Options& options) {
   if (!options.design.empty()) return show_design(options);
   if (options.schedule.empty() && options.table.empty()) return show_mask(options);
   const Terminal terminal = terminal_of(options);
@@ -134,7 +132,7 @@ const Command kShow{
         "  stagger show --mask causal --n 8 --heads 4 --design two-pass\n"
         "  stagger show --mask 'causal & document:lengths=3+5'\n"
         "  stagger show --mask-file block_mask.npz\n",
-    .run = run,
+    .run = show_command,
 };
 
 }  // namespace stagger::cli

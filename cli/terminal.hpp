@@ -2,6 +2,7 @@
 
 #include "cli/options.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ struct Terminal {
 /// From the options, the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE, LANG, COLUMNS) and the
 /// terminal itself.
 [[nodiscard]] Terminal terminal_of(const Options& options);
+
+/// Lanes of a table or timeline that a terminal is shown; a file has all of them.
+inline constexpr std::int32_t kLanesShown = 40;
 
 /// The columns of the terminal that a file descriptor is, else COLUMNS, else 80.
 [[nodiscard]] int terminal_width(int file);

@@ -13,7 +13,7 @@
 namespace stagger::cli {
 namespace {
 
-int run(const Options& options) {
+int version_command(const Options& options) {
   const std::string cuda(STAGGER_CUDA_VERSION, sizeof(STAGGER_CUDA_VERSION) - 1);
   const std::string solver = search::sat_solver();
   const std::string known = workbench::commit();
@@ -40,7 +40,7 @@ const Command kVersion{
     .name = "version",
     .summary = "What this is, and what it was built with",
     .examples = "  stagger --version\n",
-    .run = run,
+    .run = version_command,
 };
 
 }  // namespace stagger::cli
