@@ -4,9 +4,7 @@
 # combinations within the library.
 source "$(dirname "$0")/check.sh"
 
-seed=${STAGGER_TEST_SEED:-1}
-printf 'STAGGER_TEST_SEED=%s\n' "$seed"
-RANDOM=$seed
+printf 'STAGGER_TEST_SEED=%s\n' "${STAGGER_TEST_SEED:-1}"
 
 # one_of WORDS...: sets `picked` to one of them.
 one_of() { shift $((RANDOM % $#)); picked=$1; }
@@ -55,7 +53,7 @@ ends() {
 }
 
 declare -a seen=()
-for ((round = 0; round < 60; ++round)); do
+for ((round = 0; round < $(affordable 60); ++round)); do
   random_model
   one_of chain overlap; kind=(--model "$picked")
   random_schedule; schedule=(--schedule "$picked")
@@ -79,7 +77,7 @@ for ((round = 0; round < 60; ++round)); do
 done
 # All kinds of end were seen: the sample is no monoculture.
 for code in 0 2 4 5; do
-  [ -n "${seen[code]:-}" ] || fail "no call ended with $code"
+  [ -n "${STAGGER_SANITIZED:-}" ] || [ -n "${seen[code]:-}" ] || fail "no call ended with $code"
 done
 
-finish 240
+finish "$(affordable 240)"

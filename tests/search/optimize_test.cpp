@@ -218,11 +218,7 @@ TEST_CASE("a search that is stopped keeps its best and proves nothing") {
 }
 
 // With a sanitizer the long sequences take a minute.
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::int64_t kLongest = 2'048;
-#else
-constexpr std::int64_t kLongest = 16'384;
-#endif
+constexpr std::int64_t kLongest = test::kSanitized ? 2'048 : 16'384;
 
 TEST_CASE("on the paper's shapes no named schedule beats optimal, in the overlap model") {
   test::Random random(test::seed(75));
