@@ -49,7 +49,7 @@ std::optional<Exact> sum_of(const Exact& left, const Exact& right, int sign) {
   return reduced(sum, Wide{left.denominator} * right.denominator);
 }
 
-/// Of two fractions; division is by the other way round. Requires a divisor that is not 0.
+/// What an operation makes of two fractions; absent: an overflow. Requires a divisor that is not 0.
 std::optional<Exact> result_of(char operation, const Exact& left, const Exact& right) {
   if (operation == '+') return sum_of(left, right, 1);
   if (operation == '-') return sum_of(left, right, -1);

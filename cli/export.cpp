@@ -42,7 +42,7 @@ struct Format {
   std::string (*of_timeline)(const Timeline&, const Terminal&);
   std::optional<std::string> (*of_table)(const Analysis&);  ///< nullopt: this one has none
   std::string (*of_problem)(const Problem&, const Options&) = nullptr;
-  /// Of a mask alone, where there is neither a timeline nor a table.
+  /// Draws a mask alone, where there is neither a timeline nor a table.
   std::string (*of_mask)(const TileGrid&, const Terminal&) = nullptr;
 };
 

@@ -13,6 +13,7 @@ namespace stagger {
 namespace {
 
 constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostTileBytes = std::int64_t{1} << 32;  ///< no sum of tiles overflows
 constexpr std::int64_t kAnyIndex = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kTable = "stagger.table/1";
 constexpr const char* kGroupedTable = "stagger.table/2";  ///< written where heads share K and V
@@ -330,7 +331,7 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
   const JsonValue& root = document.root();
   root.expect_schema("stagger.timeline/1");
   root.expect_keys({"schema", "name", "clock", "device", "sms", "heads", "makespan", "lower_bound",
-                    "hangs", "intervals"});
+                    "hangs", "dq", "intervals"});
   Timeline timeline;
   timeline.title = root.has("name") ? root.at("name").string() : "";
   const JsonValue clock = root.at("clock");
@@ -346,6 +347,12 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
     timeline.lower_bound = root.at("lower_bound").integer(0, kAnyInteger);
   }
   if (root.has("hangs")) timeline.hangs = root.at("hangs").boolean();
+  if (root.has("dq")) {
+    const JsonValue dq = root.at("dq");
+    dq.expect_keys({"tile_bytes", "l2_bytes"});
+    timeline.dq = DqMemory{.tile_bytes = dq.at("tile_bytes").integer(1, kMostTileBytes),
+                           .l2_bytes = dq.at("l2_bytes").integer(1, kAnyInteger)};
+  }
   const JsonValue intervals = root.at("intervals");
   for (std::size_t index = 0; index < intervals.size(); ++index) {
     const JsonValue interval = intervals.item(index);
@@ -372,6 +379,10 @@ std::string write_timeline_json(const Timeline& timeline) {
   number("makespan", timeline.makespan);
   number("lower_bound", timeline.lower_bound);
   if (timeline.hangs) text += ", \"hangs\": true";
+  if (timeline.dq) {
+    text += ", \"dq\": {\"tile_bytes\": " + std::to_string(timeline.dq->tile_bytes) +
+            ", \"l2_bytes\": " + std::to_string(timeline.dq->l2_bytes) + "}";
+  }
   text += ",\n \"intervals\": [";
   const char* separator = "\n  {\"sm\": ";
   for (const Interval& interval : timeline.intervals) {

@@ -54,7 +54,7 @@ struct Mask {
   [[nodiscard]] const std::vector<std::string>& strings(std::string_view key) const;
   [[nodiscard]] const std::vector<Mask>& masks(std::string_view key) const;
 
-  /// The same family and values, wherever they are from.
+  /// Whether family and values are the same, wherever they are from.
   friend bool operator==(const Mask& mask, const Mask& other) {
     return mask.family == other.family && mask.values == other.values;
   }
@@ -79,7 +79,8 @@ struct MaskFamily {
 
   /// The key range of every query, by query. Throws Error{invalid_input} if the values do not fit.
   std::vector<KeyRange> (*rows)(const Mask&, const Lengths&) = nullptr;
-  /// The same where a query may see several ranges. Of what is block-sparse the shape counts.
+  /// The keys that each query sees, where they may be several ranges. Of a block-sparse mask the
+  /// tile shape counts.
   KeyRanges (*ranges)(const Mask&, const Lengths&, const TileShape&) = nullptr;
   /// The tile grid of a block-sparse mask; `q_tiles` and `kv_tiles` are what the problem wants.
   TileGrid (*tiles)(const Mask&, std::int32_t kv_tiles, std::int32_t q_tiles) = nullptr;

@@ -27,8 +27,8 @@ std::vector<std::int32_t> kv_by_rank(const Table& table) {
   return tiles;
 }
 
-/// Of every chain, the hash of its heads, by their place in the part, and Q tiles in its order; by
-/// Problem::chain_place.
+/// The hashes of chains, by Problem::chain_place: of a chain's heads, by their place in the part,
+/// and Q tiles in its order.
 std::vector<Hash> chains(const Table& table) {
   const Problem& problem = table.problem;
   std::vector<Hash> hashes(at(problem.chains()));

@@ -51,10 +51,10 @@ void check_size(const TileGrid& grid, std::int64_t heads) {
 
 /// `sliding left=4 right=all`, `document lengths(3) causal`; -1 is unbounded wherever it may stand.
 std::string describe(const Mask& mask) {
-  const auto of = mask.values.find("of");
-  if (of != mask.values.end()) {
+  const auto parts = mask.values.find("of");
+  if (parts != mask.values.end()) {
     std::string line;
-    for (const Mask& part : std::get<std::vector<Mask>>(of->second)) {
+    for (const Mask& part : std::get<std::vector<Mask>>(parts->second)) {
       const bool apart = part.values.contains("of");
       line += (line.empty() ? "" : std::string(" ") + mask.family->name + " ") +
               (apart ? "(" + describe(part) + ")" : describe(part));

@@ -17,4 +17,8 @@ namespace stagger {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+/// Bytes in decimal units for people: `512 bytes`, `33.3 kB`, `3.5 MB`, `17.9 GB`. Requires 0 and
+/// more.
+[[nodiscard]] std::string decimal_bytes(std::int64_t bytes);
+
 }  // namespace stagger

@@ -4,6 +4,7 @@
 #include "core/timing.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -47,6 +48,14 @@ struct TimelineLayer {
   bool hangs = false;
 };
 
+/// What the curve of dQ tiles in flight is drawn in and beside.
+struct DqMemory {
+  std::int64_t tile_bytes = 0;  ///< of a tile's fp32 sums, > 0
+  std::int64_t l2_bytes = 0;    ///< that stay in the L2 cache, > 0
+
+  friend bool operator==(const DqMemory&, const DqMemory&) = default;
+};
+
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are in their order. In the
 /// overlap model the reductions of an SM run beside its next compute phases.
 struct Timeline {
@@ -58,6 +67,7 @@ struct Timeline {
   Ticks lower_bound = 0;  ///< 0 if unknown
   bool hangs = false;     ///< what waits at the end waits for ever
   std::string title = {};
+  std::optional<DqMemory> dq = {};  ///< absent: no curve is drawn
   std::vector<Interval> intervals = {};
   std::vector<TimelineLayer> layers = {};  ///< what an overlay (sim/overlay.hpp) is made of
 

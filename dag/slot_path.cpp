@@ -83,7 +83,7 @@ class StartGraphBuilder {
     }
   }
 
-  /// Of the edges between two chains the longest counts.
+  /// Adds the edges to other chains, between two chains the longest one alone.
   void add_waits_of(int chain) {
     std::sort(waits_.begin(), waits_.end());
     for (std::size_t wait = 0; wait < waits_.size(); ++wait) {

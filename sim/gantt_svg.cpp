@@ -2,6 +2,7 @@
 
 #include "core/printable.hpp"
 #include "sim/chart.hpp"
+#include "sim/in_flight.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,9 @@ namespace stagger::sim {
 namespace {
 
 constexpr std::size_t kMostSvgShapes = 20'000;  ///< about 2 MB; viewers stay quick
+
+constexpr int kCurveColumns = 400;
+constexpr double kCurveHeight = 56;
 
 constexpr const char* kEndless = "stroke=\"#d00000\" stroke-width=\"1.4\" stroke-dasharray=\"4 3\"";
 
@@ -26,7 +30,8 @@ class Svg {
         left_(rows_ > 100 ? 58 : 50),
         right_(options.width - 24),
         top_(46),
-        bottom_(y(rows_ - 1) + pitch_),
+        curve_(in_flight_curve(timeline, kCurveColumns)),
+        bottom_(y(rows_ - 1) + pitch_ + (curve_.empty() ? 0 : kCurveHeight + 26)),
         width_(options.width),
         chart_(chart_within(timeline, 1.2 / (right_ - left_), kMostSvgShapes)) {}
 
@@ -44,6 +49,7 @@ class Svg {
     boxes();
     critical_path();
     endless();
+    if (!curve_.empty()) curve();
     axis();
     limits();
     legend();
@@ -172,6 +178,30 @@ class Svg {
     }
   }
 
+  /// dQ tiles in flight, over the same times.
+  void curve() {
+    const double base = bottom_;
+    const auto height_of = [&](std::int64_t bytes) {
+      return kCurveHeight * static_cast<double>(bytes) / static_cast<double>(curve_.most);
+    };
+    std::string path = fmt::format("M{:.1f} {:.1f}", left_, base);
+    for (std::size_t column = 0; column < curve_.columns.size(); ++column) {
+      const auto part = [&](std::size_t edge) {
+        return x(static_cast<double>(edge) / static_cast<double>(curve_.columns.size()));
+      };
+      path += fmt::format("L{:.1f} {:.1f}H{:.1f}", part(column),
+                          base - height_of(curve_.columns[column]), part(column + 1));
+    }
+    text_ += fmt::format("<path d=\"{}V{:.1f}Z\" fill=\"#8896a8\"/>\n", path, base);
+    label(left_ - 6, base - kCurveHeight / 2 + 3.5, "end", "font-size=\"10\"", "dQ");
+    label(left_, base - kCurveHeight - 6, "start", "font-size=\"10\"", curve_.words);
+    if (!curve_.shows_l2()) return;
+    line(left_, base - height_of(curve_.l2), right_, base - height_of(curve_.l2),
+         "stroke=\"#d00000\" stroke-width=\"1\" stroke-dasharray=\"5 3\"");
+    label(right_ + 3, base - height_of(curve_.l2) + 3.5, "start",
+          "font-size=\"9\" fill=\"#d00000\"", "L2");
+  }
+
   void axis() {
     line(left_, bottom_ + 4, right_, bottom_ + 4, "stroke=\"black\"");
     for (const Ticks time : chart_.axis) {
@@ -222,14 +252,14 @@ class Svg {
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"11\" fill=\"{}\" {}/>\n", at,
           base - 9, fill, style);
       label(at + 21, base, "start", "font-size=\"10\"", words);
-      at += 32 + 5.6 * static_cast<double>(words.size());
+      at += 30 + 5.4 * static_cast<double>(words.size());
     };
     for (std::int32_t head = 0; head < chart_.heads_shown; ++head) {
       entry(fmt::format("#{}", kHeadColors[color_of(head)]), "", fmt::format("head {}", head));
     }
     if (timeline_.heads > chart_.heads_shown && chart_.heads_shown > 0) {
       label(at, base, "start", "font-size=\"10\"", "(colours repeat)");
-      at += 94;
+      at += 86;
     }
     entry("#dddddd", "", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("url(#reduce5)", "", "reduce into dQ");
@@ -250,7 +280,8 @@ class Svg {
   double left_;
   double right_;
   double top_;
-  double bottom_;
+  InFlightCurve curve_;
+  double bottom_;  ///< of the rows and the curve
   double width_;
   Chart chart_;
   std::string text_;

@@ -2,11 +2,13 @@
 
 #include "core/printable.hpp"
 #include "sim/chart.hpp"
+#include "sim/in_flight.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <sstream>
 #include <vector>
@@ -60,6 +62,8 @@ class Text {
     if (shown < sms) text_ += fmt::format("{} {} more SMs\n", glyph(U'…', '~'), sms - shown);
     for (std::int32_t row = (sms - (shown - head)) * layers_; row < sms * layers_; ++row)
       draw_row(row);
+    curve_ = in_flight_curve(timeline_, shown_columns());
+    if (!curve_.empty()) draw_curve();
     return text_ + axis() + footer();
   }
 
@@ -103,6 +107,26 @@ class Text {
     };
     row(label, intervals, [&](Phase phase) { return !writes(phase); });
     row(std::string(static_cast<std::size_t>(label_), ' '), intervals, writes);
+  }
+
+  /// The columns up to the makespan.
+  [[nodiscard]] int shown_columns() const {
+    const Ticks makespan = std::max<Ticks>(timeline_.makespan, 1);
+    return static_cast<int>(std::clamp<Ticks>(
+        per_column_ > 1 ? (makespan - 1) / per_column_ + 1 : makespan * per_tick_, 1, columns_));
+  }
+
+  /// dQ tiles in flight, in eighths of the most.
+  void draw_curve() {
+    std::vector<Cell> cells;
+    for (const std::int64_t bytes : curve_.columns) {
+      const auto part = static_cast<double>(bytes) / static_cast<double>(curve_.most);
+      const auto eighths = static_cast<std::int32_t>(std::ceil(8 * part));
+      const char32_t bar =
+          pick(U'▁' + static_cast<char32_t>(eighths - 1), static_cast<char>('0' + eighths));
+      cells.push_back({eighths == 0 ? U' ' : bar, -1});
+    }
+    text_ += fmt::format("{:<{}}", "dQ", label_) + paint(cells) + "\n";
   }
 
   /// What happens within one column, by phase.
@@ -258,6 +282,7 @@ class Text {
     if (combines) parts.push_back(glyph(U'▓', '%') + " reduce into dK, dV");
     parts.push_back(glyph(U'·', '.') + " wait");
     if (!endless_.empty()) parts.push_back(glyph(U'×', 'x') + " waits for ever");
+    if (!curve_.empty()) parts.push_back(curve_.words);
     std::string text;
     std::size_t used = 0;
     for (const std::string& part : parts) {
@@ -309,6 +334,7 @@ class Text {
   std::int32_t layers_;  ///< rows of an SM
   int label_;
   int columns_;
+  InFlightCurve curve_;
   Ticks per_tick_ = 1;    ///< columns a tick
   Ticks per_column_ = 1;  ///< ticks a column
   std::string text_;

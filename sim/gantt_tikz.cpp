@@ -1,6 +1,7 @@
 #include "sim/gantt_tikz.hpp"
 
 #include "sim/chart.hpp"
+#include "sim/in_flight.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMostTikzShapes =
     6'000;  ///< TeX's main memory takes about three times as many
+constexpr int kTikzCurveColumns = 200;
+constexpr double kTikzCurveHeight = 1.2;  ///< cm
 
 std::string escape(const std::string& text) {
   std::string escaped;
@@ -48,6 +51,7 @@ class Tikz {
         pitch_(std::clamp(20.0 / rows_, 0.12, 0.62)),
         gap_(layers_ > 1 ? 0.35 * pitch_ : 0),
         width_(options.width_cm),
+        curve_(in_flight_curve(timeline, kTikzCurveColumns)),
         chart_(chart_within(timeline, 0.001, kMostTikzShapes)) {}
 
   std::string draw() {
@@ -59,6 +63,7 @@ class Tikz {
       draw_box(box);
     critical_path();
     endless();
+    if (!curve_.empty()) curve();
     axis();
     limits();
     legend();
@@ -77,7 +82,10 @@ class Tikz {
     const std::int32_t sm = row / layers_;
     return -(row + 0.5) * pitch_ - sm * gap_;
   }
-  [[nodiscard]] double bottom() const { return y(rows_ - 1) - 0.5 * pitch_; }
+  /// The bottom of the rows and of the curve below them.
+  [[nodiscard]] double bottom() const {
+    return y(rows_ - 1) - 0.5 * pitch_ - (curve_.empty() ? 0 : kTikzCurveHeight + 0.55);
+  }
 
   void preamble() {
     line("\\IfFileExists{standalone.cls}{\\documentclass[border=3pt]{standalone}}{%");
@@ -179,6 +187,31 @@ class Tikz {
     }
   }
 
+  /// dQ tiles in flight, over the same times.
+  void curve() {
+    const auto height_of = [&](std::int64_t bytes) {
+      return bottom() +
+             kTikzCurveHeight * static_cast<double>(bytes) / static_cast<double>(curve_.most);
+    };
+    std::string path = fmt::format("(0,{:.3f})", bottom());
+    for (std::size_t column = 0; column < curve_.columns.size(); ++column) {
+      for (const std::size_t edge : {column, column + 1}) {
+        path +=
+            fmt::format(" -- ({:.3f},{:.3f})",
+                        x(static_cast<double>(edge) / static_cast<double>(curve_.columns.size())),
+                        height_of(curve_.columns[column]));
+      }
+    }
+    line(fmt::format("\\fill[black!35] {} -- ({:.3f},{:.3f}) -- cycle;", path, width_, bottom()));
+    line(fmt::format("\\node[anchor=east] at (-0.08,{:.3f}) {{dQ}};",
+                     bottom() + kTikzCurveHeight / 2));
+    line(fmt::format("\\node[anchor=south west] at (0,{:.3f}) {{{}}};",
+                     bottom() + kTikzCurveHeight + 0.06, escape(curve_.words)));
+    if (!curve_.shows_l2()) return;
+    line(fmt::format("\\draw[red,dashed] (0,{0:.3f}) -- ({1:.3f},{0:.3f}) node[right] {{L2}};",
+                     height_of(curve_.l2), width_));
+  }
+
   void axis() {
     const double base = bottom() - 0.1;
     line(fmt::format("\\draw (0,{0:.3f}) -- ({1:.3f},{0:.3f});", base, width_));
@@ -248,6 +281,7 @@ class Tikz {
   double pitch_;
   double gap_;  ///< between the rows of two SMs of an overlay
   double width_;
+  InFlightCurve curve_;
   Chart chart_;
   std::string text_;
 };

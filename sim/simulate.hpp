@@ -21,8 +21,8 @@ struct Simulation {
   Ticks makespan = 0;        ///< end of the last reduction or epilogue; of what ran, if incomplete
   Ticks last_reduction = 0;  ///< end of the last reduction; 0 if there was none
   IndexVector<std::int64_t, Ticks> reduce_start;  ///< by slot of the table; -1: not reached
-  /// By slot: when the chain that it ends is reduced into dK and dV, -1 where no chain is; empty
-  /// unless parts are combined in order.
+  /// When the chain that a slot ends is reduced into dK and dV, by slot, -1 where no chain is;
+  /// empty unless parts are combined in order.
   IndexVector<std::int64_t, Ticks> reduce_kv_start;
   IndexVector<Lane, LaneRun> lanes;
 };

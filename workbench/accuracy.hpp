@@ -33,8 +33,8 @@ struct Accuracy {
   std::int64_t median_ppm = 0;  ///< of the errors' absolute values, in millionths
   std::int64_t worst_ppm = 0;
   std::size_t worst = 0;  ///< index
-  /// Of a group, that differ by more than 3 %, as measured, and have other tables; where one of the
-  /// two is unknown, other schedules.
+  /// Pairs of a group that differ by more than 3 %, as measured, and have other tables; where one
+  /// of the two is unknown, other schedules.
   std::int64_t pairs = 0;
   std::vector<Misranked> misranked;  ///< those that are not predicted to be in that order
   std::int64_t alike = 0;            ///< pairs of a group of one known table

@@ -156,9 +156,10 @@ Timeline timeline_of(const Analysis& analysis) {
   if (!analysis.ok()) {
     timeline.title += std::string(" (") + dag::verdict_name(analysis.verification.verdict) + ")";
   }
-  if (analysis.memory) {  // which is not drawn, and which the bound knows
+  if (const auto& memory = analysis.model.timing.memory; memory && analysis.memory) {
+    timeline.dq = DqMemory{.tile_bytes = memory->tile.dq, .l2_bytes = memory->l2};
     timeline.title += "; phases, without the memory";
-    timeline.lower_bound = 0;
+    timeline.lower_bound = 0;  // it knows the memory
   }
   return timeline;
 }

@@ -61,7 +61,7 @@ MeasuredNs value_of(Samples samples, Ticks offset = 0) {
           .samples = std::ssize(samples)};
 }
 
-/// Of the last phase, by the times.
+/// When the last phase ends, by the times.
 Ticks end_of(const gpu::Backward& run) {
   Ticks end = 0;
   for (const gpu::TaskTimes& times : run.times)
@@ -194,7 +194,7 @@ class Refinement {
   std::vector<Residual> run() {
     Ticks step = 1;
     for (const Value& value : values_)
-      step = std::max(step, value.of->value / 8);
+      step = std::max(step, value.phase->value / 8);
     double best = objective();
     for (; step > 0; step /= 2) {
       while (improve(step, best)) {
@@ -206,33 +206,34 @@ class Refinement {
 
  private:
   struct Value {
-    MeasuredNs* of;
+    MeasuredNs* phase;
     Ticks from = 0;
     double width = 1;
   };
 
-  void add(MeasuredNs& of) {
-    const Ticks width = of.samples == 0 ? std::max(times_.compute.value, kTimerNs)
-                                        : std::max({of.high - of.low, of.value / 20, kTimerNs});
-    values_.push_back({&of, of.value, static_cast<double>(width)});
+  void add(MeasuredNs& phase) {
+    const Ticks width = phase.samples == 0
+                            ? std::max(times_.compute.value, kTimerNs)
+                            : std::max({phase.high - phase.low, phase.value / 20, kTimerNs});
+    values_.push_back({&phase, phase.value, static_cast<double>(width)});
   }
 
   /// Moves each value by a step if that is better; whether any was.
   bool improve(Ticks step, double& best) {
     bool any = false;
     for (const Value& value : values_) {
-      const Ticks before = value.of->value;
+      const Ticks before = value.phase->value;
       for (const Ticks moved : {before + step, before - step}) {
         const Ticks room = std::max<Ticks>(100 * kTimerNs, std::llround(value.width));
         if (moved < 0 || moved > 2 * value.from + room) continue;
-        value.of->value = moved;
+        value.phase->value = moved;
         const double found = objective();
         if (found < best) {
           best = found;
           any = true;
           break;
         }
-        value.of->value = before;
+        value.phase->value = before;
       }
     }
     return any;
@@ -252,7 +253,7 @@ class Refinement {
     }
     double pull = 0;
     for (const Value& value : values_) {
-      const double moved = static_cast<double>(value.of->value - value.from) / value.width;
+      const double moved = static_cast<double>(value.phase->value - value.from) / value.width;
       pull += moved * moved;
     }
     return errors / static_cast<double>(std::max<std::size_t>(tables_.size(), 1)) + kPull * pull;

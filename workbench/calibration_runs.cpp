@@ -70,7 +70,8 @@ class Measurement {
     return {table, mode, std::move(runs[kRepeats / 2]), static_cast<std::int64_t>(elements)};
   }
 
-  /// Of the stamps, in the run that is kept: a single pair of runs may be apart for other reasons.
+  /// Leaves the median cost of stamps in the run that is kept: a single pair of runs may be apart
+  /// for other reasons.
   static void leave_median_cost(std::vector<gpu::Backward>& runs) {
     std::vector<std::int64_t> costs;
     std::ranges::transform(runs, std::back_inserter(costs),

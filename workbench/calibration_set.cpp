@@ -51,9 +51,9 @@ void add_table(std::vector<Table>& tables, const Problem& problem, const char* n
 
 std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms) {
   std::vector<Table> tables;
-  for (const Case& of : kCases) {
-    const std::int64_t heads = (of.chains_an_sm * sms + of.kv_tiles - 1) / of.kv_tiles;
-    const Problem problem = problem_of(of.mask, of.kv_tiles, heads, tile, sms);
+  for (const Case& made : kCases) {
+    const std::int64_t heads = (made.chains_an_sm * sms + made.kv_tiles - 1) / made.kv_tiles;
+    const Problem problem = problem_of(made.mask, made.kv_tiles, heads, tile, sms);
     for (const schedules::Schedule* schedule : schedules::all()) {
       if (!schedule->searches) add_table(tables, problem, schedule->name);
     }
@@ -66,10 +66,10 @@ std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms) {
 std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
                                          std::int64_t head_dim) {
   std::vector<Table> tables;
-  for (const LargeCase& of : kLargeCases) {
-    const std::int64_t elements = of.kv_tiles * tile.kv * head_dim;  // of a head
-    const std::int64_t heads = (of.q_elements + elements - 1) / elements;
-    const Problem problem = problem_of(of.mask, of.kv_tiles, heads, tile, sms);
+  for (const LargeCase& made : kLargeCases) {
+    const std::int64_t elements = made.kv_tiles * tile.kv * head_dim;  // of a head
+    const std::int64_t heads = (made.q_elements + elements - 1) / elements;
+    const Problem problem = problem_of(made.mask, made.kv_tiles, heads, tile, sms);
     for (const char* name : kLargeOrders)
       add_table(tables, problem, name);
   }

@@ -37,8 +37,8 @@ struct ComparisonRow {
 struct Comparison {
   Problem problem;
   TimeModel model;
-  /// By makespan, then tables that are not ok, then schedules that do not apply; each in the order
-  /// of the request, schedules first.
+  /// Rows by makespan, then tables that are not ok, then schedules that do not apply; each in the
+  /// order of the request, schedules first.
   std::vector<ComparisonRow> rows;
   std::optional<Analysis> best;  ///< of the first row; absent: none is ok
   std::string baseline;          ///< a row's name; empty: none

@@ -87,7 +87,8 @@ class MemoryFit {
     return fit;
   }
 
-  /// By group, what makes predictions right of its runs with little traffic: the median of them.
+  /// What makes the predictions of a group right, by group: the median over its runs with little
+  /// traffic.
   [[nodiscard]] std::map<int, double> scales_of(const std::vector<sim::MemoryPlay>& plays,
                                                 const std::vector<double>& predicted) const {
     std::map<int, std::int64_t> least;

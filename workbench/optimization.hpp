@@ -66,12 +66,12 @@ struct Optimization {
   [[nodiscard]] const char* unit() const { return slot_model ? "rounds" : model.unit(); }
 };
 
-/// Of all spans that are looked for: what is found has the best one, and the lower bound is that of
-/// all. Where heads share K and V a search knows parts, and lifts what it finds; the slot model
-/// knows no groups. Throws Error{unsupported} there.
-///
 /// Bounds the makespan and searches for a table that reaches it. What is found is verified and
 /// played by code that the search does not share. Throws Error.
+///
+/// Of several spans that are asked for, the table has the best one, and the lower bound is that of
+/// all. Where heads share K and V a search knows parts, and lifts what it finds; the slot model
+/// knows no groups, and throws Error{unsupported}.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
 /// A lower bound that a change of the problem would give.

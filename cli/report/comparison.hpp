@@ -20,7 +20,7 @@ namespace stagger::cli {
 [[nodiscard]] std::string comparison_text(const workbench::Comparison& comparison,
                                           const Terminal& terminal);
 
-/// The same table and its legend in Markdown.
+/// The table of a comparison and its legend in Markdown.
 [[nodiscard]] std::string comparison_markdown(const workbench::Comparison& comparison);
 
 }  // namespace stagger::cli

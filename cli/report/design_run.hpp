@@ -10,7 +10,7 @@ namespace stagger::cli {
 /// Schema `stagger.run/1`, with a `design` instead of a `schedule`.
 [[nodiscard]] std::string design_run_json(const designs::Execution& execution);
 
-/// The same for people.
+/// A design's run for people.
 [[nodiscard]] std::string design_run_text(const designs::Execution& execution,
                                           const Terminal& terminal);
 

@@ -20,7 +20,7 @@ namespace stagger::cli {
 [[nodiscard]] std::string designs_text(const designs::Comparison& comparison,
                                        const Terminal& terminal);
 
-/// The same table in Markdown.
+/// The table of designs in Markdown.
 [[nodiscard]] std::string designs_markdown(const designs::Comparison& comparison);
 
 /// What a design does of one problem: for programs and for people.

@@ -12,8 +12,8 @@ namespace stagger::cli {
 [[nodiscard]] Json report_json(const workbench::Analysis& analysis,
                                std::span<const Judgement> judgements = {});
 
-/// The same for a row of a comparison: without the steps of its critical path, and with a reason if
-/// the schedule does not apply.
+/// A row of a comparison for programs: an analysis without the steps of its critical path, and with
+/// a reason if the schedule does not apply.
 [[nodiscard]] Json row_json(const workbench::Comparison& comparison,
                             const workbench::ComparisonRow& row);
 

@@ -42,7 +42,7 @@ Json advice_json(const Optimization& optimization) {
   return json;
 }
 
-/// Of all times that are printed of a search.
+/// The unit of all times that are printed of a search.
 TimeUnit unit_for(const Optimization& optimization) {
   if (optimization.slot_model) return {.name = "rounds", .one = "round", .ascii = "rounds"};
   const auto& best = optimization.optimum.best;

@@ -173,16 +173,14 @@ class Report {
 
   void memory(const sim::MemoryPlay& memory, const char* phases_by) {
     const Memory& model = *analysis_.model.timing.memory;
-    const auto megabytes = [](std::int64_t bytes) { return 1e-6 * static_cast<double>(bytes); };
     line("makespan", unit_.text(memory.makespan) + " with the memory");
     line("phases", unit_.text(analysis_.phases) + phases_by);
-    line("memory",
-         fmt::format("{:.1f} MB read, {:.1f} MB written; {} of {:.1f} MB touched are in L2",
-                     megabytes(memory.read), megabytes(memory.written),
-                     percent(memory.hit, std::max<std::int64_t>(memory.touched, 1)),
-                     megabytes(memory.touched)));
-    more(fmt::format("at most {:.1f} MB of dQ in flight; L2 {:.1f} MB, {} bytes a {}",
-                     megabytes(memory.in_flight), megabytes(model.l2), model.rate,
+    line("memory", fmt::format("{} read, {} written; {} of {} touched are in L2",
+                               decimal_bytes(memory.read), decimal_bytes(memory.written),
+                               percent(memory.hit, std::max<std::int64_t>(memory.touched, 1)),
+                               decimal_bytes(memory.touched)));
+    more(fmt::format("at most {} of dQ in flight; L2 {}, {} bytes a {}",
+                     decimal_bytes(memory.in_flight), decimal_bytes(model.l2), model.rate,
                      analysis_.model.clock == Clock::ns ? "ns" : "tick"));
   }
 

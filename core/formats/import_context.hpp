@@ -28,7 +28,7 @@ class Import {
 
   /// The numbers of a tensor, or of words like `(128, 128)`; nullopt if there is neither.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name) const;
-  /// The same of exactly so many. Throws Error{invalid_input} if there are others.
+  /// Exactly so many integers of that name. Throws Error{invalid_input} if there are others.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name,
                                                                  std::size_t count) const;
   /// A yes or no of that name.

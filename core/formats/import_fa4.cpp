@@ -39,8 +39,8 @@ class Object {
   [[nodiscard]] const TileList* full() const { return full_.get(); }
   /// Tiles of the other side, as far as ids or room say.
   [[nodiscard]] std::int64_t columns() const {
-    const auto of = [](const TileList& list) { return std::max(list.width(), list.columns()); };
-    return std::max(of(*partial_), full_ ? of(*full_) : 0);
+    const auto room = [](const TileList& list) { return std::max(list.width(), list.columns()); };
+    return std::max(room(*partial_), full_ ? room(*full_) : 0);
   }
   [[nodiscard]] TileGrid grid(std::int64_t head, bool rows_are_q, std::int64_t columns) const {
     const std::int64_t masks = partial_->batches() * partial_->heads();

@@ -16,7 +16,7 @@ class TileList {
   /// Reads `cnt` [B, H, rows] and `idx` [B, H, rows, width]; leading dimensions may be missing.
   /// Throws Error{invalid_input} if they do not fit each other.
   TileList(const Bundle& bundle, const std::string& cnt, const std::string& idx);
-  /// The same with one array of ids: row r has those from `offset[r]` on.
+  /// Reads lists that share one array of ids: row r has those from `offset[r]` on.
   TileList(const Bundle& bundle, const std::string& cnt, const std::string& offset,
            const std::string& idx);
 

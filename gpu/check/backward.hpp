@@ -100,7 +100,7 @@ struct Backward {
   std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
   std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it
-  /// By lane: its next slot to reduce, or the last slot of the chain that waits for its turn at dK
+  /// The next slot to reduce by lane, or the last slot of the chain that waits for its turn at dK
   /// and dV.
   std::vector<std::int64_t> next_slots;
   std::int64_t elapsed_ns = 0;  ///< of all its kernels

@@ -57,7 +57,7 @@ struct ProgramRun {
   std::vector<float> partials;  ///< by order_of()'s contributions; empty unless kept
   std::vector<float> dk_heads;  ///< (head, key, head_dim), without the scale; empty: none
   std::vector<float> dv_heads;
-  /// By (buffer, head, q): the KV tiles as they were added.
+  /// The KV tiles as they were added, by (buffer, head, q).
   std::vector<std::vector<KvTile>> witness;
   std::int64_t elapsed_ns = 0;
 

@@ -82,7 +82,7 @@ class ChainSearcher {
     return tiles_[at(head.value) * at(problem_.grid.q_tiles()) + at(q.value)];
   }
 
-  /// Of both phases of a task.
+  /// How long both phases of a task take.
   [[nodiscard]] Ticks task_ticks(const Progress& progress, QTile q) const {
     return timing_.compute_of(problem_, {progress.chain.head, progress.chain.kv, q}) +
            timing_.reduce;

@@ -247,7 +247,7 @@ class SlotStarts {
     waits_begin_.push_back(std::ssize(waits_));
   }
 
-  /// By rank: its chain, and how far in it.
+  /// Which chain has a rank, and how far in it, by rank.
   [[nodiscard]] std::vector<Wait> positions(const RankPlaces& places) const {
     std::vector<Wait> positions(places.size());
     for (std::uint32_t chain = 0; chain < start_.size(); ++chain) {

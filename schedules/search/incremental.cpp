@@ -67,17 +67,17 @@ Ticks IncrementalPlay::turn_after(std::size_t slot) const {
 }
 
 IncrementalPlay::Times IncrementalPlay::times_of(std::size_t slot) const {
-  const Slot& of = table_.slots[slot];
+  const Slot& played = table_.slots[slot];
   const bool first = first_of_lane(slot);
   Times times;
   times.handed = (first ? 0 : free_after(slot - 1)) + (begins(slot) ? timing_.launch : 0) +
-                 timing_.compute_of(table_.problem, of.task);
+                 timing_.compute_of(table_.problem, played.task);
   if (overlap_ && !first) {
     times.handed = std::max(times.handed, times_[slot - 1].start + timing_.reduce);
   }
   times.start = times.handed;
-  if (of.rank > 0) {
-    const std::size_t before = slot_of_[places_.of(of.task, of.rank - 1)];
+  if (played.rank > 0) {
+    const std::size_t before = slot_of_[places_.of(played.task, played.rank - 1)];
     times.start = std::max(times.start, turn_after(before));
   }
   return times;
@@ -94,9 +94,9 @@ Ticks IncrementalPlay::end_of_lanes() const {
 }
 
 std::ptrdiff_t IncrementalPlay::next_in_accumulation(std::size_t slot) const {
-  const Slot& of = table_.slots[slot];
-  if (of.rank + 1 == table_.problem.grid.contributions(of.task.q)) return -1;
-  return static_cast<std::ptrdiff_t>(slot_of_[places_.of(of.task, of.rank + 1)]);
+  const Slot& played = table_.slots[slot];
+  if (played.rank + 1 == table_.problem.grid.contributions(played.task.q)) return -1;
+  return static_cast<std::ptrdiff_t>(slot_of_[places_.of(played.task, played.rank + 1)]);
 }
 
 /// A slot and the next of its accumulation have to be played again.
@@ -133,8 +133,8 @@ bool IncrementalPlay::exchange_q(std::size_t first, std::size_t second, Ticks li
 }
 
 bool IncrementalPlay::exchange_ranks(std::size_t slot, Ticks limit) {
-  const Slot& of = table_.slots[slot];
-  const std::size_t other = slot_of_[places_.of(of.task, of.rank - 1)];
+  const Slot& played = table_.slots[slot];
+  const std::size_t other = slot_of_[places_.of(played.task, played.rank - 1)];
   swap_ranks(slot, other);
   if (play_on(limit)) return true;
   undo();

@@ -28,8 +28,8 @@ class IncrementalPlay {
   /// while.
   bool exchange_q(std::size_t first, std::size_t second, Ticks limit);
 
-  /// The same for the ranks of a slot and of the one before it in its accumulation. Requires a rank
-  /// above 0.
+  /// Exchanges the ranks of a slot and of the one before it in its accumulation, under the same
+  /// limit. Requires a rank above 0.
   bool exchange_ranks(std::size_t slot, Ticks limit);
 
  private:

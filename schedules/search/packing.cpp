@@ -115,8 +115,8 @@ class Packer {
   }
 
   bool next_lane() {
-    const auto longest =
-        std::find_if(left_.begin(), left_.end(), [](const auto& of) { return !of.second.empty(); });
+    const auto longest = std::find_if(left_.begin(), left_.end(),
+                                      [](const auto& row) { return !row.second.empty(); });
     if (longest == left_.end()) return true;
     if (filled_.size() > lanes_.size() || longest->first > target_) return false;
     std::vector<std::size_t> counts;

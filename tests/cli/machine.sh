@@ -120,6 +120,15 @@ expect 0 "with the memory" analyze --mask causal --n 8 --heads 4 --schedule spt 
 # What is drawn are the phases: no bound of the memory's is beside their makespan.
 memory="--mask causal --n 8 --heads 4 --schedule symmetric-shift --l2 4000 --bandwidth 3"
 expect 0 "phases, without the memory" export $memory -o - --format svg
+# The curve of what is in flight, beside L2, in every picture and in the timeline.
+in_flight="dQ in flight: at most 3.6 kB; L2 4.0 kB"
+for format in svg tex txt; do
+  expect 0 "$in_flight" export $memory -o - --format $format
+done
+expect 0 "$in_flight" show $memory
+expect 0 '"tile_bytes": 256, "l2_bytes": 4000' export $memory -o - --format timeline.json
+"$stagger" export $memory -o "$work/with.timeline.json"
+expect 0 "$in_flight" export --timeline "$work/with.timeline.json" -o - --format txt
 expect 0 "makespan 108 ticks; 2 ticks a column" show $memory
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"

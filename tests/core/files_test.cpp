@@ -176,6 +176,19 @@ TEST_CASE("timelines survive JSON") {
   CHECK(read.intervals[1].task == timeline.intervals[1].task);
   CHECK(read.intervals[1].critical);
   CHECK(read.intervals[1].rank == 3);
+  CHECK_FALSE(read.dq);
+  timeline.dq = DqMemory{.tile_bytes = 16'384, .l2_bytes = 51'736'832};
+  const std::string text = write_timeline_json(timeline);
+  CHECK(read_timeline_json(text, "timeline").dq == timeline.dq);
+  CHECK(text.find(R"("dq": {"tile_bytes": 16384, "l2_bytes": 51736832})") != std::string::npos);
+  const auto with_tile = [](const char* bytes) {
+    return std::string(R"({"schema": "stagger.timeline/1", "clock": "ns", "sms": 1, "heads": 1,
+      "makespan": 1, "intervals": [], "dq": {"l2_bytes": 1, "tile_bytes": )") +
+           bytes + "}}";
+  };
+  CHECK(read_timeline_json(with_tile("4294967296"), "most").dq->tile_bytes == 1LL << 32);
+  CHECK_THROWS_AS(read_timeline_json(with_tile("0"), "none"), Error);
+  CHECK_THROWS_AS(read_timeline_json(with_tile("4294967297"), "more"), Error);
   CHECK_THROWS_AS(read_timeline_json(R"({"schema": "stagger.timeline/1"})", "none"), Error);
 }
 

@@ -1,5 +1,7 @@
 // Letters and numbers against their definitions, all of them.
 
+#include "core/text.hpp"
+
 #include "core/printable.hpp"
 #include "core/time_unit.hpp"
 #include "tests/support/catch.hpp"
@@ -82,7 +84,7 @@ TEST_CASE("what is cut short, or goes on wrongly, is replaced byte by byte") {
   }
 }
 
-/// The same number by long division, digit by digit.
+/// A number of units by long division, digit by digit.
 std::string divided(Ticks time, Ticks unit, int decimals) {
   __extension__ using Wide = unsigned __int128;
   Wide size = time < 0 ? Wide{0} - static_cast<Wide>(time) : static_cast<Wide>(time);
@@ -140,6 +142,23 @@ TEST_CASE("a unit suits times up to ten thousand, then hundred million nanosecon
   CHECK(std::string(unit_of_ns(100'000'000).name) == "ms");
   CHECK(std::string(unit_of("ns", 5).name) == "ns");
   CHECK(std::string(unit_of("ticks", 100'000'000).name) == "ticks");
+}
+
+TEST_CASE("bytes are written in a unit that leaves at most three digits before the point") {
+  CHECK(decimal_bytes(0) == "0 bytes");
+  CHECK(decimal_bytes(1) == "1 byte");
+  CHECK(decimal_bytes(999) == "999 bytes");
+  CHECK(decimal_bytes(1'000) == "1.0 kB");
+  CHECK(decimal_bytes(1'049) == "1.0 kB");
+  CHECK(decimal_bytes(1'050) == "1.1 kB");
+  CHECK(decimal_bytes(32'768) == "32.8 kB");
+  CHECK(decimal_bytes(999'949) == "999.9 kB");
+  CHECK(decimal_bytes(999'950) == "1.0 MB");
+  CHECK(decimal_bytes(51'736'832) == "51.7 MB");
+  CHECK(decimal_bytes(17'860'000'000) == "17.9 GB");
+  CHECK(decimal_bytes(INT64_MAX) == "9.2 EB");
+  for (std::int64_t bytes = 1; bytes < INT64_MAX / 10; bytes *= 10)
+    CHECK(decimal_bytes(bytes).size() <= 9);
 }
 
 }  // namespace

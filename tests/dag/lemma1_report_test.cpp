@@ -25,7 +25,7 @@ struct Reduction {
   Ticks lane_left = 0;  ///< from its start to the lane's end
 };
 
-/// Of the lock: dQ's (0, head, q) or dK and dV's (1, KV head, kv), then the rank.
+/// A lock, dQ's (0, head, q) or dK and dV's (1, KV head, kv), then the rank.
 using Key = std::tuple<int, std::int32_t, std::int32_t, std::int32_t>;
 
 struct Lanes {

@@ -107,8 +107,8 @@ struct Bits {
   std::vector<float> dq, dk, dv;
   friend bool operator==(const Bits&, const Bits&) = default;
 };
-/// Of head 0: inputs are drawn by element, so that it has the same numbers among any number of
-/// heads.
+/// The bits of head 0: inputs are drawn by element, so that it has the same numbers among any
+/// number of heads.
 Bits first_head(const char* design, const Problem& problem) {
   const gpu::Gradients gradients = run_of(design, problem).gradients;
   const auto heads = static_cast<std::size_t>(problem.heads);

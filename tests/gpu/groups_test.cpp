@@ -30,7 +30,7 @@ Problem grouped(std::int64_t n, std::int64_t heads, const Grouping& grouping,
   return make_problem(make_mask(mask), {n * 3, n * 3}, {3, 3}, heads, 0, grouping);
 }
 
-/// The same inputs with each head's own copy of its KV head's K and V.
+/// The inputs with each head's own copy of its KV head's K and V.
 Inputs ungrouped(const AttentionShape& shape, const Inputs& inputs) {
   Inputs copies{.q = inputs.q, .k = {}, .v = {}, .d_out = inputs.d_out};
   const std::size_t head_elements = at(shape.seq_kv) * shape.dim();

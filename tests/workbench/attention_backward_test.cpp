@@ -46,7 +46,7 @@ block::Transformer toy_model() {
 constexpr TileShape kSmall{.q = 64, .kv = 64};
 constexpr TileShape kLarge{.q = 128, .kv = 64};
 
-/// The same by hand: every head of every sequence has keys of its own.
+/// The makespan by hand: every head of every sequence has keys of its own.
 Ticks by_hand(const Mask& mask, std::int64_t heads, TileShape tile, Ticks compute) {
   const Problem problem = make_problem(mask, {512, 512}, tile, heads, 4);
   const Table table = schedules::build(schedules::select("descending"), problem);

@@ -22,8 +22,8 @@ struct Call {
 };
 std::vector<Call> calls;
 
-/// Of every four runs the first warms up; the others take 9, 1 and 7 more than 1,000, and their
-/// stamps cost 30, 10 and 20.
+/// A device whose first run of every four warms up; the others take 9, 1 and 7 more than 1,000, and
+/// their stamps cost 30, 10 and 20.
 gpu::Backward calibrated_device(const Table& table, const gpu::Attention& attention,
                                 const gpu::BackwardOptions& options) {
   constexpr std::int64_t kElapsed[] = {5, 9, 1, 7};

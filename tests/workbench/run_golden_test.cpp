@@ -49,7 +49,7 @@ Execution run_of(Source source, gpu::Mode mode = gpu::Mode::deterministic, bool 
   return execution;
 }
 
-/// The same on a GPU that there is not.
+/// The execution as if on a GPU that there is not.
 Execution on_gpu(Execution execution) {
   execution.cuda = gpu::CudaDevice{.name = "a GPU", .sms = 7, .driver = "12.5"};
   execution.device = "a GPU";

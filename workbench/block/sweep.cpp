@@ -136,7 +136,7 @@ class SweepPicture {
     }
   }
 
-  /// By heads, which sequences are in which region.
+  /// Draws which sequences are in which region, a strip for each number of heads.
   void strips() {
     constexpr const char* kShades[] = {"#eeeeee", "#8fd6bd", "#f2b48c"};
     double top = kStrips;

@@ -15,7 +15,7 @@ struct Analysis {
   const Design* design = nullptr;
   Plan plan = {};
   workbench::TimeModel model = {};
-  /// Of the kernels, one after the other, in ticks or ns, rounded up; no passes.
+  /// How long the kernels take, one after the other, in ticks or ns, rounded up; no passes.
   Ticks makespan = 0;
   std::vector<Ticks> stages = {};  ///< each kernel's, likewise
   std::int64_t lanes = 0;          ///< of all kernels

@@ -34,7 +34,7 @@ struct Comparison {
   std::int64_t head_dim = 64;
   std::int64_t element_bytes = 4;
   Ticks without_order = 0;  ///< of the kernel that is not deterministic
-  /// By what they take, then those that are not ok, then those that do not apply.
+  /// Rows that are ok by what they take, then those that are not, then those that do not apply.
   std::vector<ComparisonRow> rows = {};
   std::int64_t missing = 0;  ///< rows that `stop` left out
 

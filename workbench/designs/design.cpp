@@ -23,7 +23,7 @@ extern const Design kCluster;
 
 namespace {
 
-/// Of all kernels; one launch may have chains of both kinds.
+/// The compute factor of all kernels; one launch may have chains of both kinds.
 std::int64_t compute_permille(const Plan& plan) {
   std::int64_t gemms = 0;
   for (const Stage& stage : plan.stages) {

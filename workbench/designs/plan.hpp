@@ -17,7 +17,7 @@ enum class Keeps {
   q,   ///< a Q tile with its dQ: its tasks are KV tiles
 };
 
-/// Of a task's five GEMMs (S, dP, dV, dK, dQ), how many a chain does of each of its tasks.
+/// How many of a task's five GEMMs (S, dP, dV, dK, dQ) a chain does.
 inline constexpr std::int64_t kGemms = 5;        ///< all of them
 inline constexpr std::int64_t kDkvGemms = 4;     ///< S and dP, for dV and dK
 inline constexpr std::int64_t kDqGemms = 3;      ///< S and dP, for dQ

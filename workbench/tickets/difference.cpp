@@ -27,7 +27,7 @@ std::vector<std::int64_t> by_name(const Tickets& tickets) {
   return order;
 }
 
-/// Of each step of `before`, the same one of `after`; kGone: it is not there.
+/// The step of `after` that is the same, by step of `before`; kGone: it is not there.
 IndexVector<std::int64_t, std::int64_t> same_steps(const Tickets& before, const Tickets& after) {
   IndexVector<std::int64_t, std::int64_t> same(std::ssize(before.steps), kGone);
   const std::vector<std::int64_t> ours = by_name(before);
@@ -42,7 +42,7 @@ IndexVector<std::int64_t, std::int64_t> same_steps(const Tickets& before, const 
   return same;
 }
 
-/// By step, its program and its place there.
+/// The program of each step and its place there, by step.
 std::vector<StepAt> places_of(const Tickets& tickets) {
   std::vector<StepAt> places;
   places.reserve(tickets.steps.size());
@@ -77,9 +77,9 @@ std::vector<bool> longest_ascending(const std::vector<std::int64_t>& values) {
   return kept;
 }
 
-/// Sums and the order that each is added up in: `of` is the sum, `turn` the order, `what` is added.
+/// What is added to a sum, and at which turn of its order.
 struct Addend {
-  std::int64_t of = 0;
+  std::int64_t sum = 0;
   std::int64_t turn = 0;
   std::int64_t what = 0;
 
@@ -121,14 +121,14 @@ std::int64_t orders_apart(std::vector<Addend> before, std::vector<Addend> after)
   std::sort(before.begin(), before.end());
   std::sort(after.begin(), after.end());
   const auto end_of = [](auto begin, auto end, std::int64_t sum) {
-    return std::find_if(begin, end, [&](const Addend& addend) { return addend.of != sum; });
+    return std::find_if(begin, end, [&](const Addend& addend) { return addend.sum != sum; });
   };
   std::int64_t apart = 0;
   auto ours = before.cbegin();
   auto theirs = after.cbegin();
   while (ours != before.cend() || theirs != after.cend()) {
-    const bool mine = theirs == after.cend() || (ours != before.cend() && ours->of <= theirs->of);
-    const std::int64_t sum = mine ? ours->of : theirs->of;
+    const bool mine = theirs == after.cend() || (ours != before.cend() && ours->sum <= theirs->sum);
+    const std::int64_t sum = mine ? ours->sum : theirs->sum;
     const auto our_end = end_of(ours, before.cend(), sum);
     const auto their_end = end_of(theirs, after.cend(), sum);
     if (!std::equal(ours, our_end, theirs, their_end, [](const Addend& left, const Addend& right) {

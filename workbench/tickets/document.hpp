@@ -40,7 +40,7 @@ struct Document {
   Origin origin = Origin::given;
   std::optional<Problem> problem = {};  ///< of a table
   std::vector<Finding> found = {};      ///< what is wrong besides the tickets
-  /// By step, where it is: of a JSON table its place in the lane, of a CSV file its text.
+  /// Where a step is, by step: of a JSON table its place in the lane, of a CSV file its text.
   std::vector<std::int64_t> slots = {};
   std::vector<TextPlace> places = {};
   BlockLists lists = {};  ///< of fa4, with each step's entry

@@ -68,16 +68,16 @@ std::vector<Finding> Findings::take() {
   return all;
 }
 
-Facts::Facts(const Tickets& of, Origin from, const TileGrid* live, std::int32_t live_heads)
-    : tickets(of),
+Facts::Facts(const Tickets& linted, Origin from, const TileGrid* live, std::int32_t live_heads)
+    : tickets(linted),
       origin(from),
       grid(live),
       heads(live_heads),
-      chains(of),
-      races(find_races(of, chains)),
-      outcome(play(of)),
-      ordered(chains.broken().empty() ? outcome : play(without_broken(of, chains))),
-      numbering(numbering_of(of, chains)) {}
+      chains(linted),
+      races(find_races(linted, chains)),
+      outcome(play(linted)),
+      ordered(chains.broken().empty() ? outcome : play(without_broken(linted, chains))),
+      numbering(numbering_of(linted, chains)) {}
 
 Tickets tickets_of(const Example& example) {
   Tickets tickets = read_notation(example.notation);

@@ -98,7 +98,7 @@ struct Facts {
   Outcome ordered;  ///< likewise, without what is broken
   Numbering numbering;
 
-  Facts(const Tickets& of, Origin from, const TileGrid* live, std::int32_t live_heads);
+  Facts(const Tickets& linted, Origin from, const TileGrid* live, std::int32_t live_heads);
 };
 
 /// A small example of what a rule is about, and what becomes of it.

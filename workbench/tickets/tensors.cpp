@@ -31,7 +31,7 @@ std::vector<Entry> entries_of(const std::string& prefix) {
           {prefix + "dq_write_order_full", "dq_write_order_full", 2}};
 }
 
-/// The same of a BlockMask: `q` the backward pass's lists, `kv` the forward pass's.
+/// The names that a BlockMask's lists have: `q` the backward pass's, `kv` the forward pass's.
 std::vector<Entry> entries_of_block_mask(const std::string& side) {
   std::vector<Entry> entries = {{side + "_num_blocks", "mask_block_cnt", 1},
                                 {side + "_indices", "mask_block_idx", 2},

@@ -74,7 +74,7 @@ class Waits {
   std::int64_t initial_;
 };
 
-/// Of values that are numbers of KV tiles.
+/// Why values that are numbers of KV tiles hang.
 Cause cause_of(const Numbering& numbering) {
   if (numbering.kind == Numbering::Kind::descending && numbering.top >= numbering.kv_tiles) {
     const bool times = numbering.kv_tiles > 1 && (numbering.top + 1) % numbering.kv_tiles == 0;
