@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/limits.hpp"
+#include "core/nearest.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
@@ -164,11 +165,14 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
   }
   if (values.contains("dkv_ranks")) read_dkv_ranks(get("dkv_ranks"), place, table);
   if (values.contains("name")) table.name = get("name");
-  if (!values.contains("dispatch") || get("dispatch") == "static") return;
-  if (get("dispatch") != "in-order") {
-    reject(place, "unknown dispatch '" + get("dispatch") + "'; known: static, in-order");
+  if (!values.contains("dispatch")) return;
+  const std::string& dispatch = get("dispatch");
+  const auto* const known = std::ranges::find(kDispatchNames, dispatch);
+  if (known == std::end(kDispatchNames)) {
+    const std::vector<std::string> names(std::begin(kDispatchNames), std::end(kDispatchNames));
+    reject(place, unknown_name("dispatch", dispatch, names));
   }
-  table.dispatch = Dispatch::in_order;
+  table.dispatch = static_cast<Dispatch>(known - kDispatchNames);
 }
 
 /// A name that cannot break a row.
