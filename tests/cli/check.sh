@@ -6,7 +6,6 @@ source_dir=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
-RANDOM=${STAGGER_TEST_SEED:-1}
 checks=0
 export LC_ALL=C.UTF-8 COLUMNS=80
 unset NO_COLOR CLICOLOR_FORCE 2>/dev/null || true
@@ -40,13 +39,6 @@ expect() {
     head -20 "$work/output"
   fi
 }
-
-# share: whether one of many calls is made: every one, but under a sanitizer, where a call takes ten
-# times as long, one in four, others every day.
-share() { [ -z "${STAGGER_SANITIZED:-}" ] || [ $((RANDOM % 4)) = 0 ]; }
-
-# affordable N: so many calls are made of N that are shared out.
-affordable() { if [ -n "${STAGGER_SANITIZED:-}" ]; then echo $(($1 / 4)); else echo "$1"; fi; }
 
 finish() {
   printf '%d checks, %d failed\n' "$checks" "$failures"

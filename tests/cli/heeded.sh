@@ -73,7 +73,6 @@ described="show analyze compare export run optimize"
 # Commands | an option | what it is beside, if not `small` or the command's own, and not `rest`.
 while IFS='|' read -r commands option problem; do
   for command in $commands; do
-    share || continue
     check_heeded $command "$option" "${problem:-${default[$command]:-$small}} ${rest[$command]:-}"
   done
 done <<EOF
@@ -271,4 +270,4 @@ printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}'
 expect 0 "" export $small -o out.mask.json --config config.json
 expect 0 "p cnf" export $small --schedule spt -o - --format cnf --config config.json
 
-finish "$(affordable 190)"
+finish 190

@@ -4,7 +4,9 @@
 # combinations within the library.
 source "$(dirname "$0")/check.sh"
 
-printf 'STAGGER_TEST_SEED=%s\n' "${STAGGER_TEST_SEED:-1}"
+seed=${STAGGER_TEST_SEED:-1}
+printf 'STAGGER_TEST_SEED=%s\n' "$seed"
+RANDOM=$seed
 
 # one_of WORDS...: sets `picked` to one of them.
 one_of() { shift $((RANDOM % $#)); picked=$1; }
@@ -53,7 +55,7 @@ ends() {
 }
 
 declare -a seen=()
-for ((round = 0; round < $(affordable 60); ++round)); do
+for ((round = 0; round < 60; ++round)); do
   random_model
   one_of chain overlap; kind=(--model "$picked")
   random_schedule; schedule=(--schedule "$picked")
@@ -77,7 +79,7 @@ for ((round = 0; round < $(affordable 60); ++round)); do
 done
 # All kinds of end were seen: the sample is no monoculture.
 for code in 0 2 4 5; do
-  [ -n "${STAGGER_SANITIZED:-}" ] || [ -n "${seen[code]:-}" ] || fail "no call ended with $code"
+  [ -n "${seen[code]:-}" ] || fail "no call ended with $code"
 done
 
-finish "$(affordable 240)"
+finish 240

@@ -16,21 +16,6 @@ namespace stagger::test {
 /// cannot try in its time, many runs do. Says so, for a failure to be had again.
 [[nodiscard]] std::uint32_t seed(std::uint32_t own);
 
-/// Whether AddressSanitizer watches: a test takes four times as long then.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
-/// How many of the cases of a slow test are tried: all, but a quarter of them under a sanitizer,
-/// others every day by STAGGER_TEST_SEED.
-[[nodiscard]] constexpr std::int64_t affordable(std::int64_t cases) {
-  return kSanitized ? (cases + 3) / 4 : cases;
-}
-
 /// Seeded numbers; tests capture the seed.
 class Random {
  public:
@@ -46,16 +31,6 @@ class Random {
 
  private:
   std::mt19937 engine_;
-};
-
-/// Which cases of a slow test are tried, one asked after the other: affordable() of them.
-class Share {
- public:
-  explicit Share(std::uint32_t own) : random_(seed(own)) {}
-  [[nodiscard]] bool has_next() { return !kSanitized || random_.chance(4); }
-
- private:
-  Random random_;
 };
 
 /// A problem of up to `most` tiles a side, heads and SMs: full, causal or any pattern of tiles.
