@@ -57,6 +57,7 @@ InFlightCurve in_flight_curve(const Timeline& timeline, int columns) {
       curve.columns[at(shown)] = std::max(curve.columns[at(shown)], bytes);
     curve.most = std::max(curve.most, bytes);
   }
+  if (curve.most == 0) return {};  // no tile is for any time
   curve.words =
       "dQ in flight: at most " + decimal_bytes(curve.most) + "; L2 " + decimal_bytes(curve.l2);
   return curve;

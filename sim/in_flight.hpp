@@ -36,7 +36,7 @@ struct InFlightCurve {
 };
 
 /// Returns the curve in so many columns; an empty one if the timeline says nothing of dQ tiles'
-/// bytes or has no reduction. Requires a drawable timeline and `columns` > 0.
+/// bytes or has no reduction that takes time. Requires a drawable timeline and `columns` > 0.
 [[nodiscard]] InFlightCurve in_flight_curve(const Timeline& timeline, int columns);
 
 }  // namespace stagger::sim

@@ -106,6 +106,12 @@ TEST_CASE("the curve by hand: in columns, in words, and where nothing is known o
   CHECK(in_flight_curve(timeline, 4).empty());
   CHECK_FALSE(in_flight_curve(timeline, 4).shows_l2());
   CHECK(in_flight_curve({.makespan = 5, .dq = DqMemory{1, 1}}, 4).empty());
+  // Reductions without a length are in no column, and none is drawn.
+  timeline = two_tiles();
+  timeline.intervals = {
+      {.sm = Sm{0}, .task = {Head{0}, {}, {}}, .phase = Phase::reduce, .start = 8, .end = 8}};
+  CHECK(in_flight_curve(timeline, 4).empty());
+  CHECK(gantt_text(timeline).find("dQ") == std::string::npos);
 }
 
 TEST_CASE("every picture has the curve under its rows, over the same times") {
