@@ -15,7 +15,6 @@
 #include "workbench/json.hpp"
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -101,11 +100,8 @@ std::optional<int> run_design(const Options& options) {
          "means nothing beside --design " + selection.text + ", where nobody waits");
   if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
   Progress progress;
-  request.progress = [&](const char* what, double fraction) {
-    // Before the first run there is nothing to keep.
-    if (std::string_view(what) == "running") finish_on_interrupt();
-    progress.show(what, fraction);
-  };
+  request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
+  request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
   request.stop = interrupted;
   const designs::Execution execution = designs::execute(request);
   progress.end();

@@ -80,11 +80,8 @@ int run_command(const Options& options) {
   if (options.device == Device::cuda && !has_device()) return kSkipped;
   Progress progress;
   workbench::ExecutionRequest request = execution_request(options);
-  request.progress = [&](const char* what, double fraction) {
-    // Before the first run there is nothing to keep.
-    if (std::string_view(what) == "running") finish_on_interrupt();
-    progress.show(what, fraction);
-  };
+  request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
+  request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
   request.stop = interrupted;
   const Execution execution = workbench::execute(std::move(request));
   progress.end();

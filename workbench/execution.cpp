@@ -133,6 +133,7 @@ JudgedProblem judged(const Execution& execution, const ExecutionRequest& request
 
 /// Asked after each run.
 gpu::GoesOn goes_on(Execution& execution, const ExecutionRequest& request) {
+  if (request.begins) request.begins();
   tell(request, "running", 0);
   return [&](std::int64_t finished) {
     tell(request, "running", static_cast<double>(finished) / static_cast<double>(request.repeats));

@@ -41,7 +41,8 @@ struct ExecutionRequest {
   Timing spun = {};                           ///< a kernel that spins: for how long, in ticks
   std::int64_t tick_ns = 1000;                ///< and what such a tick lasts
   std::function<void(const char* what, double fraction)> progress = {};
-  std::function<bool()> stop = {};  ///< asked after each run: what is done is kept
+  std::function<void()> begins = {};  ///< told before the first run
+  std::function<bool()> stop = {};    ///< asked after each run: what is done is kept
 };
 
 /// A table that was run, and what that showed.

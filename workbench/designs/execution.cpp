@@ -192,6 +192,7 @@ Execution execute(const ExecutionRequest& request) {
   execution.flops = gpu::backward_flops(attention);
   execution.bound = gpu::error_bound(shape, request.dtype);
   Check check(program, attention, execution);
+  if (request.begins) request.begins();
   tell(request, "running", 0);
   for (std::int64_t run = 0; run < request.repeats && !execution.cut_short; ++run) {
     const bool perturbed = request.perturb && run > 0;

@@ -27,7 +27,8 @@ struct ExecutionRequest {
   bool adds_partials = true;  ///< again, in the design's order
   std::int32_t threads = 0;   ///< 0: as many as cores
   std::function<void(const char* what, double fraction)> progress = {};
-  std::function<bool()> stop = {};  ///< asked after each run: what is done is kept
+  std::function<void()> begins = {};  ///< told before the first run
+  std::function<bool()> stop = {};    ///< asked after each run: what is done is kept
 };
 
 /// A design that was run, and what that showed.
