@@ -125,7 +125,8 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
                             "calibrate those first",
                             kernel.name, dtype, kernels_text(machine)));
   }
-  const auto [memory, residuals] = workbench::fit_memory(runs);
+  const auto [memory, residuals] = workbench::fit_memory(
+      runs, [&](double fraction) { progress.show("fitting the memory", fraction); });
   progress.end();
   machine.memory = memory;
   machine.memory->date = today();

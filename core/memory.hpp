@@ -14,11 +14,15 @@ struct TileBytes {
   friend bool operator==(const TileBytes&, const TileBytes&) = default;
 };
 
+/// Parts of device memory that work at once: each moves one tile at a time, at an equal part of the
+/// rate. Of a GPU's it is what measured runs were predicted best with, not what is soldered there.
+inline constexpr std::int64_t kMemoryChannels = 32;
+
 /// The memory behind the SMs: an L2 cache of whole tiles, and device memory of a certain rate
 /// behind it.
 struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
-  std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, > 0
+  std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, all channels, > 0
   TileBytes tile = {};
 
   friend bool operator==(const Memory&, const Memory&) = default;

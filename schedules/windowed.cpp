@@ -14,8 +14,14 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/windows.hpp"
 
+#include <iterator>
+
 namespace stagger::schedules::windowed {
 namespace {
+
+constexpr const char* kQWords[] = {"best", "cyclic", "ascending", "descending"};
+constexpr search::QOrder kQOrders[] = {search::QOrder::cyclic, search::QOrder::ascending,
+                                       search::QOrder::descending};
 
 constexpr Parameter kParameters[] = {
     {.name = "heads",
@@ -23,12 +29,19 @@ constexpr Parameter kParameters[] = {
      .fallback = 0,
      .least = 0,
      .most = kMaxHeads},
+    {.name = "q",
+     .meaning = "which Q tile of those that can reduce soonest; best: what the model says",
+     .fallback = 0,
+     .least = 0,
+     .most = std::size(kQWords) - 1,
+     .words = kQWords},
 };
 
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
-  table.take_lanes(search::windowed_table(
-      problem, timing, {.heads = static_cast<std::int32_t>(parameters.at("heads"))}));
+  search::WindowOptions options{.heads = static_cast<std::int32_t>(parameters.at("heads"))};
+  if (const std::int64_t q = parameters.at("q"); q > 0) options.q = kQOrders[q - 1];
+  table.take_lanes(search::windowed_table(problem, timing, options));
 }
 
 }  // namespace

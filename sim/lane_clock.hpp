@@ -77,10 +77,19 @@ class LaneRule {
   /// empty unless the slot ends a chain that the SM does not stay with.
   Span reduce(Ticks start, bool ends_chain, LaneClock& clock) const {
     clock.writer_free = start + reduce_;
-    const bool stays = ends_chain && stays_;
-    const bool frees_at_hand_over = ends_chain ? drains_ && !stays : overlaps_;
-    const Ticks freed = frees_at_hand_over ? clock.handed : clock.writer_free;
-    clock.free = freed + (ends_chain && !stays ? epilogue_ : 0);
+    return free(frees_at_hand_over(ends_chain) ? clock.handed : clock.writer_free, ends_chain,
+                clock);
+  }
+
+  /// Whether the SM goes on at a slot's hand-over, not at its reduction's end.
+  [[nodiscard]] bool frees_at_hand_over(bool ends_chain) const {
+    return ends_chain ? drains_ && !stays_ : overlaps_;
+  }
+
+  /// Takes the SM, but not its writer, past a slot of which it is freed at `freed`. Returns the
+  /// epilogue, as reduce() does.
+  Span free(Ticks freed, bool ends_chain, LaneClock& clock) const {
+    clock.free = freed + (ends_chain && !stays_ ? epilogue_ : 0);
     return {.start = freed, .end = clock.free};
   }
 

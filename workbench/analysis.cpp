@@ -56,7 +56,7 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 
 /// What the memory makes of what was simulated.
 void add_memory(Analysis& analysis) {
-  analysis.memory = sim::play_memory(analysis.table, analysis.model.timing, *analysis.simulation);
+  analysis.memory = sim::play_memory(analysis.table, analysis.model.timing);
   analysis.makespan = analysis.memory->makespan;
   analysis.last_reduction = analysis.memory->last_reduction;
 }

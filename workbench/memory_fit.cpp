@@ -1,29 +1,34 @@
-// The L2 cache's size decides which bytes move, and takes a play of every run to try; the rate
-// decides how long they take, which the windows of a play tell by themselves. So sizes are tried
-// one by one, each with its best rate: in steps of a quarter first, then of a 16th and a 64th
-// around the best.
+// Every size of the L2 cache and every rate takes a play of all runs to try. A coarse grid of both
+// comes first. The error is rough, by what chance throws out, and has a valley along which a
+// smaller cache is made up for by a higher rate; so from the three best sizes on the best neighbour
+// is gone to, by smaller and smaller steps.
 
 #include "workbench/memory_fit.hpp"
 
+#include "core/beside.hpp"
 #include "core/error.hpp"
 #include "core/median.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace stagger::workbench {
 namespace {
 
-constexpr std::int64_t kLeastL2 = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastL2 = std::int64_t{8} << 20;
 constexpr std::int64_t kMostL2 = std::int64_t{256} << 20;
 constexpr std::int64_t kLittle = 2;         ///< times the least traffic of a group
-constexpr std::int64_t kMostRate = 20'000;  ///< bytes a ns, beyond any device of today
+constexpr std::int64_t kLeastRate = 500;    ///< bytes a ns
+constexpr std::int64_t kMostRate = 20'000;  ///< beyond any device of today
 
 struct Fit {
   double error = std::numeric_limits<double>::max();  ///< mean square
@@ -35,55 +40,90 @@ struct Fit {
 
 class MemoryFit {
  public:
-  explicit MemoryFit(const std::vector<MemoryRun>& runs) : runs_(runs) {
-    for (const MemoryRun& run : runs) {
-      simulations_.push_back(sim::simulate(run.table, run.timing));
-      STAGGER_EXPECTS(simulations_.back().complete && run.measured > 0);
-    }
-  }
+  explicit MemoryFit(const std::vector<MemoryRun>& runs) : runs_(runs) {}
 
-  Fit run() {
-    for (std::int64_t l2 = kLeastL2; l2 <= kMostL2; l2 += l2 / 4)
-      attempt(l2);
-    for (const std::int64_t parts : {16, 64}) {
-      const std::int64_t around = best_.l2;
-      for (std::int64_t part = -3; part <= 3; ++part)
-        attempt(around + part * (around / parts));
+  [[nodiscard]] Fit run(const FitProgress& progress) const {
+    std::vector<Fit> fits;
+    for (std::int64_t l2 = kLeastL2; l2 <= kMostL2; l2 += l2 / 4) {
+      fits.push_back(best_rate(l2));
+      if (progress) progress(std::log2(static_cast<double>(l2) / kLeastL2) / 8);
     }
-    return best_;
+    std::ranges::sort(fits, {}, &Fit::error);
+    fits.resize(3);
+    for (Fit& fit : fits) {
+      fit = descended(std::move(fit));
+      if (progress) progress(0.7 + 0.1 * static_cast<double>(&fit - fits.data()));
+    }
+    return *std::ranges::min_element(fits, {}, &Fit::error);
   }
 
  private:
-  void attempt(std::int64_t l2) {
-    std::vector<sim::MemoryPlay> plays;
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      Timing timing = runs_[run].timing;
-      timing.memory = Memory{.l2 = l2, .rate = kMostRate, .tile = runs_[run].tile};
-      plays.push_back(sim::play_memory(runs_[run].table, timing, simulations_[run]));
-    }
-    // The error has one valley in the rate, or is flat where nothing is bound by it.
-    for (std::int64_t rate = kMostRate; rate > 50; rate -= std::max<std::int64_t>(rate / 50, 1)) {
-      Fit fit = judged(plays, rate);
-      if (fit.error >= best_.error) continue;
-      best_ = std::move(fit);
-      best_.l2 = l2;
-    }
+  [[nodiscard]] Fit best_rate(std::int64_t l2) const {
+    Fit best;
+    for (std::int64_t rate = kMostRate; rate >= kLeastRate; rate -= rate / 5)
+      best = better(std::move(best), attempt(l2, rate));
+    return best;
   }
 
-  [[nodiscard]] Fit judged(const std::vector<sim::MemoryPlay>& plays, std::int64_t rate) const {
-    std::vector<double> predicted;
-    for (std::size_t run = 0; run < runs_.size(); ++run)
-      predicted.push_back(makespan(plays[run], simulations_[run].last_reduction, rate));
-    const std::map<int, double> scales = scales_of(plays, predicted);
-    Fit fit;
-    fit.error = 0;
+  /// The best neighbour of the best neighbour, and so on.
+  [[nodiscard]] Fit descended(Fit best) const {
+    for (const std::int64_t parts : {8, 16, 32, 64}) {
+      for (double error = 0; error != best.error;) {
+        error = best.error;
+        const std::int64_t l2 = best.l2;
+        const std::int64_t rate = best.rate;
+        for (const std::int64_t up : {-1, 0, 1}) {
+          for (const std::int64_t right : {-1, 0, 1})
+            best = better(std::move(best),
+                          attempt(l2 + up * (l2 / parts), rate + right * (rate / parts)));
+        }
+      }
+    }
+    return best;
+  }
+
+  /// The first of equals.
+  static Fit better(Fit one, Fit other) { return other.error < one.error ? other : one; }
+
+  [[nodiscard]] Fit attempt(std::int64_t l2, std::int64_t rate) const {
+    Fit fit = judged(plays_on(l2, rate));
+    fit.l2 = l2;
     fit.rate = rate;
+    return fit;
+  }
+
+  /// The runs' plays, on as many threads as there are.
+  [[nodiscard]] std::vector<sim::MemoryPlay> plays_on(std::int64_t l2, std::int64_t rate) const {
+    std::vector<sim::MemoryPlay> plays(runs_.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t run = next++; run < runs_.size(); run = next++) {
+        Timing timing = runs_[run].timing;
+        timing.memory = Memory{.l2 = l2, .rate = rate, .tile = runs_[run].tile};
+        plays[run] = sim::play_memory(runs_[run].table, timing);
+      }
+    };
+    std::vector<std::future<void>> threads;
+    for (unsigned thread = 1; thread < std::thread::hardware_concurrency(); ++thread)
+      threads.push_back(std::async(kBesideIfPossible, work));
+    work();
+    for (std::future<void>& thread : threads)
+      thread.get();
+    return plays;
+  }
+
+  [[nodiscard]] Fit judged(const std::vector<sim::MemoryPlay>& plays) const {
+    Fit fit;
+    for (const sim::MemoryPlay& play : plays)
+      fit.predicted.push_back(static_cast<double>(play.last_reduction));
+    const std::map<int, double> scales = scales_of(plays, fit.predicted);
+    fit.error = 0;
     for (std::size_t run = 0; run < runs_.size(); ++run) {
       const double scale = scales.at(runs_[run].group);
-      fit.errors.push_back(scale * predicted[run] / static_cast<double>(runs_[run].measured) - 1);
+      fit.errors.push_back(scale * fit.predicted[run] / static_cast<double>(runs_[run].measured) -
+                           1);
       fit.error += fit.errors.back() * fit.errors.back();
     }
-    fit.predicted = std::move(predicted);
     return fit;
   }
 
@@ -111,26 +151,14 @@ class MemoryFit {
 
   static std::int64_t traffic(const sim::MemoryPlay& play) { return play.read + play.written; }
 
-  /// With another rate than it was played with.
-  static double makespan(const sim::MemoryPlay& play, Ticks phases, std::int64_t rate) {
-    Ticks makespan = phases;
-    for (const sim::MemoryWindow& window : play.windows) {
-      makespan +=
-          sim::with_traffic(window.length, (window.bytes + rate - 1) / rate) - window.length;
-    }
-    return static_cast<double>(makespan);
-  }
-
   const std::vector<MemoryRun>& runs_;
-  std::vector<sim::Simulation> simulations_;
-  Fit best_;
 };
 
 }  // namespace
 
-MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs) {
+MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs, const FitProgress& progress) {
   STAGGER_EXPECTS(runs.size() >= 2);
-  const Fit fit = MemoryFit(runs).run();
+  const Fit fit = MemoryFit(runs).run(progress);
   std::vector<std::int64_t> ppm;
   for (const double error : fit.errors)
     ppm.push_back(std::llround(1e6 * std::abs(error)));

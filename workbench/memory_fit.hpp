@@ -5,6 +5,7 @@
 #include "core/timing.hpp"
 #include "workbench/calibration.hpp"
 
+#include <functional>
 #include <vector>
 
 namespace stagger::workbench {
@@ -23,11 +24,16 @@ struct MemoryCalibration {
   std::vector<Residual> residuals;  ///< of the runs, in their order
 };
 
+/// Told how much of the fit is done, 0 to 1.
+using FitProgress = std::function<void(double fraction)>;
+
 /// The memory with which the model predicts the runs best: the least mean square of
 /// predicted / measured - 1, where predictions are scaled so that of each group the runs with
 /// little traffic are right in the median, as phases have errors of their own. Deterministic.
-/// Requires two runs at least, complete by their timings. Some dozens of plays of each run.
-[[nodiscard]] MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs);
+/// Requires two runs at least, of tables that do not hang. Some 300 plays of each run, on all
+/// cores.
+[[nodiscard]] MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs,
+                                           const FitProgress& progress = {});
 
 /// The tables whose runs tell what fit_memory() asks: causal masks of 24 and of 72 KV tiles with so
 /// many heads that their dQ tiles are three times the L2 cache of any GPU of today, by windows of 2

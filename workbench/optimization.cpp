@@ -169,7 +169,7 @@ class Search {
     const sim::Simulation simulation = sim::simulate(table, timing());
     if (!simulation.complete) return std::nullopt;
     if (!timing().memory) return simulation.makespan;
-    return sim::play_memory(table, timing(), simulation).makespan;
+    return sim::play_memory(table, timing()).makespan;
   }
 
   /// A table found takes the same road as any other: verified, and played by code that the search

@@ -110,7 +110,7 @@ Predicted predict(const Machine& machine, const MeasuredRun& run) {
                       .elapsed = model.elapsed(simulation.makespan),
                       .table = likeness(table, run)};
   if (timing.memory) {
-    const sim::MemoryPlay memory = sim::play_memory(table, timing, simulation);
+    const sim::MemoryPlay memory = sim::play_memory(table, timing);
     predicted.last_reduction = memory.last_reduction;
     predicted.elapsed = model.elapsed(memory.makespan);
   }

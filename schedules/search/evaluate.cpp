@@ -303,9 +303,9 @@ std::optional<Starts> starts_of(const Table& table, const Timing& timing) {
 }
 
 std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+  if (timing.memory) return memory_time(table, timing);
   const std::optional<Starts> starts = starts_of(table, timing);
-  if (!starts) return std::nullopt;
-  return timing.memory ? memory_time(table, timing, *starts) : starts->makespan;
+  return starts ? std::optional(starts->makespan) : std::nullopt;
 }
 
 std::optional<std::int64_t> rounds_of(const Table& table, const Stop& stop) {

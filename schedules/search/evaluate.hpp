@@ -25,7 +25,7 @@ struct Starts {
 [[nodiscard]] std::optional<Starts> starts_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table, with the memory if `timing` has one (memory_time.hpp), nullopt
-/// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log tasks) with a memory.
+/// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log SMs) with a memory.
 [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table in the slot model, in rounds: every task takes one round, the

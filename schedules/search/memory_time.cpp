@@ -1,28 +1,24 @@
-// Tiles in L2 stand in a row; by kind and number it is known where.
+// Tiles in L2 stand in a row; by kind and number it is known where, and when each came.
 
 #include "schedules/search/memory_time.hpp"
 
+#include "core/rank_places.hpp"
+
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <random>
-#include <tuple>
+#include <set>
 #include <vector>
 
 namespace stagger::search {
 namespace {
 
-constexpr Ticks kRoundsAWindow = 8;
+__extension__ using Bytes128 = __int128;
 
 enum class Kind : std::int32_t { dq, q, kv, gradient };
 
-struct Access {
-  std::int64_t round = 0;
-  Kind kind = Kind::dq;
-  std::int32_t tile = 0;  ///< (head, q), (KV head, kv) or (part, kv)
-  bool reads = false;
-  bool writes = false;
-};
-
+/// L2 and the device memory behind it, whose channels have clocks of ticks times rate.
 class L2 {
  public:
   L2(const Memory& memory, const Problem& problem) : memory_(memory) {
@@ -30,46 +26,68 @@ class L2 {
     const auto kv_tiles = at(problem.grid.kv_tiles());
     for (const std::size_t tiles :
          {q_tiles, q_tiles, at(problem.heads_kv) * kv_tiles, at(problem.parts()) * kv_tiles})
-      places_.emplace_back(tiles, -1);
+      tiles_.emplace_back(tiles);
   }
 
-  /// Bytes that an access moves to and from device memory.
-  std::int64_t access(const Access& access) {
-    const std::int64_t bytes = bytes_of(access.kind);
-    if (const int place = place_of(access.kind, access.tile); place >= 0) {
-      row_[at(place)].dirty |= access.writes;
-      return 0;
+  /// When a tile is there that is touched at `now`.
+  Ticks touch(Ticks now, Kind kind, std::int32_t number, bool reads, bool writes) {
+    Tile& tile = tiles_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(number)];
+    if (!reads) tile.came = now;
+    if (tile.place >= 0) {
+      row_[at(tile.place)].dirty |= writes;
+      return std::max(now, tile.came);
     }
-    std::int64_t moved = access.reads ? bytes : 0;
+    const std::int64_t bytes = bytes_of(kind);
+    if (reads) tile.came = move(now, bytes);
     while (held_ + bytes > memory_.l2 && !row_.empty())
-      moved += forget(static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U));
-    if (bytes > memory_.l2) return moved + (access.writes ? bytes : 0);
-    place_of(access.kind, access.tile) = static_cast<int>(row_.size());
-    row_.push_back({access.kind, access.tile, access.writes});
+      forget(now, static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U));
+    if (bytes > memory_.l2) {
+      if (writes) move(now, bytes);
+      return std::max(now, tile.came);
+    }
+    tile.place = static_cast<int>(row_.size());
+    row_.push_back({kind, number, writes});
     held_ += bytes;
-    return moved;
+    return std::max(now, tile.came);
   }
+
+  /// When everything was moved.
+  [[nodiscard]] Ticks done() const { return in_ticks(std::ranges::max(moved_until_)); }
 
  private:
+  struct Tile {
+    int place = -1;  ///< in the row
+    Ticks came = 0;
+  };
   struct Entry {
     Kind kind;
-    std::int32_t tile;
+    std::int32_t number;
     bool dirty;
   };
 
-  /// Bytes that are written as the tile at a place of the row leaves; the last takes its place.
-  std::int64_t forget(std::size_t place) {
+  /// The last of the row takes the place of the tile that leaves.
+  void forget(Ticks now, std::size_t place) {
     const Entry gone = row_[place];
-    place_of(row_.back().kind, row_.back().tile) = static_cast<int>(place);
-    place_of(gone.kind, gone.tile) = -1;
+    tile_of(row_.back()).place = static_cast<int>(place);
+    tile_of(gone).place = -1;
     row_[place] = row_.back();
     row_.pop_back();
     held_ -= bytes_of(gone.kind);
-    return gone.dirty ? bytes_of(gone.kind) : 0;
+    if (gone.dirty) move(now, bytes_of(gone.kind));
   }
 
-  int& place_of(Kind kind, std::int32_t tile) {
-    return places_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(tile)];
+  Ticks move(Ticks now, std::int64_t bytes) {
+    Bytes128& until = moved_until_[at(std::uint64_t{channel_dice_()} * kMemoryChannels >> 32U)];
+    until = std::max(until, Bytes128{now} * memory_.rate) + bytes * kMemoryChannels;
+    return in_ticks(until);
+  }
+
+  [[nodiscard]] Ticks in_ticks(Bytes128 clock) const {
+    return static_cast<Ticks>((clock + memory_.rate - 1) / memory_.rate);
+  }
+
+  Tile& tile_of(const Entry& entry) {
+    return tiles_[static_cast<std::size_t>(entry.kind)][static_cast<std::size_t>(entry.number)];
   }
 
   [[nodiscard]] std::int64_t bytes_of(Kind kind) const {
@@ -81,73 +99,279 @@ class L2 {
   const Memory& memory_;
   std::mt19937 dice_;
   std::vector<Entry> row_;
-  std::vector<std::vector<int>> places_;  ///< by kind, then tile: in the row, or -1
+  std::vector<std::vector<Tile>> tiles_;  ///< by kind, then number
   std::int64_t held_ = 0;
+  std::vector<Bytes128> moved_until_ = std::vector<Bytes128>(kMemoryChannels, 0);
+  std::mt19937 channel_dice_{1};
 };
 
-std::vector<Access> accesses_of(const Table& table, const Timing& timing, const Starts& starts) {
-  const Ticks round = std::max<Ticks>(timing.compute + timing.reduce, 1);
-  const Problem& problem = table.problem;
-  const TileGrid& grid = problem.grid;
-  std::vector<Access> accesses;
-  accesses.reserve(2 * table.slots.size());
-  for (std::int32_t lane = 0; lane < table.lanes(); ++lane) {
-    const auto begin = static_cast<std::size_t>(table.lane_begin[static_cast<std::size_t>(lane)]);
-    const auto end = static_cast<std::size_t>(table.lane_begin[static_cast<std::size_t>(lane) + 1]);
-    for (std::size_t slot = begin; slot < end; ++slot) {
-      const Task& task = table.slots[slot].task;
-      const std::int32_t rank = table.slots[slot].rank;
-      const auto other_chain = [&](const Slot& other) {
-        return problem.part_of(other.task.head) != problem.part_of(task.head) ||
-               other.task.kv != task.kv;
-      };
-      const std::int32_t q = task.head.value * grid.q_tiles() + task.q.value;
-      const std::int32_t kv = problem.kv_head_of(task.head).value * grid.kv_tiles() + task.kv.value;
-      const std::int32_t gradient =
-          problem.part_of(task.head).value * grid.kv_tiles() + task.kv.value;
-      if (slot == begin || other_chain(table.slots[slot - 1])) {
-        accesses.push_back({(starts.compute[slot] - timing.launch) / round, Kind::kv, kv, true});
-      }
-      accesses.push_back({starts.compute[slot] / round, Kind::q, q, true});
-      const std::int64_t reduces = starts.reduce[slot] / round;
-      accesses.push_back({reduces, Kind::dq, q, rank > 0, true});
-      if (slot + 1 == end || other_chain(table.slots[slot + 1])) {
-        if (starts.combine.empty()) {
-          accesses.push_back({reduces, Kind::gradient, gradient, false, true});
-        } else {
-          accesses.push_back(
-              {starts.combine[slot] / round, Kind::gradient, kv, table.dkv_rank(task) > 0, true});
-        }
+/// What an SM does at a time, in the order in which an SM does them.
+enum class Act : std::int8_t { lane, chain, task, add, join };
+
+struct Appointment {
+  Ticks time = 0;
+  std::int32_t sm = 0;
+  Act act = Act::lane;
+  friend auto operator<=>(const Appointment&, const Appointment&) = default;
+};
+
+class Agenda {
+ public:
+  Agenda(const Table& table, const Timing& timing)
+      : table_(table),
+        timing_(timing),
+        problem_(table.problem),
+        l2_(*timing.memory, table.problem),
+        places_(table.problem),
+        turn_(places_.size(), kUnknown),
+        sms_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))) {}
+
+  std::optional<Ticks> run() {
+    for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm)
+      do_lane(sm, 0);
+    while (!agenda_.empty()) {
+      const Appointment next = *agenda_.begin();
+      agenda_.erase(agenda_.begin());
+      switch (next.act) {
+        case Act::lane:
+          do_lane(next.sm, next.time);
+          break;
+        case Act::chain:
+          do_chain(next.sm, next.time);
+          break;
+        case Act::task:
+          do_task(next.sm, next.time);
+          break;
+        case Act::add:
+          do_add(next.sm, next.time);
+          break;
+        case Act::join:
+          do_join(next.sm, next.time);
+          break;
       }
     }
+    if (left_ > 0 || next_lane_ < table_.lanes()) return std::nullopt;
+    return std::max(end_, l2_.done());
   }
-  std::ranges::stable_sort(accesses, {}, &Access::round);
-  return accesses;
-}
 
-Ticks together(Ticks phases, Ticks traffic) {
-  __extension__ using Wide = __int128;
-  const Wide longer = std::max(phases, traffic);
-  const Wide shorter = std::min(phases, traffic);
-  if (longer == 0) return 0;
-  return static_cast<Ticks>(longer + shorter * shorter / longer * shorter / longer / 5);
-}
+ private:
+  static constexpr Ticks kUnknown = -1;
+
+  struct SmState {
+    std::int64_t front = 0;  ///< slots begun by the SM
+    std::int64_t back = 0;   ///< slots whose dQ is begun by the writer
+    std::int64_t end = 0;    ///< of the lane
+    Ticks free = 0;          ///< the SM
+    Ticks writer_free = 0;   ///< the writer
+    Ticks fetched = 0;       ///< Q of the next slot
+    Ticks computed = 0;      ///< the newest slot
+    Ticks handed = 0;        ///< the slot at `back`
+    bool is_handed = false;  ///< the slot at `back` has been
+    bool joins = false;      ///< the writer has a chain to join to dK and dV
+  };
+
+  [[nodiscard]] const Slot& slot(std::int64_t index) const { return table_.slots[at(index)]; }
+  [[nodiscard]] bool same(std::int64_t index, std::int64_t other) const {
+    const Task& one = slot(index).task;
+    const Task& two = slot(other).task;
+    return one.kv == two.kv && problem_.part_of(one.head) == problem_.part_of(two.head);
+  }
+  [[nodiscard]] bool ends(const SmState& sm, std::int64_t index) const {
+    return index + 1 == sm.end || !same(index, index + 1);
+  }
+  /// Whether the SM turns to its next slot while this one's dQ waits for its turn.
+  [[nodiscard]] bool goes_ahead(bool ends_chain) const {
+    if (timing_.model != Model::overlap) return false;
+    if (!ends_chain) return true;
+    return table_.dispatch == Dispatch::static_ && !stays();
+  }
+  [[nodiscard]] bool combines() const { return problem_.combine == Combine::ordered; }
+  [[nodiscard]] bool stays() const { return combines() && !timing_.reduce_kv_async; }
+  [[nodiscard]] std::int32_t row_of(const Task& task) const {
+    return task.head.value * problem_.grid.q_tiles() + task.q.value;
+  }
+
+  void do_lane(std::int32_t index, Ticks time) {
+    if (next_lane_ == table_.lanes()) return;
+    const Lane lane{next_lane_++};
+    SmState& sm = sms_[at(index)];
+    const std::int64_t begin = table_.begin_of(lane);
+    sm = {.front = begin, .back = begin, .end = table_.end_of(lane), .free = time};
+    left_ += sm.end - begin;
+    proceed(index, true);
+  }
+
+  /// The SM's next slot, or, if it was the writer that kept it, the lane's end.
+  void proceed(std::int32_t index, bool begins_chain) {
+    SmState& sm = sms_[at(index)];
+    if (sm.front == sm.end) {
+      if (sm.back < sm.end || sm.joins) return;
+      const Ticks time = std::max(sm.free, sm.writer_free);
+      end_ = std::max(end_, time);
+      agenda_.insert({time, index, Act::lane});
+    } else if (begins_chain) {
+      agenda_.insert({sm.free, index, Act::chain});
+    } else {
+      agenda_.insert({std::max(sm.free, sm.fetched), index, Act::task});
+    }
+  }
+
+  void do_chain(std::int32_t index, Ticks time) {
+    SmState& sm = sms_[at(index)];
+    const Task& task = slot(sm.front).task;
+    const std::int32_t kv =
+        problem_.kv_head_of(task.head).value * problem_.grid.kv_tiles() + task.kv.value;
+    const Ticks has_kv = l2_.touch(time, Kind::kv, kv, true, false);
+    const Ticks has_q = l2_.touch(time, Kind::q, row_of(task), true, false);
+    agenda_.insert({std::max({time + timing_.launch, has_kv, has_q}), index, Act::task});
+  }
+
+  void do_task(std::int32_t index, Ticks time) {
+    SmState& sm = sms_[at(index)];
+    const std::int64_t current = sm.front++;
+    sm.computed = time + timing_.compute_of(problem_, slot(current).task);
+    if (!ends(sm, current)) {
+      sm.fetched = l2_.touch(time, Kind::q, row_of(slot(current + 1).task), true, false);
+    }
+    if (sm.back == current && !sm.joins) give(index);
+  }
+
+  /// The slot at `back` goes to the writer, which is done with the one before or knows when.
+  void give(std::int32_t index) {
+    SmState& sm = sms_[at(index)];
+    sm.handed = std::max(sm.computed, sm.writer_free);
+    sm.is_handed = true;
+    const auto& [task, rank] = slot(sm.back);
+    const std::size_t place = places_.of(task, rank);
+    if (rank == 0) {
+      agenda_.insert({sm.handed, index, Act::add});
+    } else if (turn_[place] != kUnknown) {
+      agenda_.insert({std::max(sm.handed, turn_[place]), index, Act::add});
+    } else {
+      awaiting_[place] = index;
+    }
+    const bool last = ends(sm, sm.back);
+    if (!goes_ahead(last)) return;
+    sm.free = sm.handed + (last ? timing_.epilogue : 0);
+    // The lane cannot be at its end: this slot is the writer's yet.
+    if (sm.front < sm.end) proceed(index, last);
+  }
+
+  void do_add(std::int32_t index, Ticks time) {
+    SmState& sm = sms_[at(index)];
+    const std::int64_t current = sm.back++;
+    --left_;
+    sm.is_handed = false;
+    const auto& [task, rank] = slot(current);
+    const bool last = ends(sm, current);
+    const Ticks start = l2_.touch(time, Kind::dq, row_of(task), rank > 0, true);
+    const bool first = current == sm_begin(current) || !same(current, current - 1);
+    if (timing_.release == Release::delayed) {
+      if (!first) unlock(slot(current - 1), start + timing_.reduce / 2);
+      if (last) unlock(slot(current), start + timing_.reduce);
+    } else {
+      unlock(slot(current), start + timing_.reduce);
+    }
+    sm.writer_free = start + timing_.reduce;
+    const bool waited = !goes_ahead(last);
+    if (waited) sm.free = sm.writer_free + (last && !stays() ? timing_.epilogue : 0);
+    if (last && combines()) {
+      ask_to_join(index, task);
+    } else if (last) {
+      const std::int32_t gradient =
+          problem_.part_of(task.head).value * problem_.grid.kv_tiles() + task.kv.value;
+      l2_.touch(time, Kind::gradient, gradient, false, true);
+    }
+    if (waited && !(last && stays())) {
+      proceed(index, last);
+    } else if (!sm.joins) {
+      relieve(index);
+    }
+  }
+
+  void ask_to_join(std::int32_t index, const Task& task) {
+    SmState& sm = sms_[at(index)];
+    sm.joins = true;
+    const auto key = std::pair{problem_.dkv_place(task), table_.dkv_rank(task)};
+    const auto turn = joins_.find(key);
+    if (key.second == 0) {
+      agenda_.insert({sm.writer_free, index, Act::join});
+    } else if (turn != joins_.end()) {
+      agenda_.insert({std::max(sm.writer_free, turn->second), index, Act::join});
+    } else {
+      joiners_[key] = index;
+    }
+  }
+
+  void do_join(std::int32_t index, Ticks time) {
+    SmState& sm = sms_[at(index)];
+    const Task& task = slot(sm.back - 1).task;
+    const std::int64_t kv = problem_.dkv_place(task);
+    const std::int32_t rank = table_.dkv_rank(task);
+    const Ticks there =
+        l2_.touch(time, Kind::gradient, static_cast<std::int32_t>(kv), rank > 0, true);
+    const Ticks done = there + timing_.reduce_kv;
+    joins_[{kv, rank + 1}] = done + timing_.latency;
+    if (const auto next = joiners_.find({kv, rank + 1}); next != joiners_.end()) {
+      const Ticks ready = sms_[at(next->second)].writer_free;
+      agenda_.insert({std::max(ready, done + timing_.latency), next->second, Act::join});
+    }
+    sm.writer_free = done;
+    sm.joins = false;
+    if (stays()) {
+      sm.free = done + timing_.epilogue;
+      proceed(index, true);
+    } else {
+      relieve(index);
+    }
+  }
+
+  /// The writer turns to what was computed meanwhile; nothing was: perhaps the lane is at its end.
+  void relieve(std::int32_t index) {
+    SmState& sm = sms_[at(index)];
+    if (sm.back < sm.front) {
+      give(index);
+    } else if (sm.front == sm.end) {
+      proceed(index, true);
+    }
+  }
+
+  [[nodiscard]] std::int64_t sm_begin(std::int64_t index) const {
+    const auto after = std::ranges::upper_bound(table_.lane_begin, index);
+    return after[-1];
+  }
+
+  void unlock(const Slot& done, Ticks time) {
+    if (done.rank + 1 == problem_.grid.contributions(done.task.q)) return;
+    const std::size_t place = places_.of(done.task, done.rank + 1);
+    turn_[place] = time + timing_.latency;
+    const auto waits = awaiting_.find(place);
+    if (waits == awaiting_.end()) return;
+    const Ticks ready = sms_[at(waits->second)].handed;
+    agenda_.insert({std::max(ready, turn_[place]), waits->second, Act::add});
+    awaiting_.erase(waits);
+  }
+
+  const Table& table_;
+  const Timing& timing_;
+  const Problem& problem_;
+  L2 l2_;
+  RankPlaces places_;
+  std::vector<Ticks> turn_;                                       ///< by rank: when it may start
+  std::map<std::size_t, std::int32_t> awaiting_;                  ///< by rank: the SM that waits
+  std::map<std::pair<std::int64_t, std::int32_t>, Ticks> joins_;  ///< by place and rank of a part
+  std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t> joiners_;
+  std::set<Appointment> agenda_;
+  std::vector<SmState> sms_;
+  std::int32_t next_lane_ = 0;
+  std::int64_t left_ = 0;  ///< slots of lanes begun that are not reduced
+  Ticks end_ = 0;
+};
 
 }  // namespace
 
-Ticks memory_time(const Table& table, const Timing& timing, const Starts& starts) {
-  const Memory& memory = *timing.memory;
-  L2 l2(memory, table.problem);
-  std::map<std::int64_t, std::int64_t> moved;  // by window
-  for (const Access& access : accesses_of(table, timing, starts))
-    moved[access.round / kRoundsAWindow] += l2.access(access);
-  const Ticks window = kRoundsAWindow * std::max<Ticks>(timing.compute + timing.reduce, 1);
-  Ticks longer = 0;
-  for (const auto& [index, bytes] : moved) {
-    const Ticks phases = std::min(window, starts.makespan - index * window);
-    longer += together(phases, (bytes + memory.rate - 1) / memory.rate) - phases;
-  }
-  return starts.makespan + longer;
+std::optional<Ticks> memory_time(const Table& table, const Timing& timing) {
+  return Agenda(table, timing).run();
 }
 
 }  // namespace stagger::search

@@ -29,32 +29,42 @@ class Windows {
       : problem_(on_resident_sms(problem, timing.residency)), timing_(timing), options_(options) {}
 
   Table run(const std::vector<std::int32_t>& sizes) {
-    std::vector<std::pair<Ticks, std::int32_t>> tried;
-    for (const std::int32_t size : sizes) {
-      if (const auto makespan = attempt(size, QOrder::descending)) {
-        tried.emplace_back(*makespan, size);
-      }
+    const std::vector<std::int32_t> best_two =
+        attempt_all(sizes, options_.q.value_or(QOrder::descending));
+    if (!options_.q) {
+      attempt_all(best_two, QOrder::ascending);
+      attempt_all(best_two, QOrder::cyclic);
     }
-    std::sort(tried.begin(), tried.end());
-    tried.resize(std::min<std::size_t>(tried.size(), 2));
-    for (const auto& [makespan, size] : tried)
-      attempt(size, QOrder::ascending);
-    for (const auto& [makespan, size] : tried)
-      attempt(size, QOrder::cyclic);
     // Under a delayed release every list may hang.
     return makespan_ ? std::move(best_) : safe_table(problem_);
   }
 
  private:
+  /// Tries sizes with one Q order. Returns the best two of them.
+  std::vector<std::int32_t> attempt_all(const std::vector<std::int32_t>& sizes, QOrder q) {
+    std::vector<std::pair<Ticks, std::int32_t>> tried;
+    for (const std::int32_t size : sizes) {
+      if (const auto makespan = attempt(size, q)) tried.emplace_back(*makespan, size);
+    }
+    std::sort(tried.begin(), tried.end());
+    tried.resize(std::min<std::size_t>(tried.size(), 2));
+    std::vector<std::int32_t> best;
+    for (const auto& [makespan, size] : tried)
+      best.push_back(size);
+    return best;
+  }
+
   std::optional<Ticks> attempt(std::int32_t size, QOrder q) {
     if (makespan_ && options_.stop && options_.stop()) return std::nullopt;
     Table table = list_schedule(problem_, timing_,
                                 {.chains = ChainOrder::longest_by_head, .q = q, .window = size});
     const std::optional<Ticks> makespan = makespan_of(table, timing_);
     // What the cyclic order may take longer.
-    const Ticks margin = q == QOrder::cyclic && makespan_ ? *makespan_ / kUntold + 1 : 0;
+    const bool turns = q == QOrder::cyclic && best_q_ != QOrder::cyclic;
+    const Ticks margin = turns && makespan_ ? *makespan_ / kUntold + 1 : 0;
     if (makespan && (!makespan_ || *makespan < *makespan_ + margin)) {
       makespan_ = makespan;
+      best_q_ = q;
       best_ = std::move(table);
     }
     return makespan;
@@ -64,6 +74,7 @@ class Windows {
   const Timing& timing_;
   const WindowOptions& options_;
   std::optional<Ticks> makespan_;
+  QOrder best_q_ = QOrder::descending;
   Table best_;
 };
 

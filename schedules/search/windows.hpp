@@ -2,23 +2,27 @@
 
 #include "core/table.hpp"
 #include "core/timing.hpp"
+#include "schedules/search/list_scheduling.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace stagger::search {
 
 struct WindowOptions {
-  std::int32_t heads = 0;           ///< of a window; 0: the best of window_sizes()
-  std::function<bool()> stop = {};  ///< asked before every table but the first; none: never
+  std::int32_t heads = 0;                  ///< of a window; 0: the best of window_sizes()
+  std::optional<QOrder> q = std::nullopt;  ///< absent: the best
+  std::function<bool()> stop = {};         ///< asked before every table but the first; none: never
 };
 
 /// Sizes of windows on heads that are worth trying: 1, 2, 3, 4, 6, 8, 12 … below the number of
 /// heads, and that.
 [[nodiscard]] std::vector<std::int32_t> window_sizes(std::int32_t heads);
 
-/// The best table of list scheduling by windows of heads, longest chain first, over the Q orders.
+/// The best table of list scheduling by windows of heads, longest chain first, over the Q orders or
+/// of one of them.
 /// The best is the one with the smallest makespan, with the memory if `timing` has one; of equals
 /// the one with the smaller window, but one in which the Q tiles go round if none is better by more
 /// than one in 2,000. Static, runs to its end in the timing model given, with lanes

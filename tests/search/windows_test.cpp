@@ -105,6 +105,25 @@ TEST_CASE("the window is the one that the memory likes best") {
   }
 }
 
+TEST_CASE("the table that the model likes best is the one of its window and Q order by name") {
+  test::Random random(77);
+  for (int round = 0; round < 60; ++round) {
+    const Problem problem = test::random_problem(random, 6);
+    Timing timing{.model = Model::overlap, .compute = 5, .reduce = 2, .latency = 1};
+    timing.memory = Memory{.l2 = 200, .rate = 64, .tile = {8, 8, 8, 8}};
+    const Table best = windowed_table(problem, timing, {});
+    bool found = false;
+    for (const std::int32_t size : window_sizes(problem.heads)) {
+      for (const QOrder q : {QOrder::cyclic, QOrder::ascending, QOrder::descending}) {
+        const Table named = windowed_table(problem, timing, {.heads = size, .q = q});
+        found = found || (named.slots == best.slots && named.lane_begin == best.lane_begin);
+      }
+    }
+    CAPTURE(round);
+    REQUIRE(found);
+  }
+}
+
 TEST_CASE("where nothing is to be gained the tiles of a head go round") {
   // Equal chains on as many SMs: any Latin square of Q tiles takes the bound's time.
   const Problem problem = make_problem(make_mask("full"), {8, 8}, {}, 3, 8);

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Fits a machine profile's memory to recorded runs: the L2 cache and the rate by which
+`stagger predict` is right about them in the least mean square.
+
+    scripts/fit_memory.py configs/machines/h200.json gpu/results/searched.jsonl --write
+
+Runs whose dQ tiles in flight exceed the L2 cache tell most. It goes from the profile's values to the
+best neighbour, an eighth away, while one is better, then by smaller steps; each step takes a
+prediction of all runs. --write puts what is found into the profile; `stagger calibrate --memory`
+finds the same on a device by tables of its own.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+MEMORY = re.compile(r'"memory": \{.*?"command": "[^"]*"\}', re.DOTALL)
+
+
+class Fit:
+    def __init__(self, args):
+        self.args = args
+        with open(args.machine, encoding="utf-8") as file:
+            self.profile = file.read()
+        self.errors = {}
+
+    def with_memory(self, point, fit=(0, 0, 0), command="-"):
+        """The profile's text with another memory."""
+        median, worst, runs = fit
+        memory = (f'"memory": {{"l2_bytes": {point[0]}, "bytes_per_ns": {point[1]},\n'
+                  f'   "fit": {{"runs": {runs}, "median_ppm": {median}, "worst_ppm": {worst}}},\n'
+                  f'   "date": "{datetime.date.today()}",\n   "command": "{command}"}}')
+        return MEMORY.sub(lambda _: memory, self.profile, count=1)
+
+    def attempt(self, point):
+        """Keeps what a memory predicts wrong of every run."""
+        with tempfile.TemporaryDirectory() as folder:
+            machine = os.path.join(folder, "machine.json")
+            with open(machine, "w", encoding="utf-8") as file:
+                file.write(self.with_memory(point))
+            command = [self.args.stagger, "predict", *self.args.runs, "--machine", machine, "--json"]
+            for tables in self.args.tables:
+                command += ["--tables", tables]
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.errors[point] = [run["error"] for run in json.loads(said)["runs"]]
+        print(f"{point[0] / 1e6:8.1f} MB {point[1]:6} bytes/ns  "
+              f"{100 * self.mean_square(point)**0.5:6.2f} %", file=sys.stderr, flush=True)
+
+    def mean_square(self, point):
+        return statistics.fmean(error**2 for error in self.errors[point])
+
+    def best(self):
+        return min(self.errors, key=self.mean_square)
+
+    def run(self):
+        memory = json.loads(self.profile)["memory"]
+        self.attempt((memory["l2_bytes"], memory["bytes_per_ns"]))
+        for parts in self.args.steps:
+            before = None
+            while before != self.best():
+                before = l2, rate = self.best()
+                near = [(l2 + up * (l2 // parts), rate + right * max(rate // parts, 1))
+                        for up in (-1, 0, 1) for right in (-1, 0, 1)]
+                with ThreadPoolExecutor(os.cpu_count()) as pool:
+                    list(pool.map(self.attempt, [p for p in near if p not in self.errors]))
+        return self.best()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("machine", help="a profile that has a memory")
+    parser.add_argument("runs", nargs="+", help="what `stagger run --json` said")
+    parser.add_argument("--tables", action="append", default=[], help="of runs of tables from files")
+    parser.add_argument("--steps", type=int, nargs="+", default=[8, 16, 32], metavar="PARTS",
+                        help="parts of the size and the rate that a step is; default: 8 16 32")
+    parser.add_argument("--stagger", default="stagger", help="the command; default: stagger")
+    parser.add_argument("--write", action="store_true", help="write the profile anew")
+    args = parser.parse_args()
+    fit = Fit(args)
+    point = fit.run()
+    ppm = sorted(round(1e6 * abs(error)) for error in fit.errors[point])
+    found = (ppm[len(ppm) // 2], ppm[-1], len(ppm))
+    print(f"{point[0] / 1e6:.1f} MB, {point[1]} bytes/ns: median error {found[0] / 1e4:.1f} %, "
+          f"worst {found[1] / 1e4:.1f} %, {found[2]} runs")
+    if args.write:
+        command = " ".join(["scripts/fit_memory.py", args.machine, *args.runs])
+        with open(args.machine, "w", encoding="utf-8") as file:
+            file.write(fit.with_memory(point, found, command))
+
+
+if __name__ == "__main__":
+    main()
