@@ -33,6 +33,18 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                   std::to_string(problem.sms) + " SMs");
 }
 
+/// Throws unless all that tasks and chains touch, read and written back by one channel, fits Ticks.
+void check_traffic(const TileBytes& tile, const Problem& problem) {
+  const Checked task = Checked(tile.dq) + tile.dq + tile.q;
+  const Checked chain = Checked(tile.gradient) + tile.gradient + tile.kv;
+  const Checked bytes = task * problem.tasks() + chain * problem.chains();
+  if ((bytes * kMemoryChannels).within(kLongestTime)) return;
+  throw Error(ErrorKind::limit,
+              "a memory could move more than 2^55 bytes: " + std::to_string(problem.tasks()) +
+                  " tasks of " + std::to_string(tile.q) + " and twice " + std::to_string(tile.dq) +
+                  " bytes");
+}
+
 }  // namespace
 
 void check_timing(const Timing& timing, const Problem& problem) {
@@ -49,6 +61,7 @@ void check_timing(const Timing& timing, const Problem& problem) {
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   check_sum(timing, problem.tasks(), problem.chains(), problem);
+  if (timing.memory) check_traffic(timing.memory->tile, problem);
 }
 
 void check_timing(const Timing& timing, const Table& table) {

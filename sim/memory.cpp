@@ -7,162 +7,17 @@
 #include "core/error.hpp"
 #include "core/waiting.hpp"
 #include "sim/lane_clock.hpp"
-#include "sim/tile_cache.hpp"
+#include "sim/tile_memory.hpp"
 
 #include <algorithm>
 #include <compare>
 #include <functional>
 #include <queue>
-#include <random>
 #include <utility>
 #include <vector>
 
 namespace stagger::sim {
 namespace {
-
-/// The tiles of a problem, kind after kind.
-class Tiles {
- public:
-  Tiles(const Problem& problem, const TileBytes& bytes)
-      : bytes_(bytes),
-        problem_(problem),
-        q_tiles_(problem.grid.q_tiles()),
-        kv_tiles_(problem.grid.kv_tiles()),
-        q_(std::int64_t{problem.heads} * q_tiles_),
-        kv_(2 * q_),
-        gradient_(kv_ + std::int64_t{problem.heads_kv} * kv_tiles_),
-        count_(gradient_ + problem.chains()) {}
-
-  [[nodiscard]] std::int64_t count() const { return count_; }
-  [[nodiscard]] std::int64_t dq(const Task& task) const {
-    return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
-  }
-  [[nodiscard]] std::int64_t q(const Task& task) const { return q_ + dq(task); }
-  [[nodiscard]] std::int64_t kv(const Task& task) const {
-    return kv_ + std::int64_t{problem_.kv_head_of(task.head).value} * kv_tiles_ + task.kv.value;
-  }
-  [[nodiscard]] std::int64_t gradient(const Task& task) const {
-    return gradient_ + (problem_.combine == Combine::ordered ? problem_.dkv_place(task)
-                                                             : problem_.chain_place(task));
-  }
-  [[nodiscard]] std::int64_t bytes(std::int64_t tile) const {
-    if (tile < q_) return bytes_.dq;
-    if (tile < kv_) return bytes_.q;
-    return tile < gradient_ ? bytes_.kv : bytes_.gradient;
-  }
-
- private:
-  TileBytes bytes_;
-  const Problem& problem_;
-  std::int64_t q_tiles_;
-  std::int64_t kv_tiles_;
-  std::int64_t q_;  ///< the first tile of Q and dO; those of dQ are before
-  std::int64_t kv_;
-  std::int64_t gradient_;
-  std::int64_t count_;
-};
-
-/// Device memory: channels that move a tile each, in the order in which they were asked, an exact
-/// number of bytes a tick. Which one has a tile is drawn, as addresses are spread by hashes.
-class Channels {
- public:
-  explicit Channels(std::int64_t rate) : rate_(rate), channels_(kMemoryChannels) {}
-
-  /// Asks for so many bytes at `time`, not before any time asked at. Returns when they were moved.
-  Ticks move(Ticks time, std::int64_t bytes) {
-    const std::uint64_t draw = dice_();
-    Channel& channel = channels_[(draw * channels_.size()) >> 32U];
-    if (time > channel.served) channel = {.served = time};
-    channel.rest += kMemoryChannels * bytes;
-    channel.served += channel.rest / rate_;
-    channel.rest %= rate_;
-    const Ticks moved = channel.served + (channel.rest > 0 ? 1 : 0);
-    idle_ = std::max(idle_, moved);
-    return moved;
-  }
-
-  /// When all that they were asked for was moved.
-  [[nodiscard]] Ticks idle() const { return idle_; }
-
- private:
-  struct Channel {
-    Ticks served = 0;       ///< whole ticks of work, from time 0 on
-    std::int64_t rest = 0;  ///< what is beyond them, below `rate_`
-  };
-
-  std::int64_t rate_;  ///< bytes a tick of all of them
-  std::vector<Channel> channels_;
-  Ticks idle_ = 0;
-  std::mt19937 dice_{1};  ///< not the sequence that tiles are thrown out by
-};
-
-/// What tiles are in L2 or on their way to it, and what is moved for them.
-class TileMemory {
- public:
-  TileMemory(const Memory& memory, const Problem& problem, MemoryPlay& play)
-      : tiles(problem, memory.tile),
-        play_(play),
-        channels_(memory.rate),
-        cache_(memory.l2, tiles.count()),
-        dirty_(at(tiles.count()), false),
-        arrival_(tiles.count(), 0) {}
-
-  /// When a tile that is read at `time` is there, `time` at the earliest.
-  Ticks load(Ticks time, std::int64_t tile) {
-    if (!hits(tile)) {
-      play_.read += tiles.bytes(tile);
-      arrival_[tile] = channels_.move(time, tiles.bytes(tile));
-      take(time, tile);
-    }
-    return std::max(time, arrival_[tile]);
-  }
-
-  /// Overwrites a tile at `time`.
-  void store(Ticks time, std::int64_t tile) {
-    dirty_[at(tile)] = true;
-    arrival_[tile] = time;
-    if (!hits(tile)) take(time, tile);
-  }
-
-  /// When a tile that is added to at `time` is there.
-  Ticks add(Ticks time, std::int64_t tile) {
-    dirty_[at(tile)] = true;
-    return load(time, tile);
-  }
-
-  [[nodiscard]] Ticks idle() const { return channels_.idle(); }
-
-  Tiles tiles;
-
- private:
-  bool hits(std::int64_t tile) {
-    const std::int64_t bytes = tiles.bytes(tile);
-    const bool held = cache_.holds(static_cast<std::int32_t>(tile));
-    play_.touched += bytes;
-    play_.hit += held ? bytes : 0;
-    return held;
-  }
-
-  void take(Ticks time, std::int64_t tile) {
-    cache_.take(
-        static_cast<std::int32_t>(tile), [this](std::int32_t each) { return tiles.bytes(each); },
-        [&](std::int32_t each) { write_back(time, each); });
-  }
-
-  /// A tile leaves L2, to device memory if it was written to.
-  void write_back(Ticks time, std::int32_t tile) {
-    if (!dirty_[at(tile)]) return;
-    play_.written += tiles.bytes(tile);
-    channels_.move(time, tiles.bytes(tile));
-    dirty_[at(tile)] = false;
-  }
-
-  MemoryPlay& play_;
-  Channels channels_;
-  TileCache cache_;
-  std::vector<bool> dirty_;                   ///< by tile
-  IndexVector<std::int64_t, Ticks> arrival_;  ///< by tile: when it is or was there
-};
 
 /// In the order in which those of one SM are taken at one time.
 enum class StepKind : std::int8_t { take, launch, compute, reduce, combine };

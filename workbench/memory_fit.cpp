@@ -61,7 +61,7 @@ class MemoryFit {
   [[nodiscard]] Fit best_rate(std::int64_t l2) const {
     Fit best;
     for (std::int64_t rate = kMostRate; rate >= kLeastRate; rate -= rate / 5)
-      best = better(std::move(best), attempt(l2, rate));
+      keep_better(best, attempt(l2, rate));
     return best;
   }
 
@@ -74,16 +74,16 @@ class MemoryFit {
         const std::int64_t rate = best.rate;
         for (const std::int64_t up : {-1, 0, 1}) {
           for (const std::int64_t right : {-1, 0, 1})
-            best = better(std::move(best),
-                          attempt(l2 + up * (l2 / parts), rate + right * (rate / parts)));
+            keep_better(best, attempt(l2 + up * (l2 / parts), rate + right * (rate / parts)));
         }
       }
     }
     return best;
   }
 
-  /// The first of equals.
-  static Fit better(Fit one, Fit other) { return other.error < one.error ? other : one; }
+  static void keep_better(Fit& best, Fit other) {
+    if (other.error < best.error) best = std::move(other);
+  }
 
   [[nodiscard]] Fit attempt(std::int64_t l2, std::int64_t rate) const {
     Fit fit = judged(plays_on(l2, rate));

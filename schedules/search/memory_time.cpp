@@ -78,7 +78,7 @@ class L2 {
 
   Ticks move(Ticks now, std::int64_t bytes) {
     Bytes128& until = moved_until_[at(std::uint64_t{channel_dice_()} * kMemoryChannels >> 32U)];
-    until = std::max(until, Bytes128{now} * memory_.rate) + bytes * kMemoryChannels;
+    until = std::max(until, Bytes128{now} * memory_.rate) + Bytes128{bytes} * kMemoryChannels;
     return in_ticks(until);
   }
 

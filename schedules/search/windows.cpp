@@ -48,9 +48,8 @@ class Windows {
     }
     std::sort(tried.begin(), tried.end());
     tried.resize(std::min<std::size_t>(tried.size(), 2));
-    std::vector<std::int32_t> best;
-    for (const auto& [makespan, size] : tried)
-      best.push_back(size);
+    std::vector<std::int32_t> best(tried.size());
+    std::ranges::transform(tried, best.begin(), [](const auto& each) { return each.second; });
     return best;
   }
 

@@ -47,6 +47,32 @@ TEST_CASE("limits are met to the last one: free spans, no passes, chains of a br
   CHECK_THROWS_AS(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 2 - 1}, table), Error);
 }
 
+TEST_CASE("what a memory could move fits 2^55 bytes") {
+  // Two tasks and one chain: 2 (q + 2 dq) + kv + 2 gradient, each bound alone and in a sum.
+  const Problem problem = make_problem(make_mask("full"), {2, 1}, {}, 1, 1);
+  REQUIRE(problem.tasks() == 2);
+  REQUIRE(problem.chains() == 1);
+  constexpr std::int64_t kMost = std::int64_t{1} << 55;
+  const auto fits = [&](const TileBytes& tile) {
+    Timing timing;
+    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = tile};
+    return test::said([&] {
+             check_timing(timing, problem);
+             return std::string("fits");
+           }) == "fits";
+  };
+  CHECK(fits({.q = kMost / 2}));
+  CHECK_FALSE(fits({.q = kMost / 2 + 1}));
+  CHECK(fits({.dq = kMost / 4}));
+  CHECK_FALSE(fits({.dq = kMost / 4 + 1}));
+  CHECK(fits({.kv = kMost}));
+  CHECK_FALSE(fits({.kv = kMost + 1}));
+  CHECK(fits({.gradient = kMost / 2}));
+  CHECK_FALSE(fits({.gradient = kMost / 2 + 1}));
+  CHECK(fits({.q = 2, .dq = 3, .kv = kMost - 30, .gradient = 7}));
+  CHECK_FALSE(fits({.q = 2, .dq = 3, .kv = kMost - 29, .gradient = 7}));
+}
+
 TEST_CASE("sizes and times at their limits, and one beyond, are as kept") {
   std::ostringstream text;
   const auto add = [&](const char* what, const std::string& mask, Lengths lengths, TileShape shape,
