@@ -31,6 +31,8 @@ struct Interval {
   std::int32_t rank = 0;   ///< the task's
   bool critical = false;   ///< on the critical path that is marked
   std::int32_t layer = 0;  ///< the timeline it is from, in an overlay
+
+  friend bool operator==(const Interval&, const Interval&) = default;
 };
 
 /// The order of a timeline: by SM and layer, then by start, a wait before the reduction that ends

@@ -263,9 +263,10 @@ class Svg {
     }
     entry("#dddddd", "", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("url(#reduce5)", "", "reduce into dQ");
-    if (chart_.endless.empty()) {
+    if (!chart_.critical.empty()) {
       entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
-    } else {
+    }
+    if (!chart_.endless.empty()) {
       line(at, base - 3.5, at + 16, base - 3.5, kEndless);
       label(at + 21, base, "start", "font-size=\"10\"", "waits for ever");
     }

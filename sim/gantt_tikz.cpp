@@ -267,9 +267,8 @@ class Tikz {
     }
     entry("fill=gray!30", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("preaction={fill=reduce5},pattern=north east lines,pattern color=white", "reduce");
-    if (chart_.endless.empty()) {
-      entry("draw,line width=0.7pt", "critical path");
-    } else {
+    if (!chart_.critical.empty()) entry("draw,line width=0.7pt", "critical path");
+    if (!chart_.endless.empty()) {
       entry("draw=red,dashed", "waits for ever");
     }
   }

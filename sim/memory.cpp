@@ -52,9 +52,11 @@ struct Station {
 
 class MemoryPlayer {
  public:
-  MemoryPlayer(const Table& table, const Timing& timing)
+  /// Keeps when phases start in `record`, if there is one.
+  MemoryPlayer(const Table& table, const Timing& timing, Simulation* record)
       : table_(table),
         timing_(timing),
+        record_(record),
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
         dq_tiles_(std::int64_t{table.problem.heads} * table.problem.grid.q_tiles()),
@@ -92,6 +94,7 @@ class MemoryPlayer {
 
   void take_lane(Sm sm, Ticks time) {
     if (next_.value == table_.lanes()) return;
+    if (record_) record_->lanes[next_] = {.sm = sm, .start = time};
     stations_[sm] = {.lane = next_,
                      .next = table_.begin_of(next_),
                      .ended = false,
@@ -118,6 +121,7 @@ class MemoryPlayer {
     const bool busy = station.computed != kNoSlot || station.writing != kNoSlot;
     if (station.ended || busy || station.next < table_.end_of(station.lane)) return;
     station.ended = true;
+    if (record_) record_->lanes[station.lane].end = station.clock.end();
     play_.makespan = std::max(play_.makespan, station.clock.end());
     steps_.push({.time = station.clock.end(), .sm = sm, .kind = StepKind::take});
   }
@@ -135,6 +139,7 @@ class MemoryPlayer {
     Station& station = stations_[sm];
     const std::int64_t slot = station.next++;
     station.computed = slot;
+    if (record_) record_->compute_start[slot] = time;
     LaneClock clock = station.clock;
     station.computes = rule_.compute(table_.slots[slot].task, time, clock).end;
     if (!table_.ends_chain(station.lane, slot)) {
@@ -163,6 +168,7 @@ class MemoryPlayer {
     const auto& [task, rank] = table_.slots[slot];
     const bool ends_chain = table_.ends_chain(station.lane, slot);
     const Ticks start = touch_dq(task, rank, time);
+    if (record_) record_->reduce_start[slot] = start;
     release_after(sm, slot, start);
     LaneClock writer = station.clock;
     rule_.reduce(start, ends_chain, writer);
@@ -191,6 +197,7 @@ class MemoryPlayer {
     } else {
       start = memory_.add(time, tile);
     }
+    if (record_) record_->reduce_kv_start[station.writing] = start;
     release(dkv_lock(task), start + timing_.reduce_kv);
     rule_.combine(start, {}, station.clock);
     play_.last_reduction = std::max(play_.last_reduction, station.clock.writer_free);
@@ -258,6 +265,7 @@ class MemoryPlayer {
 
   const Table& table_;
   const Timing& timing_;
+  Simulation* record_;  ///< of when phases start; null: nobody asks
   LaneRule rule_;
   MemoryPlay play_;
   TileMemory memory_;
@@ -274,7 +282,23 @@ class MemoryPlayer {
 
 MemoryPlay play_memory(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
-  return MemoryPlayer(table, timing).run();
+  return MemoryPlayer(table, timing, nullptr).run();
+}
+
+Simulation simulate_with_memory(const Table& table, const Timing& timing) {
+  STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
+  Simulation simulation;
+  simulation.reduce_start.assign(table.slots.size(), -1);
+  simulation.compute_start.assign(table.slots.size(), -1);
+  if (table.problem.combine == Combine::ordered) {
+    simulation.reduce_kv_start.assign(table.slots.size(), -1);
+  }
+  simulation.lanes.resize(table.lanes());
+  const MemoryPlay play = MemoryPlayer(table, timing, &simulation).run();
+  simulation.complete = true;
+  simulation.makespan = play.makespan;
+  simulation.last_reduction = play.last_reduction;
+  return simulation;
 }
 
 }  // namespace stagger::sim

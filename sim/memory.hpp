@@ -38,4 +38,8 @@ struct MemoryPlay {
 /// does not hang. O(tasks log SMs) time, some 20 bytes a tile of scratch memory.
 [[nodiscard]] MemoryPlay play_memory(const Table& table, const Timing& timing);
 
+/// Plays a table as play_memory() does. Returns when every phase starts, with `compute_start`;
+/// 16 bytes a task, and 8 more where parts are combined in order.
+[[nodiscard]] Simulation simulate_with_memory(const Table& table, const Timing& timing);
+
 }  // namespace stagger::sim

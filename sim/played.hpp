@@ -102,7 +102,9 @@ inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
   played.slot = table_->slots[played.index];
   played.ends_chain = table_->ends_chain(played.lane, played.index);
   played.launch = rule_.launch(played.begins_chain, clock);
-  played.compute = rule_.compute(played.slot.task, played.launch.end, clock);
+  const auto& starts = simulation_->compute_start;
+  const Ticks computes = starts.empty() ? played.launch.end : starts[played.index];
+  played.compute = rule_.compute(played.slot.task, computes, clock);
   const Ticks start = simulation_->reduce_start[played.index];
   played.wait = {.start = clock.handed, .end = start};
   if (start < 0) {

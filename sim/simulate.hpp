@@ -24,6 +24,9 @@ struct Simulation {
   /// When the chain that a slot ends is reduced into dK and dV, by slot, -1 where no chain is;
   /// empty unless parts are combined in order.
   IndexVector<std::int64_t, Ticks> reduce_kv_start;
+  /// When a slot's compute phase starts that may have waited for its tiles, by slot; empty unless
+  /// the table was played with its memory (sim/memory.hpp).
+  IndexVector<std::int64_t, Ticks> compute_start;
   IndexVector<Lane, LaneRun> lanes;
 };
 

@@ -82,6 +82,17 @@ Timeline played(const Table& table, const Timing& timing) {
   return sim::timeline(table, timing, sim::simulate(table, timing), {});
 }
 
+/// With the memory there is no critical path of phases alone.
+Timeline played(const Analysis& analysis) {
+  const Table& table = analysis.table;
+  const Timing& timing = analysis.model.timing;
+  if (!analysis.simulation) return played(existing_tasks(table), timing);
+  if (analysis.memory) {
+    return sim::timeline(table, timing, sim::simulate_with_memory(table, timing), {});
+  }
+  return sim::timeline(table, timing, *analysis.simulation, analysis.critical_path);
+}
+
 }  // namespace
 
 Gap Summary::gap() const {
@@ -146,10 +157,7 @@ void expect_drawable(const Problem& problem) {
 
 Timeline timeline_of(const Analysis& analysis) {
   expect_few(std::ssize(analysis.table.slots));
-  Timeline timeline = analysis.simulation
-                          ? sim::timeline(analysis.table, analysis.model.timing,
-                                          *analysis.simulation, analysis.critical_path)
-                          : played(existing_tasks(analysis.table), analysis.model.timing);
+  Timeline timeline = played(analysis);
   timeline.clock = analysis.model.unit();
   timeline.lower_bound = analysis.bounds.best.ticks;
   timeline.title = analysis.name + ": " + describe(analysis.table.problem);
@@ -158,8 +166,7 @@ Timeline timeline_of(const Analysis& analysis) {
   }
   if (const auto& memory = analysis.model.timing.memory; memory && analysis.memory) {
     timeline.dq = DqMemory{.tile_bytes = memory->tile.dq, .l2_bytes = memory->l2};
-    timeline.title += "; phases, without the memory";
-    timeline.lower_bound = 0;  // it knows the memory
+    timeline.title += "; with the memory";
   }
   return timeline;
 }

@@ -3,6 +3,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "sim/tile_cache.hpp"
+#include "sim/timeline.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
@@ -147,9 +148,52 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
     const MemoryPlay played = play_memory(table, timing);
     REQUIRE(played.makespan == simulation.makespan);
     REQUIRE(played.last_reduction == simulation.last_reduction);
+    const Simulation with = simulate_with_memory(table, timing);
+    REQUIRE(with.reduce_start == simulation.reduce_start);
+    REQUIRE(with.reduce_kv_start == simulation.reduce_kv_start);
+    REQUIRE(timeline(table, timing, with).intervals ==
+            timeline(table, timing, simulation).intervals);
     in_order += dispatch == Dispatch::in_order ? 1 : 0;
   }
   CHECK(in_order > 500);
+}
+
+TEST_CASE("with a memory phases last as long, begin later, and keep their order") {
+  test::Random random(73);
+  std::int64_t waited = 0;
+  for (int round = 0; round < 1'000; ++round) {
+    const Problem problem = test::random_problem(random, 6);
+    const Table table = test::random_live_table(random, problem, Dispatch::static_);
+    Timing timing = test::random_timing(random, problem);
+    timing.residency = 0;
+    timing.memory = Memory{.l2 = random.between(1, 2'000),
+                           .rate = random.between(1, 400),
+                           .tile = {.q = 30, .dq = 20, .kv = 50, .gradient = 10}};
+    const Simulation without = simulate(table, timing);
+    if (!without.complete) continue;
+    const Simulation with = simulate_with_memory(table, timing);
+    const MemoryPlay played = play_memory(table, timing);
+    CAPTURE(round);
+    REQUIRE(with.complete);
+    REQUIRE(with.makespan == played.makespan);
+    REQUIRE(with.last_reduction == played.last_reduction);
+    for (std::size_t slot = 0; slot < table.slots.size(); ++slot)
+      REQUIRE(with.reduce_start[slot] >= without.reduce_start[slot]);
+    const auto lasts = [&](const Simulation& simulation, Phase phase) {
+      Ticks sum = 0;
+      for (const Interval& each : timeline(table, timing, simulation).intervals)
+        sum += each.phase == phase ? each.end - each.start : 0;
+      return sum;
+    };
+    for (const Phase phase : {Phase::launch, Phase::compute, Phase::reduce, Phase::epilogue})
+      REQUIRE(lasts(with, phase) == lasts(without, phase));
+    waited += lasts(with, Phase::wait) > lasts(without, Phase::wait) ? 1 : 0;
+    Ticks last = 0;
+    for (const Interval& each : timeline(table, timing, with).intervals)
+      last = std::max(last, each.phase == Phase::reduce ? each.end : 0);
+    if (timing.reduce > 0 && with.reduce_kv_start.empty()) REQUIRE(last == with.last_reduction);
+  }
+  CHECK(waited > 300);
 }
 
 TEST_CASE("the cache of tiles is what a row of them is, and the search's makespan the same") {
