@@ -77,10 +77,9 @@ class TileMemory {
     return std::max(time, arrival_[tile]);
   }
 
-  /// Overwrites a tile at `time`.
+  /// Writes the first of a tile at `time`.
   void store(Ticks time, std::int64_t tile) {
     dirty_[at(tile)] = true;
-    arrival_[tile] = time;
     if (!hits(tile)) take(time, tile);
   }
 

@@ -32,7 +32,6 @@ class L2 {
   /// When a tile is there that is touched at `now`.
   Ticks touch(Ticks now, Kind kind, std::int32_t number, bool reads, bool writes) {
     Tile& tile = tiles_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(number)];
-    if (!reads) tile.came = now;
     if (tile.place >= 0) {
       row_[at(tile.place)].dirty |= writes;
       return std::max(now, tile.came);
