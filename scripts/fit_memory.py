@@ -48,8 +48,10 @@ class Fit:
             command = [self.args.stagger, "predict", *self.args.runs, "--machine", machine, "--json"]
             for tables in self.args.tables:
                 command += ["--tables", tables]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        self.errors[point] = [run["error"] for run in json.loads(said)["runs"]]
+            done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stderr.strip())
+        self.errors[point] = [run["error"] for run in json.loads(done.stdout)["runs"]]
         print(f"{point[0] / 1e6:8.1f} MB {point[1]:6} bytes/ns  "
               f"{100 * self.mean_square(point)**0.5:6.2f} %", file=sys.stderr, flush=True)
 
@@ -60,7 +62,12 @@ class Fit:
         return min(self.errors, key=self.mean_square)
 
     def run(self):
-        memory = json.loads(self.profile)["memory"]
+        try:
+            memory = json.loads(self.profile).get("memory")
+        except (ValueError, AttributeError) as error:
+            sys.exit(f"{self.args.machine}: not a profile: {error}")
+        if memory is None:
+            sys.exit(f"{self.args.machine}: has no memory to begin with")
         self.attempt((memory["l2_bytes"], memory["bytes_per_ns"]))
         for parts in self.args.steps:
             before = None

@@ -131,25 +131,10 @@ class Agenda {
     while (!agenda_.empty()) {
       const Appointment next = *agenda_.begin();
       agenda_.erase(agenda_.begin());
-      switch (next.act) {
-        case Act::lane:
-          do_lane(next.sm, next.time);
-          break;
-        case Act::chain:
-          do_chain(next.sm, next.time);
-          break;
-        case Act::task:
-          do_task(next.sm, next.time);
-          break;
-        case Act::add:
-          do_add(next.sm, next.time);
-          break;
-        case Act::join:
-          do_join(next.sm, next.time);
-          break;
-      }
+      (this->*kActs[static_cast<std::size_t>(next.act)])(next.sm, next.time);
     }
-    if (left_ > 0 || next_lane_ < table_.lanes()) return std::nullopt;
+    const bool joins = std::ranges::any_of(sms_, &SmState::joins);
+    if (left_ > 0 || joins || next_lane_ < table_.lanes()) return std::nullopt;
     return std::max(end_, l2_.done());
   }
 
@@ -165,7 +150,6 @@ class Agenda {
     Ticks fetched = 0;       ///< Q of the next slot
     Ticks computed = 0;      ///< the newest slot
     Ticks handed = 0;        ///< the slot at `back`
-    bool is_handed = false;  ///< the slot at `back` has been
     bool joins = false;      ///< the writer has a chain to join to dK and dV
   };
 
@@ -239,7 +223,6 @@ class Agenda {
   void give(std::int32_t index) {
     SmState& sm = sms_[at(index)];
     sm.handed = std::max(sm.computed, sm.writer_free);
-    sm.is_handed = true;
     const auto& [task, rank] = slot(sm.back);
     const std::size_t place = places_.of(task, rank);
     if (rank == 0) {
@@ -260,7 +243,6 @@ class Agenda {
     SmState& sm = sms_[at(index)];
     const std::int64_t current = sm.back++;
     --left_;
-    sm.is_handed = false;
     const auto& [task, rank] = slot(current);
     const bool last = ends(sm, current);
     const Ticks start = l2_.touch(time, Kind::dq, row_of(task), rank > 0, true);
@@ -350,6 +332,10 @@ class Agenda {
     agenda_.insert({std::max(ready, turn_[place]), waits->second, Act::add});
     awaiting_.erase(waits);
   }
+
+  /// By Act.
+  static constexpr void (Agenda::*kActs[])(std::int32_t, Ticks) = {
+      &Agenda::do_lane, &Agenda::do_chain, &Agenda::do_task, &Agenda::do_add, &Agenda::do_join};
 
   const Table& table_;
   const Timing& timing_;

@@ -134,6 +134,25 @@ TEST_CASE("tiles of no bytes change nothing, and a slow memory is all there is")
   CHECK(slow.makespan <= kMemoryChannels * (slow.read + slow.written) + phases);
 }
 
+struct Remembering {
+  Table table;
+  Timing timing;
+};
+
+/// A random table, with a random memory.
+Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch) {
+  const Problem problem = test::random_problem(random, tiles);
+  Remembering made{.table = test::random_live_table(random, problem, dispatch),
+                   .timing = test::random_timing(random, problem)};
+  made.timing.memory = Memory{.l2 = random.between(1, 3'000),
+                              .rate = random.between(1, 60),
+                              .tile = {.q = random.between(0, 60),
+                                       .dq = random.between(0, 60),
+                                       .kv = random.between(0, 60),
+                                       .gradient = random.between(0, 60)}};
+  return made;
+}
+
 /// When each phase of each task runs. Of SMs that are free at once either may take the next lane.
 std::vector<std::tuple<Task, Phase, Ticks, Ticks>> phases_of(const Table& table,
                                                              const Timing& timing,
@@ -149,12 +168,10 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
   test::Random random(72);
   std::int64_t in_order = 0;
   for (int round = 0; round < 6'000; ++round) {
-    const Problem problem = test::random_problem(random, 7);
     const Dispatch dispatch = random.chance(50) ? Dispatch::static_ : Dispatch::in_order;
-    const Table table = test::random_live_table(random, problem, dispatch);
-    Timing timing = test::random_timing(random, problem);
+    auto [table, timing] = table_with_memory(random, 7, dispatch);
     timing.reduce += random.chance(30) ? 20 : 0;
-    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}};
+    timing.memory->tile = {};
     const Simulation simulation = simulate(table, timing);
     if (!simulation.complete) continue;
     CAPTURE(round);
@@ -170,17 +187,12 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
   CHECK(in_order > 500);
 }
 
-TEST_CASE("with a memory phases last as long, begin later, and keep their order") {
+TEST_CASE("with a memory phases last as long and reductions begin no earlier") {
   test::Random random(73);
   std::int64_t waited = 0;
   for (int round = 0; round < 1'000; ++round) {
-    const Problem problem = test::random_problem(random, 6);
-    const Table table = test::random_live_table(random, problem, Dispatch::static_);
-    Timing timing = test::random_timing(random, problem);
+    auto [table, timing] = table_with_memory(random, 6, Dispatch::static_);
     timing.residency = 0;
-    timing.memory = Memory{.l2 = random.between(1, 2'000),
-                           .rate = random.between(1, 400),
-                           .tile = {.q = 30, .dq = 20, .kv = 50, .gradient = 10}};
     const Simulation without = simulate(table, timing);
     if (!without.complete) continue;
     const Simulation with = simulate_with_memory(table, timing);
@@ -191,7 +203,8 @@ TEST_CASE("with a memory phases last as long, begin later, and keep their order"
     REQUIRE(with.last_reduction == played.last_reduction);
     for (std::size_t slot = 0; slot < table.slots.size(); ++slot)
       REQUIRE(with.reduce_start[slot] >= without.reduce_start[slot]);
-    const auto lasts = [&](const Simulation& simulation, Phase phase) {
+    const auto lasts = [&, &table = table, &timing = timing](const Simulation& simulation,
+                                                             Phase phase) {
       Ticks sum = 0;
       for (const Interval& each : timeline(table, timing, simulation).intervals)
         sum += each.phase == phase ? each.end - each.start : 0;
@@ -212,16 +225,8 @@ TEST_CASE("the cache of tiles is what a row of them is, and the search's makespa
   test::Random random(71);
   std::int64_t longer = 0;
   for (int round = 0; round < 4'000; ++round) {
-    const Problem problem = test::random_problem(random, 7);
-    const Table table = test::random_live_table(random, problem, Dispatch::static_);
-    Timing timing = test::random_timing(random, problem);
+    auto [table, timing] = table_with_memory(random, 7, Dispatch::static_);
     timing.latency *= random.chance(20) ? 1'000'000 : 1;
-    timing.memory = Memory{.l2 = random.between(1, 3'000),
-                           .rate = random.between(1, 60),
-                           .tile = {.q = random.between(0, 60),
-                                    .dq = random.between(0, 60),
-                                    .kv = random.between(0, 60),
-                                    .gradient = random.between(0, 60)}};
     CAPTURE(round, timing.memory->l2, timing.memory->rate);
     const Simulation simulation = simulate(table, timing);
     REQUIRE(search::makespan_of(table, timing).has_value() == simulation.complete);
