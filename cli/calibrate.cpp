@@ -13,10 +13,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -95,6 +98,20 @@ std::string kernels_text(const Machine& machine) {
   return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, "; "));
 }
 
+/// The entries of a profile that have phases of a kernel. Throws Error{usage} if none has.
+std::vector<KernelTimes> shapes_of(const Machine& machine, const Kernel& kernel,
+                                   const std::string& dtype) {
+  std::vector<KernelTimes> shapes;
+  std::ranges::copy_if(machine.kernels, std::back_inserter(shapes), [&](const KernelTimes& times) {
+    return times.key.kernel == kernel.name && times.key.dtype == dtype;
+  });
+  if (!shapes.empty()) return shapes;
+  throw Error(ErrorKind::usage,
+              fmt::format("the profile has no phases of {}, {}, but of {}: name what it has, or "
+                          "calibrate those first",
+                          kernel.name, dtype, kernels_text(machine)));
+}
+
 /// The memory, by runs of every shape of a kernel that the profile has the phases of.
 void calibrate_memory(const Options& options, CalibrationRequest request, Machine machine) {
   const Kernel& kernel = *request.kernel;
@@ -102,14 +119,16 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     throw Error(ErrorKind::usage, "--memory needs a kernel that moves something: not a replay");
   }
   const std::string dtype = gpu::dtype_name(request.dtype);
+  const std::vector<KernelTimes> shapes = shapes_of(machine, kernel, dtype);
   Progress progress;
-  request.progress = [&](double fraction) { progress.show("calibrating", fraction); };
   std::vector<workbench::MemoryRun> runs;
   int groups = 0;
-  for (const KernelTimes& times : machine.kernels) {
-    if (times.key.kernel != kernel.name || times.key.dtype != dtype) continue;
+  for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;
+    request.progress = [&, done = static_cast<double>(&times - shapes.data())](double fraction) {
+      progress.show("calibrating", (done + fraction) / static_cast<double>(shapes.size()));
+    };
     const Timing timing = times.timing();
     auto tables =
         workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim, timing);
@@ -118,12 +137,6 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
       runs.push_back(std::move(run));
     }
     groups = runs.back().group + 1;
-  }
-  if (runs.empty()) {
-    throw Error(ErrorKind::usage,
-                fmt::format("the profile has no phases of {}, {}, but of {}: name what it has, or "
-                            "calibrate those first",
-                            kernel.name, dtype, kernels_text(machine)));
   }
   const auto [memory, residuals] = workbench::fit_memory(
       runs, [&](double fraction) { progress.show("fitting the memory", fraction); });

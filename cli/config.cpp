@@ -1,6 +1,7 @@
 #include "cli/config.hpp"
 
 #include "cli/files.hpp"
+#include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/nearest.hpp"
 
@@ -34,7 +35,9 @@ bool known_elsewhere(const std::string& key) {
 
 std::string word_of(const OptionRow& row, const JsonValue& value) {
   if (value.is_string()) return value.string();
-  if (value.is_object() && std::string_view(row.metavar) == "MASK") return value.dump();
+  if (value.is_object() && std::string_view(row.metavar) == "MASK") {
+    return mask_words(read_mask_json(value));
+  }
   const bool has_words = std::holds_alternative<Choice>(row.target);
   if (has_words && value.is_boolean()) return value.boolean() ? "true" : "false";
   if (std::holds_alternative<double Options::*>(row.target) ||

@@ -37,11 +37,12 @@ formats::ImportedMask mask_of(const Options& options) {
          .head = options.mask_head,
          .causal = options.mask_causal});
   }
+  const std::string& text = options.mask;
+  const bool json = text.starts_with('{');
   try {
-    if (options.mask.starts_with('{')) return {.mask = read_mask_json(options.mask, "--mask")};
-    return {.mask = parse_mask(options.mask)};
+    return {.mask = json ? read_mask_json(text, "--mask") : parse_mask(text)};
   } catch (const Error& error) {
-    reject_mask(std::string("--mask: ") + error.what());
+    reject_mask((json ? "" : "--mask: ") + std::string(error.what()));
   }
 }
 

@@ -38,6 +38,8 @@ namespace stagger {
 
 /// Reads a mask description; `"schema": "stagger.mask/1"` may be there.
 [[nodiscard]] Mask read_mask_json(std::string_view text, const std::string& source);
+/// Reads one that is part of another document.
+[[nodiscard]] Mask read_mask_json(const JsonValue& description);
 /// A mask description without its schema.
 [[nodiscard]] Json mask_json(const Mask& mask);
 /// Writes any grid as the `tiles` mask, with its schema.

@@ -311,8 +311,12 @@ std::string write_table_json(const Table& table) {
 
 Mask read_mask_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
-  if (document.root().has("schema")) document.root().expect_schema("stagger.mask/1");
-  return read_mask(document.root());
+  return read_mask_json(document.root());
+}
+
+Mask read_mask_json(const JsonValue& description) {
+  if (description.has("schema")) description.expect_schema("stagger.mask/1");
+  return read_mask(description);
 }
 
 std::string write_mask_json(const TileGrid& grid) {

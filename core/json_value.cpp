@@ -114,6 +114,10 @@ bool JsonValue::is_boolean() const {
   return parsed(value_).is_boolean();
 }
 
+bool JsonValue::is_null() const {
+  return parsed(value_).is_null();
+}
+
 std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
   const json& value = parsed(value_);
   const std::string expected =

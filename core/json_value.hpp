@@ -20,6 +20,7 @@ class JsonValue {
   [[nodiscard]] bool is_string() const;
   [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_boolean() const;
+  [[nodiscard]] bool is_null() const;
 
   [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const;
   [[nodiscard]] double number(double least, double most) const;  ///< an integer too

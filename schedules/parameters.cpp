@@ -68,6 +68,12 @@ std::string Parameter::spelled(std::int64_t value) const {
   return words.empty() ? std::to_string(value) : words[at(value)];
 }
 
+std::vector<Parameter> parameters_of(const Schedule& schedule) {
+  std::vector<Parameter> known(schedule.parameters.begin(), schedule.parameters.end());
+  known.push_back(kHeadOrder);
+  return known;
+}
+
 Parameters read_parameters(std::string_view text, const std::string& owner,
                            std::span<const Parameter> known) {
   Parameters parameters;
@@ -79,6 +85,18 @@ Parameters read_parameters(std::string_view text, const std::string& owner,
   for (const Parameter& parameter : known)
     parameters.emplace(parameter.name, parameter.fallback);
   return parameters;
+}
+
+std::string words_of(const Schedule& schedule, const Parameters& parameters) {
+  std::string text = schedule.name;
+  char separator = ':';
+  for (const Parameter& parameter : parameters_of(schedule)) {
+    const std::int64_t value = parameters.at(parameter.name);
+    if (value == parameter.fallback) continue;
+    text += separator + std::string(parameter.name) + '=' + parameter.spelled(value);
+    separator = ',';
+  }
+  return text;
 }
 
 }  // namespace stagger::schedules

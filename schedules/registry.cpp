@@ -31,10 +31,8 @@ HeadOrder order_of(const Selection& selection) {
 Selection select(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const Schedule& schedule = find(text.substr(0, colon));
-  std::vector<Parameter> known(schedule.parameters.begin(), schedule.parameters.end());
-  known.push_back(kHeadOrder);
-  Parameters parameters =
-      read_parameters(text.substr(std::min(colon + 1, text.size())), schedule.name, known);
+  Parameters parameters = read_parameters(text.substr(std::min(colon + 1, text.size())),
+                                          schedule.name, parameters_of(schedule));
   return {&schedule, std::move(parameters), std::string(text)};
 }
 

@@ -11,12 +11,18 @@
 // Source: Graham 1969 for the list; a window on heads is what FlashAttention-3's L2 swizzle is.
 
 #include "core/limits.hpp"
+#include "schedules/parameters.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/search/windows.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace stagger::schedules::windowed {
+
+extern const Schedule kSchedule;
+
 namespace {
 
 constexpr const char* kQWords[] = {"best", "cyclic", "ascending", "descending"};
@@ -37,16 +43,24 @@ constexpr Parameter kParameters[] = {
      .words = kQWords},
 };
 
+/// The table has the name of the window and the Q order that were chosen, by which it can be made
+/// again where another model would choose others.
 void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
            Table& table) {
   search::WindowOptions options{.heads = static_cast<std::int32_t>(parameters.at("heads"))};
   if (const std::int64_t q = parameters.at("q"); q > 0) options.q = kQOrders[q - 1];
-  table.take_lanes(search::windowed_table(problem, timing, options));
+  search::WindowedTable windowed = search::windowed_table(problem, timing, options);
+  if (windowed.heads > 0) {
+    Parameters chosen = parameters;
+    chosen["heads"] = windowed.heads;
+    chosen["q"] = 1 + (std::ranges::find(kQOrders, windowed.q) - std::begin(kQOrders));
+    table.name = words_of(kSchedule, chosen);
+  }
+  table.take_lanes(std::move(windowed.table));
 }
 
 }  // namespace
 
-extern const Schedule kSchedule;
 constinit const Schedule kSchedule{
     .name = "windowed",
     .summary = "list scheduling by windows of heads, so that dQ stays in the L2 cache",

@@ -9,7 +9,8 @@ row. FLOPs are 2.5 * 4 * batch * heads * seqlen^2 * head_dim, half if causal. Th
 a point with seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in deterministic mode.
 
     scripts/bench_gpu.py                                  # a table
-    scripts/bench_gpu.py --output gpu/results/speed.json  # and the data
+    scripts/bench_gpu.py --output gpu/results/speed.json  # and the data, point by point: what is
+                                                          # there of the same device stays
     scripts/bench_gpu.py --runs runs.jsonl                # every run as `stagger run --json` says it
 
 With --all-schedules every schedule that applies runs, not only the table's few, so that
@@ -22,6 +23,7 @@ the grid's points, and with --machine each run says what was predicted of it.
 import argparse
 import datetime
 import json
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -175,7 +177,8 @@ def point(args, head_dim, mask, seqlen):
         run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
         if run is None or run["measured"] is None:
             continue
-        row["schedules"].append({"name": schedule, "tile_q": tile_q,
+        row["schedules"].append({"name": schedule, "table": run["schedule"]["name"],
+                                 "tile_q": tile_q,
                                  "ms": round(run["measured"]["rested_ms"], 4),
                                  "in_a_row_ms": round(run["measured"]["untimed_ms"], 4)})
         if args.machine and run["predicted"]:
@@ -202,6 +205,28 @@ def table_line(row):
     beside = f"{row['torch_tflops']:>7} {row['ratio']:>6.2f}" if row["torch_ms"] else f"{'-':>14}"
     return (f"{row['head_dim']:>8} {row['mask']:<7} {row['seqlen']:>6} {row['tflops']:>8} {beside}"
             f"  {schedules}")
+
+
+def point_of(row):
+    return row["head_dim"], row["mask"], row["seqlen"]
+
+
+def save_point(args, row):
+    """Puts a point's row into the output file, in place of that point's before. Rows of another
+    device or driver are dropped."""
+    if not args.output:
+        return
+    data = {"schema": "stagger.speed/1", "device": device_line(),
+            "date": datetime.date.today().isoformat(), "dtype": "bf16",
+            "command": " ".join(["scripts/bench_gpu.py", *sys.argv[1:]]), "rows": []}
+    path = pathlib.Path(args.output)
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before["device"] == data["device"]:
+            data["rows"] = before["rows"]
+    data["rows"] = [each for each in data["rows"] if point_of(each) != point_of(row)] + [row]
+    data["rows"].sort(key=point_of)
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def save_run(args, run):
@@ -248,14 +273,8 @@ def main():
                 if row is None:
                     continue
                 rows.append(row)
+                save_point(args, row)
                 print(table_line(row), flush=True)
-    if args.output:
-        data = {"schema": "stagger.speed/1", "device": device_line(),
-                "date": datetime.date.today().isoformat(), "dtype": "bf16",
-                "command": " ".join(["scripts/bench_gpu.py", *sys.argv[1:]]), "rows": rows}
-        with open(args.output, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-            file.write("\n")
     slow = [row for row in rows
             if row["torch_ms"] and row["seqlen"] >= AIM_FROM and row["ratio"] < AIM]
     for row in slow:

@@ -49,7 +49,9 @@ class Comparer {
     add(std::move(source));
   }
 
+  /// A row has the name that was asked for, whatever its table says was chosen.
   void add(Source source) {
+    if (source.selection) source.table.name = source.selection->text;
     Analysis analysis = analyze(std::move(source), request_.analysis);
     const Summary& summary = analysis;
     result_.rows.push_back({.name = summary.name, .unsupported = {}, .summary = summary});

@@ -98,7 +98,7 @@ void read_members(const JsonValue& object, const std::string& prefix, Bundle& bu
       named.tensor = ArrayReader(where, left).run(value);
       left -= std::ssize(named.tensor.elements);
       bundle.tensors.push_back(std::move(named));
-    } else if (value.dump() != "null") {
+    } else if (!value.is_null()) {
       value.reject("is no tensor of integers");
     }
   }

@@ -132,7 +132,7 @@ class Optimizer {
   }
 
   void windows() {
-    Table table = windowed_table(problem_, rule_timing_, {.stop = options_.stop});
+    Table table = windowed_table(problem_, rule_timing_, {.stop = options_.stop}).table;
     start_ = {chain_lanes_of(table), QOrder::descending};
     const Ticks found = makespan(table);
     start_makespan_ = found;

@@ -28,7 +28,7 @@ class Windows {
   Windows(const Problem& problem, const Timing& timing, const WindowOptions& options)
       : problem_(on_resident_sms(problem, timing.residency)), timing_(timing), options_(options) {}
 
-  Table run(const std::vector<std::int32_t>& sizes) {
+  WindowedTable run(const std::vector<std::int32_t>& sizes) {
     const std::vector<std::int32_t> best_two =
         attempt_all(sizes, options_.q.value_or(QOrder::descending));
     if (!options_.q) {
@@ -36,7 +36,8 @@ class Windows {
       attempt_all(best_two, QOrder::cyclic);
     }
     // Under a delayed release every list may hang.
-    return makespan_ ? std::move(best_) : safe_table(problem_);
+    if (!makespan_) best_.table = safe_table(problem_);
+    return std::move(best_);
   }
 
  private:
@@ -59,12 +60,11 @@ class Windows {
                                 {.chains = ChainOrder::longest_by_head, .q = q, .window = size});
     const std::optional<Ticks> makespan = makespan_of(table, timing_);
     // What the cyclic order may take longer.
-    const bool turns = q == QOrder::cyclic && best_q_ != QOrder::cyclic;
+    const bool turns = q == QOrder::cyclic && best_.q != QOrder::cyclic;
     const Ticks margin = turns && makespan_ ? *makespan_ / kUntold + 1 : 0;
     if (makespan && (!makespan_ || *makespan < *makespan_ + margin)) {
       makespan_ = makespan;
-      best_q_ = q;
-      best_ = std::move(table);
+      best_ = {.table = std::move(table), .heads = size, .q = q};
     }
     return makespan;
   }
@@ -73,8 +73,7 @@ class Windows {
   const Timing& timing_;
   const WindowOptions& options_;
   std::optional<Ticks> makespan_;
-  QOrder best_q_ = QOrder::descending;
-  Table best_;
+  WindowedTable best_;
 };
 
 }  // namespace
@@ -89,14 +88,16 @@ std::vector<std::int32_t> window_sizes(std::int32_t heads) {
   return sizes;
 }
 
-Table windowed_table(const Problem& problem, const Timing& timing, const WindowOptions& options) {
-  Table table =
+WindowedTable windowed_table(const Problem& problem, const Timing& timing,
+                             const WindowOptions& options) {
+  WindowedTable windowed =
       Windows(problem, timing, options)
           .run(options.heads > 0 ? std::vector{options.heads} : window_sizes(problem.heads));
+  Table& table = windowed.table;
   table.problem.sms = problem.sms;
   while (table.lanes() < problem.sms)
     table.end_lane();
-  return table;
+  return windowed;
 }
 
 }  // namespace stagger::search

@@ -17,6 +17,13 @@ struct WindowOptions {
   std::function<bool()> stop = {};         ///< asked before every table but the first; none: never
 };
 
+/// A table, and the window and Q order that it is of: 0 heads if every list hung.
+struct WindowedTable {
+  Table table;
+  std::int32_t heads = 0;
+  QOrder q = QOrder::descending;
+};
+
 /// Sizes of windows on heads that are worth trying: 1, 2, 3, 4, 6, 8, 12 … below the number of
 /// heads, and that.
 [[nodiscard]] std::vector<std::int32_t> window_sizes(std::int32_t heads);
@@ -27,7 +34,7 @@ struct WindowOptions {
 /// the one with the smaller window, but one in which the Q tiles go round if none is better by more
 /// than one in 2,000. Static, runs to its end in the timing model given, with lanes
 /// beyond the resident SMs empty. A few dozen list schedulings at most.
-[[nodiscard]] Table windowed_table(const Problem& problem, const Timing& timing,
-                                   const WindowOptions& options);
+[[nodiscard]] WindowedTable windowed_table(const Problem& problem, const Timing& timing,
+                                           const WindowOptions& options);
 
 }  // namespace stagger::search

@@ -74,6 +74,9 @@ printf '{"schema": "stagger.table/1", "lanes": []}' >"$work/short.table.json"
 expect 3 "key 'problem' is missing" verify "$work/short.table.json"
 printf '{"schema": "stagger.config/1", "heads": 2, "colour": "red"}' >"$work/config.json"
 expect 3 "/colour: unknown option of \`stagger analyze\` 'colour'; did you mean color?" analyze --config "$work/config.json" --n 4 --schedule spt
+printf '{"schema": "stagger.config/1", "mask": {"kind": "or", "of": [{"kind": "causal"}, {"kind": "sliding", "lefty": 4}]}}' >"$work/config.json"
+expect 3 "config.json: /mask/of/1: sliding: unknown key 'lefty'; did you mean left" analyze --config "$work/config.json" --n 4 --schedule spt
+expect 2 "stagger: --mask: /: causal: unknown key 'foo'" show --mask '{"kind": "causal", "foo": 1}' --n 4
 printf '{"schema": "stagger.config/1", "n": true, "heads": 3}' >"$work/config.json"
 expect 3 "/n: must be an integer" analyze --config "$work/config.json" --schedule spt
 printf '{"schema": "stagger.config/1", "json": 1}' >"$work/config.json"

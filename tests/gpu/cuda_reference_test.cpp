@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace stagger::gpu {
 namespace {
@@ -56,12 +57,12 @@ void check(const Problem& problem, std::int64_t head_dim) {
 }
 
 TEST_CASE("the device's reference is the host's, for every mask") {
-  std::int64_t problems = 0;
+  std::set<const MaskFamily*> families;
   for (const Problem& problem : test::every_small_mask()) {
     check(problem, 3);
-    ++problems;
+    families.insert(problem.mask.family);
   }
-  CHECK(problems == 2 * (15 + std::ssize(mask_families())));
+  CHECK(families.size() == mask_families().size());
 }
 
 TEST_CASE("the device's reference is the host's over several blocks, for every head_dim") {

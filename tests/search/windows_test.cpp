@@ -2,6 +2,7 @@
 
 #include "dag/bounds.hpp"
 #include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
@@ -55,7 +56,7 @@ TEST_CASE("windows make whole tables that run in every timing model, window afte
     const Timing timing = test::random_timing(random, problem);
     const auto heads = static_cast<std::int32_t>(random.between(1, 5));
     CAPTURE(round, heads, problem.heads, problem.sms, timing.residency);
-    const Table table = windowed_table(problem, timing, {.heads = heads});
+    const Table table = windowed_table(problem, timing, {.heads = heads}).table;
     REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
     REQUIRE(sim::simulate(table, timing).complete);
     REQUIRE(table.lanes() == problem.sms);
@@ -69,7 +70,7 @@ TEST_CASE("a free SM takes the longest chain left of the first window that has o
   //   SM 0  0 0 1 2 2
   //   SM 1  0 1 1 2
   const Problem problem = make_problem(make_mask("causal"), {2, 2}, {}, 3, 2);
-  const Table table = windowed_table(problem, {}, {.heads = 1});
+  const Table table = windowed_table(problem, {}, {.heads = 1}).table;
   const auto heads_of = [&](std::int32_t lane) {
     std::vector<std::int32_t> heads;
     for (const Slot& slot : table.lane(Lane{lane}))
@@ -92,7 +93,7 @@ TEST_CASE("the window is the one that the memory likes best") {
   const Problem problem = make_problem(make_mask("causal"), {32, 32}, {}, 64, 32);
   Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
   const auto makespan = [&](std::int32_t heads) {
-    return makespan_of(windowed_table(problem, timing, {.heads = heads}), timing).value();
+    return makespan_of(windowed_table(problem, timing, {.heads = heads}).table, timing).value();
   };
   const Ticks without = makespan(64);
   timing.memory = Memory{.l2 = 32 * 12 * 8, .rate = 100, .tile = {8, 8, 8, 8}};
@@ -105,22 +106,20 @@ TEST_CASE("the window is the one that the memory likes best") {
   }
 }
 
-TEST_CASE("the table that the model likes best is the one of its window and Q order by name") {
+TEST_CASE("windowed names the window and Q order it chose, and is made again by that name") {
   test::Random random(77);
   for (int round = 0; round < 60; ++round) {
     const Problem problem = test::random_problem(random, 6);
-    Timing timing{.model = Model::overlap, .compute = 5, .reduce = 2, .latency = 1};
+    const Timing phases{.model = Model::overlap, .compute = 5, .reduce = 2, .latency = 1};
+    Timing timing = phases;
     timing.memory = Memory{.l2 = 200, .rate = 64, .tile = {8, 8, 8, 8}};
-    const Table best = windowed_table(problem, timing, {});
-    bool found = false;
-    for (const std::int32_t size : window_sizes(problem.heads)) {
-      for (const QOrder q : {QOrder::cyclic, QOrder::ascending, QOrder::descending}) {
-        const Table named = windowed_table(problem, timing, {.heads = size, .q = q});
-        found = found || (named.slots == best.slots && named.lane_begin == best.lane_begin);
-      }
-    }
-    CAPTURE(round);
-    REQUIRE(found);
+    const Table best = schedules::build(schedules::select("windowed"), problem, timing);
+    CAPTURE(round, best.name);
+    REQUIRE(best.name.starts_with("windowed:heads="));
+    const Table named = schedules::build(schedules::select(best.name), problem, phases);
+    REQUIRE(named.name == best.name);
+    REQUIRE(named.lane_begin == best.lane_begin);
+    REQUIRE(named.slots == best.slots);
   }
 }
 
@@ -128,7 +127,7 @@ TEST_CASE("where nothing is to be gained the tiles of a head go round") {
   // Equal chains on as many SMs: any Latin square of Q tiles takes the bound's time.
   const Problem problem = make_problem(make_mask("full"), {8, 8}, {}, 3, 8);
   const Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
-  const Table table = windowed_table(problem, timing, {});
+  const Table table = windowed_table(problem, timing, {}).table;
   REQUIRE(table.slots.size() == 3 * 64);
   for (Lane lane{0}; lane.value < 8; ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
@@ -145,7 +144,7 @@ TEST_CASE("on 132 SMs windows cost little, and no more than two are in flight") 
                                          {.q = 1, .kv = 2}, heads, 132);
     const Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
     CAPTURE(kv_tiles, heads, window);
-    const Table table = windowed_table(problem, timing, {.heads = window});
+    const Table table = windowed_table(problem, timing, {.heads = window}).table;
     REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
     const Ticks makespan = sim::simulate(table, timing).makespan;
     const Ticks bound = dag::lower_bounds(problem, timing, Dispatch::static_).best.ticks;

@@ -24,7 +24,7 @@ Step read_step(const JsonValue& step, std::int64_t semaphores) {
   read.semaphore = Semaphore{number(0, 0, semaphores - 1)};
   if (const JsonValue wait = step.item(1); wait.is_integer()) {
     read.wait = number(1, -kAnyIndex, kAnyIndex);
-  } else if (wait.dump() != "null") {
+  } else if (!wait.is_null()) {
     wait.reject("must be an integer, or null for no wait");
   }
   read.add = number(2, 0, kAnyIndex);
