@@ -9,6 +9,7 @@
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
+    workbench/block/README.md  whole blocks               block.json, by scripts/bench_block.py
 """
 
 import json
@@ -110,12 +111,96 @@ def bench_table(data):
     return "\n".join(lines) + "\n"
 
 
+# What a row of blocks is called.
+ATTENTIONS = {"torch-flash-det": "flash, deterministic", "torch-flash": "flash", "cudnn": "cuDNN"}
+
+
+def attention_name(row):
+    """Torch's by its name, ours with the schedule and what its forward pass is."""
+    name = row["attention"]
+    if name in ATTENTIONS:
+        return ATTENTIONS[name]
+    words, _, forward = name.partition(":")[2].partition("+")
+    schedule = row.get("plan", {}).get("schedule", words)
+    chosen = words if schedule == words else f"{words} ({schedule})"
+    return f"ours, {chosen}" + (", behind cuDNN's forward pass" if forward else "")
+
+
+def beside(ms, error):
+    return f"{ms:.2f} ({100 * error:+.1f} %)"
+
+
+def block_prediction(row):
+    """What is predicted of a block: of ours by its plan, else by its schedule."""
+    predicted = row.get("predicted", {})
+    found = next((predicted[by] for by in ("plan", "schedule", "rates") if by in predicted), None)
+    if found is None:
+        return "–"
+    return beside(found["total_ms"], found["error"]) + ("*" if found["attention_measured"] else "")
+
+
+def block_cells(row):
+    rule = row.get("rule", {})
+    inside = [each["ms"] for each in row.get("regions", ())
+              if (each["name"], each["pass"]) == ("attention", "backward")]
+    times = row["steady"].get("times")
+    return [attention_name(row), f"{row['steady']['ms']:.2f}", f"{row['spaced']['ms']:.2f}",
+            f"{times['times']:.2f}" if times else "–", block_prediction(row),
+            *(beside(rule[f"{by}_ms"], rule[f"{by}_error"]) if f"{by}_ms" in rule else "–"
+              for by in ("inside", "alone")),
+            f"{inside[0]:.2f}" if inside else "–",
+            f"{row['alone']['steady']['ms']:.2f}" if "alone" in row else "–",
+            f"{row['peak_bytes'] / 1e9:.1f}" if row["peak_bytes"] else "–"]
+
+
+def block_rows(data):
+    """(case, row) of what was measured."""
+    return [(case, row) for case in data["cases"] for row in case["rows"] if "steady" in row]
+
+
+def block_table(data):
+    lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; ms in "
+             "a row, medians; errors are predicted or replaced to measured; *: with attention's "
+             "times as measured, of which the profile has no rates.", "",
+             "| block | attention | ms | rested | × flash, deterministic | predicted | replaced, by "
+             "times within | by times alone | attention backward, within | alone | GB |",
+             "|---|---|" + "--:|" * 9]
+    for case, row in block_rows(data):
+        name = f"{case['model']}, {case['batch']} × {case['seq']:,}"
+        name += "" if case["ops"] == "eager" else f", {case['ops']}"
+        lines.append(f"| {name} | {' | '.join(block_cells(row))} |")
+    return "\n".join(lines) + "\n"
+
+
+def block_kernels_table(data):
+    """The kernels of the first block, by torch's deterministic attention and by ours."""
+    case = data["cases"][0]
+    rows = {row["attention"]: row for row in case["rows"] if row.get("regions")}
+    base = rows["torch-flash-det"]
+    shown = [base, *[rows[name] for name in ("cudnn", "stagger:auto") if name in rows]]
+    predicted = {(each["name"], each["pass"]): each["ms"]
+                 for each in base.get("predicted", {}).get("kernels", ())}
+    lines = [f"{case['model']}, {case['batch']} × {case['seq']:,}, {case['ops']}; ms.", "",
+             f"| pass | kernel | predicted | {' | '.join(map(attention_name, shown))} |",
+             "|---|---|" + "--:|" * (1 + len(shown))]
+    for place, each in enumerate(base["regions"]):
+        key = each["name"], each["pass"]
+        cells = [f"{row['regions'][place]['ms']:.3f}" for row in shown]
+        lines.append(f"| {each['pass']} | {each['name']} | "
+                     f"{format(predicted[key], '.3f') if key in predicted else '–'} | "
+                     f"{' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 # (file, marker's name, data, its table)
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
           ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
           ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
-          ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table)]
+          ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),
+          ("workbench/block/README.md", "gpu_table.py blocks", "block.json", block_table),
+          ("workbench/block/README.md", "gpu_table.py block-kernels", "block.json",
+           block_kernels_table)]
 
 
 def written(text, marker, data, table):

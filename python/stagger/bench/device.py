@@ -74,17 +74,24 @@ class CudaClock:
         self.settle()
         time.sleep(ms / 1e3)
 
+    def stamp(self):
+        """A place in the current stream."""
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between_ms(self, begin, end):
+        return begin.elapsed_time(end)
+
     def timed(self, function):
-        begin, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
+        begin = self.stamp()
         before = time.perf_counter()
         function()
         host = time.perf_counter() - before
-        end.record()
-        return begin, end, host
+        return begin, self.stamp(), host
 
     def elapsed_ms(self, mark):
-        return mark[0].elapsed_time(mark[1])
+        return self.between_ms(mark[0], mark[1])
 
     def host_us(self, mark):
         return 1e6 * mark[2]

@@ -75,6 +75,66 @@ OPPONENTS = (
 )
 
 
+def by_schedule(schedule, forward="flash"):
+    """Ours by a schedule, behind a forward pass of torch's."""
+    from ..torch import attention
+
+    def attend(q, k, v, case):
+        return attention(q, k, v, mask=case.mask, schedule=schedule, forward=forward)
+    return Opponent(f"{STAGGER}:{schedule}", True, attend, strict=True)
+
+
+def cudnn_shared():
+    """cuDNN where heads share K and V: they are repeated first."""
+    alone = _sdpa("CUDNN_ATTENTION")
+
+    def attend(q, k, v, case):
+        k, v = (repeated(each, case) for each in (k, v))
+        return alone(q, k, v, dataclasses.replace(case, heads_kv=case.heads))
+    return Opponent("cudnn", False, attend, refuses=_no_window)
+
+
+def repeated(x, case):
+    """K or V (B, S, Hk, D) with one head for each query head."""
+    if case.heads_kv == case.heads:
+        return x
+    group = case.heads // case.heads_kv
+    return x.unsqueeze(3).expand(-1, -1, -1, group, -1).flatten(2, 3)
+
+
+def cudnn_then(schedule):
+    """cuDNN's forward pass, also where heads share K and V, and ours backward."""
+    function = _cudnn_then_ours()
+
+    def attend(q, k, v, case):
+        return function.apply(q, k, v, case, schedule)
+    return Opponent(f"{STAGGER}:{schedule}+cudnn", True, attend, refuses=_no_window, strict=True)
+
+
+def _cudnn_then_ours():
+    import torch
+    from ..torch import attention_backward
+    from ..torch.forward import forward
+
+    class CudnnThenOurs(torch.autograd.Function):
+
+        @staticmethod
+        def forward(ctx, q, k, v, case, schedule):
+            ctx.case, ctx.schedule = case, schedule
+            out, lse = forward(q, repeated(k, case), repeated(v, case), case.mask,
+                               case.dim ** -0.5, "cudnn")
+            ctx.save_for_backward(q, k, v, out, lse)
+            return out
+
+        @staticmethod
+        def backward(ctx, d_out):
+            gradients = attention_backward(d_out, *ctx.saved_tensors, mask=ctx.case.mask,
+                                           schedule=ctx.schedule)
+            return (*gradients, None, None)
+
+    return CudnnThenOurs
+
+
 def named(names):
     """Opponents by name, in the order of OPPONENTS; all of them for none."""
     known = {each.name: each for each in OPPONENTS}

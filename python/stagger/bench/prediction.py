@@ -1,0 +1,164 @@
+"""What `stagger block` predicts of a `stagger.block-bench/1` document's blocks, beside what was
+measured; what the rule of replacement says; and the rates that a machine profile would have.
+
+The rule takes another attention's pieces into the deterministic block of torch: T' = T - T_ab +
+T'_ab, of both passes where the forward pass is another one too. It goes by the pieces within the
+blocks, and again by attention alone.
+"""
+
+import json
+import subprocess
+
+BASE = "torch-flash-det"
+OURS = "stagger"
+#: Whose rates a machine profile has, by a row's attention; ours is behind flash's forward pass.
+RATES = {"torch-flash-det": "flash-deterministic", "torch-flash": "flash", "cudnn": "cudnn"}
+
+
+class Unpredicted(Exception):
+    """`stagger block` refuses; the text says why."""
+
+
+def asker(stagger, machine):
+    """A function that asks the command: from arguments to what its JSON says."""
+    def ask(arguments):
+        command = [stagger, "block", "--machine", machine, "--json", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            raise Unpredicted(done.stderr.strip().splitlines()[0] if done.stderr else "no reason")
+        return json.loads(done.stdout)
+    return ask
+
+
+def pieces(row):
+    """ms by (region, pass) within a block."""
+    return {(each["name"], each["pass"]): each["ms"] for each in row.get("regions", ())}
+
+
+def _is_ours(row):
+    return row["attention"].partition(":")[0] == OURS
+
+
+def _has_flash_forward(row):
+    return not (row["attention"] == "cudnn" or row["attention"].endswith("+cudnn"))
+
+
+def _attention_of(row, case, base):
+    """Options that say what attention takes before a replacement: rates by name, and in the place
+    of rates that a profile lacks what was measured."""
+    named = RATES.get(row["attention"], "flash-deterministic" if _has_flash_forward(row)
+                      else "cudnn")
+    options = [["--attention", named]]
+    inside = pieces(row)
+    backward = pieces(base if _is_ours(row) else row)
+    if ("attention", "forward") in inside and ("attention", "backward") in backward:
+        options.append(["--attn-fwd-ms", f"{inside['attention', 'forward']:.6f}",
+                        "--attn-bwd-ms", f"{backward['attention', 'backward']:.6f}"])
+    return options
+
+
+def _replacements_of(row):
+    """What ours is replaced by: its plan's prediction, and its schedule's, each head alone."""
+    if not _is_ours(row):
+        return {"": []}
+    found = {}
+    plan = row.get("plan", {})
+    if plan.get("predicted_ns", 0) > 0:
+        found["plan"] = ["--new-attn-bwd-ms", f"{plan['predicted_ns'] / 1e6:.6f}"]
+    schedule = plan.get("schedule") or row["attention"].split(":", 1)[1].split("+")[0]
+    if schedule != "auto":
+        found["schedule"] = ["--schedule", schedule]
+    return found
+
+
+def _asked(ask, problem, attention, replacement):
+    """The first answer of several ways to say what attention takes, and which way it was."""
+    why = None
+    for way, options in enumerate(attention):
+        try:
+            return ask([*problem, *options, *replacement]), way > 0
+        except Unpredicted as error:
+            why = why or error
+    raise why
+
+
+def predicted(ask, case, row, base):
+    """What is predicted of a row, by what; {"absent": why} where nothing is."""
+    problem = ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"], "--ops",
+               case["ops"]]
+    found = {}
+    for by, replacement in _replacements_of(row).items():
+        try:
+            answer, given = _asked(ask, problem, _attention_of(row, case, base), replacement)
+        except Unpredicted as error:
+            found.setdefault("absent", str(error))
+            continue
+        after = answer["replaced"] or answer
+        found[by or "rates"] = {
+            "total_ms": after["total_ms"], "attention_backward_ms": after["attention_backward_ms"],
+            "error": after["total_ms"] / row["steady"]["ms"] - 1,
+            "error_rested": after["total_ms"] / row["spaced"]["ms"] - 1,
+            "attention_measured": given}
+        found.setdefault("kernels", [
+            {"name": each["name"], "pass": each["pass"], "ms": after["attention_backward_ms"]
+             if (each["name"], each["pass"]) == ("attention", "backward") else each["ms"]}
+            for each in answer["kernels"]])
+        found.setdefault("answer", answer)
+    return found
+
+
+def replaced(row, base):
+    """The rule's block by the pieces within blocks, and by attention alone."""
+    found = {}
+    inside, before = pieces(row), pieces(base)
+    passes = ["backward"] if _has_flash_forward(row) else ["forward", "backward"]
+    keys = [("attention", each) for each in passes]
+    total = base["steady"]["ms"]
+    if all(key in inside and key in before for key in keys):
+        found["inside_ms"] = total + sum(inside[key] - before[key] for key in keys)
+    if passes == ["backward"] and "alone" in row and "alone" in base:
+        found["alone_ms"] = (total - base["alone"]["steady"]["ms"] + row["alone"]["steady"]["ms"])
+    for by in ("inside", "alone"):
+        if f"{by}_ms" in found:
+            found[f"{by}_error"] = found[f"{by}_ms"] / row["steady"]["ms"] - 1
+    return found
+
+
+def rates(case, answer, row):
+    """GEMM rate and kappa of a block as it was measured, and its attention's rates, as a machine
+    profile has them; by the kernels' FLOPs and bytes."""
+    kernels = {(each["name"], each["pass"]): each for each in answer["kernels"]}
+    gemms = [key for key, each in kernels.items()
+             if each["flops"] and key[0] != "attention"]
+    others = [key for key, each in kernels.items() if not each["flops"]]
+    flops = sum(kernels[key]["flops"] for key in gemms)
+    least = sum(kernels[key]["ms"] for key in others) / answer["kappa"]
+    inside, kinds = pieces(row), row.get("kinds") or {}
+    found = {}
+    if inside:
+        gemm_ms = sum(inside[key] for key in gemms)
+        other_ms = sum(ms for key, ms in inside.items() if key not in gemms
+                       and key[0] in {name for name, _ in others})
+        for which in ("forward", "backward"):
+            key = "attention", which
+            found[f"attention_{which}_tflops"] = kernels[key]["flops"] / inside[key] / 1e9
+    elif kinds:
+        gemm_ms, other_ms = kinds["gemm"], kinds["other"]
+    else:
+        return None
+    return {"gemm_tflops": flops / gemm_ms / 1e9, "kappa": other_ms / least, **found}
+
+
+def predict(document, ask):
+    """Fills a document's rows with what is predicted of them; what was there goes."""
+    for case in document["cases"]:
+        measured = [row for row in case["rows"] if "steady" in row]
+        base = next((row for row in measured if row["attention"] == BASE), None)
+        for row in measured:
+            row["predicted"] = found = predicted(ask, case, row, base or row)
+            row.pop("rates", None)
+            answer = found.pop("answer", None)
+            if answer:
+                row["rates"] = rates(case, answer, row)
+            row["rule"] = replaced(row, base) if base and row is not base else {}
+    return document
