@@ -17,9 +17,9 @@ A task is MODEL:SEQ, MODEL:SEQ:compiled or MODEL:SEQxBATCH. The first one is run
 others by the first schedule alone, unless --every. --predict measures nothing and needs no
 GPU: it fills a document that was measured with predictions; with --stagger a measurement ends so
 too. The document (stagger.block-bench/1) is written after every task. The exit code is 1 if a
-gradient of ours is wrong or has other bits in another run, if nothing was measured, or if a causal
-block of LLaMA3-8B on 16,384 tokens is less than 1.3 times as fast with ours as with torch's
-deterministic attention.
+gradient of ours is wrong or has other bits in another run, if a task failed, or if a causal block
+of LLaMA3-8B on 16,384 tokens is less than 1.3 times as fast with ours as with torch's deterministic
+attention.
 """
 
 import argparse
@@ -115,6 +115,8 @@ def faults(document):
     """What is not as it should be."""
     found = [] if document["cases"] else ["nothing was measured"]
     for case in document["cases"]:
+        if "failed" in case:
+            found.append(f"{case['model']} {case['seq']} {case['ops']}: {case['failed']}")
         ours = [row for row in case["rows"] if row["attention"].startswith("stagger")
                 and "steady" in row]
         for row in ours:

@@ -220,7 +220,8 @@ class Measured(unittest.TestCase):
         self.model = dataclasses.replace(small(ROOT / "configs/models/llama3-8b.json"), **sizes)
 
     def test_an_entry_has_times_kernels_and_checks(self):
-        entry = self.meter.measured(block.Task(self.model, 16, 2), self.RIVALS)
+        entry = {"rows": []}
+        self.meter.fill(entry, block.Task(self.model, 16, 2), self.RIVALS)
         rows = {row["attention"]: row for row in entry["rows"]}
         self.assertEqual(rows["stagger:absent"]["absent"], "no such thing")
         self.assertEqual(rows["stagger:failing"]["absent"], "no kernel for it")
@@ -301,8 +302,20 @@ class Measured(unittest.TestCase):
             return self.RIVALS[:1]
         tasks = [block.Task(self.model, 8, 1), block.Task(self.model, 16, 1)]
         document = block.bench(tasks, rivals, self.meter, {}, lambda line: None)
-        self.assertEqual(len(document["cases"]), 1)
-        self.assertIn("out of memory", document["left_out"][0])
+        self.assertEqual(document["cases"][0]["failed"], "out of memory")
+        self.assertIn("steady", document["cases"][1]["rows"][0])
+
+    def test_what_was_known_is_kept_where_a_task_is_broken_off(self):
+        for broken, fails in ((KeyboardInterrupt, KeyboardInterrupt), (RuntimeError, None)):
+            with tempfile.TemporaryDirectory() as folder, \
+                    mock.patch.object(self.meter, "_alone", side_effect=broken("so")):
+                path = pathlib.Path(folder) / "block.json"
+                with self.assertRaises(fails) if fails else contextlib.nullcontext():
+                    block.bench([block.Task(self.model, 8, 1)], lambda task: self.RIVALS[:1],
+                                self.meter, {}, lambda line: None, path)
+                case = json.loads(path.read_text())["cases"][0]
+                self.assertGreater(case["rows"][0]["steady"]["ms"], 0)
+                self.assertEqual(case.get("failed"), None if fails else "so")
 
     def test_kernels_are_told_by_their_names(self):
         for name, kind in (

@@ -16,7 +16,6 @@ import time
 
 import torch
 
-from .. import errors
 from . import marks, opponents, run
 from . import protocol as fair
 from .transformer import Block
@@ -144,6 +143,11 @@ class Memory:
             torch.cuda.empty_cache()
 
 
+def said(error):
+    """The first line of an error, or its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
 def reason(opponent, case):
     """Why an opponent does not run a case; None if it may."""
     return opponent.missing() or opponent.refuses(case)
@@ -173,32 +177,43 @@ class Bench:
         self.protocol, self.alone, self.profile = protocol, alone, profile
         self._memory = Memory(device)
 
-    def measured(self, task, rivals):
-        """The entry of a task."""
+    def fill(self, entry, task, rivals):
+        """Measures a task, and puts what is known into its entry as it comes to be known."""
         begun = time.monotonic()
         try:
-            entry = self._entry(task, rivals)
+            self._fill(entry, task, rivals)
         finally:
             self._memory.free()
-        return {"model": task.model.name, "seq": task.seq, "batch": task.batch, "ops": task.ops,
-                "causal": task.model.attention != "full", **entry,
-                "seconds": round(time.monotonic() - begun, 1)}
+            entry["seconds"] = round(time.monotonic() - begun, 1)
 
-    def _entry(self, task, rivals):
+    def _fill(self, entry, task, rivals):
         case = task.model.case(task.seq, task.batch)
+        steps, rows = self._steps(entry, task, rivals, case)
+        if steps:
+            entry["repeated_rounds"] = self._timed(task, steps, rows)
+            for step in steps.values():
+                step.clear()
+        rivals = [rival for rival in rivals if rival.name in steps]
+        steps.clear()
+        self._memory.free()
+        if task.ops == "eager":
+            self._alone(case, rivals, rows)
+
+    def _steps(self, entry, task, rivals, case):
+        """Steps and rows by attention, checked; rows without a step say why."""
         block, x, d_out = tensors(task, self.device, self.dtype)
         call = torch.compile(block) if task.ops == "compiled" else block
-        steps, rows = {}, {}
-        reference = None
+        steps, rows, reference = {}, {}, None
         for rival in rivals:
             rows[rival.name] = row = {"attention": rival.name, "deterministic": rival.deterministic}
-            step = Step(block, call, x, d_out, rival, case)
+            entry["rows"].append(row)
             why = reason(rival, case)
             if why is None:
+                step = Step(block, call, x, d_out, rival, case)
                 try:
                     found, gradients = checked(step, reference, self._memory)
-                except (RuntimeError, ValueError, errors.StaggerError) as error:
-                    why = str(error).strip().splitlines()[0][:300] or type(error).__name__
+                except Exception as error:  # whatever it is, the others go on
+                    why = said(error)
             if why is not None:
                 row["absent"] = why
                 continue
@@ -206,15 +221,7 @@ class Bench:
             steps[rival.name] = step
             if reference is None:
                 reference = gradients
-        del reference
-        repeated = self._timed(task, steps, rows) if steps else 0
-        for step in steps.values():
-            step.clear()
-        del block, x, d_out, steps, call
-        self._memory.free()
-        if task.ops == "eager":
-            self._alone(case, [rival for rival in rivals if "absent" not in rows[rival.name]], rows)
-        return {"repeated_rounds": repeated, "rows": list(rows.values())}
+        return steps, rows
 
     def _timed(self, task, steps, rows):
         rounds, repeated = fair.measure(self.clock, steps, self.protocol)
@@ -224,6 +231,8 @@ class Bench:
                 row[regime] = fair.summary(done, name)
                 if BASE in steps:
                     row[regime]["times"] = fair.ratio(done, name, BASE)
+        for name, step in steps.items():
+            row = rows[name]
             if task.ops == "eager":
                 row["regions"] = self._regions(step, row["steady"]["ms"])
             if self.profile and (task.ops == "compiled" or name in self.profiled):
@@ -310,7 +319,7 @@ def profiled(step):
             torch.cuda.synchronize()
         return kinds_of((event.name, event.time_range.elapsed_us()) for event in seen.events()
                         if event.device_type == torch.autograd.DeviceType.CUDA)
-    except (RuntimeError, AttributeError, AssertionError):
+    except Exception:  # a tool that may be refused, or be another one in another torch
         return None
 
 
@@ -339,15 +348,19 @@ def bench(tasks, rivals_of, meter, document, say=print, output=None, limit_s=mat
             document["left_out"].append(task.name)
             continue
         say(task.name)
+        entry = {"model": task.model.name, "seq": task.seq, "batch": task.batch, "ops": task.ops,
+                 "causal": task.model.attention != "full", "rows": []}
+        document["cases"].append(entry)
         try:
-            document["cases"].append(meter.measured(task, rivals_of(task)))
-            for row in document["cases"][-1]["rows"]:
+            meter.fill(entry, task, rivals_of(task))
+        except Exception as error:  # of memory, as a rule: what is known is kept
+            entry["failed"] = said(error)
+            say(f"  FAILED: {entry['failed']}")
+        finally:
+            for row in entry["rows"]:
                 say(f"  {line_of(row)}")
-        except RuntimeError as error:  # of memory, as a rule
-            document["left_out"].append(f"{task.name}: {str(error).splitlines()[0]}")
-            say(f"  FAILED: {error}")
-        if output:
-            run.save(document, output)
+            if output:
+                run.save(document, output)
     if output:
         run.save(document, output)
     return document
@@ -357,6 +370,8 @@ def line_of(row):
     """A row in one line."""
     if "absent" in row:
         return f"{row['attention']:<28} absent: {row['absent']}"
+    if "spaced" not in row:
+        return f"{row['attention']:<28} not timed"
     times = row["steady"].get("times", {}).get("times", math.nan)
     regions = {(each["name"], each["pass"]): each["ms"] for each in row.get("regions", ())}
     inside = regions.get(("attention", "backward"), math.nan)
