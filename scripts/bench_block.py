@@ -38,7 +38,7 @@ from stagger.bench import prediction  # noqa: E402
 TASKS = ["llama3-8b:16384", "llama3-8b:8192", "llama3-8b:16384:compiled", "llama3-8b:32768",
          "qwen2.5-7b:16384", "mixtral-8x7b:16384", "llada-1b:4096x16", "sd3.5-large:4096x16",
          "sam-h:4096x16"]
-SCHEDULES = ["auto", "symmetric-shift", "shift", "spt", "descending"]
+SCHEDULES = ["auto", "windowed", "symmetric-shift", "shift", "spt", "descending"]
 AIM = 1.3
 AIM_AT = "llama3-8b", 16384
 

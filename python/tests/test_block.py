@@ -3,6 +3,7 @@ attentions on the CPU, predictions by the command, and the tables."""
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import io
 import json
@@ -32,6 +33,10 @@ MODELS = sorted((ROOT / "configs/models").glob("*.json"))
 COMMAND = os.environ.get("STAGGER_COMMAND")
 MACHINE = str(ROOT / "configs/machines/h200.json")
 EXTRA = {"experts", "split"}  # regions that the command has no kernel of
+
+
+QUICK = Protocol(rounds=2, steady_ms=1.0, counted_ms=1.0, spaced_calls=2, rest_ms=0.0,
+                 between_ms=0.0)
 
 
 def script(name):
@@ -192,6 +197,11 @@ def failing(q, k, v, case):
     raise RuntimeError("no kernel for it\nat all")
 
 
+def attentions_of_tests(schedules, ops):
+    return [Opponent(block.BASE, True, plain, strict=True),
+            *(Opponent(f"stagger:{name}", True, plain) for name in schedules)]
+
+
 @unittest.skipUnless(torch, "no torch")
 class Measured(unittest.TestCase):
     """A task from its tensors to its entry."""
@@ -202,8 +212,6 @@ class Measured(unittest.TestCase):
               Opponent("stagger:wrong", True, lambda q, k, v, case: plain(q + k, k, v, case)),
               Opponent("stagger:absent", True, plain, refuses=lambda case: "no such thing"),
               Opponent("stagger:failing", True, failing)] if torch else []
-    PROTOCOL = Protocol(rounds=2, steady_ms=1.0, counted_ms=1.0, spaced_calls=2, rest_ms=0.0,
-                        between_ms=0.0)
 
     CASE = cases.Case(2, 4, 2, 6, 8, True)
 
@@ -215,7 +223,7 @@ class Measured(unittest.TestCase):
         stack.enter_context(mock.patch.object(block, "plan_of", lambda name, case, leaves: {
             "schedule": "spt", "predicted_ns": 2_000_000} if name == "stagger:auto" else None))
         stack.enter_context(mock.patch.object(block, "_MARKED_MS", 1.0))
-        self.meter = block.Bench(Wall(), "cpu", torch.float32, self.PROTOCOL, self.PROTOCOL, False)
+        self.meter = block.Bench(Wall(), "cpu", torch.float32, QUICK, QUICK, False)
         sizes = {"heads": 2, "heads_kv": 2}
         self.model = dataclasses.replace(small(ROOT / "configs/models/llama3-8b.json"), **sizes)
 
@@ -326,7 +334,8 @@ class Measured(unittest.TestCase):
                 ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16", "attention"),
                 ("void stagger::gpu::hopper::backward<128, 64>", "attention"),
                 ("void at::native::vectorized_elementwise_kernel<4>", "other"),
-                ("Memset (Device)", "other"), ("triton_poi_fused_mul_silu_0", "other")):
+                ("Memset (Device)", "other"),
+                ("triton_poi_fused__scaled_dot_product_flash_attention_mul_1", "other")):
             self.assertEqual(block.kind_of(name), kind, name)
         self.assertIsNone(block.kinds_of([]))
         self.assertAlmostEqual(block.kinds_of([("nvjet", 3000.0)])["gemm"], 1.0)
@@ -464,6 +473,48 @@ class Predicted(unittest.TestCase):
 
 
 class Script(unittest.TestCase):
+
+    @unittest.skipUnless(torch and COMMAND, "no torch, or no command")
+    def test_it_measures_predicts_and_judges(self):
+        """All of it but for the device: the clock, the tensors' place and the attentions."""
+        bench = script("bench_block")
+        model = dataclasses.replace(small(ROOT / "configs/models/llama3-8b.json"), heads_kv=8)
+        rates = mock.Mock(summary=lambda: {"power_w": [100, 700]})
+        meter = functools.partial(block.Bench, device="cpu", dtype=torch.float32, alone=QUICK)
+        with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "block.json"
+            for patch in (
+                    mock.patch("stagger.bench.device.Rates", lambda: rates),
+                    mock.patch("stagger.bench.device.CudaClock", lambda _: Wall()),
+                    mock.patch.object(transformer, "read", lambda path: model),
+                    mock.patch.object(block, "environment", lambda: {"device": "none"}),
+                    mock.patch.object(block, "Bench", lambda clock, profile: meter(
+                        clock, protocol=QUICK, profile=profile)),
+                    mock.patch.object(block, "COPIES", (4096,)),
+                    mock.patch.object(block, "attentions", attentions_of_tests),
+                    mock.patch.object(block, "plan_of", lambda *_: None),
+                    mock.patch.object(block, "_MARKED_MS", 1.0),
+                    mock.patch.object(torch.utils, "deterministic", types.SimpleNamespace(
+                        fill_uninitialized_memory=True), create=True),
+                    mock.patch.object(sys, "argv", [
+                        "bench_block.py", "--tasks", "llama3-8b:16", "llama3-8b:8x2", "--output",
+                        str(path), "--stagger", COMMAND, "--schedules", "auto", "spt"]),
+                    contextlib.redirect_stdout(io.StringIO())):
+                stack.enter_context(patch)
+            self.assertEqual(bench.main(), 0)
+            document = json.loads(path.read_text())
+        self.assertEqual([[row["attention"] for row in case["rows"]]
+                          for case in document["cases"]],
+                         [[block.BASE, "stagger:auto", "stagger:spt"],
+                          [block.BASE, "stagger:auto"]])
+        self.assertEqual(document["seen"], {"power_w": [100, 700]})
+        self.assertEqual(document["copy_tbs"][0][0], 4096)
+        row = document["cases"][1]["rows"][1]
+        self.assertGreater(row["rule"]["alone_ms"], 0)
+        self.assertIsNone(row.get("kinds"))
+        rivals = document["cases"][0]["rows"]
+        self.assertIn("schedule", rivals[2]["predicted"])
+        self.assertIn("rates", rivals[0]["predicted"])
 
     @unittest.skipUnless(torch, "no torch")
     def test_tasks_by_their_words(self):

@@ -10,7 +10,6 @@ torch's profiler runs, once more by the names of the device's kernels.
 import dataclasses
 import datetime
 import gc
-import json
 import math
 import time
 
@@ -303,8 +302,10 @@ KINDS = {"attention": ("flash", "fmha", "sdpa", "stagger"),
 
 
 def kind_of(kernel):
-    """gemm, attention or other, by a kernel's name."""
+    """gemm, attention or other, by a kernel's name. Triton's bear the names of what is around."""
     lower = kernel.lower()
+    if lower.startswith("triton_"):
+        return "other"
     return next((kind for kind, words in KINDS.items() if any(word in lower for word in words)),
                 "other")
 
@@ -376,8 +377,8 @@ def line_of(row):
     regions = {(each["name"], each["pass"]): each["ms"] for each in row.get("regions", ())}
     inside = regions.get(("attention", "backward"), math.nan)
     alone = row.get("alone", {}).get("steady", {}).get("ms", math.nan)
-    error = row["gradient_error"]
-    return (f"{row['attention']:<28} {row['steady']['ms']:8.3f} ms, rested {row['spaced']['ms']:8.3f}"
-            f"; {times:5.3f} x; attention backward {inside:7.3f}, alone {alone:7.3f}; gradients "
-            f"{'NaN' if error is None else format(error, '.4f')} {'ok' if row['right'] else 'WRONG'}"
-            f", bits {'same' if row['same_bits'] else 'DIFFER'}")
+    error = "NaN" if row["gradient_error"] is None else format(row["gradient_error"], ".4f")
+    return (f"{row['attention']:<28} {row['steady']['ms']:8.3f} ms, rested "
+            f"{row['spaced']['ms']:8.3f}; {times:5.3f} x; attention backward {inside:7.3f}, alone {alone:7.3f}; gradients "
+            f"{error} {'ok' if row['right'] else 'WRONG'}, bits "
+            f"{'same' if row['same_bits'] else 'DIFFER'}")

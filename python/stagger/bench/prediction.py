@@ -11,6 +11,7 @@ import subprocess
 
 BASE = "torch-flash-det"
 OURS = "stagger"
+_TIMEOUT_S = 120  # a schedule that searches takes a while
 #: Whose rates a machine profile has, by a row's attention; ours is behind flash's forward pass.
 RATES = {"torch-flash-det": "flash-deterministic", "torch-flash": "flash", "cudnn": "cudnn"}
 
@@ -23,7 +24,10 @@ def asker(stagger, machine):
     """A function that asks the command: from arguments to what its JSON says."""
     def ask(arguments):
         command = [stagger, "block", "--machine", machine, "--json", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise Unpredicted(f"no answer within {_TIMEOUT_S} s") from None
         if done.returncode != 0:
             raise Unpredicted(done.stderr.strip().splitlines()[0] if done.stderr else "no reason")
         return json.loads(done.stdout)
