@@ -379,6 +379,6 @@ def line_of(row):
     alone = row.get("alone", {}).get("steady", {}).get("ms", math.nan)
     error = "NaN" if row["gradient_error"] is None else format(row["gradient_error"], ".4f")
     return (f"{row['attention']:<28} {row['steady']['ms']:8.3f} ms, rested "
-            f"{row['spaced']['ms']:8.3f}; {times:5.3f} x; attention backward {inside:7.3f}, alone {alone:7.3f}; gradients "
-            f"{error} {'ok' if row['right'] else 'WRONG'}, bits "
+            f"{row['spaced']['ms']:8.3f}; {times:5.3f} x; attention backward {inside:7.3f}, alone "
+            f"{alone:7.3f}; gradients {error} {'ok' if row['right'] else 'WRONG'}, bits "
             f"{'same' if row['same_bits'] else 'DIFFER'}")
