@@ -11,15 +11,16 @@ compared with the first attention's, and with those of a second run, bit by bit.
     scripts/bench_block.py --output gpu/results/block.json           # needs a GPU and libstagger
     scripts/bench_block.py --tasks llama3-8b:16384 llama3-8b:16384:compiled
     scripts/bench_block.py --predict gpu/results/block.json --stagger build/release/stagger
+    scripts/bench_block.py --predict gpu/results/block.json --join more.json
     scripts/gpu_table.py                                             # the tables of that
 
 A task is MODEL:SEQ, MODEL:SEQ:compiled or MODEL:SEQxBATCH. The first one is run by every schedule,
 others by the first schedule alone, unless --every. --predict measures nothing and needs no
 GPU: it fills a document that was measured with predictions; with --stagger a measurement ends so
-too. The document (stagger.block-bench/1) is written after every task. The exit code is 1 if a
-gradient of ours is wrong or has other bits in another run, if a task failed, or if a causal block
-of LLaMA3-8B on 16,384 tokens is less than 1.3 times as fast with ours as with torch's deterministic
-attention.
+too. --join takes tasks from other documents of that device and torch, in the place of its own. The
+document (stagger.block-bench/1) is written after every task. The exit code is 1 if a gradient of
+ours is wrong or has other bits in another run, if a task failed, or if a causal block of LLaMA3-8B
+on 16,384 tokens is less than 1.3 times as fast with ours as with torch's deterministic attention.
 """
 
 import argparse
@@ -85,6 +86,21 @@ def say(line):
     print(line, flush=True)
 
 
+def joined(document, others):
+    """A document with the cases of others, which take the place of its own."""
+    def key(case):
+        return case["model"], case["seq"], case["batch"], case["ops"]
+    for other in others:
+        for name in ("schema", "device", "torch", "cudnn", "driver", "numerics"):
+            if other.get(name) != document.get(name):
+                raise ValueError(f"not to be joined: {name} is {other.get(name)}, not "
+                                 f"{document.get(name)}")
+        cases = {key(case): case for case in [*document["cases"], *other["cases"]]}
+        document["cases"] = list(cases.values())
+        document["command"] += f"; {other['command']}"
+    return document
+
+
 def percent(part):
     return f"{100 * part:+.1f} %"
 
@@ -142,6 +158,8 @@ def options():
                         help="begin no task after that")
     parser.add_argument("--no-profile", action="store_true", help="without torch's profiler")
     parser.add_argument("--predict", metavar="FILE", help="predict of this, instead of measuring")
+    parser.add_argument("--join", nargs="+", default=[], metavar="FILE",
+                        help="with --predict: take tasks from these too")
     parser.add_argument("--stagger", help="the command that predicts")
     parser.add_argument("--machine", default=str(ROOT / "configs/machines/h200.json"))
     return parser
@@ -150,7 +168,9 @@ def options():
 def main():
     args = options().parse_args()
     if args.predict:
-        document = json.loads(pathlib.Path(args.predict).read_text(encoding="utf-8"))
+        document, *others = [json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+                             for path in (args.predict, *args.join)]
+        document = joined(document, others)
         args.output = args.output or args.predict
         args.stagger = args.stagger or "build/release/stagger"
     else:

@@ -376,7 +376,8 @@ def made_up():
     case = {"model": "llama3-8b", "seq": 16384, "batch": 1, "causal": True, "seconds": 10.0,
             "repeated_rounds": 0}
     return {"schema": "stagger.block-bench/1", "device": "NVIDIA H200", "torch": "2.11.0",
-            "cudnn": 91900, "driver": 13000, "date": "2026-11-23", "left_out": [], "cases": [
+            "cudnn": 91900, "driver": 13000, "date": "2026-11-23", "command": "so",
+            "left_out": [], "cases": [
                 {**case, "ops": "eager", "rows": rows},
                 {**case, "ops": "compiled", "rows": [compiled]}]}
 
@@ -528,6 +529,16 @@ class Script(unittest.TestCase):
                 bench.task_of(word)
         for word in bench.TASKS:
             bench.task_of(word)
+
+    def test_documents_are_joined_by_their_tasks(self):
+        bench = script("bench_block")
+        one, other = made_up(), made_up()
+        other["cases"] = [{**other["cases"][0], "seq": 8192}, {**other["cases"][1], "seconds": 2.0}]
+        found = bench.joined(one, [other])
+        self.assertEqual([(case["seq"], case["ops"], case["seconds"]) for case in found["cases"]],
+                         [(16384, "eager", 10.0), (16384, "compiled", 2.0), (8192, "eager", 10.0)])
+        with self.assertRaisesRegex(ValueError, "torch is 2.12"):
+            bench.joined(one, [{**made_up(), "torch": "2.12"}])
 
     def test_faults(self):
         bench = script("bench_block")
