@@ -66,7 +66,7 @@ def task_of(word):
 def measure(args):
     from stagger.bench import block
     from stagger.bench.device import CudaClock, Rates
-    tasks = [task_of(word) for word in args.tasks]
+    tasks = args.tasks
     rates = Rates()
     try:
         meter = block.Bench(CudaClock(rates), profile=not args.no_profile)
@@ -166,11 +166,20 @@ def options():
 
 
 def main():
-    args = options().parse_args()
+    parser = options()
+    args = parser.parse_args()
+    if not args.predict:
+        try:
+            args.tasks = [task_of(word) for word in args.tasks]
+        except (ImportError, ValueError) as error:  # torch is not there, or no such task
+            parser.error(str(error))
     if args.predict:
         document, *others = [json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
                              for path in (args.predict, *args.join)]
-        document = joined(document, others)
+        try:
+            document = joined(document, others)
+        except ValueError as error:
+            parser.error(str(error))
         args.output = args.output or args.predict
         args.stagger = args.stagger or "build/release/stagger"
     else:
