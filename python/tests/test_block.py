@@ -340,7 +340,9 @@ class Measured(unittest.TestCase):
                 ("triton_poi_fused__scaled_dot_product_flash_attention_mul_1", "other")):
             self.assertEqual(block.kind_of(name), kind, name)
         self.assertIsNone(block.kinds_of([]))
-        self.assertAlmostEqual(block.kinds_of([("nvjet", 3000.0)])["gemm"], 1.0)
+        found = block.kinds_of([("nvjet", 3000.0), ("flash_bwd(int)", 6000.0)] * 2)
+        self.assertAlmostEqual(found["gemm"], 2.0)
+        self.assertEqual(found["attention_kernels"], ["flash_bwd"])
 
 
 def summary(ms):

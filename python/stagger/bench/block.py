@@ -325,11 +325,15 @@ def profiled(step):
 
 
 def kinds_of(kernels):
-    """ms of a call by kinds, from (name, us) of every kernel; None without any."""
-    sums = {"gemm": 0.0, "attention": 0.0, "other": 0.0}
+    """ms of a call by kinds, from (name, us) of every kernel, and which ones attention's are; None
+    without any."""
+    sums, names = {"gemm": 0.0, "attention": 0.0, "other": 0.0}, set()
     for name, us in kernels:
-        sums[kind_of(name)] += us / 1e3 / _PROFILED_CALLS
-    return sums if any(sums.values()) else None
+        kind = kind_of(name)
+        sums[kind] += us / 1e3 / _PROFILED_CALLS
+        if kind == "attention":
+            names.add(name.partition("(")[0][:100])
+    return {**sums, "attention_kernels": sorted(names)} if any(sums.values()) else None
 
 
 def environment():
