@@ -1,6 +1,7 @@
 #include "cli/designs.hpp"
 
 #include "cli/commands.hpp"
+#include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
@@ -14,6 +15,7 @@
 #include "sim/gantt_text.hpp"
 #include "workbench/json.hpp"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,9 +37,6 @@ std::string json_of(const PlayedDesign& played, const Timeline* timeline) {
 }
 
 void check_run(const Options& options, const designs::Selection& selection) {
-  if (options.device == Device::cuda && !selection.design->is_table) {
-    throw Error(ErrorKind::usage, "--design " + selection.text + " runs on --device cpu alone");
-  }
   if (options.kernel->name != std::string("portable") && !selection.design->is_table) {
     throw Error(ErrorKind::usage, std::string("--kernel ") + options.kernel->name +
                                       " plays tables; --design " + selection.text + " has none");
@@ -92,13 +91,20 @@ std::optional<int> run_design(const Options& options) {
                                     .dtype = options.dtype,
                                     .seed = static_cast<std::uint64_t>(options.seed),
                                     .repeats = options.runs,
-                                    .judges = options.reference != workbench::Reference::none,
+                                    .reference = options.reference,
                                     .adds_partials = !options.no_partials,
                                     .threads = static_cast<std::int32_t>(options.threads)};
   if (selection.design->is_table) return std::nullopt;
-  reject(given_of(options, "mode timeout output release residency"),
+  reject(given_of(options, "mode output release residency"),
          "means nothing beside --design " + selection.text + ", where nobody waits");
   if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
+  if (!given_of(options, "timeout").empty()) {
+    request.timeout = std::chrono::milliseconds(options.timeout_ms);
+  }
+  if (options.device == Device::cuda) {
+    if (!has_device()) return kSkipped;
+    request.cuda = gpu::cuda_device();
+  }
   Progress progress;
   request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
   request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
@@ -111,6 +117,7 @@ std::optional<int> run_design(const Options& options) {
     const Terminal terminal = terminal_of(options);
     write_text(design_run_text(execution, terminal), terminal);
   }
+  if (execution.timed_out) return kLimit;
   if (!execution.ok()) return kViolated;
   return execution.cut_short ? kInterrupted : kHolds;
 }

@@ -5,7 +5,6 @@
 #include "core/text.hpp"
 #include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
-#include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
 
 #include <algorithm>
@@ -13,9 +12,6 @@
 
 namespace stagger::workbench {
 namespace {
-
-/// Pairs of tokens times head_dim that the host's reference does in some seconds.
-constexpr double kMaxHostReference = 0x1p28;
 
 constexpr int kBareRuns = 5;  ///< of a kernel that is no fast one
 
@@ -77,14 +73,6 @@ void expect_fits(Execution& execution) {
                                     " GiB; the limit is " + std::to_string(limit >> 30) + " GiB");
 }
 
-bool uses_device_reference(const Execution& execution, std::optional<Reference> reference) {
-  if (reference) return reference == Reference::device;
-  const gpu::AttentionShape& shape = execution.shape;
-  const double work = static_cast<double>(shape.heads) * static_cast<double>(shape.seq_q) *
-                      static_cast<double>(shape.seq_kv) * shape.head_dim;
-  return execution.cuda && work > kMaxHostReference;
-}
-
 /// Why a table is not launched: it would hang for want of CTAs. Empty if it is.
 std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
   const dag::Liveness& liveness = analysis.verification.liveness;
@@ -102,33 +90,8 @@ void expect_runs_on_gpu(const ExecutionRequest& request) {
   if (!why.empty()) throw Error(ErrorKind::unsupported, why);
 }
 
-/// A problem with its numbers, and what its gradients should be.
-struct JudgedProblem {
-  gpu::Attention attention;
-  std::optional<gpu::ReferenceGradients> exact;
-};
-
 void tell(const ExecutionRequest& request, const char* what, double fraction) {
   if (request.progress) request.progress(what, fraction);
-}
-
-JudgedProblem judged(const Execution& execution, const ExecutionRequest& request) {
-  const Problem& problem = execution.analysis.table.problem;
-  gpu::Inputs inputs = gpu::random_inputs(execution.shape, execution.seed);
-  if (request.reference == Reference::none) {
-    return {gpu::unjudged_attention(problem, execution.shape, std::move(inputs)), std::nullopt};
-  }
-  const auto progress = [&](double fraction) {
-    tell(request, "computing what the gradients should be", fraction);
-  };
-  progress(0.1);
-  const bool on_device = execution.device_reference;
-  gpu::Attention attention = (on_device ? gpu::make_attention_on_cuda : gpu::make_attention)(
-      problem, execution.shape, std::move(inputs));
-  progress(0.4);
-  gpu::ReferenceGradients exact =
-      (on_device ? gpu::reference_gradients_on_cuda : gpu::reference_gradients)(attention);
-  return {std::move(attention), std::move(exact)};
 }
 
 /// Asked after each run.
@@ -163,8 +126,11 @@ gpu::BareRuns bare_runs(const Execution& execution, const gpu::Attention& attent
 
 void run_attention(Execution& execution, const ExecutionRequest& request) {
   expect_fits(execution);
-  execution.device_reference = uses_device_reference(execution, request.reference);
-  const JudgedProblem problem = judged(execution, request);
+  execution.device_reference =
+      uses_device_reference(request.reference, execution.cuda.has_value(), execution.shape);
+  const JudgedProblem problem =
+      judged_problem(execution.analysis.table.problem, execution.shape, execution.seed,
+                     request.reference, execution.device_reference, request.progress);
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(
       execution.analysis.table, problem.attention, problem.exact ? &*problem.exact : nullptr,

@@ -4,6 +4,7 @@
 #include "gpu/cuda/executor.hpp"
 #include "workbench/analysis.hpp"
 #include "workbench/kernels.hpp"
+#include "workbench/reference.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -13,13 +14,6 @@
 #include <vector>
 
 namespace stagger::workbench {
-
-/// Where double-precision gradients come from, which runs are judged by.
-enum class Reference {
-  host,
-  device,  ///< requires a GPU
-  none,    ///< gradients are not judged
-};
 
 /// A table to be run, and how.
 struct ExecutionRequest {

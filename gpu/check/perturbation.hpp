@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace stagger::gpu {
 
@@ -36,6 +39,15 @@ class Perturbation {
   [[nodiscard]] std::size_t pick(std::size_t count, std::uint64_t step) const {
     constexpr std::uint32_t kChoices = 1000;  // a stream apart from the delays'
     return seed_ ? random_words(*seed_, kChoices, step).word[0] % count : 0;
+  }
+
+  /// Lists 0 to count - 1, shuffled with a seed.
+  [[nodiscard]] std::vector<std::int32_t> order(std::int32_t count) const {
+    std::vector<std::int32_t> places(static_cast<std::size_t>(count));
+    std::iota(places.begin(), places.end(), 0);
+    for (std::size_t left = places.size(); left > 1; --left)
+      std::swap(places[left - 1], places[left - 1 - pick(left, left)]);
+    return places;
   }
 
  private:

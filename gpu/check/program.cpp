@@ -146,18 +146,25 @@ std::vector<float> sum_of_heads(const Program& program, const AttentionShape& sh
   return sums;
 }
 
+std::int64_t partial_bytes(const Program& program, const AttentionShape& shape) {
+  const double tile_q =
+      static_cast<double>(std::min(program.problem.shape.q, program.problem.lengths.q));
+  const double bytes = 4 * static_cast<double>(program.problem.tasks()) * tile_q * shape.head_dim;
+  return static_cast<std::int64_t>(std::min(bytes, 0x1p60));
+}
+
 std::int64_t run_bytes(const Program& program, const AttentionShape& shape, bool partials) {
   const Problem& problem = program.problem;
   const auto q = static_cast<double>(shape.q_elements());
   const auto kv = static_cast<double>(shape.kv_elements());
-  const double tile_q = static_cast<double>(std::min(problem.shape.q, problem.lengths.q));
   const auto tasks = static_cast<double>(problem.tasks());
   const double heads = program.head_sums == HeadSums::none ? 0 : 2 * 4 * kv * shape.group();
   const double bytes = 4 * (2 * q + 2 * kv) + 8 * (2 * q + 2 * kv) + 3 * 4 * (2 * q + 2 * kv) +
                        4.0 * q * program.buffers + 2 * heads +
                        // Contributions as they are listed, checked and witnessed.
-                       tasks * 200 + (partials ? 4 * tasks * tile_q * shape.head_dim : 0);
-  return static_cast<std::int64_t>(std::min(bytes, 0x1p61));
+                       tasks * 200;
+  return static_cast<std::int64_t>(std::min(bytes, 0x1p60)) +
+         (partials ? partial_bytes(program, shape) : 0);
 }
 
 }  // namespace stagger::gpu

@@ -5,6 +5,7 @@
 #include "gpu/check/backward.hpp"
 #include "gpu/numerics/dtype.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,8 +51,21 @@ struct Program {
 /// or never, two lanes of a kernel that add to one place. nullopt if it does. O(tasks log tasks).
 [[nodiscard]] std::optional<std::string> fault_of(const Program& program);
 
-/// What a run of a program left behind.
+/// A run on a GPU is stopped after this if nothing else is said: nobody else has it meanwhile.
+inline constexpr std::chrono::milliseconds kLongestProgram{60'000};
+
+struct ProgramOptions {
+  Dtype dtype = Dtype::fp32;                            ///< requires that it has each input
+  std::int32_t threads = 1;                             ///< CPU: >= 1
+  std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays and lane orders
+  bool keep_partials = false;
+  bool witnessed = true;                 ///< CUDA: false leaves the witness empty
+  std::chrono::milliseconds timeout{0};  ///< of a run; 0: CPU: ever, CUDA: kLongestProgram
+};
+
+/// What a run of a program left behind; of one that was too slow only its outcome counts.
 struct ProgramRun {
+  Outcome outcome = Outcome::finished;
   Gradients gradients;
   std::vector<float> dq_sums;   ///< of a 16-bit format: before scale and rounding; else empty
   std::vector<float> partials;  ///< by order_of()'s contributions; empty unless kept
@@ -89,6 +103,9 @@ struct ProgramOrder {
 [[nodiscard]] std::vector<float> sum_of_heads(const Program& program, const AttentionShape& shape,
                                               const std::vector<float>& heads, float scale,
                                               Dtype dtype);
+
+/// The bytes of the dQ partials of a run that keeps them.
+[[nodiscard]] std::int64_t partial_bytes(const Program& program, const AttentionShape& shape);
 
 /// The bytes of a checked run on the host, its partials among them if they are kept.
 [[nodiscard]] std::int64_t run_bytes(const Program& program, const AttentionShape& shape,

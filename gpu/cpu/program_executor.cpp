@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <numeric>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -46,8 +46,10 @@ class ProgramExecutor {
 
   ProgramRun run() {
     const Clock::time_point start = Clock::now();
+    if (options_.timeout.count() > 0) deadline_ = start + options_.timeout;
     for (const Program::Kernel& kernel : program_.kernels)
       play(kernel);
+    if (late_) result_.outcome = Outcome::timeout;
     end();
     result_.elapsed_ns =
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
@@ -56,16 +58,14 @@ class ProgramExecutor {
 
  private:
   void play(const Program::Kernel& kernel) {
-    std::vector<std::size_t> lanes(kernel.lanes.size());
-    std::iota(lanes.begin(), lanes.end(), 0);
-    for (std::size_t left = lanes.size(); left > 1; --left)
-      std::swap(lanes[left - 1], lanes[left - 1 - perturbation_.pick(left, left)]);
+    const std::vector<std::int32_t> lanes =
+        perturbation_.order(static_cast<std::int32_t>(kernel.lanes.size()));
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
       cpu::SmMemory memory = tile_.memory();
       for (std::size_t index = next++; index < lanes.size(); index = next++) {
-        perturbation_.delay(static_cast<std::int64_t>(lanes[index]), 0);
-        for (const Stint& stint : kernel.lanes[lanes[index]])
+        perturbation_.delay(lanes[index], 0);
+        for (const Stint& stint : kernel.lanes[at(lanes[index])])
           play(stint, memory);
       }
     };
@@ -81,6 +81,7 @@ class ProgramExecutor {
 
   void play(const Stint& stint, cpu::SmMemory& memory) {
     for (const Task& task : stint.tasks) {
+      if (is_late()) return;
       const bool first = &task == &stint.tasks.front();
       if (first || stint.makes == Makes::dq) tile_.begin_chain(task, memory);
       tile_.compute(task, memory);
@@ -93,6 +94,12 @@ class ProgramExecutor {
     } else {
       tile_.store_partial(last, memory, result_.dk_heads, result_.dv_heads);
     }
+  }
+
+  /// Whether the run has taken too long: then every thread leaves.
+  bool is_late() {
+    if (deadline_ && Clock::now() > *deadline_) late_ = true;
+    return late_;
   }
 
   void add_dq(const Stint& stint, const Task& task, const cpu::SmMemory& memory) {
@@ -133,6 +140,8 @@ class ProgramExecutor {
   const Perturbation perturbation_;
   const ProgramOrder order_;
   std::vector<std::vector<float>> buffers_;
+  std::optional<Clock::time_point> deadline_;
+  std::atomic<bool> late_ = false;
   ProgramRun result_;
 };
 

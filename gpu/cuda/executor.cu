@@ -1,10 +1,8 @@
 #include "core/error.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/lanes.cuh"
-#include "gpu/cuda/portable_tile.cuh"
+#include "gpu/cuda/portable_inputs.cuh"
 #include "gpu/cuda/runner.cuh"
-
-#include <algorithm>
 
 namespace stagger::gpu {
 namespace cuda {
@@ -30,45 +28,12 @@ __global__ void __launch_bounds__(kThreads)
   sums[std::int64_t{blockIdx.y} * elements + index] = sum;
 }
 
-/// Lists what TokenMask says of each query of each masked tile, which is alike in every head.
-std::vector<SeenKeys> partial_keys(const Problem& problem, const TokenMask& mask,
-                                   std::int32_t tile_q) {
-  std::vector<SeenKeys> keys;
-  for (const auto& [kv, q] : masked_tiles(problem)) {
-    for (std::int64_t place = 0; place < tile_q; ++place) {
-      const std::int64_t query = q.value * problem.shape.q + place;
-      KeyRange seen;
-      if (query < problem.lengths.q) seen = mask.keys(query, kv);
-      const std::int64_t first = seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
-      keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
-                      .end = static_cast<std::int32_t>(seen.end - first)});
-    }
-  }
-  return keys;
-}
-
-template <class To, class From>
-std::vector<To> converted(const std::vector<From>& values) {
-  std::vector<To> results(values.size());
-  std::transform(values.begin(), values.end(), results.begin(),
-                 [](From value) { return static_cast<To>(value); });
-  return results;
-}
-
-/// An attention problem in device memory.
+/// What a table's backward pass reads and leaves, in device memory.
 template <class Storage>
 class PortableProblem {
  public:
   PortableProblem(const Table& table, const Attention& attention, const BackwardOptions& options)
-      : tile_q_(
-            static_cast<std::int32_t>(std::min(table.problem.shape.q, table.problem.lengths.q))),
-        q_(converted<Storage>(attention.inputs.q)),
-        k_(converted<Storage>(attention.inputs.k)),
-        v_(converted<Storage>(attention.inputs.v)),
-        d_out_(converted<Storage>(attention.inputs.d_out)),
-        lse_(converted<float>(attention.forward.lse)),
-        delta_(converted<float>(attention.forward.delta)),
-        keys_(partial_keys(table.problem, attention.mask, tile_q_)),
+      : inputs_(table.problem, attention),
         dq_(attention.shape.q_elements()),
         dk_(attention.shape.kv_elements() * at(table.problem.group_parts())),
         dv_(attention.shape.kv_elements() * at(table.problem.group_parts())),
@@ -76,36 +41,18 @@ class PortableProblem {
         dv_sums_(table.problem.group_parts() > 1 ? attention.shape.kv_elements() : 0),
         partials_((options.keep_partials ? table.slots.size()
                                          : at(resident_lanes(table.problem, options.residency))) *
-                  at(tile_q_) * attention.shape.dim()) {
+                  at(inputs_.parameters().tile_q) * attention.shape.dim()) {
     // dQ begins with 0, and so do dK and dV of a KV tile that nobody sees.
     for (DeviceBuffer<float>* gradient : {&dq_, &dk_, &dv_, &dk_sums_, &dv_sums_, &partials_})
       gradient->fill(0);
-    const Problem& problem = table.problem;
-    const auto scale = static_cast<float>(attention.shape.scale());
-    parameters_ = {
-        .q = q_.data(),
-        .k = k_.data(),
-        .v = v_.data(),
-        .d_out = d_out_.data(),
-        .lse = lse_.data(),
-        .delta = delta_.data(),
-        .keys = keys_.data(),
-        .dq = dq_.data(),
-        .dk = dk_.data(),
-        .dv = dv_.data(),
-        .dk_sums = dk_sums_.data(),
-        .dv_sums = dv_sums_.data(),
-        .span = problem.span,
-        .parts = problem.group_parts(),
-        .partials = partials_.data(),
-        .keep_partials = options.keep_partials,
-        .seq_q = attention.shape.seq_q,
-        .seq_kv = attention.shape.seq_kv,
-        .head_dim = attention.shape.head_dim,
-        .tile_q = tile_q_,
-        .tile_kv = static_cast<std::int32_t>(std::min(problem.shape.kv, problem.lengths.kv)),
-        .scale = scale,
-        .dq_scale = kDtypeOf<Storage> == Dtype::fp32 ? scale : 1};
+    parameters_ = inputs_.parameters();
+    parameters_.dq = dq_.data();
+    parameters_.dk = dk_.data();
+    parameters_.dv = dv_.data();
+    parameters_.dk_sums = dk_sums_.data();
+    parameters_.dv_sums = dv_sums_.data();
+    parameters_.partials = partials_.data();
+    parameters_.keep_partials = options.keep_partials;
   }
 
   [[nodiscard]] const PortableParameters<Storage>& parameters() const { return parameters_; }
@@ -142,14 +89,7 @@ class PortableProblem {
   }
 
  private:
-  std::int32_t tile_q_;
-  DeviceBuffer<Storage> q_;
-  DeviceBuffer<Storage> k_;
-  DeviceBuffer<Storage> v_;
-  DeviceBuffer<Storage> d_out_;
-  DeviceBuffer<float> lse_;
-  DeviceBuffer<float> delta_;
-  DeviceBuffer<SeenKeys> keys_;
+  PortableInputs<Storage> inputs_;
   DeviceBuffer<float> dq_;
   DeviceBuffer<float> dk_;
   DeviceBuffer<float> dv_;

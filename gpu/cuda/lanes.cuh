@@ -17,12 +17,6 @@
 
 namespace stagger::gpu::cuda {
 
-__device__ inline void spin(std::int64_t ns) {
-  const std::int64_t begin = global_time();
-  while (global_time() - begin < ns) {
-  }
-}
-
 /// Reads both clocks if the run is stamped.
 __device__ inline ClockReading clocks(const DeviceRun& run) {
   if (run.times == nullptr) return {};

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "gpu/cuda/device_state.hpp"
 #include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/program_executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
 
@@ -41,6 +42,10 @@ std::optional<CudaDevice> cuda_device() {
 }
 
 Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+ProgramRun program_on_cuda(const Program&, const Attention&, const ProgramOptions&) {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 

@@ -10,6 +10,7 @@
 // them, as the whole chain is this CTA's. A task's dQ partial goes to memory of the CTA's own until
 // its turn comes.
 
+#include "gpu/check/program.hpp"
 #include "gpu/cuda/table.cuh"
 #include "gpu/numerics/exponential.hpp"
 #include "gpu/numerics/rounding.hpp"
@@ -43,22 +44,22 @@ struct PortableParameters {
   const float* lse = nullptr;
   const float* delta = nullptr;
   const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
-  float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
-  float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
-  float* dv = nullptr;
-  float* dk_sums = nullptr;  ///< by KV head and key: of several parts
-  float* dv_sums = nullptr;
-  std::int32_t span = 1;      ///< heads of a part
-  std::int32_t parts = 1;     ///< of a KV head
-  float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
-  bool keep_partials = false;
+  std::int32_t span = 1;           ///< heads of a part
+  std::int32_t parts = 1;          ///< of a KV head
   std::int64_t seq_q = 0;
   std::int64_t seq_kv = 0;
   std::int32_t head_dim = 0;
   std::int32_t tile_q = 0;  ///< tokens of the largest Q tile
   std::int32_t tile_kv = 0;
   float scale = 0;
-  float dq_scale = 0;  ///< what a dQ partial has of it
+  float dq_scale = 0;   ///< what a dQ partial has of it
+  float* dq = nullptr;  ///< sums: end_dq() makes gradients of them
+  float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
+  float* dv = nullptr;
+  float* dk_sums = nullptr;  ///< by KV head and key: of several parts
+  float* dv_sums = nullptr;
+  float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
+  bool keep_partials = false;
 
   /// Returns the bytes of P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {
@@ -137,13 +138,24 @@ class PortableTile {
   }
 
   __device__ void compute(std::int64_t index, const DeviceSlot& slot) {
-    locate(slot);
-    scores();
-    probabilities(slot);
-    __syncthreads();
+    weigh(slot);
     add_dk_dv();
-    partial_dq(partial(index));
+    float* const dq = partial(index);
+    partial_dq([=](std::int32_t place, float sum) { dq[place] = sum; });
     // The caller's barrier comes before the next task overwrites P and dS.
+  }
+
+  /// What compute() and reduce() do where nobody waits: a task adds what it makes at once, of dQ to
+  /// `dq`, whose rows are the query heads'. The partial is kept too unless `kept` is nullptr.
+  __device__ void make(const DeviceSlot& slot, Makes makes, float* dq, float* kept) {
+    weigh(slot);
+    if (makes != Makes::dq) add_dk_dv();
+    if (makes == Makes::dkv) return;
+    float* const sums = dq + q_first_;
+    partial_dq([=](std::int32_t place, float sum) {
+      sums[place] += sum;
+      if (kept != nullptr) kept[place] = sum;
+    });
   }
 
   __device__ void reduce(std::int64_t index, const DeviceSlot&) {
@@ -207,6 +219,14 @@ class PortableTile {
     return all_.partials + place * all_.tile_q * all_.head_dim;
   }
 
+  /// Leaves P and dS of a task in shared memory.
+  __device__ void weigh(const DeviceSlot& slot) {
+    locate(slot);
+    scores();
+    probabilities(slot);
+    __syncthreads();
+  }
+
   /// Leaves Q K^T where P will be and dO V^T where dS will be.
   __device__ void scores() {
     product(all_.q + q_first_, all_.k + kv_first_, p_);
@@ -257,8 +277,10 @@ class PortableTile {
         [=](std::int32_t key, std::int32_t column, float sum) { sums[key * dim + column] = sum; });
   }
 
-  /// Leaves the task's dQ = dS K, keys upwards; in fp32 with the scale.
-  __device__ void partial_dq(float* dq) {
+  /// Calls out(place in the tile's dQ, sum) for the task's dQ = dS K, keys upwards; in fp32 with
+  /// the scale. A place is always the same thread's.
+  template <class Out>
+  __device__ void partial_dq(Out out) {
     const std::int32_t dim = all_.head_dim;
     const Storage* k = all_.k + kv_first_;
     multiply(
@@ -269,7 +291,7 @@ class PortableTile {
         [=](std::int32_t key, std::int32_t column) { return float{k[key * dim + column]}; },
         [](std::int32_t, std::int32_t) { return 0.0F; },
         [=](std::int32_t query, std::int32_t column, float sum) {
-          dq[query * dim + column] = sum;
+          out(query * dim + column, sum);
         });
   }
 

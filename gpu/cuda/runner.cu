@@ -1,6 +1,7 @@
 #include "core/rank_places.hpp"
 #include "gpu/check/perturbation.hpp"
 #include "gpu/cuda/runner.cuh"
+#include "gpu/cuda/stopwatch.cuh"
 
 #include <algorithm>
 #include <string>
@@ -86,34 +87,6 @@ double nominal_ns_per_cycle() {
   constexpr double kNsOfKilohertz = 1e6;
   return kNsOfKilohertz / std::max(1, attribute(cudaDevAttrClockRate));
 }
-
-/// Measures device time between two points of the stream.
-class Stopwatch {
- public:
-  Stopwatch() {
-    STAGGER_CUDA_TRY(cudaEventCreate(&begin_));
-    STAGGER_CUDA_TRY(cudaEventCreate(&end_));
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    static_cast<void>(cudaEventDestroy(begin_));
-    static_cast<void>(cudaEventDestroy(end_));
-  }
-  void begin() { STAGGER_CUDA_TRY(cudaEventRecord(begin_)); }
-  void end() { STAGGER_CUDA_TRY(cudaEventRecord(end_)); }
-  /// Returns ns; waits for the device.
-  [[nodiscard]] std::int64_t elapsed() {
-    float ms = 0;
-    STAGGER_CUDA_TRY(cudaEventSynchronize(end_));
-    STAGGER_CUDA_TRY(cudaEventElapsedTime(&ms, begin_, end_));
-    return static_cast<std::int64_t>(1e6 * double{ms});
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
 
 }  // namespace
 

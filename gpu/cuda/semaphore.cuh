@@ -17,6 +17,13 @@ __device__ inline std::int64_t global_time() {
   return time;
 }
 
+/// Lets so many ns go by.
+__device__ inline void spin(std::int64_t ns) {
+  const std::int64_t begin = global_time();
+  while (global_time() - begin < ns) {
+  }
+}
+
 /// Reads the cycles of this SM's own clock.
 __device__ inline std::int64_t sm_cycles() {
   std::int64_t cycles;

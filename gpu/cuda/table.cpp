@@ -1,20 +1,6 @@
 #include "gpu/cuda/table.cuh"
 
 namespace stagger::gpu::cuda {
-namespace {
-
-/// Numbers the masked tiles; -1 for others. By (kv, q), row-major.
-std::vector<std::int32_t> masked_numbers(const Problem& problem) {
-  const std::int64_t q_tiles = problem.grid.q_tiles();
-  std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
-  std::int32_t next = 0;
-  for (const auto& [kv, q] : masked_tiles(problem))
-    numbers[at(kv.value * q_tiles + q.value)] = next++;
-  return numbers;
-}
-
-}  // namespace
-
 std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
   const TileGrid& grid = problem.grid;
   std::vector<std::pair<KvTile, QTile>> tiles;
@@ -26,6 +12,15 @@ std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem) {
     }
   }
   return tiles;
+}
+
+std::vector<std::int32_t> masked_numbers(const Problem& problem) {
+  const std::int64_t q_tiles = problem.grid.q_tiles();
+  std::vector<std::int32_t> numbers(at(problem.grid.kv_tiles() * q_tiles), -1);
+  std::int32_t next = 0;
+  for (const auto& [kv, q] : masked_tiles(problem))
+    numbers[at(kv.value * q_tiles + q.value)] = next++;
+  return numbers;
 }
 
 std::vector<DeviceSlot> device_slots(const Table& table) {

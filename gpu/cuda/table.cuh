@@ -30,6 +30,9 @@ struct alignas(8) DeviceSlot {
 /// them.
 [[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
 
+/// Numbers the masked tiles; -1 for others. By (kv, q), row-major.
+[[nodiscard]] std::vector<std::int32_t> masked_numbers(const Problem& problem);
+
 /// Lists a table's slots, lane by lane.
 [[nodiscard]] std::vector<DeviceSlot> device_slots(const Table& table);
 

@@ -84,7 +84,17 @@ expect 0 '"matches_design": true' run $run --design split --json
 expect 0 "ok: right gradients, the same bits, the table's order" run $run --design head-per-cta
 expect 0 "ok: right gradients, the same bits, the table's order" run $run --design ordered --schedule spt
 expect 2 "ds-store is a model alone" run $run --design ds-store
-expect 2 "--design split runs on --device cpu alone" run $run --design split --device cuda
+expect 2 "--kernel hopper plays tables; --design split has none" \
+  run $run --design split --device cuda --kernel hopper --dtype bf16
+if "$stagger" run $run --design split --device cuda > "$work/cuda.txt" 2>&1; then
+  expect 0 "ok: right gradients" run $run --design two-pass --device cuda --dtype bf16
+  same "$("$stagger" run $run --design split | grep FNV)" "$(grep FNV "$work/cuda.txt")"
+else
+  expect 77 "\`--device cpu\` runs the same on threads" run $run --design split --device cuda
+fi
+slow="--mask causal --seq 1024 --tile-q 64 --tile-kv 64 --heads 2 --reference none"
+expect 5 "a run took longer than 1 ms" run $slow --design split --timeout 1
+expect 5 '"verdict": "timeout"' run $slow --design two-pass --timeout 1 --json
 expect 2 "--mode means nothing beside --design" run $run --design split --mode atomic
 
 # ---- advice

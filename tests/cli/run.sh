@@ -91,7 +91,7 @@ expect 2 "draw it with" run $causal --schedule spt -o "$work/run.svg2"
 
 # Without a GPU, or in a build without CUDA, the same options say what is lacking.
 if ! command -v nvidia-smi >/dev/null; then
-  expect 77 "\`--device cpu\` runs the same table on threads" run $causal --schedule spt --device cuda
+  expect 77 "\`--device cpu\` runs the same on threads" run $causal --schedule spt --device cuda
   expect 77 "CUDA" run --n 6 --schedule spt --device cuda --kernel replay --tick-ns 500
 fi
 expect 2 "--kernel replay is for --device cuda" run $causal --schedule spt --kernel replay

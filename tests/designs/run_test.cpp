@@ -224,6 +224,7 @@ TEST_CASE("what a run is told of, how far it went, and what of it was asked for"
   const std::vector<std::pair<std::string, double>> wanted = {
       {"playing the design", 0},
       {"computing what the gradients should be", 0.1},
+      {"computing what the gradients should be", 0.4},
       {"running", 0},
       {"running", 1.0 / 3},
       {"running", 2.0 / 3},
@@ -253,7 +254,7 @@ TEST_CASE("what a run is told of, how far it went, and what of it was asked for"
   request.repeats = 1;
   CHECK_FALSE(execute(request).cut_short);  // all that was asked for is done
 
-  request.judges = false;
+  request.reference = workbench::Reference::none;
   request.adds_partials = false;
   request.threads = 0;
   const Execution bare = execute(request);
@@ -261,6 +262,13 @@ TEST_CASE("what a run is told of, how far it went, and what of it was asked for"
   CHECK_FALSE(bare.reaccumulated.has_value());
   CHECK(bare.threads >= 2);
   CHECK(bare.ok());
+  request.timeout = std::chrono::milliseconds(1);
+  request.request.problem = tokens("full", 512, {16, 16}, 4, 3);
+  const Execution slow = execute(request);
+  CHECK(slow.verdict() == std::string("timeout"));
+  CHECK(slow.repeats == 0);
+  REQUIRE(slow.faults.size() == 1);
+  CHECK(slow.faults[0].message == "a run took longer than 1 ms, after 0 runs that finished");
   ExecutionRequest table = asked("ordered", tokens("causal", 40, {8, 8}, 2, 3));
   table.request.schedule = schedules::select("spt");
   CHECK_THROWS_WITH(execute(table), "ordered is not run by free lanes");

@@ -5,6 +5,7 @@
 
 #include "gpu/check/cross_check.hpp"
 #include "gpu/cpu/program_executor.hpp"
+#include "tests/gpu/program_case.hpp"
 #include "tests/support/catch.hpp"
 
 #include <string>
@@ -17,19 +18,6 @@ namespace {
 /// Two heads of 3 x 3 tiles of 2 tokens under a causal mask.
 Problem program_problem() {
   return make_problem(make_mask("causal"), {6, 6}, {2, 2}, 2, 2);
-}
-
-/// A stint of a head's KV tile (all, dkv) or Q tile (dq), its other tiles upwards.
-Stint stint_of(const Problem& problem, Makes makes, std::int32_t head, std::int32_t tile,
-               std::int32_t buffer = 0) {
-  Stint stint{.makes = makes, .buffer = buffer, .tasks = {}};
-  const bool by_q = makes == Makes::dq;
-  for (std::int32_t other = 0; other < (by_q ? problem.grid.kv_tiles() : problem.grid.q_tiles());
-       ++other) {
-    const Task task{Head{head}, KvTile{by_q ? other : tile}, QTile{by_q ? tile : other}};
-    if (problem.grid.live(task.kv, task.q)) stint.tasks.push_back(task);
-  }
-  return stint;
 }
 
 /// A lane for each head, its KV tiles upwards.
@@ -189,6 +177,18 @@ TEST_CASE("heads that share K and V are added upwards, rounded before or after")
     CHECK(deviation(run.gradients.dv, exact.dv).most <= error_bound(shape, Dtype::fp32));
     CHECK(run.gradients.dk == sum_of_heads(program, shape, run.dk_heads,
                                            static_cast<float>(shape.scale()), Dtype::fp32));
+  }
+}
+
+TEST_CASE("a program that takes too long is stopped, and the same one with time enough is not") {
+  const Problem problem = make_problem(make_mask("full"), {256, 256}, {16, 16}, 1, 1);
+  const AttentionShape shape = attention_shape(problem, 64);
+  const Attention attention = unjudged_attention(problem, shape, random_inputs(shape, 1));
+  for (const Program& program : {workers(problem, 2), owners(problem, 2)}) {
+    ProgramOptions options{.threads = 2, .timeout = std::chrono::milliseconds(1)};
+    CHECK(program_on_cpu(program, attention, options).outcome == Outcome::timeout);
+    options.timeout = std::chrono::minutes(10);
+    CHECK(program_on_cpu(program, attention, options).outcome == Outcome::finished);
   }
 }
 

@@ -3,8 +3,11 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/median.hpp"
+#include "core/text.hpp"
+#include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cpu/program_executor.hpp"
+#include "gpu/cuda/program_executor.hpp"
 #include "workbench/designs/free_lanes.hpp"
 
 #include <algorithm>
@@ -77,6 +80,23 @@ class Check {
     fault("bits", "run " + std::to_string(execution_.repeats) + " gives other bits than the first");
   }
 
+  /// Takes the last of several bare runs, which is held to the first run's bits.
+  void add_bare(const gpu::ProgramRun& last, std::vector<std::int64_t> elapsed_ns) {
+    if (!same_bits(last, first_) && std::exchange(execution_.identical, false)) {
+      fault("bits", "a bare run gives other bits than the first");
+    }
+    execution_.bare_median_ns = median(std::move(elapsed_ns));
+  }
+
+  /// Whether a run was stopped: then that is said.
+  bool stopped(const gpu::ProgramRun& run) {
+    if (run.outcome == gpu::Outcome::finished) return false;
+    execution_.timed_out = true;
+    fault("stopped", "a run took longer than " + std::to_string(execution_.timeout.count()) +
+                         " ms, after " + counted(execution_.repeats, "run") + " that finished");
+    return true;
+  }
+
   void judge(const gpu::ReferenceGradients& exact) {
     const gpu::Gradients& gradients = first_.gradients;
     execution_.errors = gpu::GradientErrors{.dq = gpu::deviation(gradients.dq, exact.dq),
@@ -122,11 +142,25 @@ class Check {
   gpu::ProgramRun first_;
 };
 
-void expect_fits(const gpu::Program& program, const gpu::AttentionShape& shape, bool partials) {
-  if (gpu::run_bytes(program, shape, partials) <= kMaxRunBytes) return;
+/// Beside a GPU, partials that are too large are done without.
+void expect_fits(const gpu::Program& program, const gpu::AttentionShape& shape, bool partials,
+                 Execution& execution) {
+  const std::int64_t bytes_of_partials = gpu::partial_bytes(program, shape);
+  if (execution.cuda && partials && bytes_of_partials > kMaxPartialBytes) {
+    execution.lost_partials = bytes_of_partials;
+  }
+  const std::int64_t limit = execution.cuda ? kMaxCudaRunBytes : kMaxRunBytes;
+  if (gpu::run_bytes(program, shape, partials && execution.lost_partials == 0) <= limit) return;
   throw Error(ErrorKind::limit,
               describe(program.problem) + ", head_dim " + std::to_string(shape.head_dim) +
-                  ": a checked run takes more than " + std::to_string(kMaxRunBytes >> 30) + " GiB");
+                  ": a checked run takes more than " + std::to_string(limit >> 30) + " GiB");
+}
+
+/// Refuses a mask of which a GPU's tiles would keep one range of keys in place of several.
+void expect_runs_there(const gpu::Program& program, const Execution& execution) {
+  if (!execution.cuda) return;
+  const std::string why = split_tile_refusal(program.problem, "the portable kernel");
+  if (!why.empty()) throw Error(ErrorKind::unsupported, why);
 }
 
 std::int32_t threads_of(std::int32_t given) {
@@ -139,11 +173,47 @@ void tell(const ExecutionRequest& request, const char* what, double fraction) {
   if (request.progress) request.progress(what, fraction);
 }
 
-gpu::Attention attention_of(const ExecutionRequest& request, const Problem& problem,
-                            const gpu::AttentionShape& shape) {
-  gpu::Inputs inputs = gpu::random_inputs(shape, request.seed);
-  return (request.judges ? gpu::make_attention : gpu::unjudged_attention)(problem, shape,
-                                                                          std::move(inputs));
+std::chrono::milliseconds timeout_of(const ExecutionRequest& request) {
+  return request.cuda && request.timeout.count() == 0 ? gpu::kLongestProgram : request.timeout;
+}
+
+gpu::ProgramOptions program_options(const ExecutionRequest& request, const Execution& execution) {
+  return {.dtype = request.dtype, .threads = execution.threads, .timeout = execution.timeout};
+}
+
+/// The runs that are checked.
+void run_checked(const ExecutionRequest& request, const gpu::Program& program,
+                 const gpu::Attention& attention, Check& check, Execution& execution) {
+  const auto device = execution.cuda ? gpu::program_on_cuda : gpu::program_on_cpu;
+  if (request.begins) request.begins();
+  tell(request, "running", 0);
+  for (std::int64_t run = 0; run < request.repeats && !execution.cut_short; ++run) {
+    const bool perturbed = request.perturb && run > 0;
+    gpu::ProgramOptions options = program_options(request, execution);
+    options.keep_partials = request.adds_partials && execution.lost_partials == 0 && run == 0;
+    if (perturbed) options.perturb = *request.perturb + static_cast<std::uint64_t>(run) - 1;
+    gpu::ProgramRun done = device(program, attention, options);
+    if (check.stopped(done)) return;
+    check.add(std::move(done), perturbed);
+    tell(request, "running", static_cast<double>(run + 1) / static_cast<double>(request.repeats));
+    execution.cut_short = run + 1 < request.repeats && request.stop && request.stop();
+  }
+}
+
+/// What a GPU takes for nothing but the kernels.
+void run_bare(const ExecutionRequest& request, const gpu::Program& program,
+              const gpu::Attention& attention, Check& check, const Execution& execution) {
+  constexpr int kRuns = 5;
+  tell(request, "timing bare runs", 0);
+  gpu::ProgramOptions options = program_options(request, execution);
+  options.witnessed = false;
+  std::vector<std::int64_t> elapsed_ns;
+  for (int run = -1; run < kRuns; ++run) {  // one finds cold caches
+    const gpu::ProgramRun done = gpu::program_on_cuda(program, attention, options);
+    if (check.stopped(done)) return;
+    if (run >= 0) elapsed_ns.push_back(done.elapsed_ns);
+    if (run + 1 == kRuns) check.add_bare(done, std::move(elapsed_ns));
+  }
 }
 
 }  // namespace
@@ -177,34 +247,33 @@ Execution execute(const ExecutionRequest& request) {
                       .seed = request.seed,
                       .perturb = request.perturb,
                       .threads = threads_of(request.threads),
-                      .device = gpu::cpu_name(),
+                      .device = request.cuda ? request.cuda->name : gpu::cpu_name(),
+                      .cuda = request.cuda,
+                      .timeout = timeout_of(request),
                       .asked = request.repeats};
   if (execution.analysis.table) {
     throw Error(ErrorKind::usage, request.selection.text + " is not run by free lanes");
   }
   const gpu::Program program = program_of(*request.selection.design, execution.analysis.plan);
   const gpu::AttentionShape shape = gpu::attention_shape(program.problem, request.request.head_dim);
-  expect_fits(program, shape, request.adds_partials);
+  expect_runs_there(program, execution);
+  expect_fits(program, shape, request.adds_partials, execution);
   const auto fault = gpu::fault_of(program);
   STAGGER_EXPECTS(!fault);
-  tell(request, "computing what the gradients should be", 0.1);
-  const gpu::Attention attention = attention_of(request, program.problem, shape);
-  execution.flops = gpu::backward_flops(attention);
+  execution.device_reference =
+      workbench::uses_device_reference(request.reference, request.cuda.has_value(), shape);
+  const workbench::JudgedProblem problem =
+      workbench::judged_problem(program.problem, shape, request.seed, request.reference,
+                                execution.device_reference, request.progress);
+  execution.flops = gpu::backward_flops(problem.attention);
   execution.bound = gpu::error_bound(shape, request.dtype);
-  Check check(program, attention, execution);
-  if (request.begins) request.begins();
-  tell(request, "running", 0);
-  for (std::int64_t run = 0; run < request.repeats && !execution.cut_short; ++run) {
-    const bool perturbed = request.perturb && run > 0;
-    gpu::ProgramOptions options{.dtype = request.dtype,
-                                .threads = execution.threads,
-                                .keep_partials = request.adds_partials && run == 0};
-    if (perturbed) options.perturb = *request.perturb + static_cast<std::uint64_t>(run) - 1;
-    check.add(gpu::program_on_cpu(program, attention, options), perturbed);
-    tell(request, "running", static_cast<double>(run + 1) / static_cast<double>(request.repeats));
-    execution.cut_short = run + 1 < request.repeats && request.stop && request.stop();
+  Check check(program, problem.attention, execution);
+  run_checked(request, program, problem.attention, check, execution);
+  if (execution.repeats == 0) return execution;
+  if (problem.exact) check.judge(*problem.exact);
+  if (execution.cuda && execution.ok() && !execution.cut_short) {
+    run_bare(request, program, problem.attention, check, execution);
   }
-  if (request.judges) check.judge(gpu::reference_gradients(attention));
   return execution;
 }
 

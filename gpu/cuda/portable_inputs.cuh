@@ -1,0 +1,85 @@
+#pragma once
+
+#include "gpu/check/attention.hpp"
+#include "gpu/cuda/device_buffer.cuh"
+#include "gpu/cuda/portable_tile.cuh"
+
+#include <algorithm>
+#include <vector>
+
+namespace stagger::gpu::cuda {
+
+/// Lists what TokenMask says of each query of each masked tile, which is alike in every head.
+inline std::vector<SeenKeys> partial_keys(const Problem& problem, const TokenMask& mask,
+                                          std::int32_t tile_q) {
+  std::vector<SeenKeys> keys;
+  for (const auto& [kv, q] : masked_tiles(problem)) {
+    for (std::int64_t place = 0; place < tile_q; ++place) {
+      const std::int64_t query = q.value * problem.shape.q + place;
+      KeyRange seen;
+      if (query < problem.lengths.q) seen = mask.keys(query, kv);
+      const std::int64_t first = seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
+      keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
+                      .end = static_cast<std::int32_t>(seen.end - first)});
+    }
+  }
+  return keys;
+}
+
+template <class To, class From>
+std::vector<To> converted(const std::vector<From>& values) {
+  std::vector<To> results(values.size());
+  std::transform(values.begin(), values.end(), results.begin(),
+                 [](From value) { return static_cast<To>(value); });
+  return results;
+}
+
+/// What any backward pass by portable tiles reads, in device memory.
+template <class Storage>
+class PortableInputs {
+ public:
+  PortableInputs(const Problem& problem, const Attention& attention)
+      : tile_q_(static_cast<std::int32_t>(std::min(problem.shape.q, problem.lengths.q))),
+        q_(converted<Storage>(attention.inputs.q)),
+        k_(converted<Storage>(attention.inputs.k)),
+        v_(converted<Storage>(attention.inputs.v)),
+        d_out_(converted<Storage>(attention.inputs.d_out)),
+        lse_(converted<float>(attention.forward.lse)),
+        delta_(converted<float>(attention.forward.delta)),
+        keys_(partial_keys(problem, attention.mask, tile_q_)) {
+    const auto scale = static_cast<float>(attention.shape.scale());
+    parameters_ = {
+        .q = q_.data(),
+        .k = k_.data(),
+        .v = v_.data(),
+        .d_out = d_out_.data(),
+        .lse = lse_.data(),
+        .delta = delta_.data(),
+        .keys = keys_.data(),
+        .span = problem.span,
+        .parts = problem.group_parts(),
+        .seq_q = attention.shape.seq_q,
+        .seq_kv = attention.shape.seq_kv,
+        .head_dim = attention.shape.head_dim,
+        .tile_q = tile_q_,
+        .tile_kv = static_cast<std::int32_t>(std::min(problem.shape.kv, problem.lengths.kv)),
+        .scale = scale,
+        .dq_scale = kDtypeOf<Storage> == Dtype::fp32 ? scale : 1};
+  }
+
+  /// Returns them without a place for what is made of them.
+  [[nodiscard]] const PortableParameters<Storage>& parameters() const { return parameters_; }
+
+ private:
+  std::int32_t tile_q_;
+  DeviceBuffer<Storage> q_;
+  DeviceBuffer<Storage> k_;
+  DeviceBuffer<Storage> v_;
+  DeviceBuffer<Storage> d_out_;
+  DeviceBuffer<float> lse_;
+  DeviceBuffer<float> delta_;
+  DeviceBuffer<SeenKeys> keys_;
+  PortableParameters<Storage> parameters_;
+};
+
+}  // namespace stagger::gpu::cuda
