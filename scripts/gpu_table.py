@@ -10,6 +10,8 @@
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
     workbench/block/README.md  whole blocks               block.json, by scripts/bench_block.py
+    workbench/designs/README.md  designs beside what is    designs.json, by
+                           predicted of them              scripts/bench_designs.py
 """
 
 import json
@@ -193,6 +195,36 @@ def block_kernels_table(data):
     return "\n".join(lines) + "\n"
 
 
+def design_cell(entry, what):
+    """A ratio measured in a row and rested, what was predicted, and how far that is off."""
+    row, rested = (entry["measured"][regime][what] for regime in ("steady", "spaced"))
+    model = ((entry["predicted"] or {}).get(what) or {}).get("times")
+    said = f"{model:.2f}" if model else ""
+    if row is None:
+        return f" | {said} | "
+    return f"{row:.2f} / {rested:.2f} | {said} | " + (f"{model / row - 1:+.1%}" if model else "")
+
+
+def designs_table(data):
+    """Each shape's times in a row, and the two ratios that designs predict."""
+    columns = {"ordered (stagger)": "stagger", "split (flash, deterministic)": "torch-flash-det",
+               "flash": "torch-flash", "two-pass (FlexAttention)": "flex", "cuDNN": "cudnn"}
+    lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; ms in "
+             "a row. *split / flash* and *two-pass / ordered* are measured in a row / rested, "
+             f"predicted (the latter by the profile `{data['machine']}`), and the prediction's error "
+             "in a row.", "",
+             f"| batch × heads × tokens × head_dim | {' | '.join(columns)} | split / flash | predicted "
+             "| error | two-pass / ordered | predicted | error |",
+             "|---|" + "--:|" * (len(columns) + 6)]
+    for entry in data["cases"]:
+        by_name = {result["opponent"]: result for result in entry["results"]}
+        cells = [f"{by_name[name]['steady']['ms']:.3f}" if "steady" in by_name.get(name, {}) else ""
+                 for name in columns.values()]
+        lines.append(f"| {entry['case']['name'].replace(' x ', ' × ')} | {' | '.join(cells)} | "
+                     f"{design_cell(entry, 'split')} | {design_cell(entry, 'two_pass')} |")
+    return "\n".join(lines) + "\n"
+
+
 # (file, marker's name, data, its table)
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
@@ -201,7 +233,8 @@ TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),
           ("workbench/block/README.md", "gpu_table.py blocks", "block.json", block_table),
           ("workbench/block/README.md", "gpu_table.py block-kernels", "block.json",
-           block_kernels_table)]
+           block_kernels_table),
+          ("workbench/designs/README.md", "gpu_table.py designs", "designs.json", designs_table)]
 
 
 def written(text, marker, data, table):
