@@ -28,6 +28,7 @@ import argparse
 import dataclasses
 import datetime
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -287,6 +288,8 @@ def document_of(args, where):
 
 
 def on_device(args):
+    # Two kernels a shape: a pool of compilers takes longer to start than they take.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     import torch
     from stagger.bench.device import CudaClock, Rates
     if not torch.cuda.is_available():
