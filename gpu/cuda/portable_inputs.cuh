@@ -48,6 +48,7 @@ class PortableInputs {
         delta_(converted<float>(attention.forward.delta)),
         keys_(partial_keys(problem, attention.mask, tile_q_)) {
     const auto scale = static_cast<float>(attention.shape.scale());
+    // All members, as nvcc loses which ones are named in a template.
     parameters_ = {
         .q = q_.data(),
         .k = k_.data(),
@@ -56,8 +57,15 @@ class PortableInputs {
         .lse = lse_.data(),
         .delta = delta_.data(),
         .keys = keys_.data(),
+        .dq = nullptr,
+        .dk = nullptr,
+        .dv = nullptr,
+        .dk_sums = nullptr,
+        .dv_sums = nullptr,
         .span = problem.span,
         .parts = problem.group_parts(),
+        .partials = nullptr,
+        .keep_partials = false,
         .seq_q = attention.shape.seq_q,
         .seq_kv = attention.shape.seq_kv,
         .head_dim = attention.shape.head_dim,

@@ -44,22 +44,22 @@ struct PortableParameters {
   const float* lse = nullptr;
   const float* delta = nullptr;
   const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
-  std::int32_t span = 1;           ///< heads of a part
-  std::int32_t parts = 1;          ///< of a KV head
+  float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
+  float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
+  float* dv = nullptr;
+  float* dk_sums = nullptr;  ///< by KV head and key: of several parts
+  float* dv_sums = nullptr;
+  std::int32_t span = 1;      ///< heads of a part
+  std::int32_t parts = 1;     ///< of a KV head
+  float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
+  bool keep_partials = false;
   std::int64_t seq_q = 0;
   std::int64_t seq_kv = 0;
   std::int32_t head_dim = 0;
   std::int32_t tile_q = 0;  ///< tokens of the largest Q tile
   std::int32_t tile_kv = 0;
   float scale = 0;
-  float dq_scale = 0;   ///< what a dQ partial has of it
-  float* dq = nullptr;  ///< sums: end_dq() makes gradients of them
-  float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
-  float* dv = nullptr;
-  float* dk_sums = nullptr;  ///< by KV head and key: of several parts
-  float* dv_sums = nullptr;
-  float* partials = nullptr;  ///< (slot or else CTA, query in the tile, head_dim)
-  bool keep_partials = false;
+  float dq_scale = 0;  ///< what a dQ partial has of it
 
   /// Returns the bytes of P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {

@@ -172,6 +172,7 @@ class KernelText {
       slots.push_back({.slot = {.head = task.head.value,
                                 .kv = task.kv.value,
                                 .q = task.q.value,
+                                .rank = 0,
                                 .partial = masked[at(tile)],
                                 .begins_chain = chain && &task == &stint.tasks.front(),
                                 .ends_chain = chain && &task == &stint.tasks.back()},
