@@ -11,12 +11,14 @@ python/stagger/bench (in a row and rested):
     cudnn             neither: its default backward pass
 
 The shapes are the thirteen that tests/designs/designs_test.cpp holds split's model to, and some of
-few heads and of one head too many. Beside them is what `stagger compare --designs` says: split over
-no order (lanes alone, 128 x 128 tiles), and two passes over the ordered table (the profile's
-times, the plan's tiles).
+few heads and of one head too many. Beside them is what `stagger compare --designs` says: how many
+times as long as the kernel without an order the split's lanes take (128 x 128 tiles) and, with
+flash's own time, its further dQ buffers at the profile's rate of memory; and two passes over the
+ordered table (the profile's times, the plan's tiles).
 
     scripts/bench_designs.py --output gpu/results/designs.json && scripts/gpu_table.py
     scripts/bench_designs.py --budget 60 --no-predictions --output designs.json   # on the GPU
+    scripts/bench_designs.py --resume --no-predictions --output designs.json      # what it left out
     scripts/bench_designs.py --predict designs.json    # adds predictions to a file; needs no GPU
     scripts/bench_designs.py --dry-run                 # made-up times instead of a GPU's
 
@@ -139,11 +141,22 @@ def compared(args, case, *options):
 
 
 def predicted_split(args, case):
-    """How many times as long as the kernel without an order the split takes: its lanes alone."""
+    """How many times as long as the kernel without an order the split's lanes take, and the bytes
+    that its buffers beyond the first are written and read with."""
     said, designs = compared(args, case, "--tile-q", 128, "--tile-kv", 128, "--reduce", 0,
-                             "--schedules", "spt")
-    return {"times": designs["split"]["makespan"] / said["without_order"],
-            "note": designs["split"]["note"]}
+                             "--head-dim", case.dim, "--schedules", "spt")
+    split = designs["split"]
+    buffers = split["dq_targets"] // (said["problem"]["heads"] * said["problem"]["q_tiles"])
+    cleared = next(each["bytes"] for each in split["passes"] if each["name"] == "clear dQ buffers")
+    return {"lanes": split["makespan"] / said["without_order"], "buffers": buffers,
+            "more_bytes": 2 * cleared * (buffers - 1) // buffers}
+
+
+def with_bytes(args, split, flash_ms):
+    """The prediction of lanes and bytes beside what flash takes."""
+    with open(args.machine, encoding="utf-8") as file:
+        rate = json.load(file)["memory"]["bytes_per_ns"]
+    return split["lanes"] + split["more_bytes"] / rate / (1e6 * flash_ms)
 
 
 def predicted_two_pass(args, case, plan):
@@ -157,10 +170,15 @@ def predicted_two_pass(args, case, plan):
             "ordered_ms": ordered[0]["elapsed"] / 1e6, "two_pass_ms": two_pass["elapsed"] / 1e6}
 
 
-def predicted(args, case, plan):
+def predicted(args, entry):
     """What the model says of a case; of two passes only where there is a plan."""
-    return {"split": predicted_split(args, case),
-            "two_pass": predicted_two_pass(args, case, plan) if plan else None}
+    case = case_of(entry)
+    split = predicted_split(args, case)
+    flash = next(result for result in entry["results"] if result["opponent"] == FREE)
+    if "steady" in flash:
+        split["times"] = with_bytes(args, split, flash["steady"]["ms"])
+    return {"split": split,
+            "two_pass": predicted_two_pass(args, case, entry["plan"]) if entry["plan"] else None}
 
 
 def plan_of(case):
@@ -214,7 +232,7 @@ def line_of(entry):
 def finished(args, entry, plan):
     """An entry of the bench with what is predicted and the ratios that are."""
     entry["plan"] = plan
-    entry["predicted"] = None if args.no_predictions else predicted(args, case_of(entry), plan)
+    entry["predicted"] = None if args.no_predictions else predicted(args, entry)
     entry["measured"] = ratios(entry)
     return entry
 
@@ -265,7 +283,11 @@ def measure_all(args, document, measured, clock):
     begin = time.monotonic()
     protocol = fair.Protocol(**document["protocol"])
     contenders = opponents()
+    known = {entry["case"]["name"] for entry in document["cases"]}
+    document["left_out"] = []
     for case in SHAPES:
+        if case.name in known:
+            continue
         if args.matching and not any(word in case.name for word in args.matching):
             continue
         if time.monotonic() - begin > args.budget:
@@ -274,15 +296,27 @@ def measure_all(args, document, measured, clock):
         entry = finished(args, measured(case, contenders, protocol, clock), plan_of(case))
         document["cases"].append(entry)
         print(f"{time.monotonic() - begin:6.1f} s  {line_of(entry)}", flush=True)
-        if args.output:
-            bench.save(document, args.output)
+        keep(args, document)
+    keep(args, document)
+
+
+def keep(args, document):
+    if args.output and document["cases"]:
+        bench.save(document, args.output)
 
 
 def document_of(args, where):
+    """A new document, or the one that is gone on with."""
+    if args.resume:
+        before = json.loads(pathlib.Path(args.output).read_text(encoding="utf-8"))
+        for key in ("device", "torch", "cudnn"):
+            if before[key] != where[key]:
+                sys.exit(f"{args.output}: {key} was {before[key]}, not {where[key]}")
+        return before
     protocol = fair.Protocol(rounds=args.rounds, steady_ms=80.0, counted_ms=40.0, spaced_calls=4,
                              rest_ms=1.0, between_ms=5.0)
     return {"schema": SCHEMA, **where,
-            "command": " ".join(["scripts/bench_designs.py", *sys.argv[1:]]),
+            "command": f"scripts/bench_designs.py --rounds {args.rounds}",
             "machine": pathlib.Path(args.machine).stem, "protocol": dataclasses.asdict(protocol),
             "left_out": [], "cases": []}
 
@@ -338,6 +372,8 @@ def main(words=None):
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=1e9, metavar="S",
                         help="no shape is begun after so many seconds")
+    parser.add_argument("--resume", action="store_true",
+                        help="measure only what the output file lacks")
     parser.add_argument("--matching", nargs="*", help="shapes whose name contains one of these")
     parser.add_argument("--no-predictions", action="store_true", help="--predict adds them later")
     parser.add_argument("--predict", metavar="FILE", help="add predictions to this, and no more")

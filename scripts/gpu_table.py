@@ -198,8 +198,9 @@ def block_kernels_table(data):
 def design_cell(entry, what):
     """A ratio measured in a row and rested, what was predicted, and how far that is off."""
     row, rested = (entry["measured"][regime][what] for regime in ("steady", "spaced"))
-    model = ((entry["predicted"] or {}).get(what) or {}).get("times")
-    said = f"{model:.2f}" if model else ""
+    said = (entry["predicted"] or {}).get(what) or {}
+    model = said.get("times")
+    said = " / ".join(f"{said[key]:.2f}" for key in ("lanes", "times") if key in said)
     if row is None:
         return f" | {said} | "
     return f"{row:.2f} / {rested:.2f} | {said} | " + (f"{model / row - 1:+.1%}" if model else "")
@@ -210,9 +211,10 @@ def designs_table(data):
     columns = {"ordered (stagger)": "stagger", "split (flash, deterministic)": "torch-flash-det",
                "flash": "torch-flash", "two-pass (FlexAttention)": "flex", "cuDNN": "cudnn"}
     lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; ms in "
-             "a row. *split / flash* and *two-pass / ordered* are measured in a row / rested, "
-             f"predicted (the latter by the profile `{data['machine']}`), and the prediction's error "
-             "in a row.", "",
+             "a row. *split / flash* and *two-pass / ordered* are measured in a row / rested. "
+             "Predicted of split are its lanes alone / with the bytes of its buffers beside flash's "
+             f"time, of two passes what the profile `{data['machine']}` says; the error is the last "
+             "prediction's, in a row.", "",
              f"| batch × heads × tokens × head_dim | {' | '.join(columns)} | split / flash | predicted "
              "| error | two-pass / ordered | predicted | error |",
              "|---|" + "--:|" * (len(columns) + 6)]

@@ -125,7 +125,18 @@ class Predictions(unittest.TestCase):
             if batch * heads * seq > 1 << 20 or seq > 8192:
                 continue
             case = bench.shape(batch, heads, seq, 128, mask == "causal")
-            self.assertAlmostEqual(bench.predicted_split(args, case)["times"], simulated, delta=6e-4)
+            self.assertAlmostEqual(bench.predicted_split(args, case)["lanes"], simulated, delta=6e-4)
+
+    def test_bytes_are_those_of_every_buffer_but_the_first(self):
+        args = bench.argparse.Namespace(stagger=COMMAND, machine=ROOT / "configs/machines/h200.json")
+        split = bench.predicted_split(args, bench.shape(1, 2, 4096, 128, True))
+        self.assertEqual(split["buffers"], 66)
+        self.assertEqual(split["more_bytes"], 8 * 65 * 2 * 4096 * 128)
+        rate = json.loads(args.machine.read_text(encoding="utf-8"))["memory"]["bytes_per_ns"]
+        self.assertAlmostEqual(bench.with_bytes(args, split, 2.0) - split["lanes"],
+                               split["more_bytes"] / rate / 2e6)
+        many = bench.predicted_split(args, bench.shape(2, 66, 1024, 64, False))
+        self.assertEqual((many["buffers"], many["more_bytes"]), (1, 0))
 
     def test_a_dry_run_is_kept_predicted_again_and_made_a_table_of(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +149,7 @@ class Predictions(unittest.TestCase):
             self.assertEqual(len(document["cases"]), 2)
             self.assertEqual([each["predicted"] for each in document["cases"]], [None, None])
             said = self.run_script("--predict", str(path))
-            self.assertIn("split 1.500 / 1.500, predicted 1.625", said)
+            self.assertRegex(said, r"split 1.500 / 1.500, predicted 1.69\d")
             document = json.loads(path.read_text(encoding="utf-8"))
         flat, odd = document["cases"]
         self.assertEqual(flat["measured"]["steady"], {"split": 1.5, "two_pass": 1.5})
@@ -147,9 +158,23 @@ class Predictions(unittest.TestCase):
         self.assertIsNone(odd["measured"]["steady"]["two_pass"])
         text = script("gpu_table").designs_table(document)
         self.assertIn("| 1 × 32 × 4096 × 128 full | 1.000 | 3.000 | 2.000 | 1.500 | 1.200 | "
-                      "1.50 / 1.50 | 1.62 | +8.3% | 1.50 / 1.50 |", text)
+                      "1.50 / 1.50 | 1.62 / 1.69 | +12.7% | 1.50 / 1.50 |", text)
         self.assertIn("| 16 × 16 × 4096 × 80 full |  | 3.000 | 2.000 |  | 1.200 |", text)
         self.assertEqual({line.count("|") for line in text.splitlines()[2:]}, {13})
+
+    def test_a_run_goes_on_with_what_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "designs.json"
+            words = ("--dry-run", "--no-predictions", "--output", str(path), "--matching")
+            self.run_script(*words, "1 x 132")
+            said = self.run_script("--resume", *words, "1 x 132", "1 x 133")
+            self.assertNotIn("1 x 132", said)
+            document = json.loads(path.read_text(encoding="utf-8"))
+            self.assertEqual([each["case"]["heads"] for each in document["cases"]], [132, 133])
+            document["torch"] = "9.9"
+            path.write_text(json.dumps(document), encoding="utf-8")
+            with self.assertRaisesRegex(SystemExit, "torch was 9.9, not none"):
+                self.run_script("--resume", *words, "1 x 28")
 
     def test_no_shape_is_begun_when_time_is_up(self):
         with tempfile.TemporaryDirectory() as folder:
