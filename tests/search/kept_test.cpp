@@ -106,9 +106,11 @@ TEST_CASE("lists, windows and safe tables are as kept") {
                         .q = static_cast<QOrder>(dice.roll(kQOrders)),
                         .window = static_cast<std::int32_t>(dice.roll(3))};
     text << round << " list " << words_of(list_schedule(problem, timing, rule), timing) << "\n";
-    text << round << " windowed " << words_of(windowed_table(problem, timing, {}).table, timing) << "\n";
+    text << round << " windowed " << words_of(windowed_table(problem, timing, {}).table, timing)
+         << "\n";
     timing.memory = drawn_memory(dice);
-    text << round << " memory " << words_of(windowed_table(problem, timing, {}).table, timing) << "\n";
+    text << round << " memory " << words_of(windowed_table(problem, timing, {}).table, timing)
+         << "\n";
   }
   CHECK(test::golden_difference("search-lists.txt", text.str()) == "");
 }
