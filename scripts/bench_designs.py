@@ -4,7 +4,7 @@
 What PyTorch offers of them, in one process, on the same tensors and in rounds, by the protocol of
 python/stagger/bench (in a row and rested):
 
-    torch-flash-det   split: flash under torch.use_deterministic_algorithms(True), FlashAttention-2's
+    torch-flash-det   split: FlashAttention-2's, under torch.use_deterministic_algorithms(True)
     torch-flash       the same kernel without an order, which the split's cost is a ratio to
     flex              two-pass: FlexAttention, compiled for each shape
     stagger           ordered: the hopper kernel by the schedule that `auto` takes

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Whether the bits of designs move with what `stagger list designs` says, and with nothing else.
 
-Each design is run, then run again with other SMs, other tiles and random delays; what moved the bits
-of a gradient is held against the report's `bits_depend_on`. With --device cuda every run is made on
-threads too, whose digests must be the same.
+Each design is run, then run again with other SMs, other tiles and random delays; what moved the
+bits of a gradient is held against the report's `bits_depend_on`. With --device cuda every run is
+made on threads too, whose digests must be the same.
 
     scripts/design_bits.py --stagger build/release/stagger [--device cuda] [--dtype bf16] [--brief]
 
---brief takes fewer designs and changes. The exit code is 1 if bits moved with something else, did not
-move with what they should (fp32), or were others on the GPU.
+--brief takes fewer designs and changes. The exit code is 1 if bits moved with something else, did
+not move with what they should (fp32), or were others on the GPU.
 """
 
 import argparse
