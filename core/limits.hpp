@@ -10,6 +10,7 @@ inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 26;     ///< per s
 inline constexpr std::int64_t kMaxTiles = std::int64_t{1} << 20;      ///< per side of a tile grid
 inline constexpr std::int64_t kMaxGridTiles = std::int64_t{1} << 26;  ///< tiles of one head
 inline constexpr std::int64_t kMaxKeyRanges = std::int64_t{1} << 26;  ///< of all queries: 1 GiB
+inline constexpr std::int64_t kMaxBitBytes = std::int64_t{1} << 30;   ///< of a mask, for a GPU
 inline constexpr int kMaxMaskParts = 64;                              ///< of a composed mask
 inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxProblemTiles = std::int64_t{1} << 34;  ///< of all heads

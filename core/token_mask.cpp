@@ -2,8 +2,6 @@
 
 #include "core/error.hpp"
 
-#include <string>
-
 namespace stagger {
 
 TokenMask::TokenMask(const Problem& problem)
@@ -57,29 +55,23 @@ std::int64_t TokenMask::pairs() const {
   return count;
 }
 
-std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem) {
-  if (problem.mask.family->ranges == nullptr) return std::nullopt;
+std::vector<bool> split_tiles(const Problem& problem) {
+  std::vector<bool> split;
+  if (problem.mask.family->ranges == nullptr) return split;
   const KeyRanges rows = key_ranges(problem.mask, problem.lengths, problem.shape);
   for (std::int64_t query = 0; query < rows.queries(); ++query) {
+    const std::int64_t q = query / problem.shape.q;
     std::int64_t last = -1;  // the KV tile in which the range before ends
     for (const KeyRange& range : rows.of(query)) {
-      const std::int64_t first = range.begin / problem.shape.kv;
-      if (first == last) {
-        return std::pair{KvTile{static_cast<std::int32_t>(first)},
-                         QTile{static_cast<std::int32_t>(query / problem.shape.q)}};
+      const std::int64_t kv = range.begin / problem.shape.kv;
+      if (kv == last) {
+        split.resize(at(std::int64_t{problem.grid.kv_tiles()} * problem.grid.q_tiles()));
+        split[at(kv * problem.grid.q_tiles() + q)] = true;
       }
       last = (range.end - 1) / problem.shape.kv;
     }
   }
-  return std::nullopt;
-}
-
-std::string split_tile_refusal(const Problem& problem, const std::string& what) {
-  const auto tile = split_tile(problem);
-  if (!tile) return "";
-  return what + " keeps one range of keys for each query of a tile; in tile (kv " +
-         std::to_string(tile->first.value) + ", q " + std::to_string(tile->second.value) +
-         ") a query sees keys in several ranges: run it on the CPU, or with smaller KV tiles";
+  return split;
 }
 
 }  // namespace stagger

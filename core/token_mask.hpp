@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace stagger {
@@ -30,7 +27,7 @@ class TokenMask {
   template <class Visit>
   void each_range(std::int64_t query, KvTile kv, Visit visit) const;
   /// The keys of one KV tile that a query sees; begin == end if none. Requires both to exist, and
-  /// that the tile is none of split_tile().
+  /// that they are one range: the tile is none of split_tiles().
   [[nodiscard]] KeyRange keys(std::int64_t query, KvTile kv) const;
   /// All keys that a query sees: ranges upwards, with keys between them that it does not see.
   /// O(ranges), or O(KV tiles) for a block-sparse mask.
@@ -46,13 +43,9 @@ class TokenMask {
   KeyRanges rows_;  ///< by query; of none if the mask is block-sparse
 };
 
-/// The first tile, by Q tile, in which a query sees keys in two ranges or more: what a kernel
-/// cannot do that keeps one range for each query of a partial tile. nullopt if there is none.
-[[nodiscard]] std::optional<std::pair<KvTile, QTile>> split_tile(const Problem& problem);
-
-/// Why `what` cannot run the problem if it keeps one range for each query of a tile; empty if it
-/// can.
-[[nodiscard]] std::string split_tile_refusal(const Problem& problem, const std::string& what);
+/// Which tiles show a query keys in two ranges or more, by (kv, q), row-major; empty if none does.
+/// O(ranges of keys + tiles).
+[[nodiscard]] std::vector<bool> split_tiles(const Problem& problem);
 
 template <class Visit>
 void TokenMask::each_range(std::int64_t query, KvTile kv, Visit visit) const {

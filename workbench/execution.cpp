@@ -3,8 +3,8 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
-#include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
+#include "gpu/cuda/masked_tiles.hpp"
 #include "gpu/cuda/replay.hpp"
 
 #include <algorithm>
@@ -82,12 +82,11 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
          ", one an SM";
 }
 
-/// Refuses a mask of which the kernels of a GPU would keep one range of keys in place of several.
-void expect_runs_on_gpu(const ExecutionRequest& request) {
+/// Refuses a mask whose bits are too many for the kernels of a GPU.
+void expect_fits_gpu(const ExecutionRequest& request) {
   if (!request.cuda || request.kernel->spins()) return;
-  const std::string why = split_tile_refusal(
-      request.source.table.problem, std::string("the ") + request.kernel->name + " kernel");
-  if (!why.empty()) throw Error(ErrorKind::unsupported, why);
+  const std::string why = gpu::cuda::bits_refusal(request.source.table.problem);
+  if (!why.empty()) throw Error(ErrorKind::limit, why);
 }
 
 void tell(const ExecutionRequest& request, const char* what, double fraction) {
@@ -180,7 +179,7 @@ Execution execute(ExecutionRequest request) {
   const Kernel& kernel = *request.kernel;
   STAGGER_EXPECTS(request.cuda || kernel.on_cpu != nullptr);
   STAGGER_EXPECTS(request.cuda || request.reference != Reference::device);
-  expect_runs_on_gpu(request);
+  expect_fits_gpu(request);
   Execution execution;
   execution.kernel = &kernel;
   execution.cuda = request.cuda;

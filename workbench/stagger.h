@@ -166,8 +166,9 @@ typedef struct stagger_call {
 /* Without a GPU usable is 0, and why_not says why: that is no error. */
 STAGGER_API int32_t stagger_query(stagger_info* info);
 
-/* Makes a plan on the host, O(tasks). It needs a device only if sms is 0. A plan that the kernel
- * would not run (fp32, a head_dim, tiles) is made for the host alone: device_bytes is 0. */
+/* Makes a plan on the host, O(tasks and masked pairs). It needs a device only if sms is 0. A plan
+ * that the kernel would not run (fp32, a head_dim, tiles, a mask of more than 1 GiB of bits) is
+ * made for the host alone: device_bytes is 0. */
 STAGGER_API int32_t stagger_plan_create(const stagger_problem* problem, stagger_plan** plan);
 STAGGER_API int32_t stagger_plan_describe(const stagger_plan* plan, stagger_plan_info* info);
 /* Fills slots with (head, kv, q, rank) of every task, lane by lane, and lane_begin with lanes + 1

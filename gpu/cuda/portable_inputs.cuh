@@ -9,23 +9,6 @@
 
 namespace stagger::gpu::cuda {
 
-/// Lists what TokenMask says of each query of each masked tile, which is alike in every head.
-inline std::vector<SeenKeys> partial_keys(const Problem& problem, const TokenMask& mask,
-                                          std::int32_t tile_q) {
-  std::vector<SeenKeys> keys;
-  for (const auto& [kv, q] : masked_tiles(problem)) {
-    for (std::int64_t place = 0; place < tile_q; ++place) {
-      const std::int64_t query = q.value * problem.shape.q + place;
-      KeyRange seen;
-      if (query < problem.lengths.q) seen = mask.keys(query, kv);
-      const std::int64_t first = seen.begin == seen.end ? seen.begin : kv.value * problem.shape.kv;
-      keys.push_back({.begin = static_cast<std::int32_t>(seen.begin - first),
-                      .end = static_cast<std::int32_t>(seen.end - first)});
-    }
-  }
-  return keys;
-}
-
 template <class To, class From>
 std::vector<To> converted(const std::vector<From>& values) {
   std::vector<To> results(values.size());
@@ -39,6 +22,9 @@ template <class Storage>
 class PortableInputs {
  public:
   PortableInputs(const Problem& problem, const Attention& attention)
+      : PortableInputs(problem, attention, portable_mask(problem, attention.mask)) {}
+
+  PortableInputs(const Problem& problem, const Attention& attention, const PortableMask& mask)
       : tile_q_(static_cast<std::int32_t>(std::min(problem.shape.q, problem.lengths.q))),
         q_(converted<Storage>(attention.inputs.q)),
         k_(converted<Storage>(attention.inputs.k)),
@@ -46,7 +32,8 @@ class PortableInputs {
         d_out_(converted<Storage>(attention.inputs.d_out)),
         lse_(converted<float>(attention.forward.lse)),
         delta_(converted<float>(attention.forward.delta)),
-        keys_(partial_keys(problem, attention.mask, tile_q_)) {
+        keys_(mask.keys),
+        bits_(mask.bits) {
     const auto scale = static_cast<float>(attention.shape.scale());
     // All members, as nvcc loses which ones are named in a template.
     parameters_ = {
@@ -72,7 +59,10 @@ class PortableInputs {
         .tile_q = tile_q_,
         .tile_kv = static_cast<std::int32_t>(std::min(problem.shape.kv, problem.lengths.kv)),
         .scale = scale,
-        .dq_scale = kDtypeOf<Storage> == Dtype::fp32 ? scale : 1};
+        .dq_scale = kDtypeOf<Storage> == Dtype::fp32 ? scale : 1,
+        .in_ranges = mask.in_ranges,
+        .words = mask.words,
+        .bits = bits_.data()};
   }
 
   /// Returns them without a place for what is made of them.
@@ -87,6 +77,7 @@ class PortableInputs {
   DeviceBuffer<float> lse_;
   DeviceBuffer<float> delta_;
   DeviceBuffer<SeenKeys> keys_;
+  DeviceBuffer<std::uint32_t> bits_;
   PortableParameters<Storage> parameters_;
 };
 

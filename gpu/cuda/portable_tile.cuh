@@ -20,12 +20,6 @@
 
 namespace stagger::gpu::cuda {
 
-/// Keys of its tile that a query sees.
-struct SeenKeys {
-  std::int32_t begin = 0;
-  std::int32_t end = 0;
-};
-
 /// The Dtype whose storage a type is.
 template <class Storage>
 constexpr Dtype kDtypeOf = Dtype::fp32;
@@ -43,7 +37,7 @@ struct PortableParameters {
   const Storage* d_out = nullptr;
   const float* lse = nullptr;
   const float* delta = nullptr;
-  const SeenKeys* keys = nullptr;  ///< (partial tile, query in the tile)
+  const SeenKeys* keys = nullptr;  ///< of masked tiles in ranges, as PortableMask has them
   float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
   float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
   float* dv = nullptr;
@@ -59,7 +53,10 @@ struct PortableParameters {
   std::int32_t tile_q = 0;  ///< tokens of the largest Q tile
   std::int32_t tile_kv = 0;
   float scale = 0;
-  float dq_scale = 0;  ///< what a dQ partial has of it
+  float dq_scale = 0;                   ///< what a dQ partial has of it
+  std::int32_t in_ranges = 0;           ///< masked tiles
+  std::int32_t words = 0;               ///< of a row of bits
+  const std::uint32_t* bits = nullptr;  ///< of the other masked tiles
 
   /// Returns the bytes of P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {
@@ -244,6 +241,17 @@ class PortableTile {
         });
   }
 
+  /// Whether a query of a tile sees a key of it.
+  __device__ bool sees(const DeviceSlot& slot, std::int32_t query, std::int32_t key) const {
+    if (slot.partial < 0) return true;
+    if (slot.partial < all_.in_ranges) {
+      const SeenKeys seen = all_.keys[std::int64_t{slot.partial} * all_.tile_q + query];
+      return seen.begin <= key && key < seen.end;
+    }
+    const std::int64_t row = std::int64_t{slot.partial - all_.in_ranges} * all_.tile_q + query;
+    return (all_.bits[row * all_.words + key / 32] >> key % 32 & 1) != 0;
+  }
+
   /// Makes P = exp(scale P - lse) and dS = P (dS - D), both rounded at their end; 0 where the query
   /// does not see the key, which adds nothing and changes no bit of a sum that began with 0.
   __device__ void probabilities(const DeviceSlot& slot) {
@@ -251,12 +259,10 @@ class PortableTile {
     for (std::int32_t index = thread(); index < queries_ * keys_; index += kThreads) {
       const std::int32_t query = index / keys_;
       const std::int32_t key = index % keys_;
-      SeenKeys seen{.begin = 0, .end = keys_};
-      if (slot.partial >= 0) seen = all_.keys[std::int64_t{slot.partial} * all_.tile_q + query];
       const std::int32_t place = query * all_.tile_kv + key;
-      const bool sees = seen.begin <= key && key < seen.end;
-      const float p = sees ? exponential(p_[place] * all_.scale - all_.lse[q_row_ + query]) : 0.0F;
-      ds_[place] = sees ? nearest(p * (ds_[place] - all_.delta[q_row_ + query])) : 0.0F;
+      const bool seen = sees(slot, query, key);
+      const float p = seen ? exponential(p_[place] * all_.scale - all_.lse[q_row_ + query]) : 0.0F;
+      ds_[place] = seen ? nearest(p * (ds_[place] - all_.delta[q_row_ + query])) : 0.0F;
       p_[place] = nearest(p);
     }
   }

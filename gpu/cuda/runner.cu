@@ -115,7 +115,7 @@ Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t 
     : source_(table),
       steps_(steps),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
-      slots_(device_slots(table)),
+      slots_(device_slots(table, masked_tiles(table.problem))),
       lane_begin_(table.lane_begin),
       places_(places_of(table.problem)),
       locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * steps)),

@@ -3,10 +3,10 @@
 #include "core/table.hpp"
 #include "gpu/check/backward.hpp"
 #include "gpu/check/clock_anchors.hpp"
+#include "gpu/cuda/masked_tiles.hpp"
 #include "gpu/numerics/host_device.hpp"
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace stagger::gpu::cuda {
@@ -20,21 +20,17 @@ struct alignas(8) DeviceSlot {
   std::int32_t kv = 0;
   std::int32_t q = 0;
   std::int32_t rank = 0;
-  std::int32_t partial = -1;  ///< number of its tile among masked_tiles; -1 = nothing is hidden
+  std::int32_t partial = -1;  ///< its tile's place in MaskedTiles; -1 = nothing is hidden
   bool begins_chain = false;
   bool ends_chain = false;
 };
 
-/// Lists the tiles of which a kernel has to hide something: partial ones, and those that the last
-/// KV tile has beyond the sequence. By (kv, q), row-major; DeviceSlot::partial is a place among
-/// them.
-[[nodiscard]] std::vector<std::pair<KvTile, QTile>> masked_tiles(const Problem& problem);
-
-/// Numbers the masked tiles; -1 for others. By (kv, q), row-major.
-[[nodiscard]] std::vector<std::int32_t> masked_numbers(const Problem& problem);
+/// Finds the places of masked tiles; -1 for others. By (kv, q), row-major.
+[[nodiscard]] std::vector<std::int32_t> masked_places(const Problem& problem,
+                                                      const MaskedTiles& masked);
 
 /// Lists a table's slots, lane by lane.
-[[nodiscard]] std::vector<DeviceSlot> device_slots(const Table& table);
+[[nodiscard]] std::vector<DeviceSlot> device_slots(const Table& table, const MaskedTiles& masked);
 
 /// A table in device memory. No schedule is compiled into a kernel: it follows these arrays.
 struct DeviceTable {

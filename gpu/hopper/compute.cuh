@@ -84,13 +84,23 @@ class Compute {
     tile_.begin_scores(k_stage(), stage());
     shared_.d_out_full[stage()].wait(parity);
     tile_.begin_dp(v_stage(), stage());
-    tile_.probabilities(stage(), marks.partial);
+    if (marks.masked) hide(marks.bits);
+    tile_.probabilities(stage());
     if (marks.ends_chain) arrive(shared_.v_empty[v_stage()]);
     tile_.begin_dv(stage());
     shared_.ds_empty[stage()].wait(parity ^ 1);
     tile_.share_ds(stage());
     __syncwarp();
     arrive(shared_.ds_full[stage()]);
+  }
+
+  /// Hides what the step's queries do not see.
+  __device__ void hide(std::uint32_t bits) {
+    if (bits == 0) {
+      tile_.hide_unseen(stage());
+    } else {
+      tile_.hide_unseen(all_.bits + std::int64_t{bits - 1} * SeenBits{kStepQ}.bytes());
+    }
   }
 
   __device__ void finish() {

@@ -74,7 +74,10 @@ class Loader {
     Marks marks{};
     marks.step = step;
     marks.ends_lane = ends_lane;
-    marks.partial = slot.partial >= 0;
+    marks.masked = slot.partial >= 0;
+    if (has_bits(slot)) {
+      marks.bits = ((slot.partial - all_.in_ranges) << all_.log2_steps) + step + 1;
+    }
     marks.begins_task = begins;
     marks.ends_task = ends;
     marks.begins_chain = slot.begins_chain && begins;
@@ -83,6 +86,11 @@ class Loader {
     publish({index, slot.head, slot.kv, tile, slot.rank, marks});
     load(slot, slot.begins_chain && begins, step);
     ++step_;
+  }
+
+  /// Whether its queries see several ranges of keys: compute reads the bits itself.
+  __device__ bool has_bits(const cuda::DeviceSlot& slot) const {
+    return slot.partial >= all_.in_ranges;
   }
 
   /// Tells all other roles of a step. There is room: this warp has loaded the step before because
@@ -128,14 +136,14 @@ class Loader {
                          std::int32_t q, std::int32_t number) {
     using Stats = QueryStats<kStepQ>;
     constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(SeenKeys);
-    const bool partial = slot.partial >= 0;
+    const bool has_keys = slot.partial >= 0 && !has_bits(slot);
     Mbarrier& barrier = shared_.q_full[stage];
     load_tile(shared_.tiles.q[stage], &all_.q, box, kStepQ,
-              kQBytes + sizeof(Stats) + (partial ? kKeysBytes : 0), barrier);
+              kQBytes + sizeof(Stats) + (has_keys ? kKeysBytes : 0), barrier);
     const std::int32_t place = (slot.head * table_.q_tiles << all_.log2_steps) + q;
     load_bytes(&shared_.queries[stage].stats, reinterpret_cast<const Stats*>(all_.stats) + place,
                sizeof(Stats), barrier);
-    if (partial) {
+    if (has_keys) {
       const std::int64_t keys = (std::int64_t{slot.partial} << all_.log2_steps) + number;
       load_bytes(shared_.queries[stage].keys, all_.keys + keys * kStepQ, kKeysBytes, barrier);
     }

@@ -1,4 +1,5 @@
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "gpu/hopper/kernel.cuh"
 #include "gpu/hopper/pass.cuh"
 #include "gpu/hopper/passes.cuh"
@@ -109,6 +110,9 @@ constexpr bool steps_fit() {
 }
 static_assert(steps_fit());
 
+// Marks::bits has a place for every step of kMaxBitBytes.
+static_assert(kMaxBitBytes / SeenBits{64}.bytes() < std::int64_t{1} << 24);
+
 }  // namespace
 
 Pass::Pass(const Plan& plan, const Call& call)
@@ -135,6 +139,8 @@ Pass::Pass(const Plan& plan, const Call& call)
                  .span = Divisor(sizes.span),
                  .stats = of_workspace<float>(plan.workspace.stats),
                  .keys = of_plan<SeenKeys>(plan.layout.keys),
+                 .bits = of_plan<std::byte>(plan.layout.bits),
+                 .in_ranges = plan.in_ranges,
                  .dq_sums = of_workspace<float>(plan.workspace.dq_sums),
                  .partials = call.partials,
                  .log2_steps = std::countr_zero(static_cast<std::uint32_t>(sizes.steps)),

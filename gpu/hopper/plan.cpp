@@ -9,12 +9,12 @@
 namespace stagger::gpu::hopper {
 namespace {
 
-/// Lists the keys that a query sees, by masked tile and query of the tile.
-std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask) {
-  const std::vector<std::pair<KvTile, QTile>> tiles = cuda::masked_tiles(problem);
+/// Lists the keys that a query sees, by masked tile in ranges and query of the tile.
+std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask,
+                                const cuda::MaskedTiles& masked) {
   std::vector<SeenKeys> keys;
-  keys.reserve(tiles.size() * at(problem.shape.q));
-  for (const auto& [kv, q] : tiles) {
+  keys.reserve(masked.ranges().size() * at(problem.shape.q));
+  for (const auto& [kv, q] : masked.ranges()) {
     const std::int64_t first = kv.value * problem.shape.kv;
     for (std::int64_t place = 0; place < problem.shape.q; ++place) {
       const std::int64_t query = q.value * problem.shape.q + place;
@@ -29,6 +29,20 @@ std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask) {
     }
   }
   return keys;
+}
+
+/// Sets the bits of the other masked tiles, which are 0 before.
+void set_bits(const Problem& problem, const TokenMask& mask, const cuda::MaskedTiles& masked,
+              const SeenBits& seen, std::byte* bits) {
+  for (const auto& tile : masked.bits()) {
+    cuda::each_pair(
+        problem, mask, tile.first, tile.second, [&](std::int64_t query, std::int64_t key) {
+          const auto place = seen.place(score_place(static_cast<std::int32_t>(query % seen.step_q),
+                                                    static_cast<std::int32_t>(key)));
+          bits[query / seen.step_q * seen.bytes() + place.byte] |= std::byte{1} << place.bit;
+        });
+    bits += problem.shape.q / seen.step_q * seen.bytes();
+  }
 }
 
 std::vector<std::int32_t> contributions(const TileGrid& grid) {
@@ -82,13 +96,19 @@ WorkspaceLayout workspace_of(const Sizes& sizes) {
   return layout;
 }
 
+/// Makes room behind what is in the image, of zeros, and returns where.
+std::int64_t append(std::vector<std::byte>& image, std::int64_t bytes) {
+  const auto begin = std::ssize(image);
+  image.resize(at(begin + aligned(bytes)));
+  return begin;
+}
+
 /// Puts an array behind what is in the image, and returns where.
 template <class T>
 std::int64_t append(std::vector<std::byte>& image, const std::vector<T>& array) {
-  const auto begin = std::ssize(image);
-  const std::size_t bytes = array.size() * sizeof(T);
-  image.resize(at(begin + aligned(static_cast<std::int64_t>(bytes))));
-  if (bytes > 0) std::memcpy(image.data() + begin, array.data(), bytes);
+  const auto bytes = static_cast<std::int64_t>(array.size() * sizeof(T));
+  const std::int64_t begin = append(image, bytes);
+  if (bytes > 0) std::memcpy(image.data() + begin, array.data(), at(bytes));
   return begin;
 }
 
@@ -103,7 +123,7 @@ std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dt
   if (problem.combine == Combine::ordered) {
     return "the hopper kernel adds the parts of dK and dV in a pass (combine partials)";
   }
-  return split_tile_refusal(problem, "the hopper kernel");
+  return cuda::bits_refusal(problem);
 }
 
 Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, std::int32_t head_dim,
@@ -120,10 +140,16 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   plan.workspace = workspace_of(plan.sizes);
   const std::vector<std::uint8_t> seen = seen_tiles(problem.grid);
   plan.has_unseen = std::ranges::count(seen, 0) > 0;
-  plan.layout.slots = append(plan.image, cuda::device_slots(table));
+  const cuda::MaskedTiles masked = cuda::masked_tiles(problem);
+  plan.in_ranges = static_cast<std::int32_t>(masked.in_ranges);
+  plan.layout.slots = append(plan.image, cuda::device_slots(table, masked));
   const std::vector<std::int64_t> lane_begin(table.lane_begin.begin(), table.lane_begin.end());
   plan.layout.lane_begin = append(plan.image, lane_begin);
-  plan.layout.keys = append(plan.image, seen_keys(problem, mask));
+  plan.layout.keys = append(plan.image, seen_keys(problem, mask, masked));
+  const SeenBits bits{plan.shape.step_q};
+  plan.layout.bits =
+      append(plan.image, std::ssize(masked.bits()) * plan.shape.steps() * bits.bytes());
+  set_bits(problem, mask, masked, bits, plan.image.data() + plan.layout.bits);
   plan.layout.contributions = append(plan.image, contributions(problem.grid));
   plan.layout.seen = append(plan.image, seen);
   plan.layout.bytes = std::ssize(plan.image);

@@ -74,7 +74,8 @@ struct Sizes {
 struct PlanLayout {
   std::int64_t slots = 0;          ///< cuda::DeviceSlot
   std::int64_t lane_begin = 0;     ///< int64, lanes + 1
-  std::int64_t keys = 0;           ///< SeenKeys by (masked tile, query in the tile)
+  std::int64_t keys = 0;           ///< SeenKeys by (masked tile in ranges, query in the tile)
+  std::int64_t bits = 0;           ///< SeenBits by (other masked tile, step)
   std::int64_t contributions = 0;  ///< int32 by Q tile: partials of its dQ
   std::int64_t seen = 0;           ///< uint8 by KV tile: whether anybody sees it
   std::int64_t bytes = 0;
@@ -99,8 +100,9 @@ struct Plan {
   Dtype dtype = Dtype::bf16;
   Sizes sizes = {};
   std::int32_t lanes = 0;
-  std::int32_t ctas = 0;    ///< that play them
-  bool has_unseen = false;  ///< whether there are KV tiles that nobody sees
+  std::int32_t ctas = 0;       ///< that play them
+  std::int32_t in_ranges = 0;  ///< masked tiles, as cuda::MaskedTiles has them
+  bool has_unseen = false;     ///< whether there are KV tiles that nobody sees
   PlanLayout layout = {};
   WorkspaceLayout workspace = {};
   std::vector<std::byte> image = {};
@@ -108,7 +110,8 @@ struct Plan {
 
 /// Says why the kernels have no plan for a problem, wherever they would run; empty if they have
 /// one. They run bf16 and fp16, head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, 80
-/// or 128, and chains of any number of heads, whose parts are added in a pass.
+/// or 128, and chains of any number of heads, whose parts are added in a pass; any mask whose bits
+/// are within kMaxBitBytes.
 [[nodiscard]] std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dtype);
 
 /// Makes the plan of a table whose heads are those of `batch` entries, one after the other.

@@ -36,6 +36,49 @@ struct SeenKeys {
   std::uint8_t end = 0;
 };
 
+/// A score of a step, S^T, in the registers of the compute threads: `index` of thread `thread` of
+/// both warpgroups' 256.
+struct ScorePlace {
+  std::int32_t thread = 0;
+  std::int32_t index = 0;
+};
+
+/// Finds the score of a step's query and a KV tile's key. Rows are keys, of which a warpgroup has
+/// 64, columns are queries, and wgmma's sums lie as wgmma.cuh says.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr ScorePlace score_place(std::int32_t query,
+                                                                   std::int32_t key) {
+  return {key / 16 * 32 + key % 8 * 4 + query % 8 / 2,
+          query / 8 * 4 + key % 16 / 8 * 2 + query % 2};
+}
+
+/// Which pairs of tokens of a step attend, where a range of keys for each query does not say it: a
+/// bit for each score, in the order in which threads hold them. Bit i of thread t is bit i % 32 of
+/// the word t where i is below 32; the rest follow, as many bytes a thread as it takes.
+struct SeenBits {
+  std::int32_t step_q = 64;
+
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t bytes() const {
+    return kFirst + kThreads * rest();
+  }
+  /// Counts the bytes of a thread's bits beyond 32.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t rest() const {
+    return (step_q / 2 - 32) / 8;
+  }
+  /// Finds the byte and the bit in it of a score.
+  struct Place {
+    std::int32_t byte = 0;
+    std::int32_t bit = 0;
+  };
+  [[nodiscard]] constexpr Place place(const ScorePlace& score) const {
+    const std::int32_t bit = score.index % 8;
+    if (score.index < 32) return {score.thread * 4 + score.index / 8, bit};
+    return {kFirst + score.thread * rest() + (score.index - 32) / 8, bit};
+  }
+
+  static constexpr std::int32_t kThreads = 256;
+  static constexpr std::int32_t kFirst = kThreads * 4;
+};
+
 /// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are
 enum class DqSplit {
   queries,  ///< 64 of 128 queries

@@ -42,11 +42,26 @@ struct alignas(kSwizzleBytes) TileBuffers {
   float dq[kStepQ * kHeadDim];      ///< in the order of dq_place
 };
 
+/// Whether score_place finds every one of the threads' sums.
+constexpr bool finds_sums() {
+  for (int thread = 0; thread < kComputeThreads; ++thread) {
+    for (int index = 0; index < 64; ++index) {
+      const int of_warpgroup = thread % kWarpgroup;
+      const ScorePlace place =
+          score_place(sums_column(of_warpgroup, index),
+                      64 * (thread / kWarpgroup) + sums_row(of_warpgroup, index));
+      if (place.thread != thread || place.index != index) return false;
+    }
+  }
+  return true;
+}
+static_assert(finds_sums());
+
 /// What comes with a step's Q.
 template <int kStepQ>
 struct StepQueries {
   QueryStats<kStepQ> stats;
-  SeenKeys keys[kStepQ];  ///< of partial tiles only
+  SeenKeys keys[kStepQ];  ///< of masked tiles in ranges only
 };
 
 __device__ inline float exp2_approximately(float x) {
@@ -91,9 +106,34 @@ class Tile {
     pin(s_);
   }
 
+  /// Sets S^T = -infinity where the query does not see the key.
+  __device__ void hide_unseen(int stage) {
+    const SeenKeys* const keys = queries_[stage].keys;
+#pragma unroll
+    for (int index = 0; index < kStepQ / 2; ++index) {
+      const SeenKeys seen = keys[sums_column(thread_, index)];
+      const int key = 64 * warpgroup_ + sums_row(thread_, index);
+      if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
+    }
+  }
+
+  /// Likewise by a step's SeenBits, in global memory.
+  __device__ void hide_unseen(const std::byte* bits) {
+    constexpr int kRest = SeenBits{kStepQ}.rest();
+    const int thread = kWarpgroup * warpgroup_ + thread_;
+    const std::uint32_t first = reinterpret_cast<const std::uint32_t*>(bits)[thread];
+    std::uint32_t rest = 0;
+    bits += SeenBits::kFirst;
+    if constexpr (kRest == 1) rest = reinterpret_cast<const std::uint8_t*>(bits)[thread];
+    if constexpr (kRest == 4) rest = reinterpret_cast<const std::uint32_t*>(bits)[thread];
+#pragma unroll
+    for (int index = 0; index < kStepQ / 2; ++index) {
+      if (((index < 32 ? first : rest) >> index % 32 & 1) == 0) s_[index] = -INFINITY;
+    }
+  }
+
   /// Makes P^T of S^T, and dS^T when dP^T is there.
-  __device__ void probabilities(int stage, bool partial) {
-    if (partial) hide_unseen(queries_[stage].keys);
+  __device__ void probabilities(int stage) {
     const QueryStats<kStepQ>& stats = queries_[stage].stats;
 #pragma unroll
     for (int group = 0; group < kStepQ / 8; ++group) {
@@ -289,16 +329,6 @@ class Tile {
       store_matrices(
           to + step / 4 * kWarpKeys * kPanelBytes + row * kPanelBytes + (piece ^ row % 8) * 16,
           pairs);
-    }
-  }
-
-  /// Sets S^T = -infinity where the query does not see the key.
-  __device__ void hide_unseen(const SeenKeys* keys) {
-#pragma unroll
-    for (int index = 0; index < kStepQ / 2; ++index) {
-      const SeenKeys seen = keys[sums_column(thread_, index)];
-      const int key = 64 * warpgroup_ + sums_row(thread_, index);
-      if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
     }
   }
 

@@ -146,16 +146,18 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
     const Problem problem = make_problem(meant.mask, lengths, shape, 1, 1);
     const TokenMask mask(problem);
     std::int64_t pairs = 0;
+    const std::vector<bool> split_of = split_tiles(problem);
     bool is_split = false;
     for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
       for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
         std::int64_t seen = 0;
         std::int64_t all = 0;
+        bool tile_is_split = false;
         for (std::int64_t query = q.value * shape.q;
              query < std::min((q.value + 1) * shape.q, lengths.q); ++query) {
           std::int64_t ranges = 0;
           mask.each_range(query, kv, [&](const KeyRange&) { ++ranges; });
-          is_split = is_split || ranges > 1;
+          tile_is_split = tile_is_split || ranges > 1;
           for (std::int64_t key = kv.value * shape.kv;
                key < std::min((kv.value + 1) * shape.kv, lengths.kv); ++key) {
             ++all;
@@ -165,13 +167,16 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
           }
         }
         pairs += seen;
+        is_split = is_split || tile_is_split;
+        const std::size_t place = at(std::int64_t{kv.value} * problem.grid.q_tiles() + q.value);
+        REQUIRE((!split_of.empty() && split_of[place]) == tile_is_split);
         REQUIRE(problem.grid.kind(kv, q) == (seen == 0     ? TileKind::empty
                                              : seen == all ? TileKind::full
                                                            : TileKind::partial));
       }
     }
     REQUIRE(mask.pairs() == pairs);
-    REQUIRE(split_tile(problem).has_value() == is_split);
+    REQUIRE(split_of.empty() == !is_split);
     split += is_split ? 1 : 0;
     // In words and in JSON it is the same mask.
     REQUIRE(read_mask_json(mask_json(meant.mask).text(), "again") == meant.mask);
@@ -236,16 +241,6 @@ TEST_CASE("sequences begin at the multiples that are asked for, and each is alig
     CAPTURE(query);
     CHECK(rows[query] == expected[query]);
   }
-}
-
-TEST_CASE("a split tile is refused in words by what keeps one range a query") {
-  const Problem problem = make_problem(parse_mask("sliding:left=1,right=0 | global:first=1"),
-                                       {16, 16}, {.q = 4, .kv = 8}, 1, 1);
-  CHECK_THAT(split_tile_refusal(problem, "the hopper kernel"),
-             Catch::Contains("in tile (kv 0, q 0) a query sees keys in several ranges"));
-  const Problem apart = make_problem(parse_mask("sliding:left=1,right=0 | global:first=1"),
-                                     {16, 16}, {.q = 4, .kv = 1}, 1, 1);
-  CHECK(split_tile_refusal(apart, "the hopper kernel").empty());
 }
 
 }  // namespace

@@ -44,7 +44,6 @@ void check_as_on_cpu(const Table& table, const Attention& attention, Dtype dtype
 TEST_CASE("every schedule on every mask leaves the CPU's bits and order") {
   std::int64_t runs = 0;
   for (const Problem& problem : test::every_small_mask()) {
-    if (split_tile(problem)) continue;
     const Attention attention = attention_of(problem, 4);
     for (const schedules::Schedule* schedule : schedules::all()) {
       const schedules::Selection selection = schedules::select(schedule->name);
@@ -66,7 +65,6 @@ TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
        {TileShape{.q = 5, .kv = 3}, TileShape{.q = 64, .kv = 64}, TileShape{.q = 64, .kv = 128},
         TileShape{.q = 80, .kv = 128}, TileShape{.q = 128, .kv = 128}}) {
     for (const Problem& problem : test::every_mask({.q = 220, .kv = 220}, shape, 1, 6)) {
-      if (split_tile(problem)) continue;
       const char* mask = problem.mask.family->name;
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
       for (const std::int64_t head_dim : {1, 5, 64, 128}) {
@@ -80,6 +78,28 @@ TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
     }
   }
   CHECK(cases == 5 * 4 * std::ssize(kCudaDtypes) * std::ssize(mask_families()));
+}
+
+TEST_CASE("masks told bit by bit leave the CPU's bits, whatever the tiles and groups") {
+  Random random(20261123);
+  std::int64_t cases = 0;
+  for (const TileShape shape : {TileShape{.q = 5, .kv = 33}, TileShape{.q = 64, .kv = 128},
+                                TileShape{.q = 80, .kv = 128}, TileShape{.q = 128, .kv = 64}}) {
+    for (const Grouping& grouping : {Grouping{}, Grouping{.heads_kv = 1, .span = 2}}) {
+      for (const Problem& problem : test::masks_in_bits(random, {500, 520}, shape, 2, grouping)) {
+        const char* mask = problem.mask.family->name;
+        CAPTURE(mask, shape.q, shape.kv, problem.span);
+        REQUIRE_FALSE(split_tiles(problem).empty());
+        const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+        const Attention attention = attention_of(problem, 16);
+        for (const Dtype dtype : kCudaDtypes) {
+          check_as_on_cpu(table, attention, dtype);
+          ++cases;
+        }
+      }
+    }
+  }
+  CHECK(cases == 4 * 2 * 5 * std::ssize(kCudaDtypes));
 }
 
 TEST_CASE("checked runs hold in every mode, perturbed or not") {

@@ -51,35 +51,101 @@ std::vector<T> part(const Plan& plan, std::int64_t begin, std::size_t count) {
   return values;
 }
 
-/// Whether a query sees a key by what a plan's image says: the tile's slot, and the keys of its
-/// queries if it is masked.
-void check_image(const Plan& plan, const Table& table) {
+/// What a step's bits say, by (query, key): laid out as the sums of wgmma's m64n8k16 are, 64 keys a
+/// warpgroup, four sums of a thread for every eight queries.
+std::vector<std::vector<bool>> spelled(const std::vector<std::uint8_t>& bytes,
+                                       std::int64_t step_q) {
+  std::vector<std::vector<bool>> seen(at(step_q), std::vector<bool>(kTileKv));
+  const std::int64_t rest = step_q / 16 - 4;  // bytes of a thread beyond its first four
+  for (std::int64_t thread = 0; thread < 256; ++thread) {
+    const std::int64_t lane = thread % 32;
+    const std::int64_t first_key = thread / 32 * 16 + lane / 4;
+    for (std::int64_t sum = 0; sum < step_q / 2; ++sum) {
+      const std::int64_t query = sum / 4 * 8 + lane % 4 * 2 + sum % 2;
+      const std::int64_t key = first_key + (sum % 4 >= 2 ? 8 : 0);
+      const std::int64_t byte =
+          sum < 32 ? 4 * thread + sum / 8 : 1024 + rest * thread + (sum - 32) / 8;
+      seen[at(query)][at(key)] = (bytes[at(byte)] >> sum % 8 & 1) != 0;
+    }
+  }
+  return seen;
+}
+
+/// Whether the queries of a plan's tiles see keys, by what its image says.
+class ImageMask {
+ public:
+  ImageMask(const Plan& plan, const Table& table) : plan_(plan), problem_(table.problem) {
+    const cuda::MaskedTiles masked = cuda::masked_tiles(problem_);
+    in_bits_ = std::ssize(masked.bits());
+    const std::int64_t steps = in_bits_ * plan.shape.steps();
+    step_bytes_ = plan.shape.step_q * kTileKv / 8;
+    keys_ = part<SeenKeys>(plan, plan.layout.keys, at(masked.in_ranges * problem_.shape.q));
+    bits_ = part<std::uint8_t>(plan, plan.layout.bits, at(steps * step_bytes_));
+    CHECK(plan.in_ranges == masked.in_ranges);
+    CHECK(plan.layout.contributions - plan.layout.bits == aligned(std::ssize(bits_)));
+  }
+
+  [[nodiscard]] std::int64_t in_bits() const { return in_bits_; }
+
+  /// By (query, key) of a masked tile.
+  [[nodiscard]] std::vector<std::vector<bool>> tile(std::int32_t place) const {
+    std::vector<std::vector<bool>> seen;
+    for (std::int64_t query = 0; query < problem_.shape.q && place < plan_.in_ranges; ++query) {
+      const SeenKeys keys = keys_[at(place * problem_.shape.q + query)];
+      seen.emplace_back(kTileKv);
+      for (std::int64_t key = keys.begin; key < keys.end; ++key)
+        seen.back()[at(key)] = true;
+    }
+    for (std::int64_t step = 0; step < plan_.shape.steps() && place >= plan_.in_ranges; ++step) {
+      const std::int64_t number =
+          std::int64_t{place - plan_.in_ranges} * plan_.shape.steps() + step;
+      const auto begin = bits_.begin() + number * step_bytes_;
+      for (auto& row : spelled({begin, begin + step_bytes_}, plan_.shape.step_q))
+        seen.push_back(std::move(row));
+    }
+    return seen;
+  }
+
+ private:
+  const Plan& plan_;
+  const Problem& problem_;
+  std::int64_t in_bits_ = 0;
+  std::int64_t step_bytes_ = 0;
+  std::vector<SeenKeys> keys_;
+  std::vector<std::uint8_t> bits_;
+};
+
+/// Holds what a plan's image says of every pair of tokens, and of places beyond them, to the mask.
+/// Returns how many tiles are told bit by bit.
+std::int64_t check_image(const Plan& plan, const Table& table) {
   const Problem& problem = table.problem;
   const TokenMask mask(problem);
   const auto slots = part<cuda::DeviceSlot>(plan, plan.layout.slots, table.slots.size());
   const auto begins = part<std::int64_t>(plan, plan.layout.lane_begin, at(table.lanes()) + 1);
-  const std::size_t masked = cuda::masked_tiles(problem).size();
-  const auto keys = part<SeenKeys>(plan, plan.layout.keys, masked * at(problem.shape.q));
+  const ImageMask image(plan, table);
   CHECK(std::equal(begins.begin(), begins.end(), table.lane_begin.begin()));
   for (std::size_t index = 0; index < slots.size(); ++index) {
     const cuda::DeviceSlot& slot = slots[index];
     REQUIRE(slot.rank == table.slots[static_cast<std::int64_t>(index)].rank);
+    if (slot.head > 0) continue;  // as the first one
+    std::vector<std::vector<bool>> seen;
+    if (slot.partial >= 0) seen = image.tile(slot.partial);
+    std::int64_t wrong = 0;
     for (std::int64_t place = 0; place < problem.shape.q; ++place) {
       const std::int64_t query = slot.q * problem.shape.q + place;
-      for (std::int64_t column = 0; column < kTileKv; column += 7) {
+      for (std::int64_t column = 0; column < kTileKv; ++column) {
         const std::int64_t key = std::int64_t{slot.kv} * kTileKv + column;
         const bool exists = query < problem.lengths.q && key < problem.lengths.kv;
         const bool sees = exists && mask.sees(query, key);
-        if (slot.partial < 0) {
-          // Rows beyond the queries have a probability of 0 by their lse.
-          if (query < problem.lengths.q) REQUIRE(sees);
-          continue;
-        }
-        const SeenKeys seen = keys[at(slot.partial * problem.shape.q + place)];
-        REQUIRE(sees == (seen.begin <= column && column < seen.end));
+        // Rows beyond the queries have a probability of 0 by their lse.
+        const bool told =
+            slot.partial < 0 ? query < problem.lengths.q : seen[at(place)][at(column)];
+        wrong += sees != told ? 1 : 0;
       }
     }
+    REQUIRE(wrong == 0);
   }
+  return image.in_bits();
 }
 
 TEST_CASE("a plan's image says of every pair of tokens what the mask does") {
@@ -89,11 +155,6 @@ TEST_CASE("a plan's image says of every pair of tokens what the mask does") {
     for (const Problem& problem :
          test::every_mask({520, 520}, {.q = shape.tile_q, .kv = kTileKv}, 2, 3)) {
       CAPTURE(problem.mask.family->name, shape.tile_q);
-      if (split_tile(problem)) {
-        CHECK(plan_refusal(problem, 64, Dtype::bf16).find("several ranges") != std::string::npos);
-        ++cases;
-        continue;
-      }
       const Table table = schedules::build(schedules::select("lpt-descending"), problem);
       const Plan plan = make_plan(table, TokenMask(problem), 2, 64, Dtype::bf16);
       CHECK(plan.sizes.heads == 1);
@@ -115,6 +176,67 @@ TEST_CASE("a plan's image says of every pair of tokens what the mask does") {
     }
   }
   CHECK(cases == 3 * std::ssize(mask_families()));
+}
+
+TEST_CASE(
+    "an image has bits for the tiles of which a query sees several ranges, and for no other") {
+  std::int64_t in_bits = 0;
+  std::int64_t plans = 0;
+  test::Random random(test::seed(20261123));
+  const auto check = [&](const Problem& problem, std::int64_t head_dim) {
+    CAPTURE(mask_words(problem.mask), problem.shape.q, head_dim);
+    const std::vector<bool> split = split_tiles(problem);
+    const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+    const Plan plan =
+        make_plan(table, TokenMask(problem), 1, static_cast<std::int32_t>(head_dim), Dtype::bf16);
+    const std::int64_t tiles = check_image(plan, table);
+    REQUIRE(tiles == std::count(split.begin(), split.end(), true));
+    in_bits += tiles;
+    ++plans;
+  };
+  for (const Shape& shape : kShapes) {
+    const TileShape tile{.q = shape.tile_q, .kv = kTileKv};
+    for (const Problem& problem : test::masks_in_bits(random, {520, 520}, tile, 2))
+      check(problem, shape.head_dim);
+    for (int round = 0; round < 10; ++round) {
+      const Lengths lengths{.q = random.between(1, 300), .kv = random.between(1, 300)};
+      const Mask mask = test::random_ranges(random, lengths, random.between(1, 6));
+      if (mask.integers("q").empty()) continue;
+      check(make_problem(mask, lengths, tile, 1, 0), shape.head_dim);
+    }
+  }
+  // Every mask of three queries and four keys, around the end of a Q tile and of a KV tile.
+  for (std::uint32_t pairs = 1; pairs < 1U << 12; ++pairs) {
+    const auto sees = [&](std::int64_t query, std::int64_t key) {
+      return query >= 62 && key >= 126 && (pairs >> ((query - 62) * 4 + key - 126) & 1) != 0;
+    };
+    check(make_problem(test::mask_of_pairs({65, 130}, sees), {65, 130}, {64, kTileKv}, 1, 0), 64);
+  }
+  CHECK(plans > 4095 + 6 * 10);
+  CHECK(in_bits > 300);
+}
+
+TEST_CASE("bits that would take more than a GiB are refused before they are made") {
+  // One query of each Q tile sees the first and the last key of each KV tile: 2^20 tiles of a KiB
+  // each are as many as there may be.
+  const auto refusal = [](std::int64_t q_tiles, std::int64_t kv_tiles) {
+    std::vector<std::int64_t> q;
+    std::vector<std::int64_t> kv;
+    for (std::int64_t query = 0; query < q_tiles * 64; query += 64) {
+      for (std::int64_t key = 0; key < kv_tiles * 128; key += 2) {
+        if (key % 128 > 2) continue;
+        q.insert(q.end(), {query, query + 1});
+        kv.insert(kv.end(), {key, key + 1});
+      }
+    }
+    const Problem problem = make_problem(make_mask("slices", {{"q", q}, {"kv", kv}}),
+                                         {q_tiles * 64, kv_tiles * 128}, {64, kTileKv}, 1, 1);
+    return plan_refusal(problem, 64, Dtype::bf16);
+  };
+  CHECK(refusal(1024, 1024).empty());
+  const std::string why = refusal(1025, 1024);
+  CHECK(why.find("of 1049600 tiles a query sees several ranges of keys") != std::string::npos);
+  CHECK(why.find("the limit is 1024 MiB") != std::string::npos);
 }
 
 TEST_CASE("parts of a workspace follow each other, and grow where KV heads have several chains") {

@@ -63,12 +63,6 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   for (const hopper::Shape& shape : hopper::kShapes) {
     for (const Problem& problem :
          test::every_mask({520, 520}, {.q = shape.tile_q, .kv = hopper::kTileKv}, 2, ++seed)) {
-      if (split_tile(problem)) {
-        CHECK_FALSE(
-            hopper_refusal(problem, attention_shape(problem, shape.head_dim), Dtype::bf16).empty());
-        cases += std::ssize(kHopperDtypes);
-        continue;
-      }
       const char* mask = problem.mask.family->name;
       const Attention attention = hopper_attention(problem, shape.head_dim);
       const ReferenceGradients exact = reference_gradients(attention);
@@ -83,6 +77,34 @@ TEST_CASE("hopper: every mask, shape and format has the reference's gradients an
   }
   CHECK(cases ==
         std::ssize(hopper::kShapes) * std::ssize(kHopperDtypes) * std::ssize(mask_families()));
+}
+
+TEST_CASE(
+    "hopper: masks told bit by bit have the reference's gradients, in every shape and group") {
+  if (!has_hopper()) return;
+  Random random(20261123);
+  std::int64_t cases = 0;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    const TileShape tile{.q = shape.tile_q, .kv = hopper::kTileKv};
+    for (const Grouping& grouping :
+         {Grouping{}, Grouping{.heads_kv = 1, .span = 2}, Grouping{.heads_kv = 1, .span = 1}}) {
+      for (const Problem& problem : test::masks_in_bits(random, {500, 520}, tile, 2, grouping)) {
+        const char* mask = problem.mask.family->name;
+        REQUIRE_FALSE(split_tiles(problem).empty());
+        const Attention attention = hopper_attention(problem, shape.head_dim);
+        const ReferenceGradients exact = reference_gradients(attention);
+        const char* const schedule = cases % 2 == 0 ? "lpt-descending" : "spt";
+        const Table table = schedules::build(schedules::select(schedule), problem);
+        for (const Dtype dtype : kHopperDtypes) {
+          CAPTURE(mask, shape.head_dim, shape.tile_q, problem.span, schedule, dtype_name(dtype));
+          check(table, attention, exact, {.dtype = dtype, .timeout = kHopperPatience, .perturb = 5},
+                3);
+          ++cases;
+        }
+      }
+    }
+  }
+  CHECK(cases == std::ssize(hopper::kShapes) * 3 * 5 * std::ssize(kHopperDtypes));
 }
 
 TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {

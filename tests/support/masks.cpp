@@ -2,8 +2,8 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
-#include "tests/support/random.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -172,6 +172,76 @@ std::vector<Problem> every_small_mask() {
     for (Problem& problem : every_mask({.q = 14, .kv = 17}, {.q = 3, .kv = 4}, heads, 1))
       problems.push_back(std::move(problem));
   }
+  return problems;
+}
+
+Mask mask_of_pairs(const Lengths& lengths,
+                   const std::function<bool(std::int64_t, std::int64_t)>& sees) {
+  std::vector<std::int64_t> queries;
+  std::vector<std::int64_t> keys;
+  for (std::int64_t query = 0; query < lengths.q; ++query) {
+    for (std::int64_t key = 0; key < lengths.kv; ++key) {
+      if (!sees(query, key)) continue;
+      if (key > 0 && sees(query, key - 1)) {
+        ++keys.back();
+      } else {
+        queries.insert(queries.end(), {query, query + 1});
+        keys.insert(keys.end(), {key, key + 1});
+      }
+    }
+  }
+  return make_mask("slices", {{"q", std::move(queries)}, {"kv", std::move(keys)}});
+}
+
+Mask random_ranges(Random& random, const Lengths& lengths, std::int64_t most) {
+  std::vector<std::int64_t> queries;
+  std::vector<std::int64_t> keys;
+  for (std::int64_t query = 0; query < lengths.q; ++query) {
+    for (std::int64_t ranges = random.between(0, most); ranges > 0; --ranges) {
+      const std::int64_t begin = random.between(0, lengths.kv - 1);
+      const std::int64_t longest = random.chance(3) ? lengths.kv - begin : 20;
+      queries.insert(queries.end(), {query, query + 1});
+      keys.insert(keys.end(), {begin, std::min(begin + random.between(1, longest), lengths.kv)});
+    }
+  }
+  return make_mask("slices", {{"q", std::move(queries)}, {"kv", std::move(keys)}});
+}
+
+namespace {
+
+/// Of every key, two intervals of queries that do not see it.
+Mask two_intervals(const Lengths& lengths) {
+  std::map<std::string, MaskValue, std::less<>> values;
+  const auto column = [&](const char* name, std::int64_t shift) {
+    std::vector<std::int64_t> ends;
+    for (std::int64_t key = 0; key < lengths.kv; ++key)
+      ends.push_back(std::clamp<std::int64_t>(key + shift, 0, lengths.q));
+    values.emplace(name, std::move(ends));
+  };
+  column("lts", 40);
+  column("lte", 75);
+  column("uts", -220);
+  column("ute", -30);
+  return make_mask("flashmask", std::move(values));
+}
+
+}  // namespace
+
+std::vector<Problem> masks_in_bits(Random& random, const Lengths& lengths, const TileShape& shape,
+                                   std::int64_t heads, const Grouping& grouping) {
+  std::vector<Mask> masks = {
+      parse_mask("sliding:left=100,right=0 | global:first=4 & causal"),
+      parse_mask("sliding:left=30,right=30 | global:tokens=0+130+300,symmetric=true"),
+      two_intervals(lengths), random_ranges(random, lengths, 5)};
+  // A KV tile and a Q tile that have no part in it, full tiles, and pairs one by one.
+  masks.push_back(mask_of_pairs(lengths, [&](std::int64_t query, std::int64_t key) {
+    if (query / shape.q == 1 || key / shape.kv == 1) return false;
+    if (query / shape.q % 2 == 0 && key / shape.kv % 2 == 0) return true;
+    return query * 31 % 7 == key * 17 % 3;
+  }));
+  std::vector<Problem> problems;
+  for (const Mask& mask : masks)
+    problems.push_back(make_problem(mask, lengths, shape, heads, 0, grouping));
   return problems;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "core/problem.hpp"
+#include "tests/support/random.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace stagger::test {
@@ -17,5 +19,19 @@ namespace stagger::test {
 /// Those and the corners that they might miss: small problems with ragged last tiles, unequal
 /// lengths and queries that see nothing, tiles of 1 to 8 tokens, one and two heads.
 [[nodiscard]] std::vector<Problem> every_small_mask();
+
+/// The mask of the pairs of tokens for which `sees(query, key)` is true, whatever they are.
+[[nodiscard]] Mask mask_of_pairs(const Lengths& lengths,
+                                 const std::function<bool(std::int64_t, std::int64_t)>& sees);
+
+/// Pairs in up to `most` ranges of keys a query, of any length, and queries that see nothing.
+[[nodiscard]] Mask random_ranges(Random& random, const Lengths& lengths, std::int64_t most);
+
+/// Masks of which queries see several ranges of keys within tiles of 128: attention sinks and a
+/// window, global tokens and a window, FlashMask's two intervals, random ranges, and random ranges
+/// in some tiles alone. Requires at least 500 tokens.
+[[nodiscard]] std::vector<Problem> masks_in_bits(Random& random, const Lengths& lengths,
+                                                 const TileShape& shape, std::int64_t heads,
+                                                 const Grouping& grouping = {});
 
 }  // namespace stagger::test

@@ -4,9 +4,9 @@
 #include "core/limits.hpp"
 #include "core/median.hpp"
 #include "core/text.hpp"
-#include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cpu/program_executor.hpp"
+#include "gpu/cuda/masked_tiles.hpp"
 #include "gpu/cuda/program_executor.hpp"
 #include "workbench/designs/free_lanes.hpp"
 
@@ -156,11 +156,11 @@ void expect_fits(const gpu::Program& program, const gpu::AttentionShape& shape, 
                   ": a checked run takes more than " + std::to_string(limit >> 30) + " GiB");
 }
 
-/// Refuses a mask of which a GPU's tiles would keep one range of keys in place of several.
+/// Refuses a mask whose bits are too many for a GPU.
 void expect_runs_there(const gpu::Program& program, const Execution& execution) {
   if (!execution.cuda) return;
-  const std::string why = split_tile_refusal(program.problem, "the portable kernel");
-  if (!why.empty()) throw Error(ErrorKind::unsupported, why);
+  const std::string why = gpu::cuda::bits_refusal(program.problem);
+  if (!why.empty()) throw Error(ErrorKind::limit, why);
 }
 
 std::int32_t threads_of(std::int32_t given) {
