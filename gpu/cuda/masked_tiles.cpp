@@ -73,10 +73,13 @@ PortableMask portable_mask(const Problem& problem, const TokenMask& mask) {
   result.bits.resize(masked.bits().size() * at(rows * words));
   std::int64_t row = 0;
   for (const auto& tile : masked.bits()) {
-    each_pair(problem, mask, tile.first, tile.second, [&](std::int64_t query, std::int64_t key) {
-      result.bits[at((row + query) * words + key / kWordBits)] |= std::uint32_t{1}
-                                                                  << key % kWordBits;
-    });
+    const auto set = [&](std::int64_t query, const KeyRange& keys) {
+      for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+        result.bits[at((row + query) * words + key / kWordBits)] |= std::uint32_t{1}
+                                                                    << key % kWordBits;
+      }
+    };
+    each_range(problem, mask, tile.first, tile.second, set);
     row += rows;
   }
   return result;

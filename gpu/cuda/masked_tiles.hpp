@@ -33,16 +33,16 @@ struct MaskedTiles {
 /// if they do not.
 [[nodiscard]] std::string bits_refusal(const Problem& problem);
 
-/// Calls visit(query of the tile, key of the tile) for each pair of tokens of a tile that attends.
+/// Calls visit(query, keys) for each range of a tile's keys that a query of it sees, both counted
+/// from the tile's first.
 template <class Visit>
-void each_pair(const Problem& problem, const TokenMask& mask, KvTile kv, QTile q, Visit visit) {
+void each_range(const Problem& problem, const TokenMask& mask, KvTile kv, QTile q, Visit visit) {
   const std::int64_t first = kv.value * problem.shape.kv;
   const std::int64_t begin = q.value * problem.shape.q;
   const std::int64_t end = std::min(begin + problem.shape.q, problem.lengths.q);
   for (std::int64_t query = begin; query < end; ++query) {
     mask.each_range(query, kv, [&](const KeyRange& range) {
-      for (std::int64_t key = range.begin; key < range.end; ++key)
-        visit(query - begin, key - first);
+      visit(query - begin, KeyRange{range.begin - first, range.end - first});
     });
   }
 }

@@ -35,12 +35,15 @@ std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask,
 void set_bits(const Problem& problem, const TokenMask& mask, const cuda::MaskedTiles& masked,
               const SeenBits& seen, std::byte* bits) {
   for (const auto& tile : masked.bits()) {
-    cuda::each_pair(
-        problem, mask, tile.first, tile.second, [&](std::int64_t query, std::int64_t key) {
-          const auto place = seen.place(score_place(static_cast<std::int32_t>(query % seen.step_q),
-                                                    static_cast<std::int32_t>(key)));
-          bits[query / seen.step_q * seen.bytes() + place.byte] |= std::byte{1} << place.bit;
-        });
+    const auto set = [&](std::int64_t query, const KeyRange& keys) {
+      const auto of_step = static_cast<std::int32_t>(query % seen.step_q);
+      std::byte* const step = bits + query / seen.step_q * seen.bytes();
+      for (auto key = static_cast<std::int32_t>(keys.begin); key < keys.end; ++key) {
+        const SeenBits::Place place = seen.place(score_place(of_step, key));
+        step[place.byte] |= std::byte{1} << place.bit;
+      }
+    };
+    cuda::each_range(problem, mask, tile.first, tile.second, set);
     bits += problem.shape.q / seen.step_q * seen.bytes();
   }
 }

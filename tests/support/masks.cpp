@@ -240,6 +240,7 @@ std::vector<Problem> masks_in_bits(Random& random, const Lengths& lengths, const
     return query * 31 % 7 == key * 17 % 3;
   }));
   std::vector<Problem> problems;
+  problems.reserve(masks.size());
   for (const Mask& mask : masks)
     problems.push_back(make_problem(mask, lengths, shape, heads, 0, grouping));
   return problems;
