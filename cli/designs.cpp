@@ -41,6 +41,10 @@ void check_run(const Options& options, const designs::Selection& selection) {
     throw Error(ErrorKind::usage, std::string("--kernel ") + options.kernel->name +
                                       " plays tables; --design " + selection.text + " has none");
   }
+  if (options.dropped && !selection.design->is_table) {
+    throw Error(ErrorKind::usage,
+                "--dropout is for tables; --design " + selection.text + " has none");
+  }
   if (selection.design->runs) return;
   std::string known;
   for (const designs::Design* design : designs::all()) {

@@ -70,8 +70,8 @@ std::span<const OptionRow> option_rows() {
     std::vector<OptionRow> all;
     for (const auto& part :
          {argument_rows(), mask_rows(), problem_rows(), block_rows(), overlap_rows(), lint_rows(),
-          range_rows(), schedule_rows(), run_rows(), timing_rows(), machine_rows(), search_rows(),
-          report_rows(), output_rows()}) {
+          range_rows(), schedule_rows(), run_rows(), dropout_rows(), timing_rows(), machine_rows(),
+          search_rows(), report_rows(), output_rows()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -120,6 +120,10 @@ struct Options {
   std::int64_t runs = 10;  ///< --repeat
   std::optional<std::int64_t> perturb;
   std::int64_t timeout_ms = 10'000;
+  std::optional<double> dropped;  ///< --dropout of `run`; absent: nothing is dropped
+  gpu::MaskBits mask_bits = gpu::MaskBits::generated;
+  std::int64_t dropout_seed = 1;
+  std::int64_t dropout_offset = 0;
 
   // block
   std::string transformer;  ///< a model's name or file
@@ -140,8 +144,8 @@ struct Options {
   // overlap
   std::optional<std::int64_t> attention_heads;
   std::int64_t attention_dim = 128;
-  std::int64_t philox = 7;
-  std::int64_t bits = 8;
+  std::int64_t philox = 7;  ///< of `run` too
+  std::int64_t bits = 8;    ///< of `run` too
   std::int64_t layers = 1;
   double dropout = 0.1;
   std::string calibration = "paper";

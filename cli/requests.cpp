@@ -165,6 +165,14 @@ workbench::ExecutionRequest execution_request(const Options& options) {
                                       .tick_ns = options.replay_tick_ns()};
   if (options.device == Device::cuda) request.cuda = gpu::cuda_device();
   if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
+  if (options.dropped) {
+    request.dropout = {.probability = *options.dropped,
+                       .seed = static_cast<std::uint64_t>(options.dropout_seed),
+                       .offset = static_cast<std::uint64_t>(options.dropout_offset),
+                       .rounds = static_cast<int>(options.philox),
+                       .bits = static_cast<int>(options.bits),
+                       .mask_bits = options.mask_bits};
+  }
   return request;
 }
 

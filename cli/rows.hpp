@@ -20,6 +20,7 @@ namespace stagger::cli {
 [[nodiscard]] std::vector<OptionRow> range_rows();
 [[nodiscard]] std::vector<OptionRow> schedule_rows();
 [[nodiscard]] std::vector<OptionRow> run_rows();
+[[nodiscard]] std::vector<OptionRow> dropout_rows();
 [[nodiscard]] std::vector<OptionRow> timing_rows();
 [[nodiscard]] std::vector<OptionRow> machine_rows();
 [[nodiscard]] std::vector<OptionRow> search_rows();

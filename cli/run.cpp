@@ -39,6 +39,13 @@ void check_run(const Options& options) {
     reject(given_of(options, "dtype head-dim seed reference no-partials"),
            "means nothing beside " + kernel + ", which computes nothing");
   }
+  if (spins && options.dropped) {
+    throw Error(ErrorKind::usage,
+                "--dropout means nothing beside " + kernel + ", which computes nothing");
+  }
+  if (options.dropped && !(*options.dropped < 1)) {
+    throw Error(ErrorKind::usage, "--dropout is not below 1");
+  }
   if (options.mode != gpu::Mode::deterministic) {
     reject(given_of(options, "no-partials"),
            "means nothing beside --mode, as only deterministic partials are kept");
@@ -114,6 +121,8 @@ const Command kRun{
         "  stagger run --table mine.table.json --perturb 1 --repeat 20 --dtype bf16\n"
         "  stagger run --n 8 --mask full --schedule shift --tile-q 32 --tile-kv 32 \\\n"
         "      --mode atomic\n"
+        "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt --dropout 0.1 \\\n"
+        "      --mask-bits stored\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --schedule spt -o run.timeline.json\n"
         "  stagger run --n 8 --tile-q 64 --tile-kv 64 --heads 2 --sms 8 --design split\n"
         "  stagger run --config configs/varlen_full_1k.json --ranks kv-index\n"

@@ -64,7 +64,8 @@ void expect_fits(Execution& execution) {
     options.keep_partials = false;
     execution.lost_partials = partials;
   }
-  const std::int64_t bytes = gpu::run_bytes(table, execution.shape, options);
+  const std::int64_t bytes =
+      gpu::run_bytes(table, execution.shape, options) + execution.stored_bytes();
   const std::int64_t limit = execution.cuda ? kMaxCudaRunBytes : kMaxRunBytes;
   if (bytes <= limit) return;
   throw Error(ErrorKind::limit, describe(table.problem) + ", head_dim " +
@@ -127,9 +128,9 @@ void run_attention(Execution& execution, const ExecutionRequest& request) {
   expect_fits(execution);
   execution.device_reference =
       uses_device_reference(request.reference, execution.cuda.has_value(), execution.shape);
-  const JudgedProblem problem =
-      judged_problem(execution.analysis.table.problem, execution.shape, execution.seed,
-                     request.reference, execution.device_reference, request.progress);
+  const JudgedProblem problem = judged_problem(
+      execution.analysis.table.problem, execution.shape, execution.seed, request.reference,
+      execution.device_reference, request.progress, execution.dropout);
   execution.flops = gpu::backward_flops(problem.attention);
   execution.runs = gpu::check_runs(
       execution.analysis.table, problem.attention, problem.exact ? &*problem.exact : nullptr,
@@ -171,7 +172,12 @@ bool Execution::stopped() const {
 
 bool Execution::is_predicted() const {
   return analysis.ok() && analysis.model.clock == Clock::ns && cuda && runs &&
-         runs->median_ns > 0 && options.mode == gpu::Mode::deterministic;
+         runs->median_ns > 0 && options.mode == gpu::Mode::deterministic && !dropout;
+}
+
+std::int64_t Execution::stored_bytes() const {
+  if (!dropout || dropout->mask_bits != gpu::MaskBits::stored) return 0;
+  return 4 * shape.dropout_layout().words(1);
 }
 
 Execution execute(ExecutionRequest request) {
@@ -192,6 +198,7 @@ Execution execute(ExecutionRequest request) {
   execution.shape = gpu::attention_shape(analysis.table.problem, request.head_dim);
   execution.options = backward_options(request, analysis.table, analysis.model.timing);
   execution.seed = request.seed;
+  execution.dropout = request.dropout;
   execution.device = execution.cuda ? execution.cuda->name : gpu::cpu_name();
   execution.adds_partials = request.adds_partials;
   execution.spun = request.spun;

@@ -29,7 +29,8 @@ struct ExecutionRequest {
   std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of delays in all but the first
   /// Absent: the device's beside a run on the GPU whose problem is large, else the host's.
   std::optional<Reference> reference = std::nullopt;
-  bool adds_partials = true;                  ///< again, in the table's order
+  bool adds_partials = true;  ///< again, in the table's order
+  std::optional<gpu::DropoutOptions> dropout = std::nullopt;
   std::chrono::milliseconds timeout{10'000};  ///< the longest a task may wait for its turn
   std::int32_t threads = 0;                   ///< of the CPU; 0: gpu::default_threads()
   Timing spun = {};                           ///< a kernel that spins: for how long, in ticks
@@ -45,6 +46,7 @@ struct Execution {
   gpu::AttentionShape shape;
   gpu::BackwardOptions options;
   std::uint64_t seed = 0;
+  std::optional<gpu::DropoutOptions> dropout;
   std::string device;                   ///< the processor's name
   const Kernel* kernel = nullptr;       ///< never null
   std::optional<gpu::CudaDevice> cuda;  ///< absent: the run was on the CPU
@@ -64,8 +66,11 @@ struct Execution {
   [[nodiscard]] const char* verdict() const;
   /// Whether a run ended before all tasks had reduced.
   [[nodiscard]] bool stopped() const;
-  /// Whether a run is one that a machine profile speaks of: on a GPU and by the ranks.
+  /// Whether a run is one that a machine profile speaks of: on a GPU, by the ranks and without
+  /// dropout.
   [[nodiscard]] bool is_predicted() const;
+  /// The bytes of the bits of dropout; 0 where none are stored.
+  [[nodiscard]] std::int64_t stored_bytes() const;
 };
 
 /// Analyses a table and, unless it is too broken to be run or would hang for want of CTAs, runs it

@@ -26,11 +26,12 @@ struct JudgedProblem {
   std::optional<gpu::ReferenceGradients> exact;  ///< absent: they are not judged
 };
 
-/// Draws the inputs of a seed and computes what is to become of them, by the GPU or on the host;
-/// nothing of Reference::none.
+/// Draws the inputs of a seed, and the bits of dropout if there is some, and computes what is to
+/// become of them, by the GPU or on the host; nothing of Reference::none.
 [[nodiscard]] JudgedProblem judged_problem(
     const Problem& problem, const gpu::AttentionShape& shape, std::uint64_t seed,
     std::optional<Reference> reference, bool by_device,
-    const std::function<void(const char*, double)>& progress);
+    const std::function<void(const char*, double)>& progress,
+    const std::optional<gpu::DropoutOptions>& dropout = std::nullopt);
 
 }  // namespace stagger::workbench

@@ -53,6 +53,23 @@ Json bitwise_json(const Execution& execution) {
           {"dq_difference", runs.dq_difference}};
 }
 
+/// What was asked for, and what is kept and scaled by.
+Json dropout_json(const Execution& execution) {
+  const gpu::DropoutOptions& asked = *execution.dropout;
+  const gpu::DropoutRule rule = gpu::dropout_rule(asked);
+  Json json = {{"probability", asked.probability},
+               {"dropped", 1 - gpu::kept_part(rule)},
+               {"scale", gpu::keep_scale(rule)},
+               {"threshold", rule.threshold},
+               {"bits", rule.bits},
+               {"rounds", rule.rounds},
+               {"seed", asked.seed},
+               {"offset", asked.offset},
+               {"mask_bits", gpu::mask_bits_name(asked.mask_bits)}};
+  if (execution.stored_bytes() > 0) json["bytes"] = execution.stored_bytes();
+  return json;
+}
+
 Json order_json(const Execution& execution) {
   const bool ordered = execution.runs && execution.runs->repeats > 0 &&
                        execution.options.mode != gpu::Mode::no_reduce;
@@ -198,13 +215,16 @@ bool holds(const JsonValue& run, const char* key, std::initializer_list<const ch
 /// Refuses what write_run() never wrote.
 void expect_run(const JsonValue& run) {
   run.expect_schema(kRunSchema);
-  run.expect_keys({"schema",   "version",        "device",     "kernel",    "mode",    "dtype",
-                   "head_dim", "seed",           "timeout_ms", "problem",   "dkv",     "schedule",
-                   "model",    "verdict",        "tick_ns",    "spins",     "error",   "bitwise",
-                   "order",    "reaccumulation", "measured",   "predicted", "findings"});
+  run.expect_keys({"schema",   "version", "device",         "kernel",   "mode",      "dtype",
+                   "head_dim", "seed",    "timeout_ms",     "problem",  "dkv",       "dropout",
+                   "schedule", "model",   "verdict",        "tick_ns",  "spins",     "error",
+                   "bitwise",  "order",   "reaccumulation", "measured", "predicted", "findings"});
   run.at("schedule").expect_keys({"name", "dispatch", "source"});
   static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
   holds(run, "dkv", {"span", "combine", "auto"});
+  holds(run, "dropout",
+        {"probability", "dropped", "scale", "threshold", "bits", "rounds", "seed", "offset",
+         "mask_bits", "bytes"});
   if (holds(run, "device", {"kind", "name", "threads", "sms", "driver", "smids"})) {
     static_cast<void>(run.at("device").at("kind").word("kind of device", kDevices));
   }
@@ -241,6 +261,7 @@ std::string reason_to_skip(const JsonValue& run) {
   if (static_cast<gpu::Mode>(mode) != gpu::Mode::deterministic) {
     return std::string("mode ") + gpu::kModeNames[mode];
   }
+  if (run.has("dropout")) return "dropout: a profile's phases are without";
   const std::size_t verdict = run.at("verdict").word("verdict", kVerdicts);
   if (verdict != 0) return std::string("verdict ") + kVerdicts[verdict];
   const JsonValue measured = run.at("measured");
@@ -314,6 +335,7 @@ std::string write_run(const Execution& execution) {
                {"timeout_ms", execution.options.timeout.count()},
                {"problem", counted_problem_json(problem)}};
   add_dkv(json, problem);
+  if (execution.dropout) json["dropout"] = dropout_json(execution);
   json.append({{"schedule", schedule_json(analysis)},
                {"model", model_json(problem, analysis.model)},
                {"verdict", execution.verdict()}});

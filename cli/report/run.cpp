@@ -42,6 +42,7 @@ class RunReport {
     line("problem", describe(analysis_.table.problem));
     line("schedule", schedule_line(analysis_));
     line("device", device());
+    if (execution_.dropout) line("dropout", dropout());
     line("verdict", verdict());
     findings();
     if (!execution_.runs) return std::move(text_);
@@ -86,6 +87,21 @@ class RunReport {
     }
     return fmt::format("{}, head_dim {}, seed {}", gpu::dtype_name(execution_.options.dtype),
                        execution_.shape.head_dim, execution_.seed);
+  }
+
+  [[nodiscard]] std::string dropout() const {
+    const gpu::DropoutOptions& asked = *execution_.dropout;
+    const gpu::DropoutRule rule = gpu::dropout_rule(asked);
+    std::string text = fmt::format(
+        "p = {:g} with {} bits: keeps {} of 2^{} values, so drops {:.6g}, and scales by {:.6g}; "
+        "Philox-4x32-{}, seed {}, offset {}; bits are {}",
+        asked.probability, rule.bits, rule.threshold, rule.bits, 1 - gpu::kept_part(rule),
+        gpu::keep_scale(rule), rule.rounds, asked.seed, asked.offset,
+        gpu::mask_bits_name(asked.mask_bits));
+    if (execution_.stored_bytes() > 0) {
+      text += fmt::format(", {} bytes", execution_.stored_bytes());
+    }
+    return text;
   }
 
   [[nodiscard]] std::string verdict() const {

@@ -1,38 +1,19 @@
 #include "gpu/check/attention.hpp"
 
-#include "core/beside.hpp"
 #include "core/error.hpp"
+#include "gpu/check/pieces.hpp"
 #include "gpu/numerics/philox.hpp"
 #include "gpu/numerics/rounding.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <future>
 #include <limits>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace stagger::gpu {
 namespace {
-
-/// Calls fill(begin, end) for pieces of [0, size) on as many threads as the machine has cores, if
-/// there are enough elements to be worth it.
-template <class Fill>
-void in_pieces(std::size_t size, Fill fill) {
-  constexpr std::size_t kLeast = 1 << 20;  // of a piece
-  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t pieces = std::clamp<std::size_t>(size / kLeast, 1, cores);
-  std::vector<std::future<void>> others;
-  for (std::size_t piece = 1; piece < pieces; ++piece) {
-    others.push_back(
-        std::async(kBesideIfPossible, fill, size * piece / pieces, size * (piece + 1) / pieces));
-  }
-  fill(std::size_t{0}, size / pieces);
-  for (std::future<void>& other : others)
-    other.get();
-}
 
 std::vector<float> random_tensor(std::size_t elements, std::uint64_t seed, std::uint32_t tensor) {
   std::vector<float> values(elements);
@@ -54,7 +35,11 @@ double dot(const float* left, const float* right, std::size_t count) {
 class QueryScores {
  public:
   QueryScores(const Attention& attention, Head head, std::int64_t query)
-      : shape_(attention.shape), inputs_(attention.inputs), head_(head) {
+      : shape_(attention.shape),
+        inputs_(attention.inputs),
+        dropout_(attention.dropout),
+        head_(head),
+        query_(query) {
     for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
       if (attention.mask.sees(query, key)) keys_.push_back(key);
     }
@@ -76,10 +61,11 @@ class QueryScores {
     return most + std::log(sum);
   }
 
-  /// Adds softmax(scores) V to `out`.
+  /// Adds softmax(scores) V to `out`, less what is dropped.
   void add_out(double lse, double* out) const {
     for (std::size_t seen = 0; seen < keys_.size(); ++seen) {
-      const double weight = std::exp(scores_[seen] - lse);
+      double weight = std::exp(scores_[seen] - lse);
+      if (dropout_) weight *= pair_weight(*dropout_, head_.value, query_, keys_[seen]);
       const float* v = &inputs_.v[shape_.kv_row(head_, keys_[seen]) * shape_.dim()];
       for (std::size_t column = 0; column < shape_.dim(); ++column)
         out[column] += weight * double{v[column]};
@@ -89,7 +75,9 @@ class QueryScores {
  private:
   const AttentionShape& shape_;
   const Inputs& inputs_;
+  const std::optional<Dropout>& dropout_;
   Head head_;
+  std::int64_t query_;
   std::vector<std::int64_t> keys_;  ///< that the query sees
   std::vector<double> scores_;      ///< by seen key
 };
@@ -157,17 +145,25 @@ Inputs random_inputs(const AttentionShape& shape, std::uint64_t seed) {
           .d_out = random_tensor(shape.q_elements(), seed, 3)};
 }
 
-Attention make_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
+Attention make_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs,
+                         std::optional<Dropout> dropout) {
   STAGGER_EXPECTS(fits(inputs, shape));
-  Attention attention{
-      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
+  Attention attention{.shape = shape,
+                      .mask = TokenMask(problem),
+                      .inputs = std::move(inputs),
+                      .forward = {},
+                      .dropout = std::move(dropout)};
   run_forward(attention);
   return attention;
 }
 
-Attention unjudged_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs) {
-  Attention attention{
-      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
+Attention unjudged_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs,
+                             std::optional<Dropout> dropout) {
+  Attention attention{.shape = shape,
+                      .mask = TokenMask(problem),
+                      .inputs = std::move(inputs),
+                      .forward = {},
+                      .dropout = std::move(dropout)};
   attention.forward.out.assign(shape.q_elements(), 0);
   attention.forward.lse.assign(shape.q_rows(), 1 + std::log(static_cast<double>(shape.seq_kv)));
   attention.forward.delta.assign(shape.q_rows(), 0);

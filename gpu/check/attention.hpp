@@ -2,10 +2,12 @@
 
 #include "core/problem.hpp"
 #include "core/token_mask.hpp"
+#include "gpu/check/dropout.hpp"
 #include "gpu/numerics/dtype.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace stagger::gpu {
@@ -34,6 +36,10 @@ struct AttentionShape {
   /// Returns the row of a key that a head sees among all KV heads' keys.
   [[nodiscard]] std::size_t kv_row(Head head, std::int64_t key) const {
     return static_cast<std::size_t>(head.value / group() * seq_kv + key);
+  }
+  /// Returns how stored bits of dropout are laid out.
+  [[nodiscard]] DropoutLayout dropout_layout() const {
+    return {.heads = heads, .seq_q = seq_q, .seq_kv = seq_kv};
   }
   [[nodiscard]] std::size_t dim() const { return static_cast<std::size_t>(head_dim); }
   /// 1/sqrt(head_dim): scores are scale * Q K^T.
@@ -68,7 +74,8 @@ struct Inputs {
 struct Forward {
   std::vector<double> out;    ///< O
   std::vector<double> lse;    ///< by (head, query): log of the sum of exp(score); +infinity for a
-                              ///< query that sees nothing, so that exp(score - lse) is 0
+                              ///< query that sees nothing, so that exp(score - lse) is 0; with
+                              ///< dropout too it is of all scores
   std::vector<double> delta;  ///< by (head, query): D = rowsum(dO * O)
 };
 
@@ -78,18 +85,21 @@ struct Attention {
   TokenMask mask;
   Inputs inputs;
   Forward forward;
+  std::optional<Dropout> dropout = std::nullopt;  ///< absent: nothing is dropped
 };
 
 /// Runs the forward pass as it is defined, query by query, in double precision:
-/// O = softmax(scale Q K^T, masked) V; the row of a query that sees nothing is 0.
-/// O(heads x queries x keys x head_dim).
+/// O = softmax(scale Q K^T, masked) V, elements of the softmax dropped and scaled if there is
+/// dropout; the row of a query that sees nothing is 0. O(heads x queries x keys x head_dim).
 [[nodiscard]] Attention make_attention(const Problem& problem, const AttentionShape& shape,
-                                       Inputs inputs);
+                                       Inputs inputs,
+                                       std::optional<Dropout> dropout = std::nullopt);
 
 /// Returns a problem with statistics of a forward pass that never ran (O = 0, one lse for all
 /// rows): for times and order, which do not depend on them. O(heads x queries).
 [[nodiscard]] Attention unjudged_attention(const Problem& problem, const AttentionShape& shape,
-                                           Inputs inputs);
+                                           Inputs inputs,
+                                           std::optional<Dropout> dropout = std::nullopt);
 
 /// Counts the floating-point operations of the backward pass as FlashAttention counts them: five
 /// products of 2 head_dim operations for every pair of tokens that attends.

@@ -35,7 +35,7 @@ class Reference {
       for (std::int64_t query = 0; query < shape_.seq_q; ++query) {
         for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
           if (attention_.mask.sees(query, key)) {
-            add_pair(shape_.q_row(head, query), shape_.kv_row(head, key));
+            add_pair(shape_.q_row(head, query), shape_.kv_row(head, key), weight(head, query, key));
           }
         }
       }
@@ -46,21 +46,26 @@ class Reference {
   }
 
  private:
-  void add_pair(std::size_t query, std::size_t key) {
+  /// What dropout multiplies P of a pair by.
+  [[nodiscard]] double weight(Head head, std::int64_t query, std::int64_t key) const {
+    return attention_.dropout ? pair_weight(*attention_.dropout, head.value, query, key) : 1;
+  }
+
+  void add_pair(std::size_t query, std::size_t key, double weight) {
     const Row q = row(attention_.inputs.q, query);
     const Row k = row(attention_.inputs.k, key);
     const Row v = row(attention_.inputs.v, key);
     const Row d_out = row(attention_.inputs.d_out, query);
     const double delta = attention_.forward.delta[query];
     const double p = std::exp(scale_ * dot(q, k) - attention_.forward.lse[query]);
-    const double dp = dot(d_out, v);
+    const double dp = weight * dot(d_out, v);
     const double ds = scale_ * p * (dp - delta);
-    add(p, d_out, row(result_.dv, key));
+    add(weight * p, d_out, row(result_.dv, key));
     add(ds, k, row(result_.dq, query));
     add(ds, q, row(result_.dk, key));
 
     const double uncancelled = scale_ * scale_ * p * p * (dp * dp + delta * delta);
-    result_.dv.terms += p * p * dot(d_out, d_out);
+    result_.dv.terms += weight * weight * p * p * dot(d_out, d_out);
     result_.dq.terms += uncancelled * dot(k, k);
     result_.dk.terms += uncancelled * dot(q, q);
   }

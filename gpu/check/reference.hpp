@@ -25,6 +25,9 @@ struct ReferenceGradients {
 ///     P = exp(scale q k - lse)    dP = dO v    dS = P (dP - D)
 ///     dV += P dO    dQ += scale dS k    dK += scale dS q
 ///
+/// With dropout dP and the P of dV are multiplied by pair_weight(), and D is of the O that was
+/// made of what was kept.
+///
 /// O(heads x queries x keys x head_dim). Source: FlashAttention-2, section 2.3.
 [[nodiscard]] ReferenceGradients reference_gradients(const Attention& attention);
 

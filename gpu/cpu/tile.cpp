@@ -23,6 +23,11 @@ void transpose(const float* from, std::size_t rows, std::size_t dim, std::size_t
   }
 }
 
+std::optional<DropoutWords> words_of(const Attention& attention) {
+  if (!attention.dropout) return std::nullopt;
+  return dropout_words(*attention.dropout, attention.shape.dropout_layout());
+}
+
 }  // namespace
 
 Tile::Tile(const Problem& problem, const Attention& attention, Dtype dtype)
@@ -31,6 +36,7 @@ Tile::Tile(const Problem& problem, const Attention& attention, Dtype dtype)
       tile_q_(std::min(problem.shape.q, problem.lengths.q)),
       tile_kv_(std::min(problem.shape.kv, problem.lengths.kv)),
       dtype_(dtype),
+      dropout_(words_of(attention)),
       scale_(static_cast<float>(attention.shape.scale())),
       dq_scale_(dtype == Dtype::fp32 ? scale_ : 1) {}
 
@@ -46,6 +52,7 @@ SmMemory Tile::memory() const {
   memory.dq.assign(partial_elements(), 0);
   memory.p.assign(at(tile_kv_), 0);
   memory.ds.assign(at(tile_kv_), 0);
+  memory.weights.assign(at(tile_kv_), 1);
   return memory;
 }
 
@@ -77,6 +84,11 @@ void Tile::compute(const Task& task, SmMemory& memory) const {
   const bool partial = problem_.grid.kind(task.kv, task.q) == TileKind::partial;
   std::fill(memory.dq.begin(), memory.dq.end(), 0.0F);
   for (std::int64_t query = rows.begin; query < rows.end; ++query) {
+    if (dropout_) {
+      weigh_row({.head = static_cast<std::uint32_t>(task.head.value),
+                 .query = static_cast<std::uint32_t>(query)},
+                tile, memory);
+    }
     const auto compute_range = [&](const KeyRange& seen) {
       compute_row(shape.q_row(task.head, query), shape.kv_row(task.head, tile.begin),
                   at(seen.begin - tile.begin), at(seen.end - tile.begin),
@@ -90,6 +102,15 @@ void Tile::compute(const Task& task, SmMemory& memory) const {
   }
 }
 
+void Tile::weigh_row(const DropoutRow& row, const Tokens& tile, SmMemory& memory) const {
+  for (std::int64_t key = tile.begin; key < tile.end;) {
+    const std::int64_t word = key / 32;
+    const std::uint32_t kept = dropout_->word(row, static_cast<std::uint32_t>(word));
+    for (; key < std::min(32 * (word + 1), tile.end); ++key)
+      memory.weights[at(key - tile.begin)] = (kept >> key % 32 & 1) != 0 ? dropout_->scale : 0;
+  }
+}
+
 void Tile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
                        float* dq, SmMemory& memory) const {
   const std::size_t dim = attention_.shape.dim();
@@ -100,6 +121,7 @@ void Tile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, 
   const std::size_t count = end - begin;
   float* p = &memory.p[begin];
   float* ds = &memory.ds[begin];
+  const float* weights = &memory.weights[begin];
 
   std::fill_n(p, count, 0.0F);
   std::fill_n(ds, count, 0.0F);
@@ -109,8 +131,8 @@ void Tile::compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, 
   }
   for (std::size_t key = 0; key < count; ++key) {
     const float probability = exponential(p[key] * scale_ - lse);
-    ds[key] = rounded(probability * (ds[key] - delta), dtype_);
-    p[key] = rounded(probability, dtype_);
+    ds[key] = rounded(probability * (ds[key] * weights[key] - delta), dtype_);
+    p[key] = rounded(probability * weights[key], dtype_);
   }
   for (std::size_t key = begin; key < end; ++key) {
     add(memory.p[key], d_out, &memory.dv[key * dim], dim);

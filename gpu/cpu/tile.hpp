@@ -4,6 +4,7 @@
 #include "gpu/check/attention.hpp"
 #include "gpu/check/backward.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,9 +16,10 @@ struct SmMemory {
   std::vector<float> v_columns;
   std::vector<float> dk;  ///< (key in the tile, head_dim), still without the scale
   std::vector<float> dv;
-  std::vector<float> dq;  ///< (query in the tile, head_dim)
-  std::vector<float> p;   ///< one query's row: scores, then probabilities
-  std::vector<float> ds;  ///< one query's row: dP, then dS
+  std::vector<float> dq;       ///< (query in the tile, head_dim)
+  std::vector<float> p;        ///< one query's row: scores, then probabilities
+  std::vector<float> ds;       ///< one query's row: dP, then dS
+  std::vector<float> weights;  ///< one query's row: what dropout multiplies P by; without it 1
 };
 
 /// The arithmetic of the backward pass by tiles, as Dtype says. Sums over head_dim run upwards,
@@ -63,6 +65,8 @@ class Tile {
     std::size_t count;
   };
   [[nodiscard]] Elements elements(KvTile kv) const;
+  /// Leaves what dropout multiplies P of a query by, for the keys of a tile.
+  void weigh_row(const DropoutRow& row, const Tokens& tile, SmMemory& memory) const;
   /// Computes a query against keys [begin, end) of the tile that starts at row `k_row`.
   void compute_row(std::size_t q_row, std::size_t k_row, std::size_t begin, std::size_t end,
                    float* dq, SmMemory& memory) const;
@@ -72,6 +76,7 @@ class Tile {
   std::int64_t tile_q_;   ///< tokens of the largest Q tile
   std::int64_t tile_kv_;  ///< tokens of the largest KV tile
   Dtype dtype_;
+  std::optional<DropoutWords> dropout_;
   float scale_;
   float dq_scale_;  ///< what a dQ partial has of it
 };

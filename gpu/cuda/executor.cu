@@ -8,11 +8,11 @@ namespace stagger::gpu {
 namespace cuda {
 namespace {
 
-template <class Storage>
+template <class Storage, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
     portable(DeviceTable table, DeviceRun run, PortableParameters<Storage> parameters) {
   extern __shared__ float shared[];
-  PortableTile<Storage> tile(parameters, run.mode, shared);
+  PortableTile<Storage, kDrops> tile(parameters, run.mode, shared);
   LanePlayer(table, run, tile).play();
 }
 
@@ -105,7 +105,7 @@ Backward run_portable(const Table& table, const Attention& attention,
   const PortableProblem<Storage> problem(table, attention, options);
   Runner runner(table, options);
   Backward result = runner.play(
-      {portable<Storage>, problem.parameters(),
+      {attention.dropout ? portable<Storage, true> : portable<Storage, false>, problem.parameters(),
        Runner::shared_bytes(problem.parameters().shared_bytes()), kThreads},
       [](const DeviceRun&) {}, [&](const DeviceRun&) { problem.combine(table.problem); });
   problem.download(result);

@@ -53,7 +53,8 @@ Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
-Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs) {
+Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs,
+                                 std::optional<Dropout>) {
   const Inputs taken = std::move(inputs);  // as a build with CUDA takes them
   throw Error(ErrorKind::device, "this build has no CUDA");
 }

@@ -33,7 +33,8 @@ class PortableInputs {
         lse_(converted<float>(attention.forward.lse)),
         delta_(converted<float>(attention.forward.delta)),
         keys_(mask.keys),
-        bits_(mask.bits) {
+        bits_(mask.bits),
+        stored_(attention.dropout ? attention.dropout->stored : std::vector<std::uint32_t>{}) {
     const auto scale = static_cast<float>(attention.shape.scale());
     // All members, as nvcc loses which ones are named in a template.
     parameters_ = {
@@ -63,6 +64,9 @@ class PortableInputs {
         .in_ranges = mask.in_ranges,
         .words = mask.words,
         .bits = bits_.data()};
+    if (!attention.dropout) return;
+    parameters_.dropout = dropout_words(*attention.dropout, attention.shape.dropout_layout());
+    if (parameters_.dropout.stored != nullptr) parameters_.dropout.stored = stored_.data();
   }
 
   /// Returns them without a place for what is made of them.
@@ -78,6 +82,7 @@ class PortableInputs {
   DeviceBuffer<float> delta_;
   DeviceBuffer<SeenKeys> keys_;
   DeviceBuffer<std::uint32_t> bits_;
+  DeviceBuffer<std::uint32_t> stored_;
   PortableParameters<Storage> parameters_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "gpu/check/program.hpp"
 #include "gpu/cuda/table.cuh"
+#include "gpu/numerics/dropout.hpp"
 #include "gpu/numerics/exponential.hpp"
 #include "gpu/numerics/rounding.hpp"
 
@@ -57,6 +58,7 @@ struct PortableParameters {
   std::int32_t in_ranges = 0;           ///< masked tiles
   std::int32_t words = 0;               ///< of a row of bits
   const std::uint32_t* bits = nullptr;  ///< of the other masked tiles
+  DropoutWords dropout = {};            ///< of a PortableTile that drops
 
   /// Returns the bytes of P and dS.
   [[nodiscard]] std::size_t shared_bytes() const {
@@ -118,8 +120,8 @@ __device__ void multiply(std::int32_t rows, std::int32_t columns, std::int32_t d
   }
 }
 
-/// What a task does, as lanes.cuh asks it of a Work.
-template <class Storage>
+/// What a task does, as lanes.cuh asks it of a Work, with dropout if it `kDrops`.
+template <class Storage, bool kDrops = false>
 class PortableTile {
  public:
   __device__ PortableTile(const PortableParameters<Storage>& all, Mode mode, float* shared)
@@ -252,8 +254,20 @@ class PortableTile {
     return (all_.bits[row * all_.words + key / 32] >> key % 32 & 1) != 0;
   }
 
-  /// Makes P = exp(scale P - lse) and dS = P (dS - D), both rounded at their end; 0 where the query
-  /// does not see the key, which adds nothing and changes no bit of a sum that began with 0.
+  /// What dropout multiplies P and dP by. The bits are asked for pair by pair.
+  __device__ float weight(const DeviceSlot& slot, std::int32_t query, std::int32_t key) const {
+    if constexpr (!kDrops) return 1;
+    const DropoutRow row{
+        .head = static_cast<std::uint32_t>(slot.head),
+        .query = static_cast<std::uint32_t>(std::int64_t{slot.q} * all_.tile_q + query)};
+    const std::int64_t column = std::int64_t{slot.kv} * all_.tile_kv + key;
+    const std::uint32_t half = all_.dropout.half(row, static_cast<std::uint32_t>(column / 16));
+    return (half >> column % 16 & 1) != 0 ? all_.dropout.scale : 0.0F;
+  }
+
+  /// Makes P = exp(scale P - lse) and dS = P (dP - D), dP being weighed by dropout and, after that,
+  /// P too; both are rounded at their end. 0 where the query does not see the key, which adds
+  /// nothing and changes no bit of a sum that began with 0.
   __device__ void probabilities(const DeviceSlot& slot) {
     __syncthreads();
     for (std::int32_t index = thread(); index < queries_ * keys_; index += kThreads) {
@@ -262,8 +276,9 @@ class PortableTile {
       const std::int32_t place = query * all_.tile_kv + key;
       const bool seen = sees(slot, query, key);
       const float p = seen ? exponential(p_[place] * all_.scale - all_.lse[q_row_ + query]) : 0.0F;
-      ds_[place] = seen ? nearest(p * (ds_[place] - all_.delta[q_row_ + query])) : 0.0F;
-      p_[place] = nearest(p);
+      const float keep = weight(slot, query, key);
+      ds_[place] = seen ? nearest(p * (ds_[place] * keep - all_.delta[q_row_ + query])) : 0.0F;
+      p_[place] = nearest(p * keep);
     }
   }
 

@@ -393,6 +393,7 @@ ProgramRun program_on_cuda(const Program& program, const Attention& attention,
   STAGGER_EXPECTS(program.buffers >= 1);
   STAGGER_EXPECTS(attention.shape == attention_shape(problem, attention.shape.head_dim));
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
+  STAGGER_EXPECTS(!attention.dropout);
   // What comes together is each head's.
   STAGGER_EXPECTS((program.head_sums == HeadSums::none) == (problem.group_parts() == 1));
   STAGGER_EXPECTS(program.head_sums == HeadSums::none || problem.span == 1);

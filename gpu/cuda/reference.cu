@@ -8,9 +8,12 @@
 //     dQ    rows = queries    dS K
 //     dV    rows = keys       P^T dO
 //     dK    rows = keys       dS^T Q         P = exp(score - lse)    dS = scale P (dP - D)
+//
+// With dropout dP, and P of O and dV, are multiplied by what keeps_pair() says of the pair.
 
 #include "core/error.hpp"
 #include "gpu/check/block_mask.hpp"
+#include "gpu/check/pair_dropout.hpp"
 #include "gpu/cuda/device_buffer.cuh"
 #include "gpu/cuda/pair_tile.cuh"
 #include "gpu/cuda/reference.hpp"
@@ -52,6 +55,17 @@ struct Pairs {
   std::int32_t group = 1;  ///< heads of a KV head
   std::int32_t head_dim = 0;
   double scale = 0;
+  bool drops = false;
+  DropoutRule dropout = {};
+  double keep_scale = 1;
+
+  /// What dropout multiplies P of a pair by, whose tokens are numbered within their head.
+  __device__ double weight(std::int64_t head, std::int64_t query, std::int64_t key) const {
+    if (!drops) return 1;
+    const DropoutRow row{.head = static_cast<std::uint32_t>(head),
+                         .query = static_cast<std::uint32_t>(query)};
+    return keeps_pair(dropout, row, static_cast<std::uint64_t>(key)) ? keep_scale : 0;
+  }
 
   /// `head` is a head here and in keys(), which finds its KV head.
   __device__ PairRows queries(const float* tensor, std::int64_t head, std::int64_t block) const {
@@ -173,9 +187,14 @@ struct Weight {
   double size = 0;  ///< squared, and as if nothing cancelled in it
 };
 
+/// `keep` is what dropout multiplies P by.
 template <Result kResult>
-__device__ Weight weight_of(const Pairs& pairs, double p, double dp, double delta) {
-  if constexpr (!has_derivative(kResult)) return {.value = p, .size = p * p};
+__device__ Weight weight_of(const Pairs& pairs, double p, double dp, double delta, double keep) {
+  if constexpr (!has_derivative(kResult)) {
+    p *= keep;
+    return {.value = p, .size = p * p};
+  }
+  dp *= keep;
   const double scaled = pairs.scale * p;
   return {.value = scaled * (dp - delta), .size = scaled * scaled * (dp * dp + delta * delta)};
 }
@@ -199,8 +218,10 @@ __device__ double weigh(const Pairs& pairs, const Product& product, const PairBl
       const std::int32_t key = PairTile::column(c);
       Weight weight;
       if (p.at[r][c] != 0) {  // so there are both tokens
-        weight = weight_of<kResult>(pairs, p.at[r][c], dp.at[r][c],
-                                    has_derivative(kResult) ? pairs.delta[first_query + query] : 0);
+        weight = weight_of<kResult>(
+            pairs, p.at[r][c], dp.at[r][c],
+            has_derivative(kResult) ? pairs.delta[first_query + query] : 0,
+            pairs.weight(block.head, block.q * kPairSide + query, block.kv * kPairSide + key));
       }
       const std::int32_t summed = is_by_query(kResult) ? key : query;
       const std::int32_t row = is_by_query(kResult) ? query : key;
@@ -293,7 +314,8 @@ void launch(Kernel* kernel, std::int64_t ctas, std::int64_t summed, std::int32_t
 /// An attention problem in device memory, and the results that are asked of it.
 class CudaPairs {
  public:
-  CudaPairs(const AttentionShape& shape, const TokenMask& mask, const Inputs& inputs)
+  CudaPairs(const AttentionShape& shape, const TokenMask& mask, const Inputs& inputs,
+            const std::optional<Dropout>& dropout)
       : shape_(shape),
         mask_(block_mask(mask, {.q = shape.seq_q, .kv = shape.seq_kv})),
         q_(inputs.q),
@@ -317,6 +339,10 @@ class CudaPairs {
               .group = shape.group(),
               .head_dim = shape.head_dim,
               .scale = shape.scale()};
+    if (!dropout) return;
+    pairs_.drops = true;
+    pairs_.dropout = dropout->rule;
+    pairs_.keep_scale = keep_scale(dropout->rule);
   }
 
   /// Leaves lse on the device too, for out().
@@ -396,12 +422,15 @@ std::vector<double> delta(const std::vector<float>& d_out, const std::vector<dou
 }  // namespace
 }  // namespace cuda
 
-Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape,
-                                 Inputs inputs) {
+Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape, Inputs inputs,
+                                 std::optional<Dropout> dropout) {
   STAGGER_EXPECTS(fits(inputs, shape));
-  Attention attention{
-      .shape = shape, .mask = TokenMask(problem), .inputs = std::move(inputs), .forward = {}};
-  cuda::CudaPairs pairs(shape, attention.mask, attention.inputs);
+  Attention attention{.shape = shape,
+                      .mask = TokenMask(problem),
+                      .inputs = std::move(inputs),
+                      .forward = {},
+                      .dropout = std::move(dropout)};
+  cuda::CudaPairs pairs(shape, attention.mask, attention.inputs, attention.dropout);
   attention.forward.lse = pairs.lse();
   attention.forward.out = pairs.out();
   attention.forward.delta = cuda::delta(attention.inputs.d_out, attention.forward.out, shape.dim());
@@ -409,7 +438,7 @@ Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& s
 }
 
 ReferenceGradients reference_gradients_on_cuda(const Attention& attention) {
-  cuda::CudaPairs pairs(attention.shape, attention.mask, attention.inputs);
+  cuda::CudaPairs pairs(attention.shape, attention.mask, attention.inputs, attention.dropout);
   pairs.upload(attention.forward);
   return pairs.gradients(attention.inputs);
 }

@@ -13,7 +13,8 @@ namespace stagger::gpu {
 /// about 22 head_dim floating-point operations a pair of tokens for head_dim up to 64, and 34 for
 /// 128.
 [[nodiscard]] Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& shape,
-                                               Inputs inputs);
+                                               Inputs inputs,
+                                               std::optional<Dropout> dropout = std::nullopt);
 
 /// Does what reference_gradients() does on the first CUDA device. Throws and requires what
 /// make_attention_on_cuda() does.

@@ -207,6 +207,10 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   const std::string refusal = hopper_refusal(table.problem, attention.shape, options.dtype);
   if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
+  if (attention.dropout) {
+    throw Error(ErrorKind::unsupported,
+                "the hopper kernel has no dropout; --kernel portable and --device cpu have");
+  }
   if (options.dtype == Dtype::bf16) {
     return use(DeviceProblem<__nv_bfloat16>(table, attention, options));
   }

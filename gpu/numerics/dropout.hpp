@@ -34,21 +34,23 @@ struct DropoutRow {
   std::uint32_t query = 0;
 };
 
-/// Returns whether 32 keys of a row are kept: bit j speaks of key 32 * word + j.
+/// Returns whether 16 or 32 keys of a row are kept: bit j speaks of key kKeys * place + j.
 ///
 /// A call of Philox decides on the next 128 / bits keys, in the order of its words and, within a
-/// word, from its low bits on: with 8 bits two calls a word, with 32 bits eight.
-[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_word(const DropoutRule& rule,
+/// word, from its low bits on: with 8 bits two calls for 32 keys, with 32 bits eight.
+template <int kKeys>
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_keys(const DropoutRule& rule,
                                                                     const DropoutRow& row,
-                                                                    std::uint32_t word) {
+                                                                    std::uint32_t place) {
+  static_assert(kKeys == 16 || kKeys == 32);
   const int elements = 32 / rule.bits;  // of a random word
-  const std::uint32_t calls = static_cast<std::uint32_t>(rule.bits) / 4;
+  const std::uint32_t calls = static_cast<std::uint32_t>(rule.bits) * kKeys / 128;
   const std::uint64_t mask = (std::uint64_t{1} << rule.bits) - 1;
   std::uint32_t kept = 0;
   int key = 0;
   for (std::uint32_t call = 0; call < calls; ++call) {
     const PhiloxCounter random =
-        philox({{word * calls + call, row.query, row.head, row.batch}}, rule.key, rule.rounds);
+        philox({{place * calls + call, row.query, row.head, row.batch}}, rule.key, rule.rounds);
     for (const std::uint32_t values : random.word) {
       for (int element = 0; element < elements; ++element) {
         const std::uint64_t value = (std::uint64_t{values} >> (element * rule.bits)) & mask;
@@ -58,6 +60,13 @@ struct DropoutRow {
     }
   }
   return kept;
+}
+
+/// Returns whether the 32 keys of a word are kept: bit j speaks of key 32 * word + j.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_word(const DropoutRule& rule,
+                                                                    const DropoutRow& row,
+                                                                    std::uint32_t word) {
+  return keep_keys<32>(rule, row, word);
 }
 
 /// Stored bits: [batch, heads, seq_q, ceil(seq_kv / 32)] words. Bits beyond the last key are those
@@ -82,6 +91,26 @@ struct DropoutLayout {
                                                         const DropoutRow& row,
                                                         std::int64_t key) const {
     return (bits[place(row) + key / 32] >> (key % 32) & 1) != 0;
+  }
+};
+
+/// Dropout as an executor takes it: bits by words or halves of words, stored or generated.
+struct DropoutWords {
+  DropoutRule rule = {};
+  DropoutLayout layout = {};
+  const std::uint32_t* stored = nullptr;  ///< nullptr: they are generated
+  float scale = 1;                        ///< what kept elements are multiplied by
+
+  /// Bit j speaks of key 32 * place + j. Requires that the row has such a word.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t word(const DropoutRow& row,
+                                                                 std::uint32_t place) const {
+    return stored == nullptr ? keep_word(rule, row, place) : stored[layout.place(row) + place];
+  }
+  /// Bit j, of 16, speaks of key 16 * place + j. Requires that the row has the word of it.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t half(const DropoutRow& row,
+                                                                 std::uint32_t place) const {
+    if (stored == nullptr) return keep_keys<16>(rule, row, place);
+    return stored[layout.place(row) + place / 2] >> place % 2 * 16 & 0xffff;
   }
 };
 

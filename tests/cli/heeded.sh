@@ -155,6 +155,12 @@ run|--seed 2|
 run|--perturb 3|
 run|--reference none|
 run|--no-partials|
+run|--dropout 0.2|
+run|--mask-bits stored|$small --dropout 0.2
+run|--dropout-seed 2|$small --dropout 0.2
+run|--dropout-offset 2|$small --dropout 0.2
+run|--philox 5|$small --dropout 0.2
+run|--bits 16|$small --dropout 0.2
 run|--output -|
 export|--format tex|
 export|--width 50|$small --format txt
@@ -253,6 +259,8 @@ refuses "--bandwidth means nothing in the slot model" optimize $small --model sl
 refuses "--tick-ns is for a replay" analyze $tiled --schedule spt --machine "$h200" --tick-ns 5
 refuses "--dtype means nothing beside --kernel replay" analyze $small --schedule spt --machine "$h200" --kernel replay --dtype bf16
 refuses "--perturb delays all runs but the first" run $small --schedule spt --repeat 1 --perturb 3
+refuses "--mask-bits means nothing without --dropout" run $small --schedule spt --mask-bits stored
+refuses "--philox means nothing without --dropout" run $small --schedule spt --philox 5
 refuses "--no-partials means nothing beside --mode" run $small --schedule spt --mode atomic --no-partials
 replay="--schedule spt --device cuda --kernel replay"
 refuses "--seed means nothing beside --kernel replay" run $small $replay --seed 3
@@ -270,4 +278,4 @@ printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}'
 expect 0 "" export $small -o out.mask.json --config config.json
 expect 0 "p cnf" export $small --schedule spt -o - --format cnf --config config.json
 
-finish 190
+finish 198

@@ -31,6 +31,19 @@ expect 0 "ok: the same bits, the table's order" run $causal --schedule spt --ref
 expect 2 "--kernel hopper is for --device cuda" run $causal --schedule spt --kernel hopper
 expect 2 "--reference" run $causal --schedule spt --reference both
 
+# Dropout: the gradients are right whatever is dropped, and stored bits are generated ones.
+expect 0 "p = 0.1 with 8 bits: keeps 230 of 2^8 values, so drops 0.101562" run $causal --schedule spt --dropout 0.1
+expect 0 "ok: right gradients, the same bits, the table's order" run $causal --schedule spt --dropout 0.1 --mask-bits stored --perturb 1
+expect 0 "ok: right gradients" run $causal --schedule spt --dropout 0.9 --bits 16 --philox 10 --dtype bf16
+expect 0 "stored, 768 bytes" run $causal --schedule spt --dropout 0.5 --mask-bits stored
+expect 0 '"dropped": 0.1015625' run $causal --schedule spt --dropout 0.1 --json
+expect 0 "ok: the same bits" run $causal --schedule spt --dropout 0.1 --reference none
+expect 2 "--dropout is not below 1" run $causal --schedule spt --dropout 1
+expect 2 "is no number that is 0 or more" run $causal --schedule spt --dropout -0.1
+expect 2 "unknown bits '7'" run $causal --schedule spt --dropout 0.1 --bits 7
+expect 2 "--design split has none" run $causal --design split --dropout 0.1
+expect 2 "--dropout means nothing beside --kernel replay" run --n 6 --schedule spt --device cuda --kernel replay --dropout 0.1
+
 # The block-sparse deadlock: the tiles that analyze foretells hang, and nothing else does.
 expect 0 "ok: right gradients" run --config "$varlen" --repeat 2 --head-dim 8
 expect 4 "dQ Q tiles 3-7 hang; Q tiles 0-2 finish" run --config "$varlen" --ranks kv-index --timeout 500 --head-dim 8
@@ -71,6 +84,12 @@ expect 1 '"verdict": "invalid"' run --table "$work/short.csv" --head-dim 4 --jso
 digest() { "$stagger" run $causal "$@" | grep FNV-1a; }
 [ "$(digest --schedule spt --threads 1)" = "$(digest --schedule spt --threads 5 --perturb 2)" ] ||
   fail "threads or delays change the bits"
+[ "$(digest --schedule spt --dropout 0)" = "$(digest --schedule spt)" ] || fail "nothing is dropped, other bits"
+[ "$(digest --schedule spt --dropout 0.2)" != "$(digest --schedule spt)" ] || fail "dropout, the same bits"
+[ "$(digest --schedule spt --dropout 0.2)" = "$(digest --schedule spt --dropout 0.2 --mask-bits stored --threads 1)" ] ||
+  fail "stored and generated bits differ"
+[ "$(digest --schedule spt --dropout 0.2)" != "$(digest --schedule spt --dropout 0.2 --dropout-seed 2)" ] ||
+  fail "another dropout seed, the same bits"
 [ "$(digest --schedule spt --dtype bf16)" != "$(digest --schedule spt --dtype fp16)" ] || fail "another dtype, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule ascending)" ] || fail "another order, the same bits"
 [ "$(digest --schedule spt)" != "$(digest --schedule spt --seed 2)" ] || fail "another seed, the same bits"
@@ -112,4 +131,4 @@ if command -v python3 >/dev/null; then
   done
 fi
 
-finish 48
+finish 59

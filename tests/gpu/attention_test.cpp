@@ -21,8 +21,9 @@ bool is_near(double value, double expected) {
 }
 
 /// sum(dO * O): its derivatives are dQ, dK and dV.
-double loss(const Problem& problem, const AttentionShape& shape, const Inputs& inputs) {
-  const Attention attention = make_attention(problem, shape, inputs);
+double loss(const Problem& problem, const AttentionShape& shape, const Inputs& inputs,
+            const std::optional<Dropout>& dropout) {
+  const Attention attention = make_attention(problem, shape, inputs, dropout);
   double sum = 0;
   for (std::size_t index = 0; index < inputs.d_out.size(); ++index)
     sum += double{inputs.d_out[index]} * attention.forward.out[index];
@@ -31,34 +32,54 @@ double loss(const Problem& problem, const AttentionShape& shape, const Inputs& i
 
 /// The central difference of one input; 2^-9 is exact in every one of them.
 double slope(const Problem& problem, const AttentionShape& shape, Inputs inputs,
-             std::vector<float> Inputs::*tensor, std::size_t index) {
+             const std::optional<Dropout>& dropout, std::vector<float> Inputs::*tensor,
+             std::size_t index) {
   constexpr float kStep = 0x1p-9F;
   (inputs.*tensor)[index] += kStep;
-  const double above = loss(problem, shape, inputs);
+  const double above = loss(problem, shape, inputs, dropout);
   (inputs.*tensor)[index] -= 2 * kStep;
-  return (above - loss(problem, shape, inputs)) / (2 * double{kStep});
+  return (above - loss(problem, shape, inputs, dropout)) / (2 * double{kStep});
+}
+
+/// Compares each gradient of a problem with its slope; returns how many there are.
+std::int64_t check_slopes(const Problem& problem, const std::optional<DropoutOptions>& drops) {
+  const AttentionShape shape = attention_shape(problem, kDim);
+  const Inputs inputs = random_inputs(shape, 3);
+  std::optional<Dropout> dropout;
+  if (drops) dropout = make_dropout(*drops, shape.dropout_layout());
+  const ReferenceGradients exact =
+      reference_gradients(make_attention(problem, shape, inputs, dropout));
+  std::int64_t slopes = 0;
+  for (const auto& [tensor, gradient] :
+       {std::pair{&Inputs::q, &exact.dq}, std::pair{&Inputs::k, &exact.dk},
+        std::pair{&Inputs::v, &exact.dv}}) {
+    CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
+    REQUIRE(gradient->values.size() == (inputs.*tensor).size());
+    for (std::size_t index = 0; index < gradient->values.size(); ++index) {
+      const double expected = slope(problem, shape, inputs, dropout, tensor, index);
+      REQUIRE(std::abs(gradient->values[index] - expected) <= 1e-4 * (1 + std::abs(expected)));
+      ++slopes;
+    }
+  }
+  return slopes;
 }
 
 TEST_CASE("the reference gradients are the finite differences of the forward pass") {
   std::int64_t slopes = 0;
   for (const Problem& problem : test::every_small_mask()) {
-    if (problem.heads > 1) continue;
-    const AttentionShape shape = attention_shape(problem, kDim);
-    const Inputs inputs = random_inputs(shape, 3);
-    const ReferenceGradients exact = reference_gradients(make_attention(problem, shape, inputs));
-    for (const auto& [tensor, gradient] :
-         {std::pair{&Inputs::q, &exact.dq}, std::pair{&Inputs::k, &exact.dk},
-          std::pair{&Inputs::v, &exact.dv}}) {
-      CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
-      REQUIRE(gradient->values.size() == (inputs.*tensor).size());
-      for (std::size_t index = 0; index < gradient->values.size(); ++index) {
-        const double expected = slope(problem, shape, inputs, tensor, index);
-        REQUIRE(std::abs(gradient->values[index] - expected) <= 1e-4 * (1 + std::abs(expected)));
-        ++slopes;
-      }
-    }
+    if (problem.heads == 1) slopes += check_slopes(problem, std::nullopt);
   }
   CHECK(slopes > 1000);
+}
+
+TEST_CASE("with dropout too, of any probability") {
+  std::int64_t slopes = 0;
+  for (const Problem& problem : test::every_small_mask()) {
+    if (problem.heads > 1) continue;
+    slopes += check_slopes(problem, DropoutOptions{.probability = 0.1});
+    slopes += check_slopes(problem, DropoutOptions{.probability = 0.5, .rounds = 10, .bits = 32});
+  }
+  CHECK(slopes > 2000);
 }
 
 TEST_CASE("a query that sees nothing gives zeros and no NaN") {

@@ -102,6 +102,31 @@ TEST_CASE("masks told bit by bit leave the CPU's bits, whatever the tiles and gr
   CHECK(cases == 4 * 2 * 5 * std::ssize(kCudaDtypes));
 }
 
+TEST_CASE("dropout leaves the CPU's bits, of bits that are stored and that are generated") {
+  std::int64_t cases = 0;
+  for (const TileShape shape : {TileShape{.q = 5, .kv = 3}, TileShape{.q = 64, .kv = 128}}) {
+    for (const Problem& problem : test::every_mask({.q = 220, .kv = 220}, shape, 2, 6)) {
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      for (const int bits : {8, 16, 32}) {
+        for (const MaskBits mask_bits : {MaskBits::generated, MaskBits::stored}) {
+          const char* mask = problem.mask.family->name;
+          CAPTURE(mask, shape.q, shape.kv, bits, mask_bits_name(mask_bits));
+          const AttentionShape tensors = attention_shape(problem, 8);
+          const DropoutOptions options{.probability = 0.2, .bits = bits, .mask_bits = mask_bits};
+          const Attention attention =
+              make_attention(problem, tensors, random_inputs(tensors, 11),
+                             make_dropout(options, tensors.dropout_layout()));
+          for (const Dtype dtype : kCudaDtypes) {
+            check_as_on_cpu(table, attention, dtype);
+            ++cases;
+          }
+        }
+      }
+    }
+  }
+  CHECK(cases >= 2 * 6 * std::ssize(kCudaDtypes) * 10);
+}
+
 TEST_CASE("checked runs hold in every mode, perturbed or not") {
   const Problem problem = make_problem(make_mask("causal"), {512, 512}, {64, 64}, 4, 0);
   const Table table = schedules::build(schedules::select("symmetric-shift"), problem);

@@ -39,13 +39,14 @@ void check_gradient(const Exact& got, const Exact& want) {
   REQUIRE(worst <= kSmall * want.terms / std::sqrt(static_cast<double>(want.values.size())));
 }
 
-void check(const Problem& problem, std::int64_t head_dim) {
-  CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv, problem.heads,
-          head_dim);
+void check(const Problem& problem, std::int64_t head_dim,
+           const std::optional<Dropout>& dropout = std::nullopt) {
+  CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv, problem.heads, head_dim,
+          dropout.has_value());
   const AttentionShape shape = attention_shape(problem, head_dim);
   const Inputs inputs = random_inputs(shape, 21);
-  const Attention host = make_attention(problem, shape, inputs);
-  const Attention device = make_attention_on_cuda(problem, shape, inputs);
+  const Attention host = make_attention(problem, shape, inputs, dropout);
+  const Attention device = make_attention_on_cuda(problem, shape, inputs, dropout);
   REQUIRE(difference(device.forward.lse, host.forward.lse) <= kSmall);
   REQUIRE(difference(device.forward.out, host.forward.out) <= kSmall);
   REQUIRE(difference(device.forward.delta, host.forward.delta) <= kSmall);
@@ -74,6 +75,18 @@ TEST_CASE("the device's reference is the host's over several blocks, for every h
   check(make_problem(make_mask("causal"), {.q = 65, .kv = 190}, {.q = 48, .kv = 32}, 3, 0), 33);
   check(make_problem(make_mask("causal"), {.q = 190, .kv = 65}, {.q = 48, .kv = 32}, 3, 0), 33);
   check(make_problem(make_mask("full"), {.q = 64, .kv = 64}, {.q = 64, .kv = 64}, 1, 0), 512);
+}
+
+TEST_CASE("the device's reference is the host's with dropout") {
+  for (const int bits : {8, 16, 32}) {
+    const Dropout dropout{
+        .rule = dropout_rule({.probability = 0.3, .seed = 5, .rounds = 10, .bits = bits}),
+        .stored = {}};
+    for (const Problem& problem : test::every_small_mask())
+      check(problem, 3, dropout);
+    check(make_problem(make_mask("causal"), {.q = 190, .kv = 165}, {.q = 48, .kv = 32}, 3, 0), 65,
+          dropout);
+  }
 }
 
 TEST_CASE("two references of one problem are the same bits") {

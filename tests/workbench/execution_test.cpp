@@ -6,6 +6,7 @@
 #include "gpu/cpu/executor.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"
+#include "workbench/block/overlap.hpp"
 
 #include <cstdio>
 #include <string>
@@ -257,6 +258,26 @@ TEST_CASE("runs beyond the memory that is stated are refused before it is asked 
   CHECK(refused(std::move(on_gpu)).ends_with(" GiB; the limit is 32 GiB"));
 }
 
+TEST_CASE("stored bits of dropout count as memory, and a rule is what `overlap` says of it") {
+  Source wide = workbench::source_of(
+      schedules::select("ascending"),
+      make_problem(make_mask("full"), {1 << 18, 1 << 18}, {1 << 18, 1 << 18}, 1, 1));
+  ExecutionRequest request = request_of(std::move(wide), 0);
+  request.head_dim = 1;
+  request.adds_partials = false;
+  request.dropout = gpu::DropoutOptions{.probability = 0.1, .mask_bits = gpu::MaskBits::stored};
+  // 2^36 bits are 8 GiB.
+  CHECK(refused(std::move(request)).find("a checked run takes about 8.") != std::string::npos);
+  for (const int bits : {8, 16, 32}) {
+    for (const double probability : {0.0, 0.05, 0.1, 0.5, 0.9, 0.999}) {
+      const block::Representable can = block::representable(probability, bits);
+      const gpu::DropoutRule rule = gpu::dropout_rule({.probability = probability, .bits = bits});
+      CHECK(rule.threshold == static_cast<std::uint64_t>(can.threshold));
+      CHECK(gpu::kept_part(rule) == can.kept);
+    }
+  }
+}
+
 TEST_CASE("beside a GPU large problems are judged by it, unless somebody says otherwise") {
   if (gpu::has_cuda() && test::skipped("this build has CUDA")) return;
   // 2^28 pairs of tokens times head_dim, and a few more.
@@ -313,6 +334,9 @@ TEST_CASE("a prediction is judged where a profile speaks of the run") {
   CHECK_FALSE(other.is_predicted());
   other = execution;
   other.options.mode = gpu::Mode::atomic;
+  CHECK_FALSE(other.is_predicted());
+  other = execution;
+  other.dropout = gpu::DropoutOptions{.probability = 0.1};
   CHECK_FALSE(other.is_predicted());
   other = execution;
   other.runs->median_ns = 0;

@@ -99,6 +99,23 @@ TEST_CASE("whatever a run came to, its file is read") {
   CHECK(invalid.skipped == std::vector<std::string>{"e: verdict invalid"});
 }
 
+TEST_CASE("a run with dropout says which, and nothing is predicted of it") {
+  const gpu::DropoutOptions options{
+      .probability = 0.1, .seed = 5, .bits = 16, .mask_bits = gpu::MaskBits::stored};
+  const std::string text = write_run(run_of({.source = descending(), .dropout = options}));
+  for (const char* words :
+       {"\"probability\": 0.1,", "\"threshold\": 58982,", "\"bits\": 16,", "\"rounds\": 7,",
+        "\"seed\": 5,", "\"offset\": 0,", "\"mask_bits\": \"stored\"", "\"bytes\": 48"}) {
+    CAPTURE(words, text);
+    CHECK(text.find(words) != std::string::npos);
+  }
+  CHECK(write_run(run_of({.source = descending()})).find("dropout") == std::string::npos);
+  const MeasuredRuns read = read_runs(text, "f");
+  CHECK(read.skipped == std::vector<std::string>{"f: dropout: a profile's phases are without"});
+  CHECK(refused(test::replaced(text, "\"rounds\"", "\"runds\"")).find("unknown key 'runds'") !=
+        std::string::npos);
+}
+
 TEST_CASE("a run file's unknown words and keys are errors with their place") {
   const std::string run = device_run();
   const auto says = [&](const std::string& what, const std::string& by, const std::string& words) {
