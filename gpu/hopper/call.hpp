@@ -2,8 +2,10 @@
 
 #include "gpu/check/backward.hpp"
 #include "gpu/hopper/plan.hpp"
+#include "gpu/numerics/dropout.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace stagger::gpu::hopper {
@@ -56,6 +58,7 @@ struct Call {
   StopNote* note = nullptr;
   std::uint64_t call_id = 0;
   std::uint64_t order_digest = 0;
+  std::optional<DropoutWords> dropout = {};  ///< of a batch entry's heads; bits on the device
   float* partials = nullptr;  ///< of every slot, as dq_sums; nullptr: they are not kept
 };
 

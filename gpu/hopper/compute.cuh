@@ -8,8 +8,8 @@
 
 namespace stagger::gpu::hopper {
 
-/// A thread of the two compute warpgroups.
-template <class T, int kHeadDim, int kStepQ>
+/// A thread of the two compute warpgroups; `kBits`: with those of dropout and of masks.
+template <class T, int kHeadDim, int kStepQ, bool kBits>
 class Compute {
  public:
   using Shared = SharedMemory<T, kHeadDim, kStepQ>;
@@ -79,13 +79,18 @@ class Compute {
   /// Does all of a step but its dQ; dV and dK are under way when it returns.
   __device__ void begin(Marks marks) {
     const std::uint32_t parity = parity_of<kStages>(step_);
+    std::conditional_t<kBits, Kept<kStepQ>, KeepsAll> keeps(all_.dropout, all_.drops);
+    if constexpr (kBits) keeps.ask(dropout_place(marks));
     shared_.q_full[stage()].wait(parity);
     if (leads() && marks.begins_chain) stamp(step_, &TaskClocks::compute_start);
     tile_.begin_scores(k_stage(), stage());
     shared_.d_out_full[stage()].wait(parity);
     tile_.begin_dp(v_stage(), stage());
+    if constexpr (kBits) keeps.make(dropout_place(marks));
+    tile_.finish_scores();
     if (marks.masked) hide(marks.bits);
-    tile_.probabilities(stage());
+    if constexpr (kBits) keeps.hand_out();
+    tile_.probabilities(stage(), keeps);
     if (marks.ends_chain) arrive(shared_.v_empty[v_stage()]);
     tile_.begin_dv(stage());
     shared_.ds_empty[stage()].wait(parity ^ 1);
@@ -96,11 +101,24 @@ class Compute {
 
   /// Hides what the step's queries do not see.
   __device__ void hide(std::uint32_t bits) {
-    if (bits == 0) {
-      tile_.hide_unseen(stage());
-    } else {
+    if (kBits && bits > 0) {
       tile_.hide_unseen(all_.bits + std::int64_t{bits - 1} * SeenBits{kStepQ}.bytes());
+    } else {
+      tile_.hide_unseen(stage());
     }
+  }
+
+  /// Finds the step's queries and this warp's keys among dropout's bits.
+  [[nodiscard]] __device__ typename Kept<kStepQ>::Place dropout_place(Marks marks) const {
+    const Step& step = shared_.steps[buffer_of<Shared::kSteps>(step_)];
+    const std::int32_t batch = all_.heads.quotient(step.head);
+    const std::int32_t q = step.tile - step.head * all_.q_tiles;
+    const std::int32_t key = step.kv * kTileKv + tile_.first_key_of_warp();
+    return {.first = {.batch = static_cast<std::uint32_t>(batch),
+                      .head = static_cast<std::uint32_t>(step.head - batch * all_.heads.value()),
+                      .query = static_cast<std::uint32_t>(((q << all_.log2_steps) + marks.step) *
+                                                          kStepQ)},
+            .half = static_cast<std::uint32_t>(key / 16)};
   }
 
   __device__ void finish() {

@@ -38,6 +38,15 @@ std::vector<float> downloaded(const T* narrow, std::size_t elements) {
   return wide.download();
 }
 
+/// Returns dropout with its stored bits, if it has some, on the device.
+std::optional<DropoutWords> words_of(const Attention& attention,
+                                     const cuda::DeviceBuffer<std::uint32_t>& stored) {
+  if (!attention.dropout) return std::nullopt;
+  DropoutWords words = dropout_words(*attention.dropout, attention.shape.dropout_layout());
+  if (words.stored != nullptr) words.stored = stored.data();
+  return words;
+}
+
 /// A tensor by heads, row-major.
 template <class T>
 Tensor by_heads(const cuda::DeviceBuffer<T>& buffer, std::int64_t rows, std::int64_t columns) {
@@ -61,6 +70,8 @@ class DeviceProblem {
         d_out_(rounded<T>(attention.inputs.d_out)),
         out_(rounded<T>(as_floats(attention.forward.out))),
         lse_(as_floats(attention.forward.lse)),
+        stored_(attention.dropout ? attention.dropout->stored : std::vector<std::uint32_t>{}),
+        dropout_(words_of(attention, stored_)),
         partials_(options.keep_partials ? at(slots() * step_elements() * plan_.sizes.steps) : 0),
         dq_(shape_.q_elements()),
         dk_(shape_.kv_elements()),
@@ -110,6 +121,7 @@ class DeviceProblem {
             .scale = static_cast<float>(shape_.scale()),
             .plan = image_.data(),
             .workspace = workspace_.data(),
+            .dropout = dropout_,
             .partials = options_.keep_partials ? partials_.data() : nullptr};
   }
 
@@ -192,6 +204,8 @@ class DeviceProblem {
   cuda::DeviceBuffer<T> d_out_;
   cuda::DeviceBuffer<T> out_;
   cuda::DeviceBuffer<float> lse_;
+  cuda::DeviceBuffer<std::uint32_t> stored_;
+  std::optional<DropoutWords> dropout_;
   cuda::DeviceBuffer<float> partials_;
   cuda::DeviceBuffer<T> dq_;
   cuda::DeviceBuffer<T> dk_;
@@ -207,10 +221,6 @@ auto with_problem(const Table& table, const Attention& attention, const Backward
   STAGGER_EXPECTS(is_exact(attention.inputs, options.dtype));
   const std::string refusal = hopper_refusal(table.problem, attention.shape, options.dtype);
   if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
-  if (attention.dropout) {
-    throw Error(ErrorKind::unsupported,
-                "the hopper kernel has no dropout; --kernel portable and --device cpu have");
-  }
   if (options.dtype == Dtype::bf16) {
     return use(DeviceProblem<__nv_bfloat16>(table, attention, options));
   }

@@ -13,7 +13,8 @@ struct Kernels {
   template <class T, int kHeadDim, int kStepQ>
   static const Kernels& of() {
     static const Kernels kernels = {
-        .main = reinterpret_cast<const void*>(backward<T, kHeadDim, kStepQ>),
+        .main = reinterpret_cast<const void*>(backward<T, kHeadDim, kStepQ, false>),
+        .with_bits = kernel_with_bits<T, kHeadDim, kStepQ>(),
         .shared_bytes = sizeof(SharedMemory<T, kHeadDim, kStepQ>),
         .before = &Pass::preprocess_with<T, kHeadDim, kStepQ>,
         .after = &Pass::convert_with<T, kHeadDim, kStepQ>};
@@ -21,6 +22,7 @@ struct Kernels {
   }
 
   const void* main;
+  const void* with_bits;
   std::size_t shared_bytes;
   void (Pass::*before)(const cuda::DeviceRun&, cudaStream_t) const;
   void (Pass::*after)(const cuda::DeviceRun&, cudaStream_t) const;
@@ -144,11 +146,17 @@ Pass::Pass(const Plan& plan, const Call& call)
                  .dq_sums = of_workspace<float>(plan.workspace.dq_sums),
                  .partials = call.partials,
                  .log2_steps = std::countr_zero(static_cast<std::uint32_t>(sizes.steps)),
-                 .scale = call.scale};
+                 .scale = call.scale,
+                 .q_tiles = sizes.q_tiles};
+  if (!call.dropout) return;
+  parameters_.drops = true;
+  parameters_.dropout = *call.dropout;
 }
 
 cuda::Kernel Pass::kernel() const {
-  return {kernels_.main, &parameters_, cuda::Runner::shared_bytes(kernels_.shared_bytes), kThreads};
+  const bool bits = call_.dropout.has_value() || plan_.has_bits;
+  return {bits ? kernels_.with_bits : kernels_.main, &parameters_,
+          cuda::Runner::shared_bytes(kernels_.shared_bytes), kThreads};
 }
 
 cuda::DeviceTable Pass::table() const {

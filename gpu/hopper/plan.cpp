@@ -149,6 +149,7 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   const std::vector<std::int64_t> lane_begin(table.lane_begin.begin(), table.lane_begin.end());
   plan.layout.lane_begin = append(plan.image, lane_begin);
   plan.layout.keys = append(plan.image, seen_keys(problem, mask, masked));
+  plan.has_bits = !masked.bits().empty();
   const SeenBits bits{plan.shape.step_q};
   plan.layout.bits =
       append(plan.image, std::ssize(masked.bits()) * plan.shape.steps() * bits.bytes());

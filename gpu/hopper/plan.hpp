@@ -102,6 +102,7 @@ struct Plan {
   std::int32_t lanes = 0;
   std::int32_t ctas = 0;       ///< that play them
   std::int32_t in_ranges = 0;  ///< masked tiles, as cuda::MaskedTiles has them
+  bool has_bits = false;       ///< whether masked tiles are told bit by bit
   bool has_unseen = false;     ///< whether there are KV tiles that nobody sees
   PlanLayout layout = {};
   WorkspaceLayout workspace = {};

@@ -13,6 +13,7 @@
 // than two steps ahead, by the buffers of dS.
 
 #include "gpu/hopper/bulk_copy.cuh"
+#include "gpu/hopper/dropout.cuh"
 #include "gpu/hopper/shape.hpp"
 #include "gpu/hopper/wgmma.cuh"
 
@@ -97,11 +98,15 @@ class Tile {
     wgmma_commit();
   }
 
-  /// Begins dP^T; returns when S^T is there.
+  /// Begins dP^T.
   __device__ void begin_dp(int v_stage, int stage) {
     wgmma_fence();
     multiply_keys(dp_, tiles_.v[v_stage], tiles_.d_out[stage]);
     wgmma_commit();
+  }
+
+  /// Returns when S^T is there.
+  __device__ void finish_scores() {
     wgmma_wait<1>();
     pin(s_);
   }
@@ -132,8 +137,9 @@ class Tile {
     }
   }
 
-  /// Makes P^T of S^T, and dS^T when dP^T is there.
-  __device__ void probabilities(int stage) {
+  /// Makes P^T of S^T, and dS^T when dP^T is there, less what dropout does not keep.
+  template <class Keeps>
+  __device__ void probabilities(int stage, const Keeps& keeps) {
     const QueryStats<kStepQ>& stats = queries_[stage].stats;
 #pragma unroll
     for (int group = 0; group < kStepQ / 8; ++group) {
@@ -152,9 +158,10 @@ class Tile {
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
         const int index = 4 * group + i;
-        const float first = s_[index] * (dp_[index] - delta.x);
-        const float second = s_[index + 1] * (dp_[index + 1] - delta.y);
-        p_[group / 2][group % 2 * 2 + i / 2] = packed(s_[index], s_[index + 1], T{});
+        const float first = s_[index] * keeps.difference(index, dp_[index], delta.x);
+        const float second = s_[index + 1] * keeps.difference(index + 1, dp_[index + 1], delta.y);
+        p_[group / 2][group % 2 * 2 + i / 2] =
+            packed(keeps.weighed(index, s_[index]), keeps.weighed(index + 1, s_[index + 1]), T{});
         ds_[group / 2][group % 2 * 2 + i / 2] = packed(first, second, T{});
       }
     }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace stagger::gpu {
 
@@ -34,32 +35,44 @@ struct DropoutRow {
   std::uint32_t query = 0;
 };
 
-/// Returns whether 16 or 32 keys of a row are kept: bit j speaks of key kKeys * place + j.
+/// Returns whether 16 or 32 keys of a row are kept, on each of which kBits bits decide: bit j
+/// speaks of key kKeys * place + j. Requires kBits == rule.bits.
 ///
-/// A call of Philox decides on the next 128 / bits keys, in the order of its words and, within a
+/// A call of Philox decides on the next 128 / kBits keys, in the order of its words and, within a
 /// word, from its low bits on: with 8 bits two calls for 32 keys, with 32 bits eight.
+template <int kKeys, int kBits>
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_keys(const DropoutRule& rule,
+                                                                    const DropoutRow& row,
+                                                                    std::uint32_t place) {
+  constexpr int kKeysOfCall = 128 / kBits;
+  constexpr int kKeysOfWord = 32 / kBits;
+  static_assert(kKeys % kKeysOfCall == 0);
+  constexpr std::uint32_t kCalls = kKeys / kKeysOfCall;
+  using Value = std::conditional_t<kBits == 32, std::uint64_t, std::uint32_t>;  // 2^kBits too
+  constexpr auto kMask = static_cast<Value>((std::uint64_t{1} << kBits) - 1);
+  const auto threshold = static_cast<Value>(rule.threshold);
+  std::uint32_t kept = 0;
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    const PhiloxCounter random =
+        philox({{place * kCalls + call, row.query, row.head, row.batch}}, rule.key, rule.rounds);
+    std::uint32_t of_call = 0;
+    for (int key = 0; key < kKeysOfCall; ++key) {
+      const Value value = Value{random.word[key / kKeysOfWord]} >> key % kKeysOfWord * kBits;
+      if ((value & kMask) < threshold) of_call |= std::uint32_t{1} << key;
+    }
+    kept |= of_call << call * kKeysOfCall;
+  }
+  return kept;
+}
+
+/// Returns whether 16 or 32 keys of a row are kept, by a rule of any bits.
 template <int kKeys>
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_keys(const DropoutRule& rule,
                                                                     const DropoutRow& row,
                                                                     std::uint32_t place) {
-  static_assert(kKeys == 16 || kKeys == 32);
-  const int elements = 32 / rule.bits;  // of a random word
-  const std::uint32_t calls = static_cast<std::uint32_t>(rule.bits) * kKeys / 128;
-  const std::uint64_t mask = (std::uint64_t{1} << rule.bits) - 1;
-  std::uint32_t kept = 0;
-  int key = 0;
-  for (std::uint32_t call = 0; call < calls; ++call) {
-    const PhiloxCounter random =
-        philox({{place * calls + call, row.query, row.head, row.batch}}, rule.key, rule.rounds);
-    for (const std::uint32_t values : random.word) {
-      for (int element = 0; element < elements; ++element) {
-        const std::uint64_t value = (std::uint64_t{values} >> (element * rule.bits)) & mask;
-        if (value < rule.threshold) kept |= std::uint32_t{1} << key;
-        ++key;
-      }
-    }
-  }
-  return kept;
+  if (rule.bits == 8) return keep_keys<kKeys, 8>(rule, row, place);
+  return rule.bits == 16 ? keep_keys<kKeys, 16>(rule, row, place)
+                         : keep_keys<kKeys, 32>(rule, row, place);
 }
 
 /// Returns whether the 32 keys of a word are kept: bit j speaks of key 32 * word + j.

@@ -21,6 +21,9 @@ struct PhiloxKey {
 /// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 [[nodiscard]] STAGGER_HOST_DEVICE constexpr PhiloxCounter philox(PhiloxCounter counter,
                                                                  PhiloxKey key, int rounds = 10) {
+#ifdef __CUDA_ARCH__
+#pragma unroll 1  // a kernel would keep the keys of all rounds in registers
+#endif
   for (int round = 0; round < rounds; ++round) {
     const std::uint64_t even = std::uint64_t{0xD2511F53} * counter.word[0];
     const std::uint64_t odd = std::uint64_t{0xCD9E8D57} * counter.word[2];

@@ -6,13 +6,13 @@ another chip, or another day. So this looks at the code instead: for each rule, 
 kernel from one kind of instruction to another there must be a third. Every instance of every third is
 then taken away in turn, and a rule must notice.
 
-    hand_over.py KERNEL.ptx
+    hand_over.py KERNELS.ptx...
 """
 
 import re
 import sys
 
-KERNELS = 10  # five shapes, two formats
+KERNELS = 20  # five shapes, two formats, with dropout and without
 
 ASK = r"cp\.(?:reduce\.)?async\.bulk\.global\.shared"  # dQ's additions, and rank 0's store
 STORE = r"cp\.async\.bulk\.tensor\.\dd\.global\.shared"  # dK and dV
@@ -124,15 +124,17 @@ def kernels_of(ptx):
     """By name: the kernel at all its shapes."""
     kernels = {}
     for text in re.split(r"^.*\.entry\s+(?=\w)", ptx, flags=re.MULTILINE)[1:]:
-        shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)E", text)
+        shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)ELb(\d)E", text)
         if shape:
-            kernels["hopper<{}, {}, {}>".format(*shape.groups())] = Kernel(text)
+            kernels["hopper<{}, {}, {}, {}>".format(*shape.groups())] = Kernel(text)
     return kernels
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        kernels = kernels_of(file.read())
+    kernels = {}
+    for name in sys.argv[1:]:
+        with open(name, encoding="utf-8") as file:
+            kernels |= kernels_of(file.read())
     found = [] if len(kernels) == KERNELS else [f"{len(kernels)} kernels, not {KERNELS}"]
     for name, kernel in kernels.items():
         wrong = list(faults(name, kernel))

@@ -107,6 +107,66 @@ TEST_CASE(
   CHECK(cases == std::ssize(hopper::kShapes) * 3 * 5 * std::ssize(kHopperDtypes));
 }
 
+Attention hopper_dropped(const Problem& problem, std::int64_t head_dim,
+                         const DropoutOptions& options) {
+  const AttentionShape shape = attention_shape(problem, head_dim);
+  return make_attention(problem, shape, random_inputs(shape, 11),
+                        make_dropout(options, shape.dropout_layout()));
+}
+
+TEST_CASE("hopper: with dropout right gradients, and the same bits of stored and generated bits") {
+  if (!has_hopper()) return;
+  constexpr int kBits[] = {8, 16, 32};
+  std::int64_t cases = 0;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    for (const char* mask : {"full", "causal", "sliding:left=150,right=20",
+                             "sliding:left=150,right=0 | global:first=4 & causal"}) {
+      const bool is_short = cases / 2 % 2 == 1;
+      const Lengths lengths = is_short ? Lengths{300, 157} : Lengths{520, 520};
+      const Problem problem =
+          problem_of(mask, lengths, shape, 4, {.heads_kv = 2, .span = is_short ? 1 : 2});
+      const Table table = schedules::build(schedules::select("lpt-descending"), problem);
+      const int bits = kBits[cases / 2 % 3];
+      DropoutOptions options{.probability = 0.1, .rounds = bits == 8 ? 7 : 10, .bits = bits};
+      const Attention generates = hopper_dropped(problem, shape.head_dim, options);
+      options.mask_bits = MaskBits::stored;
+      const Attention reads = hopper_dropped(problem, shape.head_dim, options);
+      const ReferenceGradients exact = reference_gradients(generates);
+      for (const Dtype dtype : kHopperDtypes) {
+        CAPTURE(mask, lengths.q, shape.head_dim, shape.tile_q, bits, dtype_name(dtype));
+        const BackwardOptions run{.dtype = dtype, .timeout = kHopperPatience, .perturb = 5};
+        check(table, generates, exact, run, 2);
+        check(table, reads, exact, run, 2);
+        const BackwardOptions once{.dtype = dtype, .timeout = kHopperPatience};
+        CHECK(digests(backward_on_hopper(table, generates, once).gradients) ==
+              digests(backward_on_hopper(table, reads, once).gradients));
+        ++cases;
+      }
+    }
+  }
+  CHECK(cases == std::ssize(hopper::kShapes) * 4 * std::ssize(kHopperDtypes));
+}
+
+TEST_CASE("hopper: dropping nothing leaves the bits of the kernel without dropout") {
+  if (!has_hopper()) return;
+  for (const hopper::Shape& shape : hopper::kShapes) {
+    const Problem problem = problem_of("causal", {520, 520}, shape, 3);
+    const Table table = schedules::build(schedules::select("spt"), problem);
+    for (const Dtype dtype : kHopperDtypes) {
+      CAPTURE(shape.head_dim, shape.tile_q, dtype_name(dtype));
+      const BackwardOptions options{.dtype = dtype, .timeout = kHopperPatience};
+      const Backward want =
+          backward_on_hopper(table, hopper_attention(problem, shape.head_dim), options);
+      for (const MaskBits mask_bits : {MaskBits::generated, MaskBits::stored}) {
+        const Attention all =
+            hopper_dropped(problem, shape.head_dim, {.probability = 0, .mask_bits = mask_bits});
+        CHECK(digests(backward_on_hopper(table, all, options).gradients) ==
+              digests(want.gradients));
+      }
+    }
+  }
+}
+
 TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[0], 32);
