@@ -8,8 +8,8 @@
 
 namespace stagger::gpu::hopper {
 
-/// A thread of the two compute warpgroups; `kBits`: with those of dropout and of masks.
-template <class T, int kHeadDim, int kStepQ, bool kBits>
+/// A thread of the two compute warpgroups.
+template <class T, int kHeadDim, int kStepQ, Extras kExtras>
 class Compute {
  public:
   using Shared = SharedMemory<T, kHeadDim, kStepQ>;
@@ -46,6 +46,7 @@ class Compute {
   }
 
  private:
+  static constexpr bool kDrops = kExtras == Extras::dropout;
   /// Waits for the next step, and returns what it is.
   __device__ Marks step_marks() {
     const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
@@ -79,17 +80,17 @@ class Compute {
   /// Does all of a step but its dQ; dV and dK are under way when it returns.
   __device__ void begin(Marks marks) {
     const std::uint32_t parity = parity_of<kStages>(step_);
-    std::conditional_t<kBits, Kept<kStepQ>, KeepsAll> keeps(all_.dropout, all_.drops);
-    if constexpr (kBits) keeps.ask(dropout_place(marks));
+    std::conditional_t<kDrops, Kept<kStepQ>, KeepsAll> keeps(all_.dropout);
+    if constexpr (kDrops) keeps.ask(dropout_place(marks));
     shared_.q_full[stage()].wait(parity);
     if (leads() && marks.begins_chain) stamp(step_, &TaskClocks::compute_start);
     tile_.begin_scores(k_stage(), stage());
     shared_.d_out_full[stage()].wait(parity);
     tile_.begin_dp(v_stage(), stage());
-    if constexpr (kBits) keeps.make(dropout_place(marks));
+    if constexpr (kDrops) keeps.make(dropout_place(marks));
     tile_.finish_scores();
     if (marks.masked) hide(marks.bits);
-    if constexpr (kBits) keeps.hand_out();
+    if constexpr (kDrops) keeps.hand_out();
     tile_.probabilities(stage(), keeps);
     if (marks.ends_chain) arrive(shared_.v_empty[v_stage()]);
     tile_.begin_dv(stage());
@@ -101,7 +102,7 @@ class Compute {
 
   /// Hides what the step's queries do not see.
   __device__ void hide(std::uint32_t bits) {
-    if (kBits && bits > 0) {
+    if (kExtras != Extras::none && bits > 0) {
       tile_.hide_unseen(all_.bits + std::int64_t{bits - 1} * SeenBits{kStepQ}.bytes());
     } else {
       tile_.hide_unseen(stage());

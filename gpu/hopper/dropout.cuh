@@ -15,18 +15,16 @@ namespace stagger::gpu::hopper {
 
 /// A pass in which nothing is dropped.
 struct KeepsAll {
-  __device__ KeepsAll(const DropoutWords&, bool) {}
+  __device__ explicit KeepsAll(const DropoutWords&) {}
   __device__ static float weighed(int, float p) { return p; }
   __device__ static float difference(int, float dp, float delta) { return dp - delta; }
 };
 
-/// The elements of a step that a thread has, `index` being that of its sums: all of them unless it
-/// drops.
+/// The elements of a step that a thread has, `index` being that of its sums.
 template <int kStepQ>
 class Kept {
  public:
-  __device__ Kept(const DropoutWords& dropout, bool drops)
-      : dropout_(dropout), drops_(drops), low_(drops ? 0 : kAll), high_(low_) {}
+  __device__ explicit Kept(const DropoutWords& dropout) : dropout_(dropout) {}
 
   /// Where 16 keys of a warp are: `first` is the step's first query, `half` their place among those
   /// of a row.
@@ -39,13 +37,13 @@ class Kept {
   // kept.
 
   __device__ void ask(const Place& place) {
-    if (!drops_ || dropout_.stored == nullptr) return;
+    if (dropout_.stored == nullptr) return;
 #pragma unroll
     for (int part = 0; part < kParts; ++part)
       put(part, part_of(place, part));
   }
   __device__ void make(const Place& place) {
-    if (!drops_ || dropout_.stored != nullptr) return;
+    if (dropout_.stored != nullptr) return;
 #pragma unroll 1  // as it is long
     for (int part = 0; part < kParts; ++part)
       put(part, part_of(place, part));
@@ -53,7 +51,6 @@ class Kept {
 
   /// Gives all lanes of the warp what they need.
   __device__ void hand_out() {
-    if (!drops_) return;
     low_ = handed_out<8>(low_);
     if constexpr (kParts > 2) high_ = handed_out<(kStepQ - 64) / 8>(high_);
   }
@@ -67,7 +64,6 @@ class Kept {
 
  private:
   static constexpr int kParts = (kStepQ + 31) / 32;  ///< queries that a lane asks for
-  static constexpr std::uint32_t kAll = 0xffffffff;
 
   __device__ std::uint32_t part_of(const Place& place, int part) const {
     DropoutRow row = place.first;
@@ -104,9 +100,8 @@ class Kept {
   }
 
   const DropoutWords& dropout_;
-  bool drops_;
-  std::uint32_t low_;  ///< of groups 0 to 7
-  std::uint32_t high_;
+  std::uint32_t low_ = 0;  ///< of groups 0 to 7
+  std::uint32_t high_ = 0;
 };
 
 }  // namespace stagger::gpu::hopper

@@ -22,9 +22,7 @@ namespace stagger::gpu::hopper {
 inline constexpr int kThreads = 3 * kWarpgroup;
 inline constexpr std::size_t kMostShared = 227 << 10;  ///< that a CTA can have on sm_90
 
-/// Plays a table. With `kBits` it drops, and hides what a mask tells bit by bit: a compilation of its
-/// own, as both take time where nothing is dropped or hidden.
-template <class T, int kHeadDim, int kStepQ, bool kBits>
+template <class T, int kHeadDim, int kStepQ, Extras kExtras>
 __global__ void __launch_bounds__(kThreads, 1)
     backward(const __grid_constant__ cuda::DeviceTable table,
              const __grid_constant__ cuda::DeviceRun run,
@@ -49,7 +47,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroup, 0);  // uniform, it says
   if (warpgroup == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFew));
-    if (threadIdx.x == 0) Loader<T, kHeadDim, kStepQ, kBits>(table, run, parameters, shared).play();
+    if (threadIdx.x == 0)
+      Loader<T, kHeadDim, kStepQ, kExtras>(table, run, parameters, shared).play();
     // A delayed release is the next task's: one writer must have both.
     const int writers = run.delayed_release ? 1 : kDqSlots;
     const int writer = static_cast<int>(threadIdx.x) / 32 - 1;
@@ -59,12 +58,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
-  Compute<T, kHeadDim, kStepQ, kBits>(run, parameters, shared).play();
+  Compute<T, kHeadDim, kStepQ, kExtras>(run, parameters, shared).play();
 #endif
 }
 
-/// Returns the kernel with bits, which is compiled apart.
-template <class T, int kHeadDim, int kStepQ>
-[[nodiscard]] const void* kernel_with_bits();
+/// Returns the kernel of one of kShapes and a format of 16 bits.
+template <Extras kExtras>
+[[nodiscard]] const void* main_kernel(const Shape& shape, Dtype dtype);
 
 }  // namespace stagger::gpu::hopper

@@ -9,7 +9,7 @@
 namespace stagger::gpu::hopper {
 
 /// The load warp's one thread.
-template <class T, int kHeadDim, int kStepQ, bool kBits>
+template <class T, int kHeadDim, int kStepQ, Extras kExtras>
 class Loader {
  public:
   using Shared = SharedMemory<T, kHeadDim, kStepQ>;
@@ -90,7 +90,7 @@ class Loader {
 
   /// Whether its queries see several ranges of keys: compute reads the bits itself.
   __device__ bool has_bits(const cuda::DeviceSlot& slot) const {
-    return kBits && slot.partial >= all_.in_ranges;
+    return kExtras != Extras::none && slot.partial >= all_.in_ranges;
   }
 
   /// Tells all other roles of a step. There is room: this warp has loaded the step before because

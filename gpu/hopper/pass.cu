@@ -1,5 +1,6 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "gpu/hopper/dispatch.cuh"
 #include "gpu/hopper/kernel.cuh"
 #include "gpu/hopper/pass.cuh"
 #include "gpu/hopper/passes.cuh"
@@ -12,17 +13,12 @@ namespace stagger::gpu::hopper {
 struct Kernels {
   template <class T, int kHeadDim, int kStepQ>
   static const Kernels& of() {
-    static const Kernels kernels = {
-        .main = reinterpret_cast<const void*>(backward<T, kHeadDim, kStepQ, false>),
-        .with_bits = kernel_with_bits<T, kHeadDim, kStepQ>(),
-        .shared_bytes = sizeof(SharedMemory<T, kHeadDim, kStepQ>),
-        .before = &Pass::preprocess_with<T, kHeadDim, kStepQ>,
-        .after = &Pass::convert_with<T, kHeadDim, kStepQ>};
+    static const Kernels kernels = {.shared_bytes = sizeof(SharedMemory<T, kHeadDim, kStepQ>),
+                                    .before = &Pass::preprocess_with<T, kHeadDim, kStepQ>,
+                                    .after = &Pass::convert_with<T, kHeadDim, kStepQ>};
     return kernels;
   }
 
-  const void* main;
-  const void* with_bits;
   std::size_t shared_bytes;
   void (Pass::*before)(const cuda::DeviceRun&, cudaStream_t) const;
   void (Pass::*after)(const cuda::DeviceRun&, cudaStream_t) const;
@@ -34,19 +30,19 @@ unsigned blocks(std::int64_t threads) {
   return static_cast<unsigned>((threads + kPassThreads - 1) / kPassThreads);
 }
 
-template <class T>
-const Kernels& kernels_of(const Shape& shape) {
-  if (shape.head_dim == 64) {
-    if (shape.step_q == 64) return Kernels::of<T, 64, 64>();
-    if (shape.step_q == 80) return Kernels::of<T, 64, 80>();
-    return Kernels::of<T, 64, 128>();
-  }
-  return shape.step_q == 64 ? Kernels::of<T, 128, 64>() : Kernels::of<T, 128, 80>();
+const Kernels& kernels_of(const Shape& shape, Dtype dtype) {
+  return with_shape(
+      shape, dtype,
+      []<class T, int kHeadDim, int kStepQ>(Instance<T, kHeadDim, kStepQ>) -> const Kernels& {
+        return Kernels::of<T, kHeadDim, kStepQ>();
+      });
 }
 
-const Kernels& kernels_of(const Shape& shape, Dtype dtype) {
-  STAGGER_EXPECTS(dtype != Dtype::fp32);
-  return dtype == Dtype::bf16 ? kernels_of<__nv_bfloat16>(shape) : kernels_of<__half>(shape);
+/// Returns the kernel that plays a plan's table.
+const void* main_kernel_of(const Plan& plan, bool drops) {
+  if (drops) return main_kernel<Extras::dropout>(plan.shape, plan.dtype);
+  if (plan.has_bits) return main_kernel<Extras::bits>(plan.shape, plan.dtype);
+  return main_kernel<Extras::none>(plan.shape, plan.dtype);
 }
 
 /// A tensor's sizes beside its dim.
@@ -148,14 +144,11 @@ Pass::Pass(const Plan& plan, const Call& call)
                  .log2_steps = std::countr_zero(static_cast<std::uint32_t>(sizes.steps)),
                  .scale = call.scale,
                  .q_tiles = sizes.q_tiles};
-  if (!call.dropout) return;
-  parameters_.drops = true;
-  parameters_.dropout = *call.dropout;
+  if (call.dropout) parameters_.dropout = *call.dropout;
 }
 
 cuda::Kernel Pass::kernel() const {
-  const bool bits = call_.dropout.has_value() || plan_.has_bits;
-  return {bits ? kernels_.with_bits : kernels_.main, &parameters_,
+  return {main_kernel_of(plan_, call_.dropout.has_value()), &parameters_,
           cuda::Runner::shared_bytes(kernels_.shared_bytes), kThreads};
 }
 

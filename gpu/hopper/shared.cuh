@@ -48,9 +48,8 @@ struct Parameters {
   float* partials = nullptr;        ///< by (slot, step), as dq_sums; nullptr: they are not kept
   std::int32_t log2_steps = 0;      ///< of the number of a task's steps
   float scale = 0;
-  std::int32_t q_tiles = 0;  ///< of a head
-  bool drops = false;        ///< a kernel with bits: by `dropout`
-  DropoutWords dropout = {};
+  std::int32_t q_tiles = 0;   ///< of a head
+  DropoutWords dropout = {};  ///< of a kernel that drops
 };
 
 /// What a step is. One word: shared memory is slow to answer while products read it.

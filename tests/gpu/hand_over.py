@@ -12,7 +12,7 @@ then taken away in turn, and a rule must notice.
 import re
 import sys
 
-KERNELS = 20  # five shapes, two formats, with dropout and without
+KERNELS = 30  # five shapes, two formats; alone, with bits of masks, with dropout
 
 ASK = r"cp\.(?:reduce\.)?async\.bulk\.global\.shared"  # dQ's additions, and rank 0's store
 STORE = r"cp\.async\.bulk\.tensor\.\dd\.global\.shared"  # dK and dV
@@ -124,7 +124,7 @@ def kernels_of(ptx):
     """By name: the kernel at all its shapes."""
     kernels = {}
     for text in re.split(r"^.*\.entry\s+(?=\w)", ptx, flags=re.MULTILINE)[1:]:
-        shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)ELb(\d)E", text)
+        shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)ELNS\w*?ExtrasE(\d)E", text)
         if shape:
             kernels["hopper<{}, {}, {}, {}>".format(*shape.groups())] = Kernel(text)
     return kernels
