@@ -79,8 +79,8 @@ struct SeenBits {
   static constexpr std::int32_t kFirst = kThreads * 4;
 };
 
-/// What a kernel does beside the arithmetic of a full tile or of ranges of keys: a compilation of its
-/// own for each, as code costs time where it is not run, too.
+/// What a kernel does beside the arithmetic of a full tile or of ranges of keys: a compilation of
+/// its own for each, as code costs time where it is not run, too.
 enum class Extras {
   none,
   bits,     ///< hides what a mask tells bit by bit
