@@ -158,12 +158,12 @@ std::vector<OptionRow> run_rows() {
        .group = kGroup},
       {.name = "timeout",
        .metavar = "MS",
-       .meaning = "the longest a task may wait for its turn, or a run of a --design without turns "
+       .meaning = "the longest a task may wait for its turn, or a run of a design without turns "
                   "may take",
        .target = &Options::timeout_ms,
        .commands = "run calibrate",
        .group = kGroup,
-       .fallback = "10000; of a --design on a GPU 60000",
+       .fallback = "10000; of a design on a GPU 60000",
        .range = {.least = 1, .most = 86'400'000}},
       {.name = "threads",
        .metavar = "N",
