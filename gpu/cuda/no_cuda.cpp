@@ -54,8 +54,10 @@ Backward replay_on_cuda(const Table&, const ReplayTimes&, const BackwardOptions&
 }
 
 Attention make_attention_on_cuda(const Problem&, const AttentionShape&, Inputs inputs,
-                                 std::optional<Dropout>) {
-  const Inputs taken = std::move(inputs);  // as a build with CUDA takes them
+                                 std::optional<Dropout> dropout) {
+  // As a build with CUDA takes them.
+  const Inputs taken_inputs = std::move(inputs);
+  const std::optional<Dropout> taken_dropout = std::move(dropout);
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
