@@ -57,10 +57,12 @@ def tensors(batch, seq_q, heads, dim, dtype=torch.bfloat16, seq_kv=None, heads_k
             for shape in shapes]
 
 
-def exact(q, k, v, d_out, mask):
-    """Gradients in double precision, a batch entry and head at a time."""
+def exact(q, k, v, d_out, mask, seen=None):
+    """Gradients in double precision, a batch entry and head at a time. `seen`: of a mask that is
+    not spelled here."""
     group, scale = q.shape[2] // k.shape[2], q.shape[3] ** -0.5
-    seen = forwards.visible(mask, q.shape[1], k.shape[1], q.device)
+    if seen is None:
+        seen = forwards.visible(mask, q.shape[1], k.shape[1], q.device)
     dq, dk, dv = (torch.zeros(x.shape, dtype=torch.float64, device="cuda") for x in (q, k, v))
     for entry, head in itertools.product(range(q.shape[0]), range(q.shape[2])):
         at, kv = (entry, slice(None), head), (entry, slice(None), head // group)
@@ -179,6 +181,30 @@ def other_masks():
     got = gradients(q, k, v, d_out, mask="sliding:left=63,right=0")
     report("other_masks", not got[1][:, :512].any() and not got[2][:, :512].any(),
            unseen_keys="have zeros")
+
+
+@check
+def several_ranges():
+    """Masks of which a query sees several ranges of keys, with a forward pass of one's own."""
+    query, key = (torch.arange(700, device="cuda").view(shape) for shape in ((-1, 1), (1, -1)))
+    tokens = torch.isin(torch.arange(700, device="cuda"), torch.tensor([0, 130, 300], device="cuda"))
+    for mask, seen in (
+            ("sliding:left=100,right=0 | global:first=4 & causal",
+             (key <= query) & ((key >= query - 100) | (key < 4))),
+            ("sliding:left=30,right=30 | global:tokens=0+130+300,symmetric=true",
+             ((query - key).abs() <= 30) | tokens[:, None] | tokens[None, :])):
+        for dim, heads_kv in ((64, 4), (128, 2)):
+            q, k, v, d_out = tensors(2, 700, 4, dim, heads_kv=heads_kv)
+            keys, values = (x.float().repeat_interleave(4 // heads_kv, 2) for x in (k, v))
+            scores = torch.einsum("bqhd,bkhd->bhqk", q.float(), keys) * dim**-0.5
+            scores = scores.masked_fill(~seen, -math.inf)
+            out = torch.einsum("bhqk,bkhd->bqhd", torch.softmax(scores, -1), values).to(q.dtype)
+            lse = torch.logsumexp(scores, -1)
+            runs = [stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask)
+                    for _ in range(2)]
+            error = max(errors_of(runs[0], exact(q, k, v, d_out, mask, seen)))
+            report("several_ranges", error < 7 * 2.0**-8 and same(*map(bits_of, runs)), mask=mask,
+                   head_dim=dim, heads_kv=heads_kv, error=f"{error:.1e}")
 
 
 @check
