@@ -47,7 +47,7 @@ std::vector<T> part(const Plan& plan, std::int64_t begin, std::size_t count) {
   std::vector<T> values(count);
   REQUIRE(begin % kAlignment == 0);
   REQUIRE(begin + static_cast<std::int64_t>(count * sizeof(T)) <= std::ssize(plan.image));
-  std::memcpy(values.data(), plan.image.data() + begin, count * sizeof(T));
+  if (count > 0) std::memcpy(values.data(), plan.image.data() + begin, count * sizeof(T));
   return values;
 }
 
