@@ -6,6 +6,7 @@
 
     README.md              the speed grid in a sentence   speed.json, by scripts/bench_gpu.py
     gpu/results/README.md  the speed grid                 speed.json
+                           windowed beside the others     speed.jsonl, by the same
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
@@ -40,6 +41,28 @@ def speed_table(data):
         lines.append(f"| {row['head_dim']} | {row['mask']} | {row['seqlen']:,} | {row['best']}, Q tile "
                      f"{best['tile_q']} | {row['ms']:.3f} | {predicted} | {row['tflops']:.0f} | "
                      f"{torch} | {over} |")
+    return "\n".join(lines) + "\n"
+
+
+def windowed_table(runs):
+    """What windowed chose at each point, beside the best of the others there."""
+    points = {}
+    for run in runs:
+        key = run["head_dim"], run["problem"]["mask"]["kind"], run["problem"]["seq_q"]
+        points.setdefault(key, []).append(run)
+    lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
+             "| head_dim | mask | seqlen | chosen | ms | best of the others | ms | less |",
+             "|--:|---|--:|---|--:|---|--:|--:|"]
+    for (head_dim, mask, seqlen), here in sorted(points.items()):
+        ours = next(run for run in here if run["schedule"]["name"].startswith("windowed"))
+        others = [run for run in here if run is not ours]
+        peer = min(others, key=lambda run: run["measured"]["rested_ms"])
+        ms, peer_ms = (run["measured"]["rested_ms"] for run in (ours, peer))
+        elapsed = ours["predicted"]["elapsed_ns"]
+        least = min(run["predicted"]["elapsed_ns"] for run in others)
+        lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]} | "
+                     f"{ms:.3f} | {peer['schedule']['name']} | {peer_ms:.3f} | "
+                     f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
     return "\n".join(lines) + "\n"
 
 
@@ -230,6 +253,7 @@ def designs_table(data):
 # (file, marker's name, data, its table)
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
+          ("gpu/results/README.md", "gpu_table.py windowed", "speed.jsonl", windowed_table),
           ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
           ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
           ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),
@@ -239,6 +263,14 @@ TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("workbench/designs/README.md", "gpu_table.py designs", "designs.json", designs_table)]
 
 
+def read(path):
+    """A document, or several, a line each."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    return json.loads(text)
+
+
 def written(text, marker, data, table):
     """The text with the table between its markers; with nothing there if there is no data."""
     begin = f"<!-- begin: scripts/{marker} -->\n"
@@ -246,7 +278,7 @@ def written(text, marker, data, table):
     _, after = rest.split(END, 1)
     inside = "No results are committed.\n"
     if data.exists():
-        inside = table(json.loads(data.read_text(encoding="utf-8")))
+        inside = table(read(data))
     return before + begin + inside + END + after
 
 
