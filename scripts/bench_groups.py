@@ -4,7 +4,7 @@ heads is fastest, as predicted and as measured, and what sharing K and V costs.
 
 Causal, bf16, head_dim 128: LLaMA3-8B (32/8), Qwen2.5-7B (28/4) and a 70B model's shard of eight
 (8/1) at 8,192, 16,384 and 32,768 tokens, every span, schedules that need no search. Beside them the
-same heads without sharing. Times are medians of bare runs: in a row, and rested.
+same heads without sharing. Times are medians of untimed runs: in a row, and rested.
 
     scripts/bench_groups.py                                     # a table
     scripts/bench_groups.py --model llama3-8b --seqlen 8192     # of this alone

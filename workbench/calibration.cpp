@@ -281,7 +281,7 @@ FitErrors errors_of(const std::vector<Residual>& residuals) {
 }  // namespace
 
 Ticks span_of(const gpu::Backward& run) {
-  const Ticks cost = run.bare_ns > 0 ? run.elapsed_ns - run.bare_ns : 0;
+  const Ticks cost = run.untimed_ns > 0 ? run.elapsed_ns - run.untimed_ns : 0;
   return std::max<Ticks>(end_of(run) - cost, 0);
 }
 

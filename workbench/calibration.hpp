@@ -36,7 +36,7 @@ struct Calibration {
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
 
 /// From the first compute phase to the last reduction of a run by its times, less what they cost
-/// where that is known (`bare_ns`).
+/// where that is known (`untimed_ns`).
 [[nodiscard]] Ticks span_of(const gpu::Backward& run);
 
 }  // namespace stagger::workbench

@@ -74,10 +74,11 @@ class Measurement {
   /// for other reasons.
   static void leave_median_cost(std::vector<gpu::Backward>& runs) {
     std::vector<std::int64_t> costs;
-    std::ranges::transform(runs, std::back_inserter(costs),
-                           [](const gpu::Backward& run) { return run.elapsed_ns - run.bare_ns; });
+    std::ranges::transform(runs, std::back_inserter(costs), [](const gpu::Backward& run) {
+      return run.elapsed_ns - run.untimed_ns;
+    });
     gpu::Backward& kept = runs[kRepeats / 2];
-    if (kept.bare_ns > 0) kept.bare_ns = kept.elapsed_ns - median(std::move(costs));
+    if (kept.untimed_ns > 0) kept.untimed_ns = kept.elapsed_ns - median(std::move(costs));
   }
 
   [[nodiscard]] gpu::Backward run_once(const Table& table) const {

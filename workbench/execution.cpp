@@ -13,7 +13,7 @@
 namespace stagger::workbench {
 namespace {
 
-constexpr int kBareRuns = 5;  ///< of a kernel that is no fast one
+constexpr int kUntimedRuns = 5;  ///< of a kernel that is no fast one
 
 gpu::BackwardOptions backward_options(const ExecutionRequest& request, const Table& table,
                                       const Timing& timing) {
@@ -105,23 +105,23 @@ gpu::GoesOn goes_on(Execution& execution, const ExecutionRequest& request) {
   };
 }
 
-/// Whether bare runs are worth it: what ran on the CPU has no stamps to leave out.
-bool runs_bare(const Execution& execution, const ExecutionRequest& request) {
+/// Whether untimed runs are worth it: what ran on the CPU has no stamps to leave out.
+bool runs_untimed(const Execution& execution, const ExecutionRequest& request) {
   if (!execution.cuda || execution.cut_short) return false;
   if (execution.runs->verdict != gpu::RunVerdict::ok) return false;
-  tell(request, "timing bare runs", 0);
+  tell(request, "playing untimed runs", 0);
   return true;
 }
 
-gpu::BareRuns bare_runs(const Execution& execution, const gpu::Attention& attention) {
+gpu::UntimedRuns untimed_runs(const Execution& execution, const gpu::Attention& attention) {
   constexpr int kWarmups = 5;
   constexpr int kRuns = 20;
   const Table& table = execution.analysis.table;
   const Kernel& kernel = *execution.kernel;
-  if (kernel.bare == nullptr) {
-    return gpu::bare_runs(table, attention, execution.options, kBareRuns, kernel.on_cuda);
+  if (kernel.untimed == nullptr) {
+    return gpu::untimed_runs(table, attention, execution.options, kUntimedRuns, kernel.on_cuda);
   }
-  return kernel.bare(table, attention, execution.options, kWarmups, kRuns);
+  return kernel.untimed(table, attention, execution.options, kWarmups, kRuns);
 }
 
 void run_attention(Execution& execution, const ExecutionRequest& request) {
@@ -137,9 +137,9 @@ void run_attention(Execution& execution, const ExecutionRequest& request) {
       execution.options, request.repeats,
       execution.cuda ? execution.kernel->on_cuda : execution.kernel->on_cpu,
       execution.adds_partials && execution.lost_partials == 0, goes_on(execution, request));
-  if (!runs_bare(execution, request)) return;
-  gpu::check_bare_runs(bare_runs(execution, problem.attention), execution.options.mode,
-                       *execution.runs);
+  if (!runs_untimed(execution, request)) return;
+  gpu::check_untimed_runs(untimed_runs(execution, problem.attention), execution.options.mode,
+                          *execution.runs);
 }
 
 void run_replay(Execution& execution, const ExecutionRequest& request) {
@@ -148,9 +148,9 @@ void run_replay(Execution& execution, const ExecutionRequest& request) {
                            .times = {execution.spun, execution.tick_ns}};
   execution.runs = gpu::check_replays(table, execution.options, request.repeats, replay,
                                       goes_on(execution, request));
-  if (!runs_bare(execution, request)) return;
-  gpu::check_bare_runs(gpu::bare_replays(table, execution.options, kBareRuns, replay),
-                       execution.options.mode, *execution.runs);
+  if (!runs_untimed(execution, request)) return;
+  gpu::check_untimed_runs(gpu::untimed_replays(table, execution.options, kUntimedRuns, replay),
+                          execution.options.mode, *execution.runs);
 }
 
 std::int64_t tasks_left(const Execution& execution) {
@@ -272,19 +272,19 @@ std::int64_t measured_makespan(const Execution& execution) {
   return gpu::measured_timeline(execution.analysis.table, execution.runs->run, "").makespan;
 }
 
-std::optional<std::int64_t> bare_makespan(const Execution& execution,
-                                          std::optional<std::int64_t> median_ns) {
+std::optional<std::int64_t> untimed_makespan(const Execution& execution,
+                                             std::optional<std::int64_t> median_ns) {
   const gpu::Backward& run = execution.runs->run;
-  if (!median_ns || run.bare_ns == 0) return std::nullopt;
+  if (!median_ns || run.untimed_ns == 0) return std::nullopt;
   const std::int64_t around = run.elapsed_ns - measured_makespan(execution);
   return std::max<std::int64_t>(*median_ns - around, 1);
 }
 
 std::optional<double> stamp_overhead(const Execution& execution) {
   const gpu::Backward& run = execution.runs->run;
-  if (execution.runs->bare_median_ns.value_or(0) == 0) return std::nullopt;
-  if (run.bare_ns > 0) return error_of(run.elapsed_ns, run.bare_ns);
-  return error_of(execution.runs->median_ns, *execution.runs->bare_median_ns);
+  if (execution.runs->untimed_median_ns.value_or(0) == 0) return std::nullopt;
+  if (run.untimed_ns > 0) return error_of(run.elapsed_ns, run.untimed_ns);
+  return error_of(execution.runs->median_ns, *execution.runs->untimed_median_ns);
 }
 
 Ticks predicted_elapsed(const Analysis& analysis) {

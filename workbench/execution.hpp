@@ -74,7 +74,7 @@ struct Execution {
 };
 
 /// Analyses a table and, unless it is too broken to be run or would hang for want of CTAs, runs it
-/// and checks all that its mode promises. Beside a run on the GPU that was right, bare runs are
+/// and checks all that its mode promises. Beside a run on the GPU that was right, untimed runs are
 /// timed. Throws Error{limit} if it would take too much memory, Error{device}.
 [[nodiscard]] Execution execute(ExecutionRequest request);
 
@@ -93,13 +93,13 @@ struct Execution {
 /// From the first task's start to the last reduction's end of the run that is kept, in ns.
 [[nodiscard]] std::int64_t measured_makespan(const Execution& execution);
 
-/// The makespan in ns of bare runs whose median this is: less what the kept run took before its
+/// The makespan in ns of untimed runs whose median this is: less what the kept run took before its
 /// first task and after its last reduction. Only of a run that was warm, as they are.
-[[nodiscard]] std::optional<std::int64_t> bare_makespan(const Execution& execution,
-                                                        std::optional<std::int64_t> median_ns);
+[[nodiscard]] std::optional<std::int64_t> untimed_makespan(const Execution& execution,
+                                                           std::optional<std::int64_t> median_ns);
 
-/// What stamps cost, as a part of the run: beside the bare run just before it where there was one,
-/// as the clock is then the same, else beside the median of bare runs.
+/// What stamps cost, as a part of the run: beside the untimed run just before it where there was
+/// one, as the clock is then the same, else beside the median of untimed runs.
 [[nodiscard]] std::optional<double> stamp_overhead(const Execution& execution);
 
 /// What a whole run is predicted to take, in ns. Requires an analysis in ns whose verdict is ok.

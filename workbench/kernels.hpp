@@ -15,11 +15,11 @@ namespace stagger::workbench {
 struct Kernel {
   const char* name;
   const char* summary;
-  Model model;           ///< that its phases are fitted in
-  gpu::Device on_cpu;    ///< nullptr: it has no counterpart on threads
-  gpu::Device on_cuda;   ///< nullptr: its phases only spin (gpu/cuda/replay.hpp)
-  gpu::BareDevice bare;  ///< nullptr: `on_cuda` without stamps is all there is
-  bool passes;           ///< whether it has passes over whole tensors before and after
+  Model model;                 ///< that its phases are fitted in
+  gpu::Device on_cpu;          ///< nullptr: it has no counterpart on threads
+  gpu::Device on_cuda;         ///< nullptr: its phases only spin (gpu/cuda/replay.hpp)
+  gpu::UntimedDevice untimed;  ///< nullptr: `on_cuda` without stamps is all there is
+  bool passes;                 ///< whether it has passes over whole tensors before and after
   [[nodiscard]] bool spins() const { return on_cuda == nullptr; }
 };
 

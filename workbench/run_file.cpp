@@ -103,11 +103,11 @@ Json measured_json(const Execution& execution) {
     json[which + "_ms"] = 1e-6 * static_cast<double>(*median_ns);
     const Json teraflops = teraflops_json(execution, *median_ns);
     if (!teraflops.empty()) json[which + "_tflops"] = teraflops;
-    if (const auto makespan = bare_makespan(execution, median_ns)) {
+    if (const auto makespan = untimed_makespan(execution, median_ns)) {
       json[which + "_makespan_ns"] = *makespan;
     }
   };
-  add("untimed", runs.bare_median_ns);
+  add("untimed", runs.untimed_median_ns);
   add("rested", runs.rested_median_ns);
   json["timestamp_overhead"] = stamp_overhead(execution);
   return json;
@@ -119,12 +119,12 @@ Json prediction_error_json(const Execution& execution) {
   Json json = {{"last_reduction", error_of(analysis.last_reduction, measured_makespan(execution))},
                {"elapsed", error_of(elapsed, execution.runs->median_ns)}};
   const auto add = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
-    if (const auto makespan = bare_makespan(execution, median_ns)) {
+    if (const auto makespan = untimed_makespan(execution, median_ns)) {
       json[which + "_last_reduction"] = error_of(analysis.last_reduction, *makespan);
     }
     if (median_ns) json[which] = error_of(elapsed, *median_ns);
   };
-  add("untimed", execution.runs->bare_median_ns);
+  add("untimed", execution.runs->untimed_median_ns);
   add("rested", execution.runs->rested_median_ns);
   return json;
 }
@@ -282,8 +282,8 @@ void read_measured(const JsonValue& measured, MeasuredRun& run) {
   const char* const makespan =
       first_of(measured, {"rested_makespan_ns", "untimed_makespan_ns", "makespan_ns"});
   run.measured = measured.at(makespan).integer(1, kLongest);
-  if (const char* const bare = first_of(measured, {"rested_ms", "untimed_ms"})) {
-    run.elapsed = std::llround(1e6 * measured.at(bare).number(1e-6, kLongestMs));
+  if (const char* const key = first_of(measured, {"rested_ms", "untimed_ms"})) {
+    run.elapsed = std::llround(1e6 * measured.at(key).number(1e-6, kLongestMs));
   }
 }
 

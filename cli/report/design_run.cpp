@@ -54,10 +54,10 @@ Json measured_json(const designs::Execution& execution) {
   if (execution.median_ns == 0) return nullptr;
   const auto ns = static_cast<double>(execution.median_ns);
   Json json = {{"ms", 1e-6 * ns}, {"tflops", execution.flops / ns / 1e3}};
-  if (!execution.bare_median_ns) return json;
-  const auto bare = static_cast<double>(*execution.bare_median_ns);
-  json["untimed_ms"] = 1e-6 * bare;
-  json["untimed_tflops"] = execution.flops / bare / 1e3;
+  if (!execution.untimed_median_ns) return json;
+  const auto untimed = static_cast<double>(*execution.untimed_median_ns);
+  json["untimed_ms"] = 1e-6 * untimed;
+  json["untimed_tflops"] = execution.flops / untimed / 1e3;
   return json;
 }
 
@@ -143,9 +143,9 @@ class DesignRunText {
       line("measured", fmt::format("{}, {:.2f} GFLOP/s", wall.text(execution_.median_ns),
                                    execution_.flops / static_cast<double>(execution_.median_ns)));
     }
-    if (const auto bare = execution_.bare_median_ns) {
-      line("", fmt::format("{}, {:.2f} GFLOP/s, bare", wall.text(*bare),
-                           execution_.flops / static_cast<double>(*bare)));
+    if (const auto untimed = execution_.untimed_median_ns) {
+      line("", fmt::format("{}, {:.2f} GFLOP/s, untimed", wall.text(*untimed),
+                           execution_.flops / static_cast<double>(*untimed)));
     }
     const designs::Analysis& analysis = execution_.analysis;
     line("predicted", unit_of(analysis.model.unit(), analysis.makespan).text(analysis.makespan));

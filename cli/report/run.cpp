@@ -242,15 +242,16 @@ class RunReport {
                            unit_of_ns(hand_over).text(hand_over)));
     }
     if (stamp_overhead(execution_)) {
-      const std::int64_t bare = *execution_.runs->bare_median_ns;
-      const double rate = execution_.flops / static_cast<double>(bare) / 1e3;
-      line("", fmt::format("{}{} bare; each task's stamps cost {:.1f} %", wall_.text(bare),
+      const std::int64_t untimed = *execution_.runs->untimed_median_ns;
+      const double rate = execution_.flops / static_cast<double>(untimed) / 1e3;
+      line("", fmt::format("{}{} untimed; each task's stamps cost {:.1f} %", wall_.text(untimed),
                            execution_.kernel->spins() ? "" : fmt::format(", {:.1f} TFLOP/s,", rate),
                            100 * *stamp_overhead(execution_)));
     }
     if (const auto rested = execution_.runs->rested_median_ns) {
-      line("", fmt::format("{}, {:.1f} TFLOP/s, bare and after a pause each", wall_.text(*rested),
-                           execution_.flops / static_cast<double>(*rested) / 1e3));
+      line("",
+           fmt::format("{}, {:.1f} TFLOP/s, untimed and after a pause each", wall_.text(*rested),
+                       execution_.flops / static_cast<double>(*rested) / 1e3));
     }
   }
 
@@ -261,14 +262,14 @@ class RunReport {
     };
     add("first task to last", analysis_.last_reduction, measured_makespan(execution_));
     add("whole run", predicted_elapsed(analysis_), execution_.runs->median_ns);
-    const auto add_bare = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
-      if (const auto makespan = bare_makespan(execution_, median_ns)) {
+    const auto add_untimed = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
+      if (const auto makespan = untimed_makespan(execution_, median_ns)) {
         add(which + ", first task to last", analysis_.last_reduction, *makespan);
       }
       if (median_ns) add(which + ", whole run", predicted_elapsed(analysis_), *median_ns);
     };
-    add_bare("bare", execution_.runs->bare_median_ns);
-    add_bare("rested", execution_.runs->rested_median_ns);
+    add_untimed("untimed", execution_.runs->untimed_median_ns);
+    add_untimed("rested", execution_.runs->rested_median_ns);
   }
 
   void against_prediction() {

@@ -33,7 +33,7 @@ struct BackwardOptions {
   std::chrono::milliseconds timeout{0};  ///< the longest any task may wait for its turn; 0 = ever
   std::optional<std::uint64_t> perturb = std::nullopt;  ///< seed of random delays
   bool keep_partials = false;
-  bool stamped = true;       ///< CUDA: false is a bare run, which leaves `times` empty
+  bool stamped = true;       ///< CUDA: false is an untimed run, which leaves `times` empty
   std::int32_t threads = 0;  ///< CPU workers; 0 = default_threads()
 };
 
@@ -104,12 +104,12 @@ struct Backward {
   /// and dV.
   std::vector<std::int64_t> next_slots;
   std::int64_t elapsed_ns = 0;  ///< of all its kernels
-  /// What a bare warm-up just before took, so that the difference is what stamps cost. CUDA; 0
+  /// What an untimed warm-up just before took, so that the difference is what stamps cost. CUDA; 0
   /// without one.
-  std::int64_t bare_ns = 0;
-  /// What passes over whole tensors before and after the table's kernel take of a bare run, with
-  /// starting them. CUDA; 0 where a kernel has none. Measured in a warm-up of its own, so that the
-  /// marks are no part of elapsed_ns; 0 without one.
+  std::int64_t untimed_ns = 0;
+  /// What passes over whole tensors before and after the table's kernel take of an untimed run,
+  /// with starting them. CUDA; 0 where a kernel has none. Measured in a warm-up of its own, so that
+  /// the marks are no part of elapsed_ns; 0 without one.
   std::int64_t passes_ns = 0;
 
   /// Returns dQ as its partials add up to it.

@@ -159,19 +159,19 @@ void repeat(std::int64_t repeats, const GoesOn& goes_on, Run run) {
   }
 }
 
-/// Plays run(options) bare, again and again.
+/// Plays run(options) untimed, again and again.
 template <class Run>
-BareRuns bare_runs_of(const BackwardOptions& options, int runs, Run run) {
+UntimedRuns untimed_runs_of(const BackwardOptions& options, int runs, Run run) {
   BackwardOptions each = options;
   each.stamped = false;
   each.perturb = std::nullopt;
-  BareRuns bare;
-  while (std::ssize(bare.elapsed_ns) < runs) {
-    bare.last = run(each);
-    if (bare.last.outcome != Outcome::finished) break;
-    bare.elapsed_ns.push_back(bare.last.elapsed_ns);
+  UntimedRuns untimed;
+  while (std::ssize(untimed.elapsed_ns) < runs) {
+    untimed.last = run(each);
+    if (untimed.last.outcome != Outcome::finished) break;
+    untimed.elapsed_ns.push_back(untimed.last.elapsed_ns);
   }
-  return bare;
+  return untimed;
 }
 
 }  // namespace
@@ -203,28 +203,28 @@ CheckedRuns check_replays(const Table& table, const BackwardOptions& options, st
   return check.finish();
 }
 
-BareRuns bare_runs(const Table& table, const Attention& attention, const BackwardOptions& options,
-                   int runs, Device device) {
-  return bare_runs_of(options, runs,
-                      [&](const BackwardOptions& each) { return device(table, attention, each); });
+UntimedRuns untimed_runs(const Table& table, const Attention& attention,
+                         const BackwardOptions& options, int runs, Device device) {
+  return untimed_runs_of(
+      options, runs, [&](const BackwardOptions& each) { return device(table, attention, each); });
 }
 
-BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
-                      const Replay& replay) {
-  return bare_runs_of(options, runs, [&](const BackwardOptions& each) {
+UntimedRuns untimed_replays(const Table& table, const BackwardOptions& options, int runs,
+                            const Replay& replay) {
+  return untimed_runs_of(options, runs, [&](const BackwardOptions& each) {
     return replay.device(table, replay.times, each);
   });
 }
 
-void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked) {
+void check_untimed_runs(const UntimedRuns& untimed, Mode mode, CheckedRuns& checked) {
   STAGGER_EXPECTS(checked.verdict == RunVerdict::ok);
   const std::string finished =
-      counted(std::ssize(bare.rested_ns) + std::ssize(bare.elapsed_ns), "bare run");
-  if (bare.last.outcome != Outcome::finished) {
+      counted(std::ssize(untimed.rested_ns) + std::ssize(untimed.elapsed_ns), "untimed run");
+  if (untimed.last.outcome != Outcome::finished) {
     checked.faults.push_back({"stopped", "after " + finished +
                                              " that finished, one was stopped: a task "
                                              "waited for longer than the timeout"});
-  } else if (mode != Mode::atomic && !same_bits(bare.last, checked.run)) {
+  } else if (mode != Mode::atomic && !same_bits(untimed.last, checked.run)) {
     checked.identical = false;
     checked.faults.push_back(
         {"bits", "after " + finished + " the gradients have other bits than the first run's"});
@@ -233,8 +233,8 @@ void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked) {
     checked.verdict = RunVerdict::mismatch;
     return;
   }
-  if (!bare.elapsed_ns.empty()) checked.bare_median_ns = median(bare.elapsed_ns);
-  if (!bare.rested_ns.empty()) checked.rested_median_ns = median(bare.rested_ns);
+  if (!untimed.elapsed_ns.empty()) checked.untimed_median_ns = median(untimed.elapsed_ns);
+  if (!untimed.rested_ns.empty()) checked.rested_median_ns = median(untimed.rested_ns);
 }
 
 }  // namespace stagger::gpu

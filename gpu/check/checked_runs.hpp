@@ -55,9 +55,9 @@ struct CheckedRuns {
   /// kept and the ranks are an order.
   std::optional<bool> reaccumulated;
   std::int64_t median_ns = 0;  ///< elapsed_ns of the runs without delays
-  // As check_bare_runs() found them:
-  std::optional<std::int64_t> bare_median_ns = std::nullopt;    ///< of those in a row
-  std::optional<std::int64_t> rested_median_ns = std::nullopt;  ///< of those after a pause
+  // As check_untimed_runs() found them:
+  std::optional<std::int64_t> untimed_median_ns = std::nullopt;  ///< of those in a row
+  std::optional<std::int64_t> rested_median_ns = std::nullopt;   ///< of those after a pause
 };
 
 using Device = Backward (*)(const Table&, const Attention&, const BackwardOptions&);
@@ -88,31 +88,31 @@ struct Replay {
                                         std::int64_t repeats, const Replay& replay,
                                         const GoesOn& goes_on = {});
 
-/// Bare runs, without stamps or delays: what times are measured by. Some ten milliseconds of work
-/// without a pause make a device lower its clock, for as long as there is none: so runs are timed
-/// both ways.
-struct BareRuns {
+/// Untimed runs, without stamps or delays: what times are measured by. Some ten milliseconds of
+/// work without a pause make a device lower its clock, for as long as there is none: so runs are
+/// timed both ways.
+struct UntimedRuns {
   std::vector<std::int64_t> rested_ns;   ///< each after a pause; empty if there were none such
   std::vector<std::int64_t> elapsed_ns;  ///< in a row, of those that finished
   Backward last;  ///< what the last left, no stamps or witness needed; one that was stopped is last
 };
 
-/// A device that can leave out more of a bare run than stamps: `warmups` that do not count come
+/// A device that can leave out more of an untimed run than stamps: `warmups` that do not count come
 /// before `runs` that are rested and as many in a row.
-using BareDevice = BareRuns (*)(const Table&, const Attention&, const BackwardOptions&, int warmups,
-                                int runs);
+using UntimedDevice = UntimedRuns (*)(const Table&, const Attention&, const BackwardOptions&,
+                                      int warmups, int runs);
 
-/// Runs a table bare on any device, `runs` times or until a run is stopped.
-[[nodiscard]] BareRuns bare_runs(const Table& table, const Attention& attention,
-                                 const BackwardOptions& options, int runs, Device device);
+/// Runs a table untimed on any device, `runs` times or until a run is stopped.
+[[nodiscard]] UntimedRuns untimed_runs(const Table& table, const Attention& attention,
+                                       const BackwardOptions& options, int runs, Device device);
 
-/// Replays a table bare, `runs` times or until a run is stopped.
-[[nodiscard]] BareRuns bare_replays(const Table& table, const BackwardOptions& options, int runs,
-                                    const Replay& replay);
+/// Replays a table untimed, `runs` times or until a run is stopped.
+[[nodiscard]] UntimedRuns untimed_replays(const Table& table, const BackwardOptions& options,
+                                          int runs, const Replay& replay);
 
-/// Keeps the medians of bare runs in `checked` if they kept their promises: all finished and, but
-/// in atomic mode, the last left the bits of the first checked run. Else a fault says what they did
-/// not, and no time is kept. Requires checked runs of the same table and mode that were ok.
-void check_bare_runs(const BareRuns& bare, Mode mode, CheckedRuns& checked);
+/// Keeps the medians of untimed runs in `checked` if they kept their promises: all finished and,
+/// but in atomic mode, the last left the bits of the first checked run. Else a fault says what they
+/// did not, and no time is kept. Requires checked runs of the same table and mode that were ok.
+void check_untimed_runs(const UntimedRuns& untimed, Mode mode, CheckedRuns& checked);
 
 }  // namespace stagger::gpu

@@ -197,23 +197,23 @@ Backward Runner::play(const Kernel& kernel, const Enqueue& before, const Enqueue
   if (ctas_ == 0) return results(0);
   prepare(kernel);
   std::int64_t passes_ns = 0;
-  std::int64_t bare_ns = 0;
+  std::int64_t untimed_ns = 0;
   // A first run finds cold caches and address translations, and its times are no other's. One that
   // has stopped has shown what there is to see, after a timeout.
-  if (warm) static_cast<void>(time_one(kernel, bare(), before, after));
-  if (warm && !has_stopped()) passes_ns = time_passes(kernel, bare(), before, after);
-  if (warm && !has_stopped()) bare_ns = time_one(kernel, bare(), before, after);
+  if (warm) static_cast<void>(time_one(kernel, untimed(), before, after));
+  if (warm && !has_stopped()) passes_ns = time_passes(kernel, untimed(), before, after);
+  if (warm && !has_stopped()) untimed_ns = time_one(kernel, untimed(), before, after);
   const bool finished = !has_stopped();
   lane_sms_.fill(kMinusOne);  // no lane of the run that counts
   Backward result = results(time_one(kernel, run_, before, after));
   result.passes_ns = finished ? passes_ns : 0;
-  result.bare_ns = finished ? bare_ns : 0;
+  result.untimed_ns = finished ? untimed_ns : 0;
   return result;
 }
 
-BareRuns Runner::bare_runs(const Kernel& kernel, const Enqueue& before, const Enqueue& after,
-                           int warmups, int runs) {
-  BareRuns result;
+UntimedRuns Runner::untimed_runs(const Kernel& kernel, const Enqueue& before, const Enqueue& after,
+                                 int warmups, int runs) {
+  UntimedRuns result;
   if (ctas_ == 0) {
     result.rested_ns.resize(at(runs));
     result.elapsed_ns.resize(at(runs));
@@ -224,7 +224,7 @@ BareRuns Runner::bare_runs(const Kernel& kernel, const Enqueue& before, const En
   for (int run = -warmups; run < 2 * runs; ++run) {
     const bool rested = run < runs;
     if (rested) std::this_thread::sleep_for(std::max(kRest, std::chrono::nanoseconds(ns)));
-    ns = time_one(kernel, bare(), before, after);
+    ns = time_one(kernel, untimed(), before, after);
     if (has_stopped()) {
       // Without stamps nobody can tell a deadlock from a long wait.
       result.last.outcome = Outcome::timeout;
@@ -260,7 +260,7 @@ std::int64_t Runner::time_passes(const Kernel& kernel, const DeviceRun& run, con
   return all.elapsed() - alone.elapsed();
 }
 
-DeviceRun Runner::bare() const {
+DeviceRun Runner::untimed() const {
   DeviceRun run = run_;
   run.counts = nullptr;
   run.times = nullptr;

@@ -63,18 +63,18 @@ class Runner {
 
   /// Plays the table; gradients and partials are the caller's. `before` and `after` are enqueued
   /// with the kernel and belong to the time that the run takes. Three such runs come first if
-  /// `warm`, as in bare_runs(). Throws Error{device} before the launch if more CTAs would have to
-  /// be resident than the device holds.
+  /// `warm`, as in untimed_runs(). Throws Error{device} before the launch if more CTAs would have
+  /// to be resident than the device holds.
   using Enqueue = std::function<void(const DeviceRun&)>;
   [[nodiscard]] Backward play(
       const Kernel& kernel, const Enqueue& before = [](const DeviceRun&) {},
       const Enqueue& after = [](const DeviceRun&) {}, bool warm = false);
 
-  /// Plays `warmups` bare runs, `runs` that are timed, each after a pause, and as many in a row, or
-  /// until one is stopped; gradients are the caller's. `before` has to zero run.locks, lanes_taken
-  /// and stop.
-  [[nodiscard]] BareRuns bare_runs(const Kernel& kernel, const Enqueue& before,
-                                   const Enqueue& after, int warmups, int runs);
+  /// Plays `warmups` untimed runs, `runs` that are timed, each after a pause, and as many in a row,
+  /// or until one is stopped; gradients are the caller's. `before` has to zero run.locks,
+  /// lanes_taken and stop.
+  [[nodiscard]] UntimedRuns untimed_runs(const Kernel& kernel, const Enqueue& before,
+                                         const Enqueue& after, int warmups, int runs);
 
  private:
   /// Gives KV tiles locks where the parts of dK and dV are added in order.
@@ -89,7 +89,7 @@ class Runner {
   [[nodiscard]] std::int64_t time_passes(const Kernel& kernel, const DeviceRun& run,
                                          const Enqueue& before, const Enqueue& after) const;
   /// Returns the run without stamps or witness: nothing is kept but the locks.
-  [[nodiscard]] DeviceRun bare() const;
+  [[nodiscard]] DeviceRun untimed() const;
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;

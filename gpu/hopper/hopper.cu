@@ -92,9 +92,9 @@ class DeviceProblem {
     return result;
   }
 
-  BareRuns bare_runs(int warmups, int runs) {
+  UntimedRuns untimed_runs(int warmups, int runs) {
     cuda::Runner runner(table_, options_, plan_.sizes.steps);
-    BareRuns result = runner.bare_runs(pass_.kernel(), before(), after(), warmups, runs);
+    UntimedRuns result = runner.untimed_runs(pass_.kernel(), before(), after(), warmups, runs);
     download(result.last);
     return result;
   }
@@ -241,13 +241,13 @@ Backward backward_on_hopper(const Table& table, const Attention& attention,
                               [](auto&& problem) { return problem.run(); });
 }
 
-BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
-                             const BackwardOptions& options, int warmups, int runs) {
-  BackwardOptions bare = options;
-  bare.stamped = false;
-  bare.perturb = std::nullopt;
-  return hopper::with_problem(table, attention, bare,
-                              [&](auto&& problem) { return problem.bare_runs(warmups, runs); });
+UntimedRuns untimed_runs_on_hopper(const Table& table, const Attention& attention,
+                                   const BackwardOptions& options, int warmups, int runs) {
+  BackwardOptions untimed = options;
+  untimed.stamped = false;
+  untimed.perturb = std::nullopt;
+  return hopper::with_problem(table, attention, untimed,
+                              [&](auto&& problem) { return problem.untimed_runs(warmups, runs); });
 }
 
 }  // namespace stagger::gpu

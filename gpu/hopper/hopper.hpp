@@ -21,8 +21,9 @@ namespace stagger::gpu {
 [[nodiscard]] Backward backward_on_hopper(const Table& table, const Attention& attention,
                                           const BackwardOptions& options);
 
-/// Runs a table's backward pass bare, without stamps or witness: a BareDevice.
-[[nodiscard]] BareRuns bare_runs_on_hopper(const Table& table, const Attention& attention,
-                                           const BackwardOptions& options, int warmups, int runs);
+/// Runs a table's backward pass untimed, without stamps or witness: an UntimedDevice.
+[[nodiscard]] UntimedRuns untimed_runs_on_hopper(const Table& table, const Attention& attention,
+                                                 const BackwardOptions& options, int warmups,
+                                                 int runs);
 
 }  // namespace stagger::gpu

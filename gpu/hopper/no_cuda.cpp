@@ -29,7 +29,8 @@ Backward backward_on_hopper(const Table&, const Attention&, const BackwardOption
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
-BareRuns bare_runs_on_hopper(const Table&, const Attention&, const BackwardOptions&, int, int) {
+UntimedRuns untimed_runs_on_hopper(const Table&, const Attention&, const BackwardOptions&, int,
+                                   int) {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 

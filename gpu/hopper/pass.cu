@@ -159,7 +159,7 @@ cuda::DeviceTable Pass::table() const {
           .q_tiles = plan_.sizes.q_tiles};
 }
 
-cuda::DeviceRun Pass::bare_run() const {
+cuda::DeviceRun Pass::untimed_run() const {
   auto* const flags = of_workspace<std::int32_t>(plan_.workspace.flags);
   return {.mode = call_.mode,
           .timeout_ns = call_.timeout_ns,
@@ -236,7 +236,7 @@ void enqueue(const Plan& plan, const Call& call) {
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const cuda::Kernel kernel = pass.kernel();
   cuda::DeviceTable table = pass.table();
-  cuda::DeviceRun run = pass.bare_run();
+  cuda::DeviceRun run = pass.untimed_run();
   pass.before(run, stream);
   if (plan.ctas > 0) {
     cuda::admit_shared_bytes(kernel);

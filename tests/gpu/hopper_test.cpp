@@ -167,7 +167,7 @@ TEST_CASE("hopper: dropping nothing leaves the bits of the kernel without dropou
   }
 }
 
-TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole bare") {
+TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole without stamps") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[0], 32);
   const AttentionShape shape = attention_shape(problem, hopper::kShapes[0].head_dim);
@@ -177,8 +177,8 @@ TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole ba
   const Backward run = backward_on_hopper(table, attention, options);
   CHECK(run.passes_ns > 0);
   CHECK(run.passes_ns < run.elapsed_ns);
-  CHECK(run.bare_ns > run.passes_ns);
-  CHECK(run.bare_ns < 2 * run.elapsed_ns);
+  CHECK(run.untimed_ns > run.passes_ns);
+  CHECK(run.untimed_ns < 2 * run.elapsed_ns);
 }
 
 TEST_CASE("hopper: a query that sees nothing has no gradient, whichever infinity its lse is") {
@@ -361,16 +361,16 @@ TEST_CASE("hopper: a delayed release that hangs in the model hangs, in steps too
   }
 }
 
-TEST_CASE("hopper: bare runs end with one that is stopped") {
+TEST_CASE("hopper: untimed runs end with one that is stopped") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("full", {512, 512}, hopper::kShapes[2], 1);
   Table table = schedules::build(schedules::select("shift"), problem);
   table.slots.front().rank = 100;
-  const BareRuns bare =
-      bare_runs_on_hopper(table, hopper_attention(problem, 64),
-                          {.dtype = Dtype::bf16, .timeout = kHopperImpatience}, 2, 5);
-  CHECK(bare.elapsed_ns.empty());
-  CHECK(bare.last.outcome == Outcome::timeout);
+  const UntimedRuns untimed =
+      untimed_runs_on_hopper(table, hopper_attention(problem, 64),
+                             {.dtype = Dtype::bf16, .timeout = kHopperImpatience}, 2, 5);
+  CHECK(untimed.elapsed_ns.empty());
+  CHECK(untimed.last.outcome == Outcome::timeout);
 }
 
 TEST_CASE("hopper: what it does not run is refused") {
@@ -381,19 +381,19 @@ TEST_CASE("hopper: what it does not run is refused") {
   CHECK_FALSE(hopper_refusal(fits, attention_shape(fits, 64), Dtype::fp32).empty());
 }
 
-TEST_CASE("hopper: bare runs take time and leave the bits of stamped ones") {
+TEST_CASE("hopper: untimed runs take time and leave the bits of stamped ones") {
   if (!has_hopper()) return;
   const Problem problem = problem_of("causal", {1024, 1024}, {64, 128}, 8);
   const Table table = schedules::build(schedules::select("descending"), problem);
   const Attention attention = hopper_attention(problem, 64);
   const BackwardOptions options{.dtype = Dtype::bf16, .timeout = kHopperPatience, .perturb = 3};
-  const BareRuns bare = bare_runs_on_hopper(table, attention, options, 2, 5);
-  REQUIRE(bare.elapsed_ns.size() == 5);
-  CHECK(*std::min_element(bare.elapsed_ns.begin(), bare.elapsed_ns.end()) > 1000);
+  const UntimedRuns untimed = untimed_runs_on_hopper(table, attention, options, 2, 5);
+  REQUIRE(untimed.elapsed_ns.size() == 5);
+  CHECK(*std::min_element(untimed.elapsed_ns.begin(), untimed.elapsed_ns.end()) > 1000);
   CheckedRuns checked = check_runs(table, attention, nullptr, options, 1, backward_on_hopper);
-  check_bare_runs(bare, options.mode, checked);
+  check_untimed_runs(untimed, options.mode, checked);
   CHECK(checked.verdict == RunVerdict::ok);
-  CHECK(checked.bare_median_ns.has_value());
+  CHECK(checked.untimed_median_ns.has_value());
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ gpu::Backward calibrated_device(const Table& table, const gpu::Attention& attent
   run.gradients.dq.resize(attention.shape.q_elements());
   run.dq_sums = run.gradients.dq;
   run.elapsed_ns = 1'000 + kElapsed[turn];
-  run.bare_ns = run.elapsed_ns - kCosts[turn];
+  run.untimed_ns = run.elapsed_ns - kCosts[turn];
   return run;
 }
 
@@ -45,7 +45,7 @@ Kernel kernel_of_device(gpu::Device on_cuda) {
           .model = Model::overlap,
           .on_cpu = nullptr,
           .on_cuda = on_cuda,
-          .bare = nullptr,
+          .untimed = nullptr,
           .passes = false};
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("every table is measured by its run of median length, and problems wit
       CHECK(run.table.slots == table.slots);
       CHECK(run.mode == mode);
       CHECK(run.run.elapsed_ns == 1'007);
-      CHECK(run.run.bare_ns == 1'007 - 20);
+      CHECK(run.run.untimed_ns == 1'007 - 20);
       CHECK(run.run.gradients.dq.empty());
       CHECK(run.run.dq_sums.empty());
       CHECK(run.q_elements == table.problem.heads * table.problem.lengths.q * 3);
@@ -99,13 +99,13 @@ TEST_CASE("what stamps cost is left out only where a kernel knows it") {
   const Kernel kernel = kernel_of_device(
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
         gpu::Backward run = calibrated_device(table, attention, options);
-        run.bare_ns = 0;
+        run.untimed_ns = 0;
         return run;
       });
   CalibrationRequest request{.kernel = &kernel, .head_dim = 1, .tile = {1, 1}};
   calls.clear();
   for (const CalibrationRun& run : measure(request, 2))
-    CHECK(run.run.bare_ns == 0);
+    CHECK(run.run.untimed_ns == 0);
 }
 
 TEST_CASE("a calibration run that does not finish is the device's error, and named") {
@@ -133,7 +133,7 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
         gpu::Backward run = calibrated_device(table, attention, options);
         run.times.back().reduce_end = 10 * table.problem.heads + 3;
-        run.bare_ns = run.elapsed_ns - 2;
+        run.untimed_ns = run.elapsed_ns - 2;
         return run;
       });
   const CalibrationRequest request{

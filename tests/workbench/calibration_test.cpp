@@ -232,7 +232,7 @@ TEST_CASE("what stamps cost is left out of makespans and of the start, where it 
   const test::ToyDevice device{.timing = kOverlap, .start = 5000};
   auto runs = toy_runs(device, random);
   for (CalibrationRun& run : runs) {
-    run.run.bare_ns = run.run.elapsed_ns;
+    run.run.untimed_ns = run.run.elapsed_ns;
     run.run.elapsed_ns += 700;
     for (gpu::TaskTimes& times : run.run.times) {  // all of it after the first task's start
       for (std::int64_t* time :
@@ -247,7 +247,7 @@ TEST_CASE("what stamps cost is left out of makespans and of the start, where it 
   const Calibration unknown = calibrate(
       [&] {
         for (CalibrationRun& run : runs)
-          run.run.bare_ns = 0;
+          run.run.untimed_ns = 0;
         return runs;
       }(),
       Model::overlap);

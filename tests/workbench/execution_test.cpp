@@ -29,26 +29,26 @@ Backward device(const Table& table, const gpu::Attention& attention,
   return run;
 }
 
-/// Runs as many times bare as the caller asks for, and takes as long as the warm-ups say.
-gpu::BareRuns bare(const Table& table, const gpu::Attention& attention,
-                   const BackwardOptions& options, int warmups, int runs) {
-  gpu::BareRuns all;
+/// Runs as many times untimed as the caller asks for, and takes as long as the warm-ups say.
+gpu::UntimedRuns untimed(const Table& table, const gpu::Attention& attention,
+                         const BackwardOptions& options, int warmups, int runs) {
+  gpu::UntimedRuns all;
   all.last = gpu::backward_on_cpu(table, attention, options);
   all.elapsed_ns.assign(static_cast<std::size_t>(runs), 100 * warmups + runs);
   return all;
 }
 
-constexpr Kernel kernel_with(gpu::BareDevice bare_device) {
+constexpr Kernel kernel_with(gpu::UntimedDevice untimed_device) {
   return {.name = "fake",
           .summary = "the CPU's",
           .model = Model::chain,
           .on_cpu = gpu::backward_on_cpu,
           .on_cuda = device,
-          .bare = bare_device,
+          .untimed = untimed_device,
           .passes = false};
 }
 const Kernel kPlain = kernel_with(nullptr);
-const Kernel kBare = kernel_with(bare);
+const Kernel kUntimed = kernel_with(untimed);
 
 Source source_on(const char* schedule, std::int64_t n, std::int64_t sms) {
   return workbench::source_of(schedules::select(schedule),
@@ -65,7 +65,7 @@ ExecutionRequest request_of(Source source, std::int32_t device_sms, const Kernel
   return request;
 }
 
-TEST_CASE("beside right runs on a GPU bare ones are timed, as the kernel has them") {
+TEST_CASE("beside right runs on a GPU untimed ones are played, as the kernel has them") {
   const Execution plain = execute(request_of(source_on("shift", 4, 4), 4));
   CHECK(plain.device == "GPU");
   CHECK(std::string(plain.verdict()) == "ok");
@@ -74,24 +74,24 @@ TEST_CASE("beside right runs on a GPU bare ones are timed, as the kernel has the
     CHECK(given[run].stamped == (run < 3));
   CHECK(given[0].keep_partials);
   CHECK(plain.runs->median_ns == 1'000);
-  CHECK(plain.runs->bare_median_ns == 800);
+  CHECK(plain.runs->untimed_median_ns == 800);
   CHECK(stamp_overhead(plain) == 0.25);
   CHECK(plain.flops == 5 * 2.0 * 8 * 8 * 4);
-  CHECK_FALSE(bare_makespan(plain, plain.runs->bare_median_ns)
-                  .has_value());  // no bare run just before the kept one
+  CHECK_FALSE(untimed_makespan(plain, plain.runs->untimed_median_ns)
+                  .has_value());  // no untimed run just before the kept one
 
-  const Execution own = execute(request_of(source_on("shift", 4, 4), 4, kBare));
+  const Execution own = execute(request_of(source_on("shift", 4, 4), 4, kUntimed));
   CHECK(given.size() == 3);
-  CHECK(own.runs->bare_median_ns == 520);
+  CHECK(own.runs->untimed_median_ns == 520);
 
   const Execution on_cpu = execute(request_of(source_on("shift", 4, 4), 0));
   CHECK(given.empty());
-  CHECK_FALSE(on_cpu.runs->bare_median_ns.has_value());
+  CHECK_FALSE(on_cpu.runs->untimed_median_ns.has_value());
   CHECK_FALSE(stamp_overhead(on_cpu).has_value());
-  CHECK_FALSE(bare_makespan(on_cpu, on_cpu.runs->bare_median_ns).has_value());
+  CHECK_FALSE(untimed_makespan(on_cpu, on_cpu.runs->untimed_median_ns).has_value());
 }
 
-TEST_CASE("no bare run is timed after runs that were wrong or cut short") {
+TEST_CASE("no untimed run is played after runs that were wrong or cut short") {
   ExecutionRequest request = request_of(source_on("ascending", 4, 4), 4);
   request.stop = [] { return given.size() == 2; };
   const Execution cut = execute(std::move(request));
@@ -99,7 +99,7 @@ TEST_CASE("no bare run is timed after runs that were wrong or cut short") {
   CHECK(given.size() == 2);
   CHECK(cut.runs->repeats == 2);
   CHECK(cut.repeats == 3);
-  CHECK_FALSE(cut.runs->bare_median_ns.has_value());
+  CHECK_FALSE(cut.runs->untimed_median_ns.has_value());
 
   ExecutionRequest wrong = request_of(source_on("ascending", 4, 4), 4);
   Kernel spoils = kPlain;
@@ -192,7 +192,7 @@ TEST_CASE("progress is told phase by phase") {
     CHECK(told[index].first == "running");
     CHECK(told[index].second == Approx(static_cast<double>(index - 3) / 3));
   }
-  CHECK(told[6] == std::pair<std::string, double>("timing bare runs", 0));
+  CHECK(told[6] == std::pair<std::string, double>("playing untimed runs", 0));
 }
 
 TEST_CASE("partials that are too large are done without beside a GPU, and said to be") {
@@ -295,7 +295,8 @@ TEST_CASE("beside a GPU large problems are judged by it, unless somebody says ot
   CHECK(refused(std::move(device_reference)) == "this build has no CUDA");
 }
 
-TEST_CASE("a bare makespan is the bare median less what the kept run took around its tasks") {
+TEST_CASE(
+    "an untimed makespan is the untimed median less what the kept run took around its tasks") {
   Execution execution = execute(request_of(source_on("ascending", 3, 3), 3));
   gpu::CheckedRuns& runs = *execution.runs;
   for (std::size_t slot = 0; slot < runs.run.times.size(); ++slot) {
@@ -304,17 +305,17 @@ TEST_CASE("a bare makespan is the bare median less what the kept run took around
   }
   CHECK(measured_makespan(execution) == 89);
   runs.run.elapsed_ns = 1'000;
-  runs.run.bare_ns = 900;
-  runs.bare_median_ns = 950;
-  CHECK(bare_makespan(execution, execution.runs->bare_median_ns) == 950 - (1'000 - 89));
+  runs.run.untimed_ns = 900;
+  runs.untimed_median_ns = 950;
+  CHECK(untimed_makespan(execution, execution.runs->untimed_median_ns) == 950 - (1'000 - 89));
   CHECK(stamp_overhead(execution) == 1'000.0 / 900 - 1);
-  runs.bare_median_ns = 500;
-  CHECK(bare_makespan(execution, execution.runs->bare_median_ns) == 1);
-  runs.run.bare_ns = 0;
+  runs.untimed_median_ns = 500;
+  CHECK(untimed_makespan(execution, execution.runs->untimed_median_ns) == 1);
+  runs.run.untimed_ns = 0;
   runs.median_ns = 600;
-  CHECK_FALSE(bare_makespan(execution, execution.runs->bare_median_ns).has_value());
+  CHECK_FALSE(untimed_makespan(execution, execution.runs->untimed_median_ns).has_value());
   CHECK(stamp_overhead(execution) == 600.0 / 500 - 1);
-  runs.bare_median_ns = 0;
+  runs.untimed_median_ns = 0;
   CHECK_FALSE(stamp_overhead(execution).has_value());
 }
 

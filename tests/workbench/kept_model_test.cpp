@@ -260,7 +260,7 @@ TEST_CASE("what fits make of noisy times is as kept") {
       }
       if (seed > 2) {
         for (CalibrationRun& run : runs)
-          run.run.bare_ns = run.run.elapsed_ns - 100;
+          run.run.untimed_ns = run.run.elapsed_ns - 100;
       }
       add_fit(text, calibrate(runs, model));
     }

@@ -59,9 +59,9 @@ Execution on_gpu(Execution execution) {
   runs.run.smids = {3, 1, 2};
   runs.run.times_error_ns = 32;
   runs.run.elapsed_ns = 5'200;
-  runs.run.bare_ns = 4'000;
+  runs.run.untimed_ns = 4'000;
   runs.run.passes_ns = 700;
-  runs.bare_median_ns = 4'100;
+  runs.untimed_median_ns = 4'100;
   return execution;
 }
 
@@ -116,8 +116,8 @@ TEST_CASE("run files say what is wrong with a run") {
   faulty.runs->identical = false;
   faulty.runs->order_matches = false;
   faulty.runs->reaccumulated = false;
-  faulty.runs->bare_median_ns.reset();
-  faulty.runs->run.bare_ns = 0;
+  faulty.runs->untimed_median_ns.reset();
+  faulty.runs->run.untimed_ns = 0;
   faulty.runs->run.passes_ns = 0;
   faulty.lost_partials = 123;
   faulty.device_reference = true;

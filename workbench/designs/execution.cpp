@@ -80,12 +80,12 @@ class Check {
     fault("bits", "run " + std::to_string(execution_.repeats) + " gives other bits than the first");
   }
 
-  /// Takes the last of several bare runs, which is held to the first run's bits.
-  void add_bare(const gpu::ProgramRun& last, std::vector<std::int64_t> elapsed_ns) {
+  /// Takes the last of several untimed runs, which is held to the first run's bits.
+  void add_untimed(const gpu::ProgramRun& last, std::vector<std::int64_t> elapsed_ns) {
     if (!same_bits(last, first_) && std::exchange(execution_.identical, false)) {
-      fault("bits", "a bare run gives other bits than the first");
+      fault("bits", "an untimed run gives other bits than the first");
     }
-    execution_.bare_median_ns = median(std::move(elapsed_ns));
+    execution_.untimed_median_ns = median(std::move(elapsed_ns));
   }
 
   /// Whether a run was stopped: then that is said.
@@ -201,10 +201,10 @@ void run_checked(const ExecutionRequest& request, const gpu::Program& program,
 }
 
 /// What a GPU takes for nothing but the kernels.
-void run_bare(const ExecutionRequest& request, const gpu::Program& program,
-              const gpu::Attention& attention, Check& check, const Execution& execution) {
+void run_untimed(const ExecutionRequest& request, const gpu::Program& program,
+                 const gpu::Attention& attention, Check& check, const Execution& execution) {
   constexpr int kRuns = 5;
-  tell(request, "timing bare runs", 0);
+  tell(request, "playing untimed runs", 0);
   gpu::ProgramOptions options = program_options(request, execution);
   options.witnessed = false;
   static_cast<void>(gpu::program_on_cuda(program, attention, options));  // with cold caches
@@ -215,7 +215,7 @@ void run_bare(const ExecutionRequest& request, const gpu::Program& program,
     if (check.stopped(last)) return;
     elapsed_ns.push_back(last.elapsed_ns);
   }
-  check.add_bare(last, std::move(elapsed_ns));
+  check.add_untimed(last, std::move(elapsed_ns));
 }
 
 }  // namespace
@@ -274,7 +274,7 @@ Execution execute(const ExecutionRequest& request) {
   if (execution.repeats == 0) return execution;
   if (problem.exact) check.judge(*problem.exact);
   if (execution.cuda && execution.ok() && !execution.cut_short) {
-    run_bare(request, program, problem.attention, check, execution);
+    run_untimed(request, program, problem.attention, check, execution);
   }
   return execution;
 }

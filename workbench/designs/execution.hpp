@@ -65,7 +65,7 @@ struct Execution {
   std::optional<bool> reaccumulated = std::nullopt;  ///< the host's sum of partials is dQ
   std::int64_t median_ns = 0;                        ///< of the runs without delays
   /// On a GPU, of as many runs of nothing but the kernels: no witness, no partials.
-  std::optional<std::int64_t> bare_median_ns = std::nullopt;
+  std::optional<std::int64_t> untimed_median_ns = std::nullopt;
 
   [[nodiscard]] bool ok() const { return faults.empty(); }
   [[nodiscard]] const char* verdict() const {

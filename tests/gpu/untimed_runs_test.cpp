@@ -49,47 +49,47 @@ TEST_CASE("replays are judged by their order alone, with delays of their own eac
 
   CheckedRuns checked = runs;
   given.clear();
-  check_bare_runs(
-      bare_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}}),
+  check_untimed_runs(
+      untimed_replays(causal.table, {.perturb = 5}, 3, {.device = replay_by_cpu, .times = {}}),
       Mode::deterministic, checked);
-  CHECK(checked.bare_median_ns.value_or(0) > 0);
+  CHECK(checked.untimed_median_ns.value_or(0) > 0);
   REQUIRE(given.size() == 3);
   CHECK_FALSE(given[1].stamped);
   CHECK_FALSE(given[1].perturb.has_value());
 }
 
-/// What a right device's bare runs are, and checked runs to compare them with.
-struct Bare {
+/// What a right device's untimed runs are, and checked runs to compare them with.
+struct Untimed {
   CheckedRuns checked;
-  BareRuns runs;
+  UntimedRuns runs;
 };
-Bare bare_case(Mode mode, Dtype dtype = Dtype::bf16) {
+Untimed untimed_case(Mode mode, Dtype dtype = Dtype::bf16) {
   const Case causal = causal_case();
   const BackwardOptions options{.mode = mode, .dtype = dtype, .perturb = 1};
   return {check_runs(causal.table, causal.attention, &causal.exact, options, 1, backward_on_cpu),
-          bare_runs(causal.table, causal.attention, options, 3, backward_on_cpu)};
+          untimed_runs(causal.table, causal.attention, options, 3, backward_on_cpu)};
 }
 
-TEST_CASE("bare runs that keep their promises have a median") {
+TEST_CASE("untimed runs that keep their promises have a median") {
   for (const Mode mode : {Mode::deterministic, Mode::atomic, Mode::no_reduce}) {
     CAPTURE(mode_name(mode));
-    Bare bare = bare_case(mode);
-    REQUIRE(bare.runs.elapsed_ns.size() == 3);
-    bare.runs.elapsed_ns = {30, 10, 20};
-    CheckedRuns rested = bare.checked;
-    check_bare_runs(bare.runs, mode, bare.checked);
-    CHECK(bare.checked.verdict == RunVerdict::ok);
-    CHECK(bare.checked.bare_median_ns == 20);
-    CHECK_FALSE(bare.checked.rested_median_ns.has_value());
-    bare.runs.rested_ns = {7, 9, 8};
-    bare.runs.elapsed_ns.clear();
-    check_bare_runs(bare.runs, mode, rested);
+    Untimed untimed = untimed_case(mode);
+    REQUIRE(untimed.runs.elapsed_ns.size() == 3);
+    untimed.runs.elapsed_ns = {30, 10, 20};
+    CheckedRuns rested = untimed.checked;
+    check_untimed_runs(untimed.runs, mode, untimed.checked);
+    CHECK(untimed.checked.verdict == RunVerdict::ok);
+    CHECK(untimed.checked.untimed_median_ns == 20);
+    CHECK_FALSE(untimed.checked.rested_median_ns.has_value());
+    untimed.runs.rested_ns = {7, 9, 8};
+    untimed.runs.elapsed_ns.clear();
+    check_untimed_runs(untimed.runs, mode, rested);
     CHECK(rested.rested_median_ns == 8);
-    CHECK_FALSE(rested.bare_median_ns.has_value());
+    CHECK_FALSE(rested.untimed_median_ns.has_value());
   }
 }
 
-TEST_CASE("bare runs are asked for without stamps and without delays") {
+TEST_CASE("untimed runs are asked for without stamps and without delays") {
   const Case causal = causal_case();
   const auto device = [](const Table& table, const Attention& attention,
                          const BackwardOptions& options) {
@@ -97,39 +97,40 @@ TEST_CASE("bare runs are asked for without stamps and without delays") {
     run.elapsed_ns = options.stamped || options.perturb ? 1 : 2;
     return run;
   };
-  CHECK(bare_runs(causal.table, causal.attention, {.perturb = 7}, 2, device).elapsed_ns ==
+  CHECK(untimed_runs(causal.table, causal.attention, {.perturb = 7}, 2, device).elapsed_ns ==
         std::vector<std::int64_t>{2, 2});
 }
 
-TEST_CASE("bare runs with other bits, in any gradient or dQ's sums, are a fault and have no time") {
+TEST_CASE(
+    "untimed runs with other bits, in any gradient or dQ's sums, are a fault and have no time") {
   const auto flip = [](std::vector<float>& values) {
     values.at(7) = std::nextafter(values.at(7), 100.0F);
   };
   for (int which = 0; which < 4; ++which) {
     CAPTURE(which);
-    Bare bare = bare_case(Mode::deterministic);
-    Gradients& left = bare.runs.last.gradients;
+    Untimed untimed = untimed_case(Mode::deterministic);
+    Gradients& left = untimed.runs.last.gradients;
     flip(which == 0   ? left.dq
          : which == 1 ? left.dk
          : which == 2 ? left.dv
-                      : bare.runs.last.dq_sums);
-    check_bare_runs(bare.runs, Mode::deterministic, bare.checked);
-    CHECK(bare.checked.verdict == RunVerdict::mismatch);
-    CHECK(has_fault(bare.checked, "bits"));
-    CHECK_FALSE(bare.checked.identical);
-    CHECK_FALSE(bare.checked.bare_median_ns.has_value());
+                      : untimed.runs.last.dq_sums);
+    check_untimed_runs(untimed.runs, Mode::deterministic, untimed.checked);
+    CHECK(untimed.checked.verdict == RunVerdict::mismatch);
+    CHECK(has_fault(untimed.checked, "bits"));
+    CHECK_FALSE(untimed.checked.identical);
+    CHECK_FALSE(untimed.checked.untimed_median_ns.has_value());
   }
 }
 
-TEST_CASE("bare runs of atomic mode may have any bits, and have a time") {
-  Bare bare = bare_case(Mode::atomic);
-  bare.runs.last.dq_sums.at(7) += 1;
-  check_bare_runs(bare.runs, Mode::atomic, bare.checked);
-  CHECK(bare.checked.verdict == RunVerdict::ok);
-  CHECK(bare.checked.bare_median_ns.has_value());
+TEST_CASE("untimed runs of atomic mode may have any bits, and have a time") {
+  Untimed untimed = untimed_case(Mode::atomic);
+  untimed.runs.last.dq_sums.at(7) += 1;
+  check_untimed_runs(untimed.runs, Mode::atomic, untimed.checked);
+  CHECK(untimed.checked.verdict == RunVerdict::ok);
+  CHECK(untimed.checked.untimed_median_ns.has_value());
 }
 
-TEST_CASE("a bare run that is stopped is a fault, and no time is kept of those before it") {
+TEST_CASE("an untimed run that is stopped is a fault, and no time is kept of those before it") {
   const Case causal = causal_case();
   const auto stops = [](const Table& table, const Attention& attention,
                         const BackwardOptions& options) {
@@ -140,12 +141,12 @@ TEST_CASE("a bare run that is stopped is a fault, and no time is kept of those b
   };
   CheckedRuns checked =
       check_runs(causal.table, causal.attention, &causal.exact, {}, 1, backward_on_cpu);
-  const BareRuns bare = bare_runs(causal.table, causal.attention, {}, 5, stops);
-  CHECK(bare.elapsed_ns.size() == 2);
-  check_bare_runs(bare, Mode::deterministic, checked);
+  const UntimedRuns untimed = untimed_runs(causal.table, causal.attention, {}, 5, stops);
+  CHECK(untimed.elapsed_ns.size() == 2);
+  check_untimed_runs(untimed, Mode::deterministic, checked);
   CHECK(checked.verdict == RunVerdict::mismatch);
   CHECK(has_fault(checked, "stopped"));
-  CHECK_FALSE(checked.bare_median_ns.has_value());
+  CHECK_FALSE(checked.untimed_median_ns.has_value());
 }
 
 }  // namespace
