@@ -86,40 +86,33 @@ expect 3 "/kernels/0/ns/compute_partial/value: must be an integer from 0" \
 sed 's/"value": 5000/"value": 0/; s/"value": 7000/"value": 0/; s/"value": 1000/"value": 0/' "$machine" >"$work/zero.json"
 expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work/zero.json"
 
-# The committed profile and the runs of the speed grid that it was not made from.
+# The committed profile and the runs of the speed grid that it was not made from; tables that search,
+# some with all dQ tiles in flight; chains of several heads, whose dQ tiles in flight do not quite
+# fit into L2; random tables that no calibration has seen, the small ones of them.
 root=$(dirname "$0")/../..
-expect 0 "192 runs: median error" predict "$root/gpu/results/grid.jsonl" --summary \
-  --machine "$root/configs/machines/h200.json" --expect 'median_ppm <= 30000' \
-  --expect 'worst_ppm <= 120000' --expect 'whole_median_ppm <= 30000' \
-  --expect 'whole_worst_ppm <= 120000' --expect 'misranked == 0' --expect 'whole_misranked == 0'
-
-# Tables that search, some with all dQ tiles in flight: the causal ones of 8,192 tokens and below.
-grep '"kind": "causal"' "$root/gpu/results/searched.jsonl" | grep -v '"seq_q": 16384' \
-  >"$work/searched.jsonl"
-expect 0 "runs: median error" predict "$work/searched.jsonl" --summary \
-  --machine "$root/configs/machines/h200.json" --expect 'median_ppm <= 30000' \
-  --expect 'worst_ppm <= 120000' --expect 'misranked == 0'
-
-# Chains of several heads, whose dQ tiles in flight do not quite fit into L2: those of 32,768 tokens
-# take a minute under a sanitizer.
-groups="$root/gpu/results/groups.jsonl"
-if [ -n "${STAGGER_SANITIZED:-}" ]; then
-  grep -v '"seq_q": 32768' "$groups" >"$work/groups.jsonl"
-  groups="$work/groups.jsonl"
-fi
-expect 0 "runs: median error" predict "$groups" --summary \
-  --machine "$root/configs/machines/h200.json" \
-  --expect 'median_ppm <= 30000' --expect 'worst_ppm <= 120000' \
-  --expect 'whole_median_ppm <= 30000' --expect 'whole_worst_ppm <= 120000' \
-  --expect 'misranked <= 1' --expect 'whole_misranked <= 1'
-
-# Random tables that no calibration has seen: the small ones of them.
-grep '"seq_q": \(512\|1024\),' "$root/gpu/results/random.jsonl" >"$work/random.jsonl"
+h200="--machine $root/configs/machines/h200.json --summary"
+results() {  # FILE PATTERN SHORT: its runs that match, and are short where a sanitizer plays them
+  grep "$2" "$root/gpu/results/$1" | grep "${STAGGER_SANITIZED:+$3}" >"$work/$1"
+}
+exactly() {  # NAME..: expectations, which short runs alone need not meet
+  [ -n "${STAGGER_SANITIZED:-}" ] || printf -- '--expect %s ' "$@"
+}
+results grid.jsonl "" '"seq_q": 512,'
+expect 0 "runs: median error" predict "$work/grid.jsonl" $h200 $(exactly 'runs==192' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
+  'misranked==0' 'whole_misranked==0')
+results searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,'
+expect 0 "runs: median error" predict "$work/searched.jsonl" $h200 $(exactly 'runs==110' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
+results groups.jsonl "" '"heads": 8,.*"seq_q": 8192,'
+expect 0 "runs: median error" predict "$work/groups.jsonl" $h200 $(exactly 'runs==143' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
+  'misranked<=1' 'whole_misranked<=1')
+results random.jsonl '"seq_q": \(512\|1024\),' '"seq_q": 512,'
 expect 2 "give that file with --tables" predict "$work/random.jsonl" --machine "$machine"
 python3 "$root/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
-expect 0 "64 runs: median error" predict "$work/random.jsonl" --tables "$work/tables" --summary \
-  --machine "$root/configs/machines/h200.json" \
-  --expect 'median_ppm <= 30000' --expect 'worst_ppm <= 120000'
+expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
+  $(exactly 'runs==64' 'median_ppm<=30000' 'worst_ppm<=120000')
 
 # A memory: its size and its rate, or a profile's.
 expect 2 "means nothing without" analyze $problem --schedule spt --l2 1000

@@ -2,6 +2,8 @@
 // formulas say of them, kept in tests/golden/schedules-*.txt. The worked tables beside this are
 // small enough to be read; these are not, and a line that changes was changed on purpose.
 
+#include "tests/support/kept.hpp"
+
 #include "core/table_digest.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
@@ -75,7 +77,7 @@ TEST_CASE("the table of every schedule, problem and parameter is as kept") {
     const Problem problem = make_problem(parse_mask(each.mask), each.lengths, each.shape,
                                          each.heads, each.sms, each.grouping);
     text << describe(problem) << "\n";
-    for (const Schedule* schedule : all()) {
+    for (const Schedule* schedule : test::kept_schedules()) {
       if (schedule->searches) continue;
       for (const std::string& spelling : spellings(*schedule)) {
         const Selection selection = select(spelling);
@@ -118,7 +120,7 @@ TEST_CASE("what formulas claim, and where, is as kept") {
   for (const Case& each : cases()) {
     const Problem problem = make_problem(parse_mask(each.mask), each.lengths, each.shape,
                                          each.heads, each.sms, each.grouping);
-    for (const Schedule* schedule : all()) {
+    for (const Schedule* schedule : test::kept_schedules()) {
       if (schedule->formulas.empty()) continue;
       const Selection selection = select(schedule->name);
       if (why_unsupported(selection, problem)) continue;

@@ -6,6 +6,7 @@
 #include "schedules/search/sat.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
+#include "tests/support/kept.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/skip.hpp"
 #include "workbench/archive.hpp"
@@ -63,6 +64,13 @@ void add_summary(std::ostringstream& text, const Summary& summary) {
   }
 }
 
+std::vector<schedules::Selection> kept_selections() {
+  std::vector<schedules::Selection> kept;
+  for (const schedules::Schedule* schedule : test::kept_schedules())
+    kept.push_back(schedules::select(schedule->name));
+  return kept;
+}
+
 TEST_CASE("every row of comparisons is as kept") {
   if (test::skipped_without_sat_solver()) return;
   std::ostringstream text;
@@ -72,6 +80,7 @@ TEST_CASE("every row of comparisons is as kept") {
       text << describe(problem) << " in " << model_json(problem, all[model]).line() << "\n";
       Comparison comparison = compare({.problem = problem,
                                        .model = all[model],
+                                       .schedules = kept_selections(),
                                        .baseline = "ascending",
                                        .kv_index_ranks = model == 2});
       for (const ComparisonRow& row : comparison.rows) {
@@ -128,6 +137,12 @@ std::string words_of(const Optimization& found) {
   return text.str();
 }
 
+/// A search tells of every schedule that it tries, by its name.
+bool is_kept_phase(const std::string& phase) {
+  const std::string schedule = "schedule ";
+  return !phase.starts_with(schedule) || test::is_kept(phase.substr(schedule.size()));
+}
+
 TEST_CASE("what searches of every kind say is as kept") {
   if (test::skipped_without_sat_solver()) return;
   std::ostringstream text;
@@ -142,6 +157,7 @@ TEST_CASE("what searches of every kind say is as kept") {
         request.any_span = options / 2 == 2;
         std::string phases;
         request.progress = [&](const SearchState& state) {
+          if (!is_kept_phase(state.phase)) return;
           phases += "    " + state.phase + " " + std::to_string(state.lower_bound) + " " +
                     (state.best ? std::to_string(*state.best) : "none") + "\n";
         };
