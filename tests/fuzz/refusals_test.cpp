@@ -80,5 +80,46 @@ TEST_CASE("what is said of a wrong word is as kept, for every word of every kind
   }
 }
 
+/// Where the objects of a JSON text begin.
+std::vector<std::size_t> objects_of(const std::string& text) {
+  std::vector<std::size_t> objects;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (quoted && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[at] == '{') {
+      objects.push_back(at);
+    }
+  }
+  return objects;
+}
+
+TEST_CASE("no object of any file has a key that nobody knows") {
+  // Other people's files, of which a few keys are read.
+  const std::set<std::string> foreign = {"tensors", "tickets"};
+  std::int64_t refused = 0;
+  for (const Reader& reader : readers()) {
+    for (const auto& [file, text] : corpus_of(reader)) {
+      if (!file.ends_with(".json") || !refusal(reader, text).empty()) continue;
+      for (const std::size_t object : objects_of(text)) {
+        std::string more = text;
+        const bool empty = text[text.find_first_not_of(" \n", object + 1)] == '}';
+        more.insert(object + 1, empty ? "\"zz\": 0" : "\"zz\": 0, ");
+        CAPTURE(file, more.substr(object, 60));
+        const std::string said = refusal(reader, more);
+        if (foreign.contains(reader.name)) {
+          CHECK(said == "");
+          continue;
+        }
+        CHECK(said.find("zz") != std::string::npos);
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 100);
+}
+
 }  // namespace
 }  // namespace stagger::test
