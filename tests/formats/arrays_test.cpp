@@ -74,7 +74,7 @@ TEST_CASE("tensors as JSON are read again; short rows are filled") {
   CHECK(read_json_tensors(document.root(), "x").at("a") == named.tensor);
   const JsonDocument ragged(
       R"({"a": [[1, 2], [], [3]], "b": true, "c": "words", "d": {"e": [[true]]}, "f": null,
-          "g": ["full", "causal"]})",
+          "g": ["full", "causal"], "h": [], "i": [[], []], "j": ["last"]})",
       "x");
   const Bundle read = read_json_tensors(ragged.root(), "x");
   CHECK(read.at("a") == Tensor{Dtype::int64, {3, 2}, {1, 2, -1, -1, 3, -1}});
@@ -83,6 +83,9 @@ TEST_CASE("tensors as JSON are read again; short rows are filled") {
   CHECK(read.words.at("c") == "words");
   CHECK(read.lists.at("g") == std::vector<std::string>{"full", "causal"});
   CHECK_FALSE(read.has("f"));
+  CHECK(read.at("h") == Tensor{Dtype::int64, {0}, {}});
+  CHECK(read.at("i") == Tensor{Dtype::int64, {2, 0}, {}});
+  CHECK(read.lists.at("j") == std::vector<std::string>{"last"});
   for (const char* wrong : {R"({"a": [[[1]], [[1], [2]]]})", R"({"a": [1, [2]]})",
                             R"({"a": [[1], 2]})", R"({"a": [[], 2]})", R"({"a": [0.5]})",
                             R"({"a": [[true], [true, false]]})", R"({"a": [1, null]})"}) {
@@ -138,6 +141,27 @@ TEST_CASE("an array that lies is refused in words") {
       npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1, 1), }\n", "1234");
   for (std::size_t size = 0; size < whole.size(); ++size)
     CHECK_FALSE(npy_refusal(whole.substr(0, size)).empty());
+}
+
+TEST_CASE("a header that is cut anywhere is refused, whatever bytes come behind it") {
+  const std::string rest = "], 'fortran_order': False, 'shape': (1L, 2), }]})'\" : [";
+  for (const std::string header :
+       {"{'descr': '<i4', 'fortran_order': False, 'shape': (1L, 2), }",
+        "{'descr': [('x', [('y', '<i4')])], 'fortran_order': True, 'shape': (), }"}) {
+    for (std::size_t size = 0; size < header.size(); ++size) {
+      CAPTURE(header.substr(0, size));
+      for (const std::string& behind : {std::string(), rest})
+        CHECK(npy_refusal(npy(header.substr(0, size), behind)).find("the header of the .npy") !=
+              std::string::npos);
+    }
+  }
+  const auto says = [](const std::string& header, const std::string& words) {
+    return npy_refusal(npy(header, "]'}")) == "a: the header of the .npy: " + words;
+  };
+  CHECK(says("{'descr': [('x', '<i4')", "a list does not end"));
+  CHECK(says("{'descr", "a string does not end"));
+  CHECK(says("{'descr'", "':' is missing at byte 8"));
+  CHECK(says("{'descr': '|b1', 'fortran_order': Tru", "fortran_order is neither True nor False"));
 }
 
 TEST_CASE("a tensor of floats is refused where it is asked for, and only there") {

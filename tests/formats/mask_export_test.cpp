@@ -12,6 +12,8 @@
 namespace stagger::formats {
 namespace {
 
+using Elements = std::vector<std::int64_t>;
+
 Bundle exported(const Problem& problem, const ExportFormat& format, Ragged ragged) {
   std::vector<std::string> notes;
   return export_mask(problem, format, ragged, nullptr, notes);
@@ -94,6 +96,54 @@ TEST_CASE("columns and slices keep every pair of tokens, not only the tiles") {
   CHECK(kept > 20);
 }
 
+TEST_CASE("sequences keep every pair of tokens, whatever window they share") {
+  int kept = 0;
+  for (const bool causal : {false, true}) {
+    for (const std::int64_t left : {-1, 0, 2, 5}) {
+      for (const std::int64_t right : {-1, 0, 1, 6}) {
+        if (causal && right != -1) continue;
+        const Mask mask = make_mask("varlen", {{"q_lengths", Elements{8, 4, 8}},
+                                               {"kv_lengths", Elements{4, 8, 12}},
+                                               {"causal", causal},
+                                               {"left", left},
+                                               {"right", right}});
+        const Problem problem = make_problem(mask, {20, 24}, {4, 4}, 1, 1);
+        const Bundle bundle =
+            exported(problem, *find_export_format("cu-seqlens"), Ragged::in_bounds);
+        CAPTURE(causal, left, right);
+        CHECK(bundle.at("cu_seqlens_q").elements == Elements{0, 8, 12, 20});
+        CHECK(bundle.at("cu_seqlens_k").elements == Elements{0, 4, 12, 24});
+        CHECK(bundle.at("max_seqlen_q").elements == Elements{8});
+        CHECK(bundle.at("max_seqlen_k").elements == Elements{12});
+        CHECK(bundle.at("causal").elements == Elements{causal ? 1 : 0});
+        CHECK(bundle.at("window_size").elements == Elements{left, causal ? 0 : right});
+        const ImportedMask imported = read_mask_file(write_bundle(bundle, "x.npz"), "x.npz", {});
+        const TokenMask before(problem);
+        const TokenMask after(make_problem(imported.mask, imported.lengths, {4, 4}, 1, 1));
+        for (std::int64_t query = 0; query < 20; ++query)
+          REQUIRE(before.keys(query) == after.keys(query));
+        ++kept;
+      }
+    }
+  }
+  CHECK(kept == 4 * 4 + 4);
+}
+
+TEST_CASE("safetensors have the same things as .npz, in words where those are metadata") {
+  for (const ExportFormat& format : export_formats()) {
+    const Problem problem = make_problem(make_mask("causal"), {16, 16}, {4, 4}, 1, 1);
+    const Bundle bundle = exported(problem, format, format.ragged);
+    const Bundle npz = read_npz(write_bundle(bundle, "x.npz"), "x");
+    const Bundle safe = read_safetensors(write_bundle(bundle, "x.safetensors"), "x");
+    CAPTURE(format.name);
+    for (const std::string& name : npz.names()) {
+      CAPTURE(name);
+      CHECK((safe.find(name) != nullptr) != safe.words.contains(name));
+      if (const Tensor* tensor = safe.find(name)) CHECK(*tensor == npz.at(name));
+    }
+  }
+}
+
 TEST_CASE("a layout that cannot hold a mask says which tile breaks it") {
   CHECK(refusal("tiles:rows=ff+.p", {2, 2}, {}, "magi") ==
         "magi cannot hold the mask: in tile (kv 1, q 1) some pairs attend, and a block-sparse mask "
@@ -137,7 +187,6 @@ TEST_CASE("FlexAttention's lists are those that PyTorch makes, up to the ids bey
       make_problem(parse_mask("sliding:left=5,right=0"), {16, 16}, {2, 2}, 1, 1);
   const Bundle bundle = exported(problem, *find_export_format("flex"), Ragged::flex);
   const auto elements = [&](const char* name) { return bundle.at(name).elements; };
-  using Elements = std::vector<std::int64_t>;
   CHECK(elements("kv_num_blocks") == Elements{1, 1, 1, 2, 2, 2, 2, 2});
   CHECK(elements("full_kv_num_blocks") == Elements{0, 1, 2, 2, 2, 2, 2, 2});
   CHECK(elements("q_num_blocks") == Elements{2, 2, 2, 2, 2, 1, 1, 1});
