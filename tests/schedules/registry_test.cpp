@@ -109,6 +109,31 @@ TEST_CASE("SMs without a KV tile cost nothing a head") {
   }
 }
 
+TEST_CASE("a table of windows has the name of its window, by which it is made again") {
+  test::Random random(test::seed(83));
+  std::set<std::int64_t> windows;
+  for (int round = 0; round < 200; ++round) {
+    const Problem problem = test::random_problem(random, 6);
+    Timing timing = test::random_timing(random, problem);
+    timing.memory = Memory{.l2 = random.between(1, 60), .rate = 2, .tile = {3, 5, 4, 2}};
+    if (problem.tasks() == 0) continue;
+    CAPTURE(round, problem.heads, problem.sms);
+    const Table table = build(select("windowed"), problem, timing);
+    if (table.name == "windowed") continue;  // every list hung
+    const Selection named = select(table.name);
+    const std::int64_t heads = named.parameters.at("heads");
+    REQUIRE(heads >= 1);
+    REQUIRE(heads <= problem.heads);
+    REQUIRE(named.parameters.at("q") >= 1);
+    REQUIRE(build(named, problem, timing).slots == table.slots);
+    // Another memory would choose another window; the name is of this one.
+    timing.memory = Memory{.l2 = 1'000, .rate = 9, .tile = {1, 1, 1, 1}};
+    REQUIRE(build(named, problem, timing).name == table.name);
+    windows.insert(heads);
+  }
+  CHECK(windows.size() > 1);
+}
+
 TEST_CASE("a schedule says by shape what it does not support") {
   const auto square = [](const char* mask, std::int64_t n) {
     return make_problem(parse_mask(mask), {n, n}, {}, 2, 0);

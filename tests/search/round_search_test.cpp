@@ -11,13 +11,16 @@
 #include "tests/support/minizinc.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/skip.hpp"
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <sys/resource.h>
 
 namespace stagger::search {
 namespace {
@@ -225,6 +228,47 @@ TEST_CASE("a refutation's proof convinces a checker, and half of it does not") {
   CHECK_FALSE(test::refutes(enough.cnf().literals, proof.str()));
 }
 
+/// Files of this process are as long as that at most, until the end of a scope.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FileLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_ = {};
+};
+
+TEST_CASE("a proof for which there is no room is an error, and the one before stays") {
+  if (test::skipped_without_sat_solver()) return;
+  const std::string path = (std::filesystem::temp_directory_path() / "stagger_room_test.drat");
+  std::ofstream(path) << "before\n";
+  const Problem gap = test::tiles_problem({"fff.", "fff.", "fff.", "ff.f"}, 1, 4);
+  const RoundCnf cnf(gap, 4);
+  std::string said;
+  {
+    const FileLimit limit(16);
+    said = test::message_of([&] { static_cast<void>(solve(cnf.cnf(), kNoLimits, path)); },
+                            ErrorKind::io);
+  }
+  CHECK(said == path + ": cannot be written");
+  CHECK_FALSE(std::filesystem::exists(unfinished_proof(path)));
+  std::string kept;
+  std::ifstream file(path);
+  std::getline(file, kept);
+  std::filesystem::remove(path);
+  CHECK(kept == "before");
+}
+
 /// What a solver would print for an answer.
 RoundTimes times_of(const Problem& problem, std::int32_t rounds) {
   const RoundCnf cnf(problem, rounds);
@@ -263,6 +307,18 @@ TEST_CASE("answers in every format come back as the same table") {
   CHECK(rounds_of(table) == rounds);
   CHECK(dag::verify(table, {}).verdict == dag::Verdict::ok);
   CHECK(read_round_solution(variables, "answer", problem, rounds).slots == table.slots);
+  // What says no value, or none that is a number, says nothing; of marks and bounds the first
+  // number is the value.
+  const std::int64_t taken = times_of(problem, rounds).front().round;
+  const std::string later = "task_0_0_0_" + std::to_string(taken + 1);
+  REQUIRE(times_of(problem, rounds).front().task == Task{});
+  for (const char* const value : {"", " *", " yes", " 0 1 1", " 0.5", " 1x"}) {
+    CAPTURE(value);
+    const std::string more = later + value + "\n";
+    CHECK(read_round_solution(variables + more, "answer", problem, rounds).slots == table.slots);
+    CHECK(read_round_solution(more + variables, "answer", problem, rounds).slots == table.slots);
+  }
+  CHECK_FALSE(message_of(variables + later + " * 0.51\n", problem, rounds).empty());
   CHECK(message_of(zeros, problem, rounds).find("has no `v`") != std::string::npos);
 
   const RoundCnf cnf(problem, rounds);
