@@ -179,6 +179,38 @@ TEST_CASE("a task whose turn has come waits for nobody but itself, and that is n
   CHECK(waiting[1].for_rank == 0);
 }
 
+TEST_CASE("who waits is told by what has not come, whatever the clock showed: 0 is a time") {
+  const Problem problem = make_problem(make_mask("full"), {1, 1}, {}, 2, 2,
+                                       {.heads_kv = 1, .span = 1, .combine = Combine::ordered});
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  REQUIRE(table.lanes() == 2);
+  const std::int32_t second = table.dkv_rank(table.slots[0].task) == 1 ? 0 : 1;
+  for (const std::int64_t now : {0, 1, 9}) {
+    CAPTURE(now);
+    // Lane `second` has reduced its only task and waits for its turn at dK and dV, which is the
+    // other lane's; that one computes still.
+    Backward run;
+    run.lane_sms = {Sm{0}, Sm{1}};
+    run.next_slots = {0, 1};
+    run.lock_values = {0, 0};
+    run.dkv_lock_values = {0};
+    run.times.assign(2, {.compute_start = 0});
+    run.chain_times.resize(2);
+    run.times[at(second)] = {now, now, now, now};
+    run.lock_values[at(second)] = 1;
+    run.chain_times[problem.chain_place(table.slots[second].task)].ready = now;
+    const std::vector<Wait> waiting = waits(table, run);
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting[0].lane == Lane{second});
+    CHECK(waiting[0].dkv);
+    CHECK(waiting[0].rank == 1);
+    CHECK(waiting[0].value == 0);
+    // The other lane has computed, and waits for nobody but itself.
+    run.times[at(1 - second)] = {now, now, -1, -1};
+    CHECK(waits(table, run).size() == 2);
+  }
+}
+
 TEST_CASE("a hand-over counts where it was waited for, from the reduction's end to the turn") {
   const Table table = square(2);
   Backward run;

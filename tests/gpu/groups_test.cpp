@@ -188,8 +188,13 @@ TEST_CASE("wrong orders of parts are seen in the witness, and lost parts in the 
   CHECK(reaccumulate_dkv(swapped, sound, Dtype::fp32)->dk == sound.dk_sums);
   swapped.dkv_ranks[problem.chain_place(Part{3}, KvTile{1})] = 1;  // twice
   CHECK_FALSE(reaccumulate_dkv(swapped, sound, Dtype::fp32).has_value());
-  swapped.dkv_ranks[problem.chain_place(Part{3}, KvTile{1})] = 4;  // beyond
-  CHECK_FALSE(reaccumulate_dkv(swapped, sound, Dtype::fp32).has_value());
+  for (Part part{0}; part.value < 4; ++part) {  // beyond, below, of each
+    Table beyond = swapped;
+    for (const std::int32_t rank : {4, 5, -1, -2}) {
+      beyond.dkv_ranks[problem.chain_place(part, KvTile{1})] = rank;
+      CHECK_FALSE(reaccumulate_dkv(beyond, sound, Dtype::fp32).has_value());
+    }
+  }
 }
 
 TEST_CASE("parts that are added wrongly are noticed in dK alone and in dV alone") {

@@ -84,6 +84,20 @@ TEST_CASE("ticks beside ns need a tick's length; ticks beside ticks do not") {
   Timeline endless = predicted;
   endless.makespan = Ticks{1} << 60;
   CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));
+  // At the limit, and a tick beyond.
+  for (const std::int64_t tick_ns : {1, 3, 100}) {
+    const Ticks last = (Ticks{1} << 62) / tick_ns;
+    endless.makespan = last;
+    CHECK(overlay({endless, measured}, tick_ns).makespan == last * tick_ns);
+    endless.makespan = last + 1;
+    CHECK_THROWS_WITH(overlay({endless, measured}, tick_ns), Catch::Contains("2^62 ns"));
+    endless.makespan = predicted.makespan;
+    endless.lower_bound = last;
+    CHECK(overlay({endless, measured}, tick_ns).lower_bound == last * tick_ns);
+    endless.lower_bound = last + 1;
+    CHECK_THROWS_WITH(overlay({endless, measured}, tick_ns), Catch::Contains("2^62 ns"));
+    endless.lower_bound = 0;
+  }
   endless.makespan = predicted.makespan;
   endless.lower_bound = Ticks{1} << 60;
   CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));

@@ -133,6 +133,8 @@ TEST_CASE("an archive's unknown words and keys are errors with their place") {
             .find("/entries/0/mask: unknown mask 'causa'") != std::string::npos);
   CHECK(refused(test::replaced(text, "heads", "hats")).find("/entries/0: unknown key 'hats'") !=
         std::string::npos);
+  CHECK(refused(test::replaced(text, "\"entries\"", "\"more\": 0, \"entries\""))
+            .find("unknown key 'more'") != std::string::npos);
 }
 
 }  // namespace

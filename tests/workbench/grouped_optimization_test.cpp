@@ -6,6 +6,10 @@
 #include "workbench/optimization.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
 
 namespace stagger::workbench {
 namespace {
@@ -57,6 +61,32 @@ TEST_CASE("the span that is best is found, and its bound is that of all spans") 
     CHECK(any.optimum.best->makespan == least);
     CHECK(any.optimum.lower_bound.ticks <= least);
   }
+}
+
+TEST_CASE("a search over spans takes as long as all its searches, by a clock of its own") {
+  using Clock = std::chrono::steady_clock;
+  const Problem problem = make_problem(make_mask("causal"), {8, 8}, {}, 8, 8, {.heads_kv = 2});
+  OptimizationRequest request;
+  request.problem = problem;
+  request.any_span = true;
+  request.model.timing = {.latency = 12};
+  request.effort = 1;
+  request.threads = 1;
+  // It sleeps where it says what it does: what that takes is known.
+  constexpr std::chrono::milliseconds kNap(20);
+  int naps = 0;
+  std::set<std::string> phases;
+  request.progress = [&](const SearchState& state) {
+    if (!phases.insert(state.phase).second) return;
+    std::this_thread::sleep_for(kNap);
+    ++naps;
+  };
+  const Clock::time_point begin = Clock::now();
+  const Optimization found = optimize(request);
+  const std::chrono::duration<double> passed = Clock::now() - begin;
+  REQUIRE(naps >= 1);
+  CHECK(found.seconds <= passed.count());
+  CHECK(found.seconds >= naps * std::chrono::duration<double>(kNap).count());
 }
 
 TEST_CASE("lifted shift is proved optimal among all spans") {
