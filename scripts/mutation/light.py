@@ -12,6 +12,8 @@ import subprocess
 from . import plant
 from .build import LOCATION, PROLOGUE, TARGETS, folder_of
 
+# Reads beyond an array end the program, as they do in the sanitizers' build.
+CHECKED = ["-D_GLIBCXX_ASSERTIONS"]
 INCLUDED = re.compile(r'^#include "(.+)"$', re.M)
 
 
@@ -46,6 +48,8 @@ class LightBuild:
         """The source that each file of the tree is compiled by: itself, or one that includes it."""
         units = {}
         for source in self.commands:
+            if "/stagger_shared.dir/" in source:
+                continue
             files = [source]
             if "/Unity/unity_" in source:
                 files = INCLUDED.findall(pathlib.Path(source).read_text())
@@ -81,7 +85,8 @@ class LightBuild:
         for _ in range(40):
             planted = {name: self.plant(name, only, dropped[name])
                        for name, only in by_file.items()}
-            built = subprocess.run(command + ["-w"], cwd=self.release, capture_output=True, text=True)
+            built = subprocess.run(command + ["-w", *CHECKED], cwd=self.release,
+                                   capture_output=True, text=True)
             if built.returncode == 0:
                 self.mutants.update((mutant.number, mutant)
                                     for mutants in planted.values() for mutant in mutants)
