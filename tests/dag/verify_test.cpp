@@ -218,39 +218,6 @@ TEST_CASE("findings of a kind are limited, their total is not") {
   CHECK(verification.total == 2 * 380 + 1);
 }
 
-/// One rank or task of a table made wrong.
-void break_slot(test::Random& random, Table& table) {
-  const Problem& problem = table.problem;
-  Slot& slot = table.slots[random.between(0, std::ssize(table.slots) - 1)];
-  switch (random.between(0, 3)) {
-    case 0:
-      slot.rank += random.chance(2) ? 1 : -1;
-      break;
-    case 1:
-      slot.task.q.value = (slot.task.q.value + 1) % (problem.grid.q_tiles() + 1);
-      break;
-    case 2:
-      slot.task.kv.value = (slot.task.kv.value + 1) % (problem.grid.kv_tiles() + 1);
-      break;
-    default:
-      slot.task.head.value += 1;
-  }
-}
-
-/// A slot out of its lane, or twice in one.
-void break_lane(test::Random& random, Table& table) {
-  const std::int64_t slot = random.between(0, std::ssize(table.slots) - 1);
-  const bool lost = random.chance(2);
-  if (lost) {
-    table.slots.erase(table.slots.begin() + slot);
-  } else {
-    table.slots.insert(table.slots.begin() + slot, Slot(table.slots[slot]));
-  }
-  for (std::int64_t& begin : table.lane_begin) {
-    if (begin > slot) begin += lost ? -1 : 1;
-  }
-}
-
 TEST_CASE("any one wrong rank or task in a random table is found") {
   test::Random random(test::seed(9));
   for (int round = 0; round < 3'000; ++round) {
@@ -258,7 +225,7 @@ TEST_CASE("any one wrong rank or task in a random table is found") {
     Table table = test::random_live_table(random, problem, Dispatch::static_);
     if (table.slots.empty()) continue;
     REQUIRE(verify(table, {}).verdict == Verdict::ok);
-    break_slot(random, table);
+    test::break_slot(random, table);
     CAPTURE(round);
     REQUIRE(verify(table, {}).verdict != Verdict::ok);
   }
@@ -312,7 +279,7 @@ TEST_CASE("a table hangs or ends as its locks say, however wrong it is") {
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     Table table = test::random_live_table(random, test::random_problem(random, 3), dispatch);
     for (std::int64_t broken = random.between(1, 3); broken > 0 && !table.slots.empty(); --broken) {
-      (random.chance(2) ? break_slot : break_lane)(random, table);
+      (random.chance(2) ? test::break_slot : test::break_lane)(random, table);
     }
     const Verdict verdict = verify(table, {}).verdict;
     const Table known = existing_tasks(table);

@@ -81,6 +81,36 @@ void perhaps_shuffle_dkv_ranks(Random& random, Table& table) {
   }
 }
 
+void break_slot(Random& random, Table& table) {
+  Slot& slot = table.slots[random.between(0, std::ssize(table.slots) - 1)];
+  switch (random.between(0, 3)) {
+    case 0:
+      slot.rank += random.chance(2) ? 1 : -1;
+      break;
+    case 1:
+      slot.task.q.value += random.chance(2) ? 1 : -1;
+      break;
+    case 2:
+      slot.task.kv.value += random.chance(2) ? 1 : -1;
+      break;
+    default:
+      slot.task.head.value += 1;
+  }
+}
+
+void break_lane(Random& random, Table& table) {
+  const std::int64_t slot = random.between(0, std::ssize(table.slots) - 1);
+  const bool lost = random.chance(2);
+  if (lost) {
+    table.slots.erase(table.slots.begin() + slot);
+  } else {
+    table.slots.insert(table.slots.begin() + slot, Slot(table.slots[slot]));
+  }
+  for (std::int64_t& begin : table.lane_begin) {
+    if (begin > slot) begin += lost ? -1 : 1;
+  }
+}
+
 Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads, std::int32_t sms) {
   const Lengths tiles{.q = rows.empty() ? 0 : std::ssize(rows.front()), .kv = std::ssize(rows)};
   return make_problem(make_mask("tiles", {{"rows", rows}}), tiles, {}, heads, sms);

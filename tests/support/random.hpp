@@ -64,6 +64,12 @@ void shuffle_dkv_ranks(Random& random, Table& table);
 /// One time in two the parts of a table that are combined in order have ranks in a random one.
 void perhaps_shuffle_dkv_ranks(Random& random, Table& table);
 
+/// One rank, Q tile, KV tile or head of a slot one off: never what it was.
+void break_slot(Random& random, Table& table);
+
+/// A slot out of its lane, or twice in one.
+void break_lane(Random& random, Table& table);
+
 /// A mask from rows of `f`, `p` and `.`, one string per KV tile.
 [[nodiscard]] Problem tiles_problem(const std::vector<std::string>& rows, std::int32_t heads,
                                     std::int32_t sms);

@@ -101,22 +101,8 @@ TEST_CASE("what is found in tables with a slot or two wrong is as kept") {
   for (int round = 0; round < 150; ++round) {
     Table table = test::drawn_table(random, 4, [&] { return !random.chance(4); });
     test::perhaps_shuffle_dkv_ranks(random, table);
-    for (std::int64_t wrong = random.between(0, 2); wrong > 0 && !table.slots.empty(); --wrong) {
-      Slot& slot = table.slots[random.between(0, std::ssize(table.slots) - 1)];
-      switch (random.between(0, 3)) {
-        case 0:
-          slot.rank += random.chance(2) ? 1 : -1;
-          break;
-        case 1:
-          slot.task.q.value += random.chance(2) ? 1 : -1;
-          break;
-        case 2:
-          slot.task.kv.value += random.chance(2) ? 1 : -1;
-          break;
-        default:
-          slot = table.slots[0];
-      }
-    }
+    for (std::int64_t wrong = random.between(0, 2); wrong > 0 && !table.slots.empty(); --wrong)
+      (random.chance(4) ? test::break_lane : test::break_slot)(random, table);
     text << round << " " << describe(table.problem) << ": "
          << linted_text(round % 2 == 0 ? write_table_json(table) : write_table_csv(table));
   }
