@@ -95,6 +95,28 @@ TEST_CASE("tensors as JSON are read again; short rows are filled") {
   }
 }
 
+TEST_CASE("tensors have as many dimensions as they may, and not one more") {
+  constexpr std::size_t kMost = kMostDimensions;
+  const auto nested = [](std::size_t depth) {
+    return "{\"a\": " + std::string(depth, '[') + "7" + std::string(depth, ']') + "}";
+  };
+  const auto read = [](const std::string& text) {
+    const JsonDocument document(text, "x");
+    return read_json_tensors(document.root(), "x").at("a");
+  };
+  CHECK(read(nested(kMost)).shape == std::vector<std::int64_t>(kMost, 1));
+  CHECK(read(nested(kMost)).elements == std::vector<std::int64_t>{7});
+  CHECK_THROWS_WITH(read(nested(kMost + 1)), Catch::Contains("is not nested like the others"));
+  const auto shaped = [](std::size_t axes) {
+    std::string sizes;
+    for (std::size_t axis = 0; axis < axes; ++axis)
+      sizes += "1, ";
+    return npy("{'descr': '|u1', 'fortran_order': False, 'shape': (" + sizes + ")}", "b");
+  };
+  CHECK(read_npy(shaped(kMost), "a", 10).shape.size() == kMost);
+  CHECK(npy_refusal(shaped(kMost + 1)).find("too many dimensions") != std::string::npos);
+}
+
 TEST_CASE("every version, order and byte order of .npy is read") {
   std::string little;
   for (const std::uint64_t value : {1, 2, 3, 4, 5, 6})
@@ -133,8 +155,14 @@ TEST_CASE("an array that lies is refused in words") {
   CHECK(with("'<i4'", "(-1,)", "").find("no tuple of sizes") != std::string::npos);
   CHECK(with("'|b1'", "(1,)", "\x02") == "a: a boolean that is 2");
   CHECK(npy_refusal("\x93NUMPZ").find("is no .npy") != std::string::npos);
-  CHECK(npy_refusal(npy("{'descr': '<i4'}", "")).find("needs descr, fortran_order and shape") !=
-        std::string::npos);
+  const std::string keys[] = {"'descr': '<i4'", "'fortran_order': False", "'shape': (1,)"};
+  for (int left_out = 0; left_out < 3; ++left_out) {
+    const std::string two = keys[(left_out + 1) % 3] + ", " + keys[(left_out + 2) % 3];
+    CHECK(npy_refusal(npy("{" + two + "}", "1234")) ==
+          "a: the header of the .npy: needs descr, fortran_order and shape");
+    CHECK(npy_refusal(npy("{" + two + ", " + two + "}", "1234")).find("unknown or repeated key") !=
+          std::string::npos);
+  }
   CHECK(npy_refusal(npy(std::string(20'000, ' '), "")).find("a header of 20000 bytes") !=
         std::string::npos);
   const std::string whole =

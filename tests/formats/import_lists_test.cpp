@@ -188,11 +188,13 @@ TEST_CASE(
                                                 {"full_block_idx", ints({1}, {1})}}));
   CHECK(imported.mask.origin.format == "fa4-linear");
   CHECK(rows_of(imported) == std::vector<std::string>{"pf", ".p"});
-  Bundle varlen = w8_fa4(false);
-  NamedTensor sums{.name = "cu_total_m_blocks"};
-  sums.tensor = ints({2}, {0, 8});
-  varlen.tensors.push_back(sums);
-  CHECK(refusal_of(varlen).find("have no backward pass") != std::string::npos);
+  for (const char* const name : {"cu_total_m_blocks", "forward.cu_total_m_blocks"}) {
+    Bundle varlen = w8_fa4(false);
+    NamedTensor sums{.name = name};
+    sums.tensor = ints({2}, {0, 8});
+    varlen.tensors.push_back(sums);
+    CHECK(refusal_of(varlen).find("have no backward pass") != std::string::npos);
+  }
 }
 
 TEST_CASE("lists whose shapes do not go together, and blocks of no size, are refused") {

@@ -129,6 +129,28 @@ TEST_CASE("sequences keep every pair of tokens, whatever window they share") {
   CHECK(kept == 4 * 4 + 4);
 }
 
+TEST_CASE("sequences that a mask is cut into are its documents, those of one token too") {
+  using Documents = std::vector<Elements>;
+  for (const Elements& lengths : Documents{{4}, {1, 4}, {4, 1}, {4, 1, 3}, {1, 1, 4, 1}, {2, 2}}) {
+    for (const bool causal : {false, true}) {
+      // A composition says nothing of documents: they are found in who sees whom.
+      const Mask document = make_mask("document", {{"lengths", lengths}, {"causal", causal}});
+      const Mask both = make_mask("and", {{"of", std::vector<Mask>{document, document}}});
+      Elements sums = {0};
+      for (const std::int64_t length : lengths)
+        sums.push_back(sums.back() + length);
+      const Problem problem = make_problem(both, {sums.back(), sums.back()}, {1, 1}, 1, 1);
+      const Bundle bundle = exported(problem, *find_export_format("cu-seqlens"), Ragged::in_bounds);
+      CAPTURE(lengths, causal);
+      CHECK(bundle.at("cu_seqlens_q").elements == sums);
+      CHECK(bundle.at("cu_seqlens_k").elements == sums);
+      CHECK(bundle.at("causal").elements == Elements{causal ? 1 : 0});
+    }
+  }
+  CHECK(refusal("slices:q=0+3+3+6,kv=0+3+3+6,types=0+1", {6, 6}, {}, "cu-seqlens")
+            .find("a causal sequence and one that is not meet") != std::string::npos);
+}
+
 TEST_CASE("safetensors have the same things as .npz, in words where those are metadata") {
   for (const ExportFormat& format : export_formats()) {
     const Problem problem = make_problem(make_mask("causal"), {16, 16}, {4, 4}, 1, 1);

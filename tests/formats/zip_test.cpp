@@ -44,8 +44,17 @@ Claim claim_of(const std::string& text) {
           .bytes = text.size()};
 }
 
+/// What an archive's end says, true or not.
+struct End {
+  bool zip64 = false;  ///< numbers of 64 bits, in a record that a locator finds
+  std::uint64_t record = 0x06064b50;
+  std::uint64_t locator = 0x07064b50;
+  std::uint64_t disk = 0;
+  std::string comment;
+};
+
 /// An archive of entries that say so, by the byte.
-std::string archive(const std::vector<Claim>& claims) {
+std::string archive(const std::vector<Claim>& claims, const End& end = {}) {
   std::string bytes;
   std::string directory;
   for (const Claim& claim : claims) {
@@ -82,14 +91,29 @@ std::string archive(const std::vector<Claim>& claims) {
   }
   const std::size_t begin = bytes.size();
   bytes += directory;
+  if (end.zip64) {
+    const std::size_t record = bytes.size();
+    put_number(bytes, end.record, 4);
+    put_number(bytes, 44, 8);  // bytes that follow
+    put_number(bytes, 45, 2);
+    put_number(bytes, 45, 2);
+    put_number(bytes, 0, 8);  // disks
+    for (const std::uint64_t value : {claims.size(), claims.size(), directory.size(), begin})
+      put_number(bytes, value, 8);
+    put_number(bytes, end.locator, 4);
+    put_number(bytes, 0, 4);
+    put_number(bytes, record, 8);
+    put_number(bytes, 1, 4);
+  }
   put_number(bytes, 0x06054b50, 4);
-  put_number(bytes, 0, 4);
-  put_number(bytes, claims.size(), 2);
-  put_number(bytes, claims.size(), 2);
-  put_number(bytes, directory.size(), 4);
-  put_number(bytes, begin, 4);
-  put_number(bytes, 0, 2);
-  return bytes;
+  put_number(bytes, end.disk, 2);
+  put_number(bytes, end.disk, 2);
+  put_number(bytes, end.zip64 ? 0xFFFF : claims.size(), 2);
+  put_number(bytes, end.zip64 ? 0xFFFF : claims.size(), 2);
+  put_number(bytes, end.zip64 ? 0xFFFFFFFF : directory.size(), 4);
+  put_number(bytes, end.zip64 ? 0xFFFFFFFF : begin, 4);
+  put_number(bytes, end.comment.size(), 2);
+  return bytes + end.comment;
 }
 
 std::string refusal(const std::string& bytes) {
@@ -127,6 +151,45 @@ TEST_CASE("deflated entries are unpacked, and sizes of 64 bits are heeded") {
   CHECK(read_zip(archive({claim}), "x").front().bytes == text);
   claim.zip64 = true;
   CHECK(read_zip(archive({claim}), "x").front().bytes == text);
+}
+
+TEST_CASE("an end of 64 bits is found by its locator, and behind any comment") {
+  Claim second = claim_of("second");
+  second.name = "b";
+  const std::vector<Claim> claims = {claim_of("first entry first entry"), second};
+  for (const std::string& comment :
+       {std::string(), std::string("x"), std::string("PK\x05\x06"), std::string(0xFFFF, 'c')}) {
+    for (const bool zip64 : {false, true}) {
+      CAPTURE(comment.size(), zip64);
+      const std::vector<ZipEntry> read =
+          read_zip(archive(claims, {.zip64 = zip64, .comment = comment}), "x");
+      REQUIRE(read.size() == 2);
+      CHECK(read[0].bytes == "first entry first entry");
+      CHECK(read[1].name == "b");
+      CHECK(read[1].bytes == "second");
+    }
+  }
+  CHECK(read_zip(archive({}, {.zip64 = true}), "x").empty());
+  // Disks of 64 bits are in the record.
+  CHECK(refusal(archive(claims, {.zip64 = true, .disk = 0xFFFF})).empty());
+  CHECK(refusal(archive(claims, {.disk = 1})) == "x.npz: a zip of several disks");
+  CHECK(refusal(archive(claims, {.zip64 = true, .record = 1})) ==
+        "x.npz: no ZIP64 end record where one should be");
+  CHECK(refusal(archive(claims, {.zip64 = true, .locator = 1})) ==
+        "x.npz: 65535 entries; at most 4096");
+  CHECK(refusal(archive({}, {.comment = std::string(0x10000, 'c')})).find("cut short") !=
+        std::string::npos);
+}
+
+TEST_CASE("an archive has as many entries as it may, and not one more") {
+  const auto claims = [](int count) {
+    std::vector<Claim> all;
+    for (int entry = 0; entry < count; ++entry)
+      all.push_back({.packed = "", .method = 0, .name = std::to_string(entry)});
+    return all;
+  };
+  CHECK(read_zip(archive(claims(4096)), "x").size() == 4096);
+  CHECK(refusal(archive(claims(4097))) == "x.npz: 4097 entries; at most 4096");
 }
 
 TEST_CASE("an archive that lies is refused in words") {
