@@ -4,6 +4,7 @@
 #include "core/limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 
 #include <functional>
 
@@ -250,6 +251,36 @@ TEST_CASE("a table with groups says what it promises of dK and dV") {
                      R"("dkv": {"span": 1, "combine": "ordered",
                         "ranks": [[0,0,0,0], [0,0,0,1]]}, )"),
              "/dkv/ranks/1"));
+}
+
+TEST_CASE("a first row with heads_kv has span and combine, however many KV heads there are") {
+  for (const char* const heads_kv : {"1", "2", "4"}) {
+    const std::string row = std::string("stagger.table/2,heads=4,kv_tiles=1,q_tiles=1,sms=4,") +
+                            "mask=full,heads_kv=" + heads_kv;
+    const auto read = [&](const std::string& more) {
+      return test::said([&] {
+        const Problem problem = read_table_csv(row + more + "\n", "csv", nullptr).problem;
+        return std::to_string(problem.heads_kv) + " " + std::to_string(problem.span);
+      });
+    };
+    const std::string lacks = "refused 1: csv: row 1: with heads_kv there must be span and combine";
+    CAPTURE(heads_kv);
+    CHECK(read("") == lacks);
+    CHECK(read(",span=1") == lacks);
+    CHECK(read(",combine=partials") == lacks);
+    const bool alone = heads_kv == std::string("4");
+    CHECK(read(std::string(",span=1,combine=") + (alone ? "none" : "partials")) ==
+          std::string(heads_kv) + " 1");
+  }
+}
+
+TEST_CASE("a table says what its mask was made from, line by line") {
+  Table table = read_table_json(kTable, "mine");
+  table.problem.mask.origin = {.format = "flex", .understood = {"a", "b", "c"}, .lost = {"d"}};
+  const MaskOrigin read = read_table_json(write_table_json(table), "again").problem.mask.origin;
+  CHECK(read.format == "flex");
+  CHECK(read.understood == std::vector<std::string>{"a", "b", "c"});
+  CHECK(read.lost == std::vector<std::string>{"d"});
 }
 
 }  // namespace

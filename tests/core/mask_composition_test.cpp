@@ -107,7 +107,22 @@ Meant flashmask(Random& random, const Lengths& lengths) {
           }};
 }
 
-Meant any(Random& random, const Lengths& lengths, int depth) {
+/// Tiles, of which a partial one is causal from its own corner.
+Meant block_sparse(Random& random, const Lengths& lengths, const TileShape& shape) {
+  std::vector<std::string> rows(at((lengths.kv + shape.kv - 1) / shape.kv));
+  for (std::string& row : rows) {
+    for (std::int64_t q = 0; q < lengths.q; q += shape.q)
+      row += "fp."[random.between(0, 2)];
+  }
+  return {make_mask("tiles", {{"rows", rows}}), [=](auto q, auto k) {
+            const char kind = rows[at(k / shape.kv)][at(q / shape.q)];
+            return kind == 'f' || (kind == 'p' && k % shape.kv <= q % shape.q);
+          }};
+}
+
+Meant any(Random& random, const Lengths& lengths, const TileShape& shape, int depth) {
+  constexpr int kDeepest = 2;
+  if (depth < kDeepest && random.chance(5)) return block_sparse(random, lengths, shape);
   switch (random.between(0, depth > 0 ? 5 : 3)) {
     case 0:
       return window(random, lengths);
@@ -124,7 +139,7 @@ Meant any(Random& random, const Lengths& lengths, int depth) {
   std::vector<Mask> masks;
   std::vector<Sees> parts;
   for (std::int64_t count = random.between(2, 3); count > 0; --count) {
-    Meant part = any(random, lengths, depth - 1);
+    Meant part = any(random, lengths, shape, depth - 1);
     masks.push_back(std::move(part.mask));
     parts.push_back(std::move(part.sees));
   }
@@ -141,7 +156,7 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
   for (int round = 0; round < 800; ++round) {
     const Lengths lengths{.q = random.between(1, 24), .kv = random.between(1, 24)};
     const TileShape shape{.q = random.between(1, 7), .kv = random.between(1, 7)};
-    const Meant meant = any(random, lengths, 2);
+    const Meant meant = any(random, lengths, shape, 2);
     CAPTURE(round, lengths.q, lengths.kv, shape.q, shape.kv, mask_words(meant.mask));
     const Problem problem = make_problem(meant.mask, lengths, shape, 1, 1);
     const TokenMask mask(problem);
@@ -211,6 +226,12 @@ TEST_CASE("what composed masks cannot be is said in words") {
                     Catch::Contains("m: /of/1: unknown mask 'ful'"));
   CHECK_THROWS_WITH(read(R"({"kind": "or", "of": [1, 2]})")(),
                     Catch::Contains("of must be a list of masks"));
+  for (const char* const kind : {"and", "or"}) {
+    for (const char* const keys : {"", ":", ":of=full"}) {
+      CHECK_THROWS_WITH(parse_mask(std::string(kind) + keys),
+                        Catch::StartsWith(std::string(kind) + ": masks are joined by & and |: "));
+    }
+  }
   std::string many = "full";
   for (int part = 0; part < kMaxMaskParts; ++part)
     many += " & full";
