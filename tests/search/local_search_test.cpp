@@ -106,6 +106,34 @@ TEST_CASE("without moves local search is list scheduling, and a bound or a stop 
   }
 }
 
+TEST_CASE("a search that is stopped at any question has a whole table, or none") {
+  test::Random random(test::seed(89));
+  std::int64_t stopped = 0;
+  for (int round = 0; round < 12; ++round) {
+    const Case drawn = random_case(random);
+    for (std::int64_t questions = 0;; ++questions) {
+      CAPTURE(round, questions);
+      LocalSearchOptions options = options_of(drawn, 7);
+      options.moves = 10;
+      options.plays = 200;
+      std::int64_t left = questions;
+      options.stop = [&] { return left-- <= 0; };
+      const auto check = [&](const LocalSearchResult& found) {
+        if (found.makespan < 0) return;
+        REQUIRE(dag::verify(found.table, drawn.timing).verdict == dag::Verdict::ok);
+        REQUIRE(sim::simulate(found.table, drawn.timing).makespan == found.makespan);
+      };
+      const LocalSearchResult found =
+          local_search(drawn.problem, drawn.timing, drawn.start, options);
+      check(found);
+      if (found.makespan >= 0) check(polish(found.table, drawn.timing, options));
+      if (left > 0) break;
+      ++stopped;
+    }
+  }
+  CHECK(stopped > 100);
+}
+
 TEST_CASE("a seed gives one result, and another seed mostly another one") {
   test::Random random(test::seed(88));
   std::int64_t different = 0;

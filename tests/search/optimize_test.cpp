@@ -217,6 +217,45 @@ TEST_CASE("a search that is stopped keeps its best and proves nothing") {
   CHECK(optimum.proof == ProofKind::none);
 }
 
+TEST_CASE("a search that is stopped at any question has a table that runs, and no false proof") {
+  test::Random random(test::seed(77));
+  std::int64_t stopped = 0;
+  for (int round = 0; round < 30; ++round) {
+    const Problem problem = test::random_problem(random, 5);
+    const Timing timing = test::random_timing(random, problem);
+    const bool slot_model = random.chance(4) && problem.combine != Combine::ordered;
+    const dag::Bounds bounds = slot_model ? dag::slot_bounds(problem)
+                                          : dag::lower_bounds(problem, timing, Dispatch::static_);
+    const auto searched = [&](std::int64_t& questions) {
+      SearchOptions options = options_of(1);
+      options.stop = [&] { return questions-- <= 0; };
+      return optimize(problem, {.timing = timing, .slot_model = slot_model},
+                      {bounds.best.ticks, bounds.best.by}, std::nullopt, options);
+    };
+    std::int64_t all = 100'000;
+    const Optimum whole = searched(all);
+    all = 100'000 - all;
+    for (std::int64_t asked = 0; asked < all; asked += 1 + asked / 2) {
+      CAPTURE(round, asked, slot_model);
+      std::int64_t questions = asked;
+      const Optimum cut = searched(questions);
+      ++stopped;
+      REQUIRE(cut.best.has_value());
+      REQUIRE(dag::verify(cut.best->table, timing).verdict == dag::Verdict::ok);
+      REQUIRE(cut.best->makespan >= whole.lower_bound.ticks);
+      REQUIRE(cut.lower_bound.ticks <= whole.best->makespan);
+      if (cut.proof != ProofKind::none) REQUIRE(cut.best->makespan == whole.best->makespan);
+      if (!slot_model)
+        REQUIRE(sim::simulate(cut.best->table, timing).makespan == cut.best->makespan);
+    }
+  }
+  CHECK(stopped > 100);
+}
+
+TEST_CASE("a build has a SAT solver where it can name one") {
+  CHECK(has_sat_solver() == !sat_solver().empty());
+}
+
 TEST_CASE("on the paper's shapes no named schedule beats optimal, in the overlap model") {
   test::Random random(test::seed(75));
   for (const char* mask : {"full", "causal"}) {

@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <sstream>
+#include <string>
 #include <tuple>
 
 namespace stagger::sim {
@@ -320,6 +322,37 @@ TEST_CASE("boxes are merged within a row and never from one row to the next") {
   REQUIRE(chart.boxes.size() == 3);
   for (std::int32_t row = 0; row < 3; ++row)
     CHECK(chart.boxes[static_cast<std::size_t>(row)].row == row);
+}
+
+TEST_CASE("no two numbers of an SVG's boxes run into each other, however narrow the boxes are") {
+  std::int64_t labels = 0;
+  for (const std::int64_t n : {2, 4, 6, 8, 9, 10, 11, 12, 14, 24, 60}) {
+    const Problem problem = make_problem(make_mask("full"), {n, n}, {}, 1, 3);
+    const Table table = schedules::build(schedules::select("ascending"), problem);
+    const std::string svg = gantt_svg(timeline(table, {}, simulate(table, {}), {}));
+    const std::size_t begin = svg.find("<g text-anchor=\"middle\">");
+    REQUIRE(begin != std::string::npos);
+    std::istringstream lines(svg.substr(begin, svg.find("</g>", begin) - begin));
+    std::map<std::string, double> end_of_row;
+    for (std::string line; std::getline(lines, line);) {
+      const auto number = [&](const std::string& key) {
+        return line.substr(line.find(key) + key.size());
+      };
+      if (line.find("<text") == std::string::npos) continue;
+      const double x = std::stod(number(" x=\""));
+      const double size = std::stod(number("font-size=\""));
+      const std::string y = number(" y=\"").substr(0, number(" y=\"").find('"'));
+      const std::size_t text = line.find('>') + 1;
+      // Digits are a little more than half as wide as they are high.
+      const double half = 0.55 * size * static_cast<double>(line.find('<', text) - text) / 2;
+      CAPTURE(n, line);
+      const auto row = end_of_row.try_emplace(y, -1e9).first;
+      REQUIRE(x - half >= row->second);
+      row->second = x + half;
+      ++labels;
+    }
+  }
+  CHECK(labels > 20);
 }
 
 TEST_CASE("the axis has round times") {

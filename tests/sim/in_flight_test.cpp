@@ -127,6 +127,21 @@ TEST_CASE("every picture has the curve under its rows, over the same times") {
   const std::string tikz = gantt_tikz(timeline);
   CHECK(tikz.find("{dQ in flight: at most 65.5 kB; L2 40.0 kB}") != std::string::npos);
   CHECK(tikz.find("node[right] {L2}") != std::string::npos);
+  // The curve is as high as its scale where most is in flight, and as low as its foot where
+  // nothing.
+  const auto heights = [&] {
+    const std::size_t begin = tikz.find("\\fill[black!35]");
+    REQUIRE(begin != std::string::npos);
+    const std::string path = tikz.substr(begin, tikz.find("cycle", begin) - begin);
+    std::vector<double> found;
+    for (std::size_t comma = path.find(','); comma != std::string::npos;
+         comma = path.find(',', comma + 1))
+      found.push_back(std::stod(path.substr(comma + 1)));
+    return found;
+  }();
+  const auto [low, high] = std::minmax_element(heights.begin(), heights.end());
+  CHECK(*low == heights.front());
+  CHECK(*high - *low == Approx(1.2).margin(0.002));
   Timeline without = timeline;
   without.dq.reset();
   for (const std::string& picture : {gantt_text(without), gantt_svg(without), gantt_tikz(without)})
