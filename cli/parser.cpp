@@ -70,6 +70,18 @@ CLI::Option* add(CLI::App& app, const OptionRow& row) {
   reject(&command, complaint);
 }
 
+/// The option that a word without one may have been meant for: one of whose words it is, or the
+/// table if it looks like a file. nullptr if there is none.
+const OptionRow* row_meant(const Command& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find(':'));
+  for (const OptionRow* row : rows_of(command.name)) {
+    const std::vector<Word> words = row->words();
+    if (std::ranges::find(words, name, &Word::name) != words.end()) return row;
+  }
+  const bool file = word == "-" || word.find('.') != std::string::npos;
+  return file ? find_row(command.name, "table") : nullptr;
+}
+
 [[noreturn]] void reject_extra(const Command& command, const std::vector<std::string>& extra) {
   for (const std::string& word : extra) {
     if (!word.starts_with('-') || word == "-") continue;
@@ -80,7 +92,11 @@ CLI::Option* add(CLI::App& app, const OptionRow& row) {
       likely += (likely.empty() ? "; did you mean " : " or ") + near;
     reject(&command, "unknown option " + in_quotes(name) + (likely.empty() ? "" : likely + "?"));
   }
-  reject(&command, "unexpected word " + in_quotes(extra.front()));
+  const std::string& word = extra.front();
+  const OptionRow* row = row_meant(command, word);
+  const std::string meant =
+      row == nullptr ? "" : "; did you mean " + row->spelled() + " " + word + "?";
+  reject(&command, "unexpected word " + in_quotes(word) + meant);
 }
 
 std::vector<Given> given_in(const Command& command, std::vector<std::string> words) {

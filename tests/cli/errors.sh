@@ -7,7 +7,11 @@ expect 2 "options follow it: stagger COMMAND [OPTION]..." --json compare --n 4
 expect 2 "unknown option '--frob'" analyze --frob
 expect 2 "unknown option '--shedule'; did you mean --schedule?" analyze --shedule spt --n 4
 expect 2 "unknown option '--json-'" compare --n 4 --json-
-expect 2 "unexpected word 'causal'" compare causal
+expect 2 "unexpected word 'causal'; did you mean --mask causal?" compare causal
+expect 2 "unexpected word 'spt:swizzle=2'; did you mean --schedule spt:swizzle=2?" analyze spt:swizzle=2
+expect 2 "unexpected word 'a.csv'; did you mean --table a.csv?" show a.csv
+expect 2 "unexpected word 'a.csv'" optimize a.csv
+expect 2 "unexpected word 'nonsense'" analyze nonsense
 expect 2 "did you mean spt?" analyze --schedule stp --n 4
 expect 2 "unknown parameter 'swizle'; did you mean swizzle?" analyze --schedule spt:swizle=2 --n 4
 expect 2 "unknown mask 'causl'; did you mean causal?" compare --mask causl --n 4

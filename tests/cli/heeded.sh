@@ -71,8 +71,10 @@ check_heeded() {
 
 described="show analyze compare export run optimize"
 # Commands | an option | what it is beside, if not `small` or the command's own, and not `rest`.
+tried=0
 while IFS='|' read -r commands option problem; do
   for command in $commands; do
+    in_turn $((++tried)) || continue
     check_heeded $command "$option" "${problem:-${default[$command]:-$small}} ${rest[$command]:-}"
   done
 done <<EOF
@@ -278,4 +280,4 @@ printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}'
 expect 0 "" export $small -o out.mask.json --config config.json
 expect 0 "p cnf" export $small --schedule spt -o - --format cnf --config config.json
 
-finish 198
+finish 198 130

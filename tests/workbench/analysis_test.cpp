@@ -9,8 +9,8 @@ namespace stagger::workbench {
 namespace {
 
 Analysis shift_of(std::int64_t n) {
-  return analyze(source_of(schedules::select("shift"),
-                           make_problem(make_mask("full"), {n, n}, {}, 1, n)));
+  return analyze(
+      source_of(schedules::select("shift"), make_problem(make_mask("full"), {n, n}, {}, 1, n)));
 }
 
 TEST_CASE("a table above two million tasks is analysed without the steps of its path") {

@@ -25,7 +25,7 @@ constexpr Timing kTiming{.model = Model::overlap,
 std::vector<MemoryRun> runs_on(const Memory& memory, double noise, test::Random& random) {
   std::vector<MemoryRun> runs;
   const Problem problem =
-      make_problem(make_mask("causal"), {3072, 3072}, {.q = 64, .kv = 128}, 64, 132);
+      make_problem(make_mask("causal"), {1536, 1536}, {.q = 64, .kv = 128}, 64, 33);
   for (const char* name : {"windowed:heads=4", "windowed:heads=16", "windowed:heads=24",
                            "windowed:heads=32", "windowed:heads=48", "windowed:heads=64"}) {
     Timing timing = kTiming;
@@ -43,26 +43,26 @@ std::vector<MemoryRun> runs_on(const Memory& memory, double noise, test::Random&
 
 TEST_CASE("a memory is found again from the times of runs on it") {
   test::Random random(91);
-  const Memory memory{.l2 = 44'000'000, .rate = 3'700, .tile = kTile};
+  const Memory memory{.l2 = 22'000'000, .rate = 900, .tile = kTile};
   const auto [found, residuals] = fit_memory(runs_on(memory, 0, random));
   // Another size throws out other tiles, by chance: six runs do not tell it more exactly.
-  CHECK(std::abs(static_cast<double>(found.l2_bytes) / 44e6 - 1) < 0.3);
-  CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 3'700 - 1) < 0.1);
+  CHECK(std::abs(static_cast<double>(found.l2_bytes) / 22e6 - 1) < 0.3);
+  CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 900 - 1) < 0.1);
   CHECK(found.fit.runs == 6);
   CHECK(found.fit.worst_ppm < 10'000);
   REQUIRE(residuals.size() == 6);
   for (const Residual& residual : residuals) {
     const double off = static_cast<double>(residual.predicted - residual.measured);
-    CHECK(std::abs(off) < 0.01 * static_cast<double>(residual.measured));
+    CHECK(std::abs(off) < 0.02 * static_cast<double>(residual.measured));
   }
 }
 
 TEST_CASE("noise of a per cent moves the memory by some per cent") {
   test::Random random(92);
-  const Memory memory{.l2 = 30'000'000, .rate = 2'500, .tile = kTile};
+  const Memory memory{.l2 = 15'000'000, .rate = 600, .tile = kTile};
   const DeviceMemory found = fit_memory(runs_on(memory, 0.01, random)).memory;
-  CHECK(std::abs(static_cast<double>(found.l2_bytes) / 30e6 - 1) < 0.3);
-  CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 2'500 - 1) < 0.15);
+  CHECK(std::abs(static_cast<double>(found.l2_bytes) / 15e6 - 1) < 0.3);
+  CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 600 - 1) < 0.15);
 }
 
 /// Runs of a few large tiles in two groups, the second on a device whose phases take a fifth more.
