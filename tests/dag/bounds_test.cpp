@@ -169,5 +169,17 @@ TEST_CASE("what whole chains of a group cost in packing, on real models and 132 
   }
 }
 
+TEST_CASE("where there is nothing to do, that is the bound, and it is said") {
+  for (const Dispatch dispatch : {Dispatch::static_, Dispatch::in_order}) {
+    const Bounds none = lower_bounds(test::tiles_problem({"..", ".."}, 3, 2), {}, dispatch);
+    CHECK(none.best.ticks == 0);
+    CHECK(none.best.by == std::string("work"));
+    REQUIRE(none.all.size() == 1);
+    CHECK(none.all.front().ticks == 0);
+    CHECK(none.all.front().by == std::string("work"));
+    CHECK(std::string(none.best.why) == "there is nothing to do");
+  }
+}
+
 }  // namespace
 }  // namespace stagger::dag

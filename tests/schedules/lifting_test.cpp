@@ -134,6 +134,36 @@ Selection quick(const Schedule& schedule, HeadOrder order) {
   return selection;
 }
 
+TEST_CASE("a part's task takes as long as those of its heads, one after the other") {
+  test::Random random(test::seed(142));
+  std::int64_t partial = 0;
+  for (int round = 0; round < 300; ++round) {
+    // One SM, one KV tile: nothing waits for a turn.
+    std::string row;
+    for (std::int64_t q = random.between(1, 5); q > 0; --q)
+      row += "fp"[random.between(0, 1)];
+    const auto span = static_cast<std::int32_t>(random.between(1, 4));
+    Problem problem = test::tiles_problem({row}, span, 1);
+    problem.heads_kv = 1;
+    problem = with_span(std::move(problem), span, Combine::none);
+    Timing timing{.compute = random.between(1, 6)};
+    timing.reduce = random.between(0, timing.compute);
+    if (random.chance(2))
+      timing.compute_partial = random.between(std::max<Ticks>(timing.reduce, 1), 9);
+    // A reduction beside the next compute phase is never longer than that.
+    if (random.chance(2)) timing.model = Model::overlap;
+    partial += timing.compute_partial ? 1 : 0;
+    CAPTURE(round, row, span, timing.compute, timing.reduce);
+    const Selection selection = quick(*select("ascending").schedule, HeadOrder::q_major);
+    const Timing of_parts = timing_of_parts(timing, span);
+    const Table table = build(selection, problem, timing);
+    const Table parts = build(selection, problem_of_parts(problem), of_parts);
+    REQUIRE(table.slots.size() == parts.slots.size() * static_cast<std::size_t>(span));
+    REQUIRE(sim::simulate(table, timing).makespan == sim::simulate(parts, of_parts).makespan);
+  }
+  CHECK(partial > 100);
+}
+
 TEST_CASE("every schedule lifts in q-major order: what runs as parts runs as heads") {
   test::Random random(test::seed(140));
   std::int64_t tables = 0;

@@ -5,6 +5,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 
+#include <algorithm>
+
 namespace stagger::workbench {
 namespace {
 
@@ -18,7 +20,10 @@ TEST_CASE("a table above two million tasks is analysed without the steps of its 
   CHECK(small.makespan == 20 * 6);
   CHECK(small.critical_path.length == small.makespan);
   CHECK_FALSE(small.critical_path.steps.empty());
-  CHECK(timeline_of(small).makespan == small.makespan);
+  const Timeline drawn = timeline_of(small);
+  CHECK(drawn.makespan == small.makespan);
+  CHECK(std::ranges::count(drawn.intervals, true, &Interval::critical) ==
+        std::ssize(small.critical_path.steps));
   const Analysis large = shift_of(1'415);  // 2,002,225 tasks
   CHECK(large.makespan == 1'415 * 6);
   CHECK(large.critical_path.length == large.makespan);

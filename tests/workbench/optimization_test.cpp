@@ -44,5 +44,28 @@ TEST_CASE("the best named schedule is the first of those that nothing named beat
   CHECK(ties > 50);
 }
 
+TEST_CASE("a solver's answer counts where it is the best that is known, and only there") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("causal"), {4, 4}, {}, 1, 4);
+  request.effort = 0;
+  const Optimization alone = optimize(request);
+  REQUIRE(alone.optimum.best.has_value());
+  // Each task in a round of its own: as slow as one SM.
+  std::string slow;
+  int rounds = 0;
+  for (int kv = 0; kv < 4; ++kv) {
+    for (int q = kv; q < 4; ++q)
+      slow += "task 0 " + std::to_string(kv) + " " + std::to_string(q) + " " +
+              std::to_string(rounds++) + "\n";
+  }
+  request.answer = SolverAnswer{.text = slow, .source = "slow", .rounds = rounds};
+  const Optimization with = optimize(request);
+  REQUIRE(with.imported.has_value());
+  CHECK(*with.imported > alone.optimum.best->makespan);
+  CHECK(with.optimum.best->makespan == alone.optimum.best->makespan);
+  CHECK(with.found_by == alone.found_by);
+  CHECK(with.optimum.best->table.slots == alone.optimum.best->table.slots);
+}
+
 }  // namespace
 }  // namespace stagger::workbench

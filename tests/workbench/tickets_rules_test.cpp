@@ -6,6 +6,8 @@
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/tickets.hpp"
+#include "workbench/tickets/files.hpp"
+#include "workbench/tickets/lint.hpp"
 #include "workbench/tickets/notation.hpp"
 #include "workbench/tickets/rules.hpp"
 
@@ -307,6 +309,32 @@ TEST_CASE("what verify calls sound has no finding, and what it calls wrong has a
   }
   CHECK(sound > 500);
   CHECK(wrong > 300);
+}
+
+TEST_CASE("residency, release and dispatch that are asked for are taken for those of the file") {
+  // It ends at once if releases come at once, and with both programs resident.
+  Tickets tickets = read_notation("P0: q0@0 q1@1\nP1: q1@0 q0@1");
+  for (const Release in_file : {Release::immediate, Release::delayed}) {
+    for (const Release asked : {Release::immediate, Release::delayed}) {
+      for (const std::int32_t residency : {1, 2}) {
+        tickets.release = in_file;
+        tickets.residency = 3 - residency;
+        tickets.dispatch = Dispatch::static_;
+        const std::string text = write_tickets_json(tickets);
+        const auto verdict = [&](const LintRequest& request) {
+          return lint(text, "x", request).verdict_name();
+        };
+        const auto expected = [](Release release, std::int32_t resident) {
+          return std::string(release == Release::immediate && resident == 2 ? "ok" : "deadlock");
+        };
+        CAPTURE(static_cast<int>(in_file), static_cast<int>(asked), residency);
+        CHECK(verdict({}) == expected(in_file, 3 - residency));
+        CHECK(verdict({.residency = residency}) == expected(in_file, residency));
+        CHECK(verdict({.release = asked}) == expected(asked, 3 - residency));
+        CHECK(verdict({.residency = residency, .release = asked}) == expected(asked, residency));
+      }
+    }
+  }
 }
 
 }  // namespace
