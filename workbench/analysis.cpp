@@ -55,10 +55,10 @@ void explain_makespan(Analysis& analysis, bool build_graph) {
 }
 
 /// What the memory makes of what was simulated.
-void add_memory(Analysis& analysis) {
-  analysis.memory = sim::play_memory(analysis.table, analysis.model.timing);
-  analysis.makespan = analysis.memory->makespan;
-  analysis.last_reduction = analysis.memory->last_reduction;
+void add_memory(Analysis& analysis, const sim::MemoryPlay& memory) {
+  analysis.memory = memory;
+  analysis.makespan = memory.makespan;
+  analysis.last_reduction = memory.last_reduction;
 }
 
 }  // namespace
@@ -134,6 +134,12 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   if (!analysis.ok()) return analysis;
 
   const bool build_graph = options.always_build_graph || dag::is_graph_cheap(table, timing);
+  // With the memory the table is played by itself, without what is found out of it below.
+  std::future<sim::MemoryPlay> memory;
+  if (timing.memory) {
+    memory = std::async(beside(std::ssize(table.slots)),
+                        [&] { return sim::play_memory(table, timing); });
+  }
   // Lemma 1 asks the table alone; where it asks for a graph, one at a time is enough memory.
   auto lemma1 =
       std::async(build_graph ? std::launch::deferred : beside(std::ssize(table.slots)),
@@ -146,7 +152,7 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   explain_makespan(analysis, build_graph);
   analysis.lemma1 = lemma1.get();
   analysis.formula = check_formula(analysis);
-  if (timing.memory) add_memory(analysis);
+  if (timing.memory) add_memory(analysis, memory.get());
   if (analysis.makespan == analysis.bounds.best.ticks) analysis.optimal = true;
   return analysis;
 }
