@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <compare>
+#include <functional>
 #include <map>
+#include <queue>
 #include <random>
-#include <set>
+#include <utility>
 #include <vector>
 
 namespace stagger::search {
@@ -129,8 +131,8 @@ class Agenda {
     for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm)
       do_lane(sm, 0);
     while (!agenda_.empty()) {
-      const Appointment next = *agenda_.begin();
-      agenda_.erase(agenda_.begin());
+      const Appointment next = agenda_.top();
+      agenda_.pop();
       (this->*kActs[static_cast<std::size_t>(next.act)])(next.sm, next.time);
     }
     const bool joins = std::ranges::any_of(sms_, &SmState::joins);
@@ -140,6 +142,8 @@ class Agenda {
 
  private:
   static constexpr Ticks kUnknown = -1;
+  /// The turn of a rank that an SM waits for: below kUnknown.
+  static constexpr Ticks awaited_by(std::int32_t index) { return kUnknown - 1 - index; }
 
   struct SmState {
     std::int64_t front = 0;  ///< slots begun by the SM
@@ -191,11 +195,11 @@ class Agenda {
       if (sm.back < sm.end || sm.joins) return;
       const Ticks time = std::max(sm.free, sm.writer_free);
       end_ = std::max(end_, time);
-      agenda_.insert({time, index, Act::lane});
+      agenda_.push({time, index, Act::lane});
     } else if (begins_chain) {
-      agenda_.insert({sm.free, index, Act::chain});
+      agenda_.push({sm.free, index, Act::chain});
     } else {
-      agenda_.insert({std::max(sm.free, sm.fetched), index, Act::task});
+      agenda_.push({std::max(sm.free, sm.fetched), index, Act::task});
     }
   }
 
@@ -206,7 +210,7 @@ class Agenda {
         problem_.kv_head_of(task.head).value * problem_.grid.kv_tiles() + task.kv.value;
     const Ticks has_kv = l2_.touch(time, Kind::kv, kv, true, false);
     const Ticks has_q = l2_.touch(time, Kind::q, row_of(task), true, false);
-    agenda_.insert({std::max({time + timing_.launch, has_kv, has_q}), index, Act::task});
+    agenda_.push({std::max({time + timing_.launch, has_kv, has_q}), index, Act::task});
   }
 
   void do_task(std::int32_t index, Ticks time) {
@@ -226,11 +230,11 @@ class Agenda {
     const auto& [task, rank] = slot(sm.back);
     const std::size_t place = places_.of(task, rank);
     if (rank == 0) {
-      agenda_.insert({sm.handed, index, Act::add});
-    } else if (turn_[place] != kUnknown) {
-      agenda_.insert({std::max(sm.handed, turn_[place]), index, Act::add});
+      agenda_.push({sm.handed, index, Act::add});
+    } else if (turn_[place] >= 0) {
+      agenda_.push({std::max(sm.handed, turn_[place]), index, Act::add});
     } else {
-      awaiting_[place] = index;
+      turn_[place] = awaited_by(index);
     }
     const bool last = ends(sm, sm.back);
     if (!goes_ahead(last)) return;
@@ -276,9 +280,9 @@ class Agenda {
     const auto key = std::pair{problem_.dkv_place(task), table_.dkv_rank(task)};
     const auto turn = joins_.find(key);
     if (key.second == 0) {
-      agenda_.insert({sm.writer_free, index, Act::join});
+      agenda_.push({sm.writer_free, index, Act::join});
     } else if (turn != joins_.end()) {
-      agenda_.insert({std::max(sm.writer_free, turn->second), index, Act::join});
+      agenda_.push({std::max(sm.writer_free, turn->second), index, Act::join});
     } else {
       joiners_[key] = index;
     }
@@ -295,7 +299,7 @@ class Agenda {
     joins_[{kv, rank + 1}] = done + timing_.latency;
     if (const auto next = joiners_.find({kv, rank + 1}); next != joiners_.end()) {
       const Ticks ready = sms_[at(next->second)].writer_free;
-      agenda_.insert({std::max(ready, done + timing_.latency), next->second, Act::join});
+      agenda_.push({std::max(ready, done + timing_.latency), next->second, Act::join});
     }
     sm.writer_free = done;
     sm.joins = false;
@@ -325,12 +329,10 @@ class Agenda {
   void unlock(const Slot& done, Ticks time) {
     if (done.rank + 1 == problem_.grid.contributions(done.task.q)) return;
     const std::size_t place = places_.of(done.task, done.rank + 1);
-    turn_[place] = time + timing_.latency;
-    const auto waits = awaiting_.find(place);
-    if (waits == awaiting_.end()) return;
-    const Ticks ready = sms_[at(waits->second)].handed;
-    agenda_.insert({std::max(ready, turn_[place]), waits->second, Act::add});
-    awaiting_.erase(waits);
+    const Ticks before = std::exchange(turn_[place], time + timing_.latency);
+    if (before >= kUnknown) return;
+    const auto waits = static_cast<std::int32_t>(awaited_by(0) - before);
+    agenda_.push({std::max(sms_[at(waits)].handed, turn_[place]), waits, Act::add});
   }
 
   /// By Act.
@@ -343,10 +345,9 @@ class Agenda {
   L2 l2_;
   RankPlaces places_;
   std::vector<Ticks> turn_;                                       ///< by rank: when it may start
-  std::map<std::size_t, std::int32_t> awaiting_;                  ///< by rank: the SM that waits
   std::map<std::pair<std::int64_t, std::int32_t>, Ticks> joins_;  ///< by place and rank of a part
   std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t> joiners_;
-  std::set<Appointment> agenda_;
+  std::priority_queue<Appointment, std::vector<Appointment>, std::greater<>> agenda_;
   std::vector<SmState> sms_;
   std::int32_t next_lane_ = 0;
   std::int64_t left_ = 0;  ///< slots of lanes begun that are not reduced
