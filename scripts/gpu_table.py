@@ -4,9 +4,13 @@
     scripts/gpu_table.py           # puts them between their markers
     scripts/gpu_table.py --check   # exit 1 if what is there is another
 
+--stagger is the command that says bounds; build/release/stagger, unless given.
+
+
     README.md              the speed grid in a sentence   speed.json, by scripts/bench_gpu.py
     gpu/results/README.md  the speed grid                 speed.json
                            windowed beside the others     speed.jsonl, by the same
+                           and what a bound leaves them
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
@@ -15,12 +19,19 @@
                            predicted of them              scripts/bench_designs.py
 """
 
+import argparse
 import json
 import pathlib
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end -->\n"
+
+
+ARGUMENTS = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+ARGUMENTS.add_argument("--check", action="store_true")
+ARGUMENTS.add_argument("--stagger", default=str(ROOT / "build/release/stagger"))
 
 
 def speed_table(data):
@@ -44,17 +55,27 @@ def speed_table(data):
     return "\n".join(lines) + "\n"
 
 
-def windowed_table(runs):
-    """What windowed chose at each point, beside the best of the others there."""
+def points_of(runs):
+    """The runs of each point of the grid, by head_dim, mask and length."""
     points = {}
     for run in runs:
         key = run["head_dim"], run["problem"]["mask"]["kind"], run["problem"]["seq_q"]
         points.setdefault(key, []).append(run)
+    return points
+
+
+def is_windowed(run):
+    return run["schedule"]["name"].startswith("windowed")
+
+
+def windowed_table(runs):
+    """What windowed chose at each point, beside the best of the others there."""
+    points = points_of(runs)
     lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
              "| head_dim | mask | seqlen | chosen | ms | best of the others | ms | less |",
              "|--:|---|--:|---|--:|---|--:|--:|"]
     for (head_dim, mask, seqlen), here in sorted(points.items()):
-        ours = next(run for run in here if run["schedule"]["name"].startswith("windowed"))
+        ours = next(run for run in here if is_windowed(run))
         others = [run for run in here if run is not ours]
         peer = min(others, key=lambda run: run["measured"]["rested_ms"])
         ms, peer_ms = (run["measured"]["rested_ms"] for run in (ours, peer))
@@ -63,6 +84,40 @@ def windowed_table(runs):
         lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]} | "
                      f"{ms:.3f} | {peer['schedule']['name']} | {peer_ms:.3f} | "
                      f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
+    return "\n".join(lines) + "\n"
+
+
+def elapsed_bound(run):
+    """What any static table of a run's problem takes at least, with what is around its kernel."""
+    problem, predicted = run["problem"], run["predicted"]
+    arguments = {"mask": problem["mask"]["kind"], "seq": problem["seq_q"],
+                 "tile-q": problem["tile_q"], "tile-kv": problem["tile_kv"],
+                 "heads": problem["heads"], "kernel": run["kernel"], "dtype": run["dtype"],
+                 "head-dim": run["head_dim"], "schedule": run["schedule"]["name"],
+                 "machine": ROOT / f"configs/machines/{run['model']['machine']}.json"}
+    command = [ARGUMENTS.parse_args().stagger, "analyze", "--json"]
+    for name, value in arguments.items():
+        command += [f"--{name}", str(value)]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return report["lower_bound"]["ticks"] + predicted["elapsed_ns"] - predicted["makespan_ns"]
+
+
+def bounds_table(runs):
+    """By how much any table can be faster than the best of those that windowed is beside."""
+    rows = {}
+    for (head_dim, mask, seqlen), here in points_of(runs).items():
+        others = [run for run in here if not is_windowed(run)]
+        least = min(run["predicted"]["elapsed_ns"] for run in others)
+        of_tile = {run["problem"]["tile_q"]: run for run in others
+                   if run["schedule"]["dispatch"] == "static"}
+        bound = min(map(elapsed_bound, of_tile.values()))
+        rows.setdefault((mask, head_dim), {})[seqlen] = 1 - bound / least
+    lengths = sorted(next(iter(rows.values())))
+    lines = [f"| tokens | {' | '.join(f'{length:,}' for length in lengths)} |",
+             "|---|" + "--:|" * len(lengths)]
+    for (mask, head_dim), row in sorted(rows.items()):
+        cells = [f"{row[length]:.1%}" for length in lengths]
+        lines.append(f"| head_dim {head_dim}, {mask} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -254,6 +309,7 @@ def designs_table(data):
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
           ("gpu/results/README.md", "gpu_table.py windowed", "speed.jsonl", windowed_table),
+          ("gpu/results/README.md", "gpu_table.py bounds", "speed.jsonl", bounds_table),
           ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
           ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
           ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),
@@ -283,7 +339,7 @@ def written(text, marker, data, table):
 
 
 def main():
-    check = "--check" in sys.argv[1:]
+    check = ARGUMENTS.parse_args().check
     others = 0
     for name, marker, data, table in TABLES:
         text = (ROOT / name).read_text(encoding="utf-8")
