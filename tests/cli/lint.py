@@ -5,8 +5,13 @@ as JSON, JUnit and SARIF, held against each other and against what their schemas
 """
 
 import json
+import pathlib
 import sys
 import xml.etree.ElementTree as xml
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import sarif as sarif_schema
 
 with open(sys.argv[1]) as file:
     lint = json.load(file)
@@ -40,6 +45,9 @@ assert sum(int(suite.get("tests")) for suite in suites) == int(suites.get("tests
 assert int(suites.get("failures")) == 2 and int(suites.get("errors")) == 1
 
 # SARIF: what its schema and GitHub require.
+assert not sarif_schema.faults(sarif), sarif_schema.faults(sarif)
+wrongs = list(sarif_schema.broken(sarif))
+assert len(wrongs) > 300 and all(map(sarif_schema.faults, wrongs))
 assert sarif["version"] == "2.1.0" and sarif["$schema"].endswith("sarif-schema-2.1.0.json")
 (run,) = sarif["runs"]
 driver = run["tool"]["driver"]
