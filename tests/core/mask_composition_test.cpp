@@ -120,9 +120,43 @@ Meant block_sparse(Random& random, const Lengths& lengths, const TileShape& shap
           }};
 }
 
+/// Sequences that take all tokens, each with a window aligned at its bottom right.
+Meant varlen(Random& random, const Lengths& lengths) {
+  const std::int64_t sequences = random.between(1, 4);
+  const auto parts_of = [&](std::int64_t tokens) {
+    std::vector<std::int64_t> parts;
+    for (std::int64_t left = sequences - 1; left >= 0; --left) {
+      parts.push_back(left == 0 ? tokens : random.between(0, tokens));
+      tokens -= parts.back();
+    }
+    return parts;
+  };
+  const std::vector<std::int64_t> q = parts_of(lengths.q);
+  const std::vector<std::int64_t> kv = parts_of(lengths.kv);
+  const bool causal = random.chance(2);
+  const std::int64_t left = random.between(-1, 5);
+  const std::int64_t right = random.between(-1, 5);
+  return {make_mask("varlen", {{"q_lengths", q},
+                               {"kv_lengths", kv},
+                               {"causal", causal},
+                               {"left", left},
+                               {"right", right}}),
+          [=](auto query, auto key) {
+            std::size_t place = 0;
+            for (; query >= q[place]; ++place) {
+              query -= q[place];
+              key -= kv[place];
+            }
+            const std::int64_t own = query + kv[place] - q[place];
+            return key >= 0 && key < kv[place] && (left == -1 || key >= own - left) &&
+                   (causal ? key <= own : right == -1 || key <= own + right);
+          }};
+}
+
 Meant any(Random& random, const Lengths& lengths, const TileShape& shape, int depth) {
   constexpr int kDeepest = 2;
   if (depth < kDeepest && random.chance(5)) return block_sparse(random, lengths, shape);
+  if (random.chance(5)) return varlen(random, lengths);
   switch (random.between(0, depth > 0 ? 5 : 3)) {
     case 0:
       return window(random, lengths);
@@ -237,7 +271,7 @@ TEST_CASE("what composed masks cannot be is said in words") {
     many += " & full";
   CHECK_THROWS_WITH(parse_mask(many), "a mask of more than 64 masks");
   CHECK_THROWS_AS(parse_mask(std::string(100, '(') + "full" + std::string(100, ')')), Error);
-  const auto tiles = [](const char* text, const Lengths& lengths) {
+  const auto tiles = [](const std::string& text, const Lengths& lengths) {
     return [=] { static_cast<void>(tile(parse_mask(text), lengths, {2, 2})); };
   };
   CHECK_THROWS_WITH(tiles("global:tokens=9", {4, 4})(),
@@ -246,6 +280,11 @@ TEST_CASE("what composed masks cannot be is said in words") {
                     "slices: q of slice 0 is [0, 9), not within [0, 4)");
   CHECK_THROWS_WITH(tiles("slices:q=0+4+1,kv=0+4", {4, 4})(),
                     Catch::Contains("they have 3 and 2 numbers"));
+  for (const char* const type : {"-1", "4", "5"}) {
+    CHECK_THROWS_WITH(tiles(std::string("slices:q=0+4+0+4,kv=0+4+0+4,types=0+") + type, {4, 4})(),
+                      std::string("slices: types[1] = ") + type +
+                          "; known: 0 full, 1 causal, 2 inverse causal, 3 both");
+  }
   CHECK_THROWS_WITH(tiles("flashmask:lts=1+2+3+4", {4, 4})(), Catch::Contains("causal takes lts"));
   CHECK_THROWS_WITH(tiles("varlen:q_lengths=3+1", {5, 4})(),
                     Catch::Contains("the sequences take 4 queries and 4 keys"));

@@ -355,6 +355,7 @@ TEST_CASE("wrong answers are refused with their place") {
   CHECK(message(right + "task 0 5 0 1\n").find("not in the problem") != std::string::npos);
   CHECK(message("task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 0 0\ntask 0 1 1 1\n").find("shares") !=
         std::string::npos);
+  CHECK(message("task 0 0 0 -1\ntask 0 0 1 0\n").find("has a round below 0") != std::string::npos);
   CHECK(message("s UNSATISFIABLE\n").find("no table fits") != std::string::npos);
   CHECK(message("v 99999 0\n").find("beyond the formula") != std::string::npos);
   const Problem narrow = make_problem(make_mask("full"), {2, 2}, {}, 1, 1);

@@ -225,6 +225,27 @@ TEST_CASE("words from outside cannot steer a terminal") {
   CHECK(trace_json(timeline).find('\033') == std::string::npos);
 }
 
+TEST_CASE("every letter of a title is itself in TikZ, or what LaTeX writes for it") {
+  Timeline timeline = timeline_of("shift", "full", 2, 1, {});
+  const auto written = [&](const std::string& letters) {
+    timeline.title = "<" + letters + ">";
+    const std::string tex = gantt_tikz(timeline);
+    const std::size_t begin = tex.find('<');
+    return tex.substr(begin + 1, tex.find('>', begin) - begin - 1);
+  };
+  const std::map<char, std::string> other = {
+      {'#', "\\#"}, {'$', "\\$"}, {'%', "\\%"},   {'&', "\\&"},   {'_', "\\_"},
+      {'{', "\\{"}, {'}', "\\}"}, {'^', "\\^{}"}, {'~', "\\~{}"}, {'\\', "\\textbackslash{}"}};
+  for (char letter = ' '; letter <= '~'; ++letter) {
+    if (letter == '<' || letter == '>') continue;
+    CAPTURE(letter);
+    const auto found = other.find(letter);
+    const std::string same = "a" + std::string(1, letter) + "b";
+    CHECK(written(same) == (found == other.end() ? same : "a" + found->second + "b"));
+  }
+  CHECK(written("aµb") == "a$\\mu$b");
+}
+
 TEST_CASE("the lower bound has a line where its time is, unless the makespan reaches it") {
   Timeline timeline = timeline_on(1, 10);
   timeline.lower_bound = 6;
