@@ -4,6 +4,7 @@
 #include "tests/support/random.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <set>
 
 namespace stagger::schedules {
@@ -125,10 +126,15 @@ TEST_CASE("a table of windows has the name of its window, by which it is made ag
     REQUIRE(heads >= 1);
     REQUIRE(heads <= problem.heads);
     REQUIRE(named.parameters.at("q") >= 1);
-    REQUIRE(build(named, problem, timing).slots == table.slots);
-    // Another memory would choose another window; the name is of this one.
-    timing.memory = Memory{.l2 = 1'000, .rate = 9, .tile = {1, 1, 1, 1}};
-    REQUIRE(build(named, problem, timing).name == table.name);
+    // Another memory, or none, would choose another window; the name is of this one.
+    for (const std::optional<Memory>& memory :
+         {timing.memory, {}, {Memory{.l2 = 1'000, .rate = 9, .tile = {1, 1, 1, 1}}}}) {
+      timing.memory = memory;
+      const Table again = build(named, problem, timing);
+      REQUIRE(again.name == table.name);
+      REQUIRE(again.slots == table.slots);
+      REQUIRE(again.lane_begin == table.lane_begin);
+    }
     windows.insert(heads);
   }
   CHECK(windows.size() > 1);

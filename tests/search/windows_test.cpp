@@ -106,23 +106,6 @@ TEST_CASE("the window is the one that the memory likes best") {
   }
 }
 
-TEST_CASE("windowed names the window and Q order it chose, and is made again by that name") {
-  test::Random random(77);
-  for (int round = 0; round < 60; ++round) {
-    const Problem problem = test::random_problem(random, 6);
-    const Timing phases{.model = Model::overlap, .compute = 5, .reduce = 2, .latency = 1};
-    Timing timing = phases;
-    timing.memory = Memory{.l2 = 200, .rate = 64, .tile = {8, 8, 8, 8}};
-    const Table best = schedules::build(schedules::select("windowed"), problem, timing);
-    CAPTURE(round, best.name);
-    REQUIRE(best.name.starts_with("windowed:heads="));
-    const Table named = schedules::build(schedules::select(best.name), problem, phases);
-    REQUIRE(named.name == best.name);
-    REQUIRE(named.lane_begin == best.lane_begin);
-    REQUIRE(named.slots == best.slots);
-  }
-}
-
 TEST_CASE("where nothing is to be gained the tiles of a head go round") {
   // Equal chains on as many SMs: any Latin square of Q tiles takes the bound's time.
   const Problem problem = make_problem(make_mask("full"), {8, 8}, {}, 3, 8);

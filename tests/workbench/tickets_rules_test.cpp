@@ -208,6 +208,8 @@ TEST_CASE("rules and simulation agree on all small tickets of two semaphores") {
   }
   Agreement agreement;
   for (std::uint32_t number = 0; number < 1U << 10; ++number) {
+    // What begins with the other semaphore is the same by other names: one in eight of those.
+    if ((number & 2U) != 0 && (number >> 2U) % 8 != 0) continue;
     std::vector<Step> steps;
     for (std::uint32_t place = 0; place < 5; ++place)
       steps.push_back(kinds[number >> (2 * place) & 3U]);
@@ -216,8 +218,8 @@ TEST_CASE("rules and simulation agree on all small tickets of two semaphores") {
       each_machine(tickets, [&](const Tickets& one) { agreement.check_one(one); });
     });
   }
-  CHECK(agreement.cases > 100'000);
-  CHECK(agreement.hanging > 50'000);
+  CHECK(agreement.cases > 60'000);
+  CHECK(agreement.hanging > 30'000);
 }
 
 TEST_CASE("rules and simulation agree on random tickets") {
