@@ -55,7 +55,7 @@ struct TaskTimes {
 /// When a chain was reduced into dK and dV in its turn, in ns since the run's start; -1 if it did
 /// not come to that.
 struct ChainTimes {
-  std::int64_t ready = -1;  ///< its last task had reduced
+  std::int64_t ready = -1;  ///< its last task had reduced; the hopper kernel: was handed over
   std::int64_t turn = -1;   ///< its rank's turn was granted
   std::int64_t end = -1;
 };

@@ -4,6 +4,7 @@
 #include "gpu/cuda/stopwatch.cuh"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,9 +39,17 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
   return first;
 }
 
-/// Finds each lane's first slot that has not reduced.
+/// Whether a slot ends a chain that waits for its turn at dK and dV.
+bool ends_waiting_chain(const Table& table, Lane lane, std::int64_t slot,
+                        const std::vector<ChainTimes>& chains) {
+  if (chains.empty() || !table.ends_chain(lane, slot)) return false;
+  const ChainTimes& times = chains[at(table.problem.chain_place(table.slots[slot].task))];
+  return times.ready >= 0 && times.turn < 0;
+}
+
+/// Finds each lane's first slot that has not reduced, or whose chain has not.
 std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::int64_t>& witness,
-                                     Mode mode) {
+                                     const std::vector<ChainTimes>& chains, Mode mode) {
   std::vector<bool> done(table.slots.size(), mode == Mode::no_reduce);
   for (const std::int64_t slot : witness) {
     if (slot >= 0) done[at(slot)] = true;
@@ -48,8 +57,10 @@ std::vector<std::int64_t> next_slots(const Table& table, const std::vector<std::
   std::vector<std::int64_t> next;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     std::int64_t slot = table.begin_of(lane);
-    while (slot < table.end_of(lane) && done[at(slot)])
+    while (slot < table.end_of(lane) && done[at(slot)] &&
+           !ends_waiting_chain(table, lane, slot, chains)) {
       ++slot;
+    }
     next.push_back(slot);
   }
   return next;
@@ -74,6 +85,34 @@ std::vector<std::int32_t> least_of(const std::vector<std::int32_t>& values, std:
   for (auto first = values.begin(); first != values.end(); first += count)
     least.push_back(*std::min_element(first, first + count));
   return least;
+}
+
+/// Whether parts had their turns as the ranks say; -1: the run has stopped.
+bool in_order(const Table& table, KvTile kv, std::span<const std::int32_t> parts) {
+  std::int32_t n = 0;
+  for (const std::int32_t part : parts) {
+    if (part >= 0 && table.dkv_rank(Part{part}, kv) != n) return false;
+    ++n;
+  }
+  return true;
+}
+
+/// Returns one order of parts for each KV tile, of those that its `count` semaphores have seen: one
+/// that is not the table's, if there is one.
+std::vector<std::int32_t> worst_of(const Table& table, const std::vector<std::int32_t>& witness,
+                                   std::int32_t count) {
+  std::vector<std::int32_t> worst;
+  const std::size_t parts = at(table.problem.group_parts());
+  const std::size_t of_tile = parts * at(count);
+  for (std::size_t first = 0; first < witness.size(); first += of_tile) {
+    const auto tile = static_cast<std::int32_t>(first / of_tile);
+    const KvTile kv{tile % table.problem.grid.kv_tiles()};
+    std::span<const std::int32_t> taken(&witness[first], parts);
+    for (std::size_t next = parts; next < of_tile && in_order(table, kv, taken); next += parts)
+      taken = {&witness[first + next], parts};
+    worst.insert(worst.end(), taken.begin(), taken.end());
+  }
+  return worst;
 }
 
 std::int64_t timeout_ns(const BackwardOptions& options) {
@@ -111,14 +150,15 @@ void launch(const Kernel& kernel, std::int32_t ctas, void** arguments, Start sta
   STAGGER_CUDA_TRY(cudaLaunchKernelExC(&config, kernel.function, arguments));
 }
 
-Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t steps)
+Runner::Runner(const Table& table, const BackwardOptions& options, Semaphores semaphores)
     : source_(table),
-      steps_(steps),
+      semaphores_(semaphores),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
       slots_(device_slots(table, masked_tiles(table.problem))),
       lane_begin_(table.lane_begin),
       places_(places_of(table.problem)),
-      locks_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * steps)),
+      locks_(
+          at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * semaphores.of_q)),
       counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
       witness_(table.slots.size()),
       delays_(delays_of(table, options.perturb)),
@@ -157,18 +197,13 @@ Runner::Runner(const Table& table, const BackwardOptions& options, std::int32_t 
 }
 
 void Runner::make_dkv_locks(const Problem& problem) {
-  std::vector<std::int32_t> ranks;
-  ranks.reserve(at(problem.chains()));
-  for (Part part{0}; part.value < problem.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-      ranks.push_back(source_.dkv_rank(part, kv));
-  }
-  const std::size_t tiles = at(std::int64_t{problem.heads_kv} * problem.grid.kv_tiles());
-  dkv_ranks_ = DeviceBuffer<std::int32_t>(ranks);
-  dkv_locks_ = DeviceBuffer<std::int32_t>(tiles);
-  dkv_counts_ = DeviceBuffer<std::int32_t>(tiles);
-  dkv_witness_ = DeviceBuffer<std::int32_t>(tiles * at(problem.group_parts()));
-  chain_times_ = DeviceBuffer<ChainTimes>(ranks.size());
+  const std::size_t locks =
+      at(std::int64_t{problem.heads_kv} * problem.grid.kv_tiles() * semaphores_.of_kv);
+  dkv_ranks_ = DeviceBuffer<std::int32_t>(dkv_ranks(source_));
+  dkv_locks_ = DeviceBuffer<std::int32_t>(locks);
+  dkv_counts_ = DeviceBuffer<std::int32_t>(locks);
+  dkv_witness_ = DeviceBuffer<std::int32_t>(locks * at(problem.group_parts()));
+  chain_times_ = DeviceBuffer<ChainTimes>(at(problem.chains()));
   dkv_locks_.fill(0);
   dkv_counts_.fill(0);
   dkv_witness_.fill(kMinusOne);
@@ -264,6 +299,7 @@ DeviceRun Runner::untimed() const {
   DeviceRun run = run_;
   run.counts = nullptr;
   run.times = nullptr;
+  run.dkv_counts = nullptr;
   return run;
 }
 
@@ -288,18 +324,18 @@ void Runner::launch(const Kernel& kernel, const DeviceRun& run) const {
 Backward Runner::results(std::int64_t elapsed_ns) const {
   Backward result;
   result.witness = witness_.download();
-  result.lock_values = least_of(locks_.download(), steps_);
+  result.lock_values = least_of(locks_.download(), semaphores_.of_q);
   result.lane_sms = lane_sms_.download();
-  result.next_slots = next_slots(source_, result.witness, run_.mode);
   result.smids = smids_.download();
   result.elapsed_ns = elapsed_ns;
   AnchoredTimes anchored =
       anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
   result.times = std::move(anchored.times);
   result.times_error_ns = anchored.error_ns;
-  result.dkv_witness = dkv_witness_.download();
-  result.dkv_lock_values = dkv_locks_.download();
+  result.dkv_witness = worst_of(source_, dkv_witness_.download(), semaphores_.of_kv);
+  result.dkv_lock_values = least_of(dkv_locks_.download(), semaphores_.of_kv);
   result.chain_times = chain_times_.download();
+  result.next_slots = next_slots(source_, result.witness, result.chain_times, run_.mode);
   for (ChainTimes& chain : result.chain_times) {
     for (auto time : {&ChainTimes::ready, &ChainTimes::turn, &ChainTimes::end}) {
       if (chain.*time >= 0) chain.*time -= anchored.start_ns;

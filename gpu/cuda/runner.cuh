@@ -49,12 +49,17 @@ void admit_shared_bytes(const Kernel& kernel);
 void launch(const Kernel& kernel, std::int32_t ctas, void** arguments, Start start,
             cudaStream_t stream);
 
+/// How many semaphores a tile has, all passed on in the order of the ranks.
+struct Semaphores {
+  std::int32_t of_q = 1;   ///< a dQ tile
+  std::int32_t of_kv = 1;  ///< dK and dV of a KV tile, where parts are added in order
+};
+
 /// A table and what a run of it leaves behind, in device memory, and the launch.
 class Runner {
  public:
-  /// `steps` is the number of semaphores that a dQ tile has, all passed on in the order of the
-  /// ranks. Requires is_complete(table).
-  Runner(const Table& table, const BackwardOptions& options, std::int32_t steps = 1);
+  /// Requires is_complete(table).
+  Runner(const Table& table, const BackwardOptions& options, Semaphores semaphores = {});
 
   /// Returns the shared memory that one CTA asks for so that an SM holds no second one: an SM plays
   /// one lane at a time, as in the model. Throws Error{unsupported} if `needed` is more than a CTA
@@ -72,7 +77,7 @@ class Runner {
 
   /// Plays `warmups` untimed runs, `runs` that are timed, each after a pause, and as many in a row,
   /// or until one is stopped; gradients are the caller's. `before` has to zero run.locks,
-  /// lanes_taken and stop.
+  /// dkv_locks, lanes_taken and stop.
   [[nodiscard]] UntimedRuns untimed_runs(const Kernel& kernel, const Enqueue& before,
                                          const Enqueue& after, int warmups, int runs);
 
@@ -93,7 +98,7 @@ class Runner {
   [[nodiscard]] Backward results(std::int64_t elapsed_ns) const;
 
   const Table& source_;
-  std::int32_t steps_;
+  Semaphores semaphores_;
   std::int32_t ctas_;
   DeviceBuffer<DeviceSlot> slots_;
   DeviceBuffer<std::int64_t> lane_begin_;

@@ -47,6 +47,18 @@ __device__ inline void release_next(std::int32_t* lock) {
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(lock) : "memory");
 }
 
+/// Adds 1 and returns what was there before: everything before it is released as by release_next(),
+/// and everything before the additions that it finds is acquired. For those who add in any order,
+/// of whom the last goes on.
+__device__ inline std::int32_t count_one(std::int32_t* lock) {
+  std::int32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(lock)
+               : "memory");
+  return before;
+}
+
 /// Reads the stop flag. No order is needed of it, but it must come from L2 and not from a stale
 /// line: .relaxed.gpu is a strong access, a plain load is not.
 __device__ inline bool is_stopped(const std::int32_t* stop) {

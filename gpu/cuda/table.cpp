@@ -30,4 +30,15 @@ std::vector<DeviceSlot> device_slots(const Table& table, const MaskedTiles& mask
   return slots;
 }
 
+std::vector<std::int32_t> dkv_ranks(const Table& table) {
+  const Problem& problem = table.problem;
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(at(problem.chains()));
+  for (Part part{0}; part.value < problem.parts(); ++part) {
+    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+      ranks.push_back(problem.dkv_contributions(kv) == 0 ? -1 : table.dkv_rank(part, kv));
+  }
+  return ranks;
+}
+
 }  // namespace stagger::gpu::cuda

@@ -32,6 +32,10 @@ struct alignas(8) DeviceSlot {
 /// Lists a table's slots, lane by lane.
 [[nodiscard]] std::vector<DeviceSlot> device_slots(const Table& table, const MaskedTiles& masked);
 
+/// Lists the ranks of chains among those of their KV tile, by Problem::chain_place; -1 where a
+/// chain has no tasks and so no rank.
+[[nodiscard]] std::vector<std::int32_t> dkv_ranks(const Table& table);
+
 /// A table in device memory. No schedule is compiled into a kernel: it follows these arrays.
 struct DeviceTable {
   const DeviceSlot* slots = nullptr;
@@ -63,8 +67,9 @@ struct DeviceRun {
   std::int32_t* counts = nullptr;        ///< by (head, q): reductions so far
   std::int64_t* witness = nullptr;       ///< as Backward::witness
   TaskClocks* times = nullptr;           ///< by slot; nullptr: none are taken
-  std::int32_t* dkv_locks = nullptr;     ///< where parts are added in order, as Backward has them
-  std::int32_t* dkv_counts = nullptr;
+  /// Where parts are added in order, as Backward has them, for each of a KV tile's semaphores.
+  std::int32_t* dkv_locks = nullptr;
+  std::int32_t* dkv_counts = nullptr;  ///< the hopper kernel: nullptr: no witness, nor chain_times
   std::int32_t* dkv_witness = nullptr;
   ChainTimes* chain_times = nullptr;    ///< of the global timer
   Sm* lane_sms = nullptr;               ///< by lane; the hopper kernel: nullptr: none are kept

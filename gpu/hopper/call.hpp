@@ -60,6 +60,10 @@ struct Call {
   std::uint64_t order_digest = 0;
   std::optional<DropoutWords> dropout = {};  ///< of a batch entry's heads; bits on the device
   float* partials = nullptr;  ///< of every slot, as dq_sums; nullptr: they are not kept
+  /// Where parts are added in order: of every chain, by Problem::chain_place, in the order of
+  /// dkv_place; nullptr: they are not kept.
+  float* dk_partials = nullptr;
+  float* dv_partials = nullptr;
 };
 
 /// Says why the current device does not run the kernels; empty if it does.

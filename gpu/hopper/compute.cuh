@@ -4,7 +4,7 @@
 // whom it tells. The products themselves are in tile.cuh.
 
 #include "gpu/cuda/lanes.cuh"
-#include "gpu/hopper/shared.cuh"
+#include "gpu/hopper/part_adder.cuh"
 
 namespace stagger::gpu::hopper {
 
@@ -14,8 +14,13 @@ class Compute {
  public:
   using Shared = SharedMemory<T, kHeadDim, kStepQ>;
 
-  __device__ Compute(const cuda::DeviceRun& run, const Parameters& all, Shared& shared)
-      : run_(run), all_(all), shared_(shared), tile_(shared.tiles, shared.queries, all.scale) {}
+  __device__ Compute(const cuda::DeviceTable& table, const cuda::DeviceRun& run,
+                     const Parameters& all, Shared& shared)
+      : table_(table),
+        run_(run),
+        all_(all),
+        shared_(shared),
+        tile_(shared.tiles, shared.queries, all.scale) {}
 
   // Chain by chain and step by step, without a branch around a product and with none under way
   // where a loop begins again: ptxas keeps products asynchronous only where it can follow them.
@@ -24,6 +29,9 @@ class Compute {
     while (!marks.is_last) {
       begin_chain();
       begin(marks);
+      // ptxas puts a fence here by itself where it can follow how dK came to be 0; where it cannot,
+      // it has products wait for each other.
+      if constexpr (kInOrder) wgmma_fence();
       tile_.begin_dk(stage());
       finish();
       Marks before = marks;
@@ -46,7 +54,9 @@ class Compute {
   }
 
  private:
-  static constexpr bool kDrops = kExtras == Extras::dropout;
+  static constexpr bool kDrops = drops(kExtras);
+  static constexpr bool kInOrder = adds_in_order(kExtras);
+
   /// Waits for the next step, and returns what it is.
   __device__ Marks step_marks() {
     const std::uint32_t place = buffer_of<Shared::kSteps>(step_);
@@ -102,7 +112,7 @@ class Compute {
 
   /// Hides what the step's queries do not see.
   __device__ void hide(std::uint32_t bits) {
-    if (kExtras != Extras::none && bits > 0) {
+    if (hides_bits(kExtras) && bits > 0) {
       tile_.hide_unseen(all_.bits + std::int64_t{bits - 1} * SeenBits{kStepQ}.bytes());
     } else {
       tile_.hide_unseen(stage());
@@ -152,9 +162,25 @@ class Compute {
     arrive(shared_.dq_full[dq_stage][half]);
   }
 
-  /// Writes dK and dV of the chain's part, from where K and dS were.
+  /// Writes dK and dV of the chain's part, or those of the KV head if parts are added in order and
+  /// this one is the last, from where K and dS were.
   __device__ void end_chain() {
     const std::uint32_t last = step_ - 1;
+    bool has_all = true;
+    if constexpr (kInOrder) {
+      PartAdder<Tile<T, kHeadDim, kStepQ>, Shared> adder(
+          table_, run_, all_, shared_, shared_.steps[buffer_of<Shared::kSteps>(last)]);
+      has_all = adder.add(tile_, shared_.dkv_turn[buffer_of<2>(chain_)]);
+    }
+    if (has_all) write_gradients(last);
+    // The places that are read, or were not needed.
+    arrive(shared_.k_empty[k_stage()]);
+    arrive(shared_.staged_read);
+    ++chain_;
+  }
+
+  /// Writes this warp's keys of dK and dV, which its registers have.
+  __device__ void write_gradients(std::uint32_t last) {
     // Both warpgroups have their last dQ.
     shared_.ds_empty[buffer_of<kStages>(last)].wait(parity_of<kStages>(last));
     const std::uint32_t k = k_stage();
@@ -165,20 +191,17 @@ class Compute {
       const std::int32_t batch = all_.heads.quotient(step.head);
       const std::int32_t head = step.head - batch * all_.heads.value();
       const BoxPlace place = {step.kv * kTileKv + tile_.first_key_of_warp(),
-                              all_.span.quotient(head), batch};
+                              (kInOrder ? all_.group : all_.span).quotient(head), batch};
       store_tile(&all_.dk, tile_.dk_of_warp(k), place);
       store_tile(&all_.dv, tile_.dv_of_warp(), place);
       commit_copies();
       wait_until_read<0>();
     }
     __syncwarp();
-    arrive(shared_.k_empty[k]);
-    arrive(shared_.staged_read);
-    ++chain_;
   }
 
   __device__ static void store_tile(const CUtensorMap* map, const T* from, BoxPlace place) {
-    constexpr int kPanelElements = Tile<T, kHeadDim, kStepQ>::kWarpKeys * kPanelColumns;
+    constexpr int kPanelElements = kWarpKeys * kPanelColumns;
     for (int panel = 0; panel < kHeadDim / kPanelColumns; ++panel)
       store_box(map, from + panel * kPanelElements, panel * kPanelColumns, place);
   }
@@ -193,6 +216,13 @@ class Compute {
   /// Whether this is the thread that stamps.
   __device__ static bool leads() { return threadIdx.x == kWarpgroup; }
 
+  /// What is kept of the table where nothing is asked of it: the compiler orders loads of the other
+  /// roles another way when one more refers to it.
+  struct NoTable {
+    __device__ explicit NoTable(const cuda::DeviceTable&) {}
+  };
+
+  std::conditional_t<kInOrder, const cuda::DeviceTable&, NoTable> table_;
   const cuda::DeviceRun& run_;
   const Parameters& all_;
   Shared& shared_;

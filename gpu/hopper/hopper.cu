@@ -73,6 +73,8 @@ class DeviceProblem {
         stored_(attention.dropout ? attention.dropout->stored : std::vector<std::uint32_t>{}),
         dropout_(words_of(attention, stored_)),
         partials_(options.keep_partials ? at(slots() * step_elements() * plan_.sizes.steps) : 0),
+        dk_partials_(options.keep_partials ? at(padded_part_elements()) : 0),
+        dv_partials_(options.keep_partials ? at(padded_part_elements()) : 0),
         dq_(shape_.q_elements()),
         dk_(shape_.kv_elements()),
         dv_(shape_.kv_elements()),
@@ -85,7 +87,7 @@ class DeviceProblem {
   }
 
   Backward run() {
-    cuda::Runner runner(table_, options_, plan_.sizes.steps);
+    cuda::Runner runner(table_, options_, semaphores());
     Backward result = runner.play(pass_.kernel(), before(), after(), !options_.perturb);
     download(result);
     if (options_.keep_partials) keep_partials(result);
@@ -93,18 +95,28 @@ class DeviceProblem {
   }
 
   UntimedRuns untimed_runs(int warmups, int runs) {
-    cuda::Runner runner(table_, options_, plan_.sizes.steps);
+    cuda::Runner runner(table_, options_, semaphores());
     UntimedRuns result = runner.untimed_runs(pass_.kernel(), before(), after(), warmups, runs);
     download(result.last);
     return result;
   }
 
  private:
+  [[nodiscard]] cuda::Semaphores semaphores() const {
+    return {.of_q = plan_.sizes.steps, .of_kv = kDkvWarps};
+  }
   [[nodiscard]] std::int64_t slots() const {
     return static_cast<std::int64_t>(table_.slots.size());
   }
   [[nodiscard]] std::int64_t step_elements() const {
     return std::int64_t{plan_.sizes.step_q} * plan_.sizes.head_dim;
+  }
+
+  /// Counts the elements of all chains' dK where those are kept as they are added in order.
+  [[nodiscard]] std::int64_t padded_part_elements() const {
+    return plan_.in_order ? plan_.sizes.all_kv_tiles() * plan_.sizes.group_parts() * kTileKv *
+                                plan_.sizes.head_dim
+                          : 0;
   }
 
   [[nodiscard]] Call call() const {
@@ -122,12 +134,18 @@ class DeviceProblem {
             .plan = image_.data(),
             .workspace = workspace_.data(),
             .dropout = dropout_,
-            .partials = options_.keep_partials ? partials_.data() : nullptr};
+            .partials = options_.keep_partials ? partials_.data() : nullptr,
+            .dk_partials = dk_partials_.data(),
+            .dv_partials = dv_partials_.data()};
   }
 
   void keep_partials(Backward& result) const {
     result.partials = in_rows(partials_.download());
-    if (plan_.sizes.group_parts() == 1) return;
+    if (plan_.in_order) {
+      result.dk_partials = keys_in_rows(dk_partials_.download());
+      result.dv_partials = keys_in_rows(dv_partials_.download());
+    }
+    if (!plan_.has_parts()) return;
     result.dk_partials = parts(plan_.workspace.dk);
     result.dv_partials = parts(plan_.workspace.dv);
   }
@@ -140,16 +158,22 @@ class DeviceProblem {
 
   /// Takes what the last run left of the gradients.
   void download(Backward& result) const {
+    if (plan_.in_order && options_.stamped) {
+      result.dk_sums = keys_in_rows(sums(plan_.workspace.dk, plan_.sizes.all_kv_tiles() * kTileKv));
+      result.dv_sums = keys_in_rows(sums(plan_.workspace.dv, plan_.sizes.all_kv_tiles() * kTileKv));
+    }
     result.gradients = {.dq = downloaded(dq_.data(), shape_.q_elements()),
                         .dk = downloaded(dk_.data(), shape_.kv_elements()),
                         .dv = downloaded(dv_.data(), shape_.kv_elements())};
-    result.dq_sums = of_sequences(in_rows(dq_sums()));
+    result.dq_sums = of_sequences(
+        in_rows(sums(plan_.workspace.dq_sums, plan_.sizes.all_steps() * plan_.sizes.step_q)));
   }
 
-  [[nodiscard]] std::vector<float> dq_sums() const {
-    std::vector<float> sums(at(plan_.sizes.all_steps() * step_elements()));
-    STAGGER_CUDA_TRY(cudaMemcpy(sums.data(), workspace_.data() + plan_.workspace.dq_sums,
-                                sums.size() * sizeof(float), cudaMemcpyDeviceToHost));
+  /// Returns rows of fp32 sums from a place in the workspace.
+  [[nodiscard]] std::vector<float> sums(std::int64_t place, std::int64_t rows) const {
+    std::vector<float> sums(at(rows * plan_.sizes.head_dim));
+    STAGGER_CUDA_TRY(cudaMemcpy(sums.data(), workspace_.data() + place, sums.size() * sizeof(float),
+                                cudaMemcpyDeviceToHost));
     return sums;
   }
 
@@ -174,6 +198,25 @@ class DeviceProblem {
     for (std::size_t first = 0; first < steps.size(); first += elements) {
       for (std::size_t element = 0; element < elements; ++element)
         rows[first + places[element]] = steps[first + element];
+    }
+    return rows;
+  }
+
+  /// Puts tiles of dK or dV from the order of dkv_place into that of (head, key, dim), without the
+  /// keys that the last one has beyond the sequence; a part in the place of a head.
+  [[nodiscard]] std::vector<float> keys_in_rows(const std::vector<float>& tiles) const {
+    const std::int64_t dim = plan_.sizes.head_dim;
+    const std::int64_t of_tile = kTileKv * dim;
+    std::vector<float> rows(tiles.size() / at(plan_.sizes.kv_tiles * of_tile) *
+                            at(shape_.seq_kv * dim));
+    for (std::int64_t index = 0; index < std::ssize(tiles); ++index) {
+      const std::int64_t tile = index / of_tile;
+      const DkvPlace place =
+          dkv_place(static_cast<std::int32_t>(dim), static_cast<std::int32_t>(index % of_tile));
+      const std::int64_t key = tile % plan_.sizes.kv_tiles * kTileKv + place.key;
+      if (key >= shape_.seq_kv) continue;
+      const std::int64_t head = tile / plan_.sizes.kv_tiles;
+      rows[at((head * shape_.seq_kv + key) * dim + place.dim)] = tiles[at(index)];
     }
     return rows;
   }
@@ -207,6 +250,8 @@ class DeviceProblem {
   cuda::DeviceBuffer<std::uint32_t> stored_;
   std::optional<DropoutWords> dropout_;
   cuda::DeviceBuffer<float> partials_;
+  cuda::DeviceBuffer<float> dk_partials_;
+  cuda::DeviceBuffer<float> dv_partials_;
   cuda::DeviceBuffer<T> dq_;
   cuda::DeviceBuffer<T> dk_;
   cuda::DeviceBuffer<T> dv_;

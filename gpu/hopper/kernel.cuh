@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(kSwizzleBytes) unsigned char bytes[];
   Shared& shared = *reinterpret_cast<Shared*>(bytes);
   if (threadIdx.x == 0) {
-    shared.init();
+    shared.init(adds_in_order(kExtras));
     std::int32_t smid;
     asm("mov.u32 %0, %%smid;" : "=r"(smid));
     if (run.smids != nullptr) run.smids[blockIdx.x] = smid;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
-  Compute<T, kHeadDim, kStepQ, kExtras>(run, parameters, shared).play();
+  Compute<T, kHeadDim, kStepQ, kExtras>(table, run, parameters, shared).play();
 #endif
 }
 

@@ -62,6 +62,11 @@ class Loader {
     if (is_stopped()) return;
     shared_.lane_certain.wait(lane_parity_);
     lane_parity_ ^= 1;
+    if constexpr (adds_in_order(kExtras)) {
+      // Nor does it end before its last chain has the turn at its KV tile. The chain two before has
+      // given K back, so that the barrier is in this one's phase or past it.
+      shared_.dkv_turn[buffer_of<2>(chain_ - 1)].wait(parity_of<2>(chain_ - 1));
+    }
   }
 
   __device__ void play_step(std::int32_t number, bool ends_lane) {
@@ -90,7 +95,7 @@ class Loader {
 
   /// Whether its queries see several ranges of keys: compute reads the bits itself.
   __device__ bool has_bits(const cuda::DeviceSlot& slot) const {
-    return kExtras != Extras::none && slot.partial >= all_.in_ranges;
+    return hides_bits(kExtras) && slot.partial >= all_.in_ranges;
   }
 
   /// Tells all other roles of a step. There is room: this warp has loaded the step before because

@@ -40,6 +40,11 @@ const Kernels& kernels_of(const Shape& shape, Dtype dtype) {
 
 /// Returns the kernel that plays a plan's table.
 const void* main_kernel_of(const Plan& plan, bool drops) {
+  if (plan.in_order) {
+    if (drops) return main_kernel<Extras::ordered_dropout>(plan.shape, plan.dtype);
+    if (plan.has_bits) return main_kernel<Extras::ordered_bits>(plan.shape, plan.dtype);
+    return main_kernel<Extras::ordered>(plan.shape, plan.dtype);
+  }
   if (drops) return main_kernel<Extras::dropout>(plan.shape, plan.dtype);
   if (plan.has_bits) return main_kernel<Extras::bits>(plan.shape, plan.dtype);
   return main_kernel<Extras::none>(plan.shape, plan.dtype);
@@ -118,14 +123,12 @@ Pass::Pass(const Plan& plan, const Call& call)
   const Sizes& sizes = plan.sizes;
   const Extent queries = {sizes.batch, sizes.heads, sizes.seq_q};
   const Extent keys = {sizes.batch, sizes.heads_kv, sizes.seq_kv};
-  const Extent parts = {sizes.batch, sizes.parts(), sizes.seq_kv};
   const Tensors& tensors = call.tensors;
-  // A KV head's only part is its gradient.
-  const bool adds = sizes.group_parts() > 1;
+  // A KV head's only part is its gradient, and so is the sum that the last of several takes.
+  const bool adds = plan.has_parts();
+  const Extent parts = {sizes.batch, adds ? sizes.parts() : sizes.heads_kv, sizes.seq_kv};
   const Tensor dk = adds ? of_parts(of_workspace<void>(plan.workspace.dk), sizes) : tensors.dk;
   const Tensor dv = adds ? of_parts(of_workspace<void>(plan.workspace.dv), sizes) : tensors.dv;
-  constexpr std::int32_t kWarpKeys = 16;
-  static_assert(kWarpKeys == Tile<__nv_bfloat16, 64, 64>::kWarpKeys);
   parameters_ = {.q = tensor_map(tensors.q, queries, plan, sizes.step_q),
                  .d_out = tensor_map(tensors.d_out, queries, plan, sizes.step_q),
                  .k = tensor_map(tensors.k, keys, plan, kTileKv),
@@ -145,6 +148,10 @@ Pass::Pass(const Plan& plan, const Call& call)
                  .scale = call.scale,
                  .q_tiles = sizes.q_tiles};
   if (call.dropout) parameters_.dropout = *call.dropout;
+  if (!plan.in_order) return;
+  parameters_.dkv_sums = {of_workspace<float>(plan.workspace.dk),
+                          of_workspace<float>(plan.workspace.dv)};
+  parameters_.dkv_partials = {call.dk_partials, call.dv_partials};
 }
 
 cuda::Kernel Pass::kernel() const {
@@ -156,17 +163,23 @@ cuda::DeviceTable Pass::table() const {
   return {.slots = of_plan<cuda::DeviceSlot>(plan_.layout.slots),
           .lane_begin = of_plan<std::int64_t>(plan_.layout.lane_begin),
           .lanes = plan_.lanes,
-          .q_tiles = plan_.sizes.q_tiles};
+          .q_tiles = plan_.sizes.q_tiles,
+          .kv_tiles = plan_.sizes.kv_tiles,
+          .span = plan_.sizes.span,
+          .parts = plan_.sizes.group_parts(),
+          .dkv_ranks = plan_.in_order ? of_plan<std::int32_t>(plan_.layout.dkv_ranks) : nullptr};
 }
 
 cuda::DeviceRun Pass::untimed_run() const {
   auto* const flags = of_workspace<std::int32_t>(plan_.workspace.flags);
-  return {.mode = call_.mode,
-          .timeout_ns = call_.timeout_ns,
-          .locks = of_workspace<std::int32_t>(plan_.workspace.locks),
-          .lanes_taken = flags,
-          .stop = flags + 1,
-          .late = call_.late};
+  return {
+      .mode = call_.mode,
+      .timeout_ns = call_.timeout_ns,
+      .locks = of_workspace<std::int32_t>(plan_.workspace.locks),
+      .dkv_locks = plan_.in_order ? of_workspace<std::int32_t>(plan_.workspace.dkv_locks) : nullptr,
+      .lanes_taken = flags,
+      .stop = flags + 1,
+      .late = call_.late};
 }
 
 void Pass::before(const cuda::DeviceRun& run, cudaStream_t stream) const {
@@ -174,7 +187,16 @@ void Pass::before(const cuda::DeviceRun& run, cudaStream_t stream) const {
     STAGGER_CUDA_TRY(cudaMemsetAsync(parameters_.dq_sums, 0,
                                      at(plan_.workspace.stats - plan_.workspace.dq_sums), stream));
   }
+  if (plan_.in_order) clear_dkv(run, stream);
   (this->*kernels_.before)(run, stream);
+}
+
+void Pass::clear_dkv(const cuda::DeviceRun& run, cudaStream_t stream) const {
+  STAGGER_CUDA_TRY(cudaMemsetAsync(
+      run.dkv_locks, 0, at(plan_.sizes.all_kv_tiles() * kDkvWarps) * sizeof(std::int32_t), stream));
+  if (run.mode != Mode::atomic) return;  // rank 0 stores
+  STAGGER_CUDA_TRY(cudaMemsetAsync(parameters_.dkv_sums.dk, 0,
+                                   at(plan_.workspace.dkv_locks - plan_.workspace.dk), stream));
 }
 
 void Pass::after(const cuda::DeviceRun& run, cudaStream_t stream) const {
@@ -201,7 +223,7 @@ void Pass::convert_with(const cuda::DeviceRun& run, cudaStream_t stream) const {
   gradients.seen = of_plan<std::uint8_t>(plan_.layout.seen);
   gradients.heads = Divisor(sizes.heads_kv);
   gradients.any = plan_.has_unseen;
-  const bool adds = sizes.group_parts() > 1;
+  const bool adds = plan_.has_parts();
   const StopWords words = {.note = call_.note,
                            .words = {.call_id = call_.call_id, .order_digest = call_.order_digest}};
   convert<T, kHeadDim, kStepQ>

@@ -28,6 +28,8 @@ class Pass {
   void after(const cuda::DeviceRun& run, cudaStream_t stream) const;
 
  private:
+  /// Makes semaphores of dK and dV begin with 0, and where nobody stores first the sums.
+  void clear_dkv(const cuda::DeviceRun& run, cudaStream_t stream) const;
   template <class T>
   [[nodiscard]] T* of_workspace(std::int64_t place) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(call_.workspace) + place);

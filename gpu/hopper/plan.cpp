@@ -78,7 +78,17 @@ Sizes sizes_of(const Problem& problem, const Shape& shape, std::int32_t batch) {
           .seq_kv = problem.lengths.kv};
 }
 
-WorkspaceLayout workspace_of(const Sizes& sizes) {
+/// Counts the bytes of dK where KV heads have several parts.
+std::int64_t part_bytes(const Plan& plan) {
+  const Sizes& sizes = plan.sizes;
+  if (plan.in_order) {
+    return std::int64_t{sizeof(float)} * sizes.all_kv_tiles() * kTileKv * sizes.head_dim;
+  }
+  return plan.has_parts() ? std::int64_t{2} * sizes.part_elements() : 0;
+}
+
+WorkspaceLayout workspace_of(const Plan& plan) {
+  const Sizes& sizes = plan.sizes;
   const std::int64_t rows = sizes.all_steps() * sizes.step_q;
   WorkspaceLayout layout;
   std::int64_t end = 0;
@@ -91,10 +101,10 @@ WorkspaceLayout workspace_of(const Sizes& sizes) {
   layout.stats = take(2 * std::int64_t{sizeof(float)} * rows);
   layout.locks = take(std::int64_t{sizeof(std::int32_t)} * sizes.all_steps());
   layout.flags = take(2 * std::int64_t{sizeof(std::int32_t)});
-  const std::int64_t of_parts =
-      sizes.group_parts() == 1 ? 0 : std::int64_t{2} * sizes.part_elements();
-  layout.dk = take(of_parts);
-  layout.dv = take(of_parts);
+  layout.dk = take(part_bytes(plan));
+  layout.dv = take(part_bytes(plan));
+  layout.dkv_locks = take(
+      plan.in_order ? std::int64_t{sizeof(std::int32_t)} * sizes.all_kv_tiles() * kDkvWarps : 0);
   layout.bytes = end;
   return layout;
 }
@@ -123,9 +133,6 @@ std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dt
     return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
            "64, 80 or 128";
   }
-  if (problem.combine == Combine::ordered) {
-    return "the hopper kernel adds the parts of dK and dV in a pass (combine partials)";
-  }
   return cuda::bits_refusal(problem);
 }
 
@@ -140,7 +147,8 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   plan.sizes = sizes_of(problem, plan.shape, batch);
   plan.lanes = table.lanes();
   plan.ctas = std::min(resident_lanes(problem, 0), table.lanes());
-  plan.workspace = workspace_of(plan.sizes);
+  plan.in_order = problem.combine == Combine::ordered;
+  plan.workspace = workspace_of(plan);
   const std::vector<std::uint8_t> seen = seen_tiles(problem.grid);
   plan.has_unseen = std::ranges::count(seen, 0) > 0;
   const cuda::MaskedTiles masked = cuda::masked_tiles(problem);
@@ -156,6 +164,8 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   set_bits(problem, mask, masked, bits, plan.image.data() + plan.layout.bits);
   plan.layout.contributions = append(plan.image, contributions(problem.grid));
   plan.layout.seen = append(plan.image, seen);
+  plan.layout.dkv_ranks =
+      append(plan.image, plan.in_order ? cuda::dkv_ranks(table) : std::vector<std::int32_t>{});
   plan.layout.bytes = std::ssize(plan.image);
   return plan;
 }

@@ -64,6 +64,10 @@ struct Sizes {
   [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t kv_elements() const {
     return all_heads_kv() * seq_kv * head_dim;
   }
+  /// Counts the KV tiles of all KV heads.
+  [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t all_kv_tiles() const {
+    return std::int64_t{all_heads_kv()} * kv_tiles;
+  }
   /// Counts the elements of all parts of dK.
   [[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int64_t part_elements() const {
     return group_parts() * kv_elements();
@@ -78,6 +82,7 @@ struct PlanLayout {
   std::int64_t bits = 0;           ///< SeenBits by (other masked tile, step)
   std::int64_t contributions = 0;  ///< int32 by Q tile: partials of its dQ
   std::int64_t seen = 0;           ///< uint8 by KV tile: whether anybody sees it
+  std::int64_t dkv_ranks = 0;  ///< int32 by Problem::chain_place; where parts are added in order
   std::int64_t bytes = 0;
 };
 
@@ -88,8 +93,12 @@ struct WorkspaceLayout {
   std::int64_t stats = 0;    ///< QueryStats by (head, Q tile, step)
   std::int64_t locks = 0;    ///< int32 by (head, Q tile, step)
   std::int64_t flags = 0;    ///< int32: lanes taken, stop
-  std::int64_t dk = 0;       ///< by (batch, part, key, dim); where KV heads have several parts
+  /// Where KV heads have several parts: theirs by (batch, part, key, dim), or, where they are added
+  /// in order, fp32 sums by (KV head, KV tile), in the order of dkv_place.
+  std::int64_t dk = 0;
   std::int64_t dv = 0;
+  std::int64_t dkv_locks =
+      0;  ///< int32 by (KV head, KV tile, warp); where parts are added in order
   std::int64_t bytes = 0;
 };
 
@@ -104,15 +113,19 @@ struct Plan {
   std::int32_t in_ranges = 0;  ///< masked tiles, as cuda::MaskedTiles has them
   bool has_bits = false;       ///< whether masked tiles are told bit by bit
   bool has_unseen = false;     ///< whether there are KV tiles that nobody sees
+  bool in_order = false;       ///< whether the parts of KV heads are added by rank, not in a pass
   PlanLayout layout = {};
   WorkspaceLayout workspace = {};
   std::vector<std::byte> image = {};
+
+  /// Whether parts are left in the workspace, for a pass that adds them.
+  [[nodiscard]] bool has_parts() const { return sizes.group_parts() > 1 && !in_order; }
 };
 
 /// Says why the kernels have no plan for a problem, wherever they would run; empty if they have
 /// one. They run bf16 and fp16, head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of 64, 80
-/// or 128, and chains of any number of heads, whose parts are added in a pass; any mask whose bits
-/// are within kMaxBitBytes.
+/// or 128, and chains of any number of heads, whose parts are added in a pass or in order; any mask
+/// whose bits are within kMaxBitBytes.
 [[nodiscard]] std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dtype);
 
 /// Makes the plan of a table whose heads are those of `batch` entries, one after the other.

@@ -85,7 +85,19 @@ enum class Extras {
   none,
   bits,     ///< hides what a mask tells bit by bit
   dropout,  ///< and drops
+  ordered,  ///< adds the parts of dK and dV in order; what follows does one of the above, too
+  ordered_bits,
+  ordered_dropout,
 };
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr bool hides_bits(Extras extras) {
+  return extras != Extras::none && extras != Extras::ordered;
+}
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr bool drops(Extras extras) {
+  return extras == Extras::dropout || extras == Extras::ordered_dropout;
+}
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr bool adds_in_order(Extras extras) {
+  return extras >= Extras::ordered;
+}
 
 /// How the two compute warpgroups share a step's dQ. Each has 64 rows of a product, and rows are
 enum class DqSplit {
@@ -107,6 +119,31 @@ enum class DqSplit {
                                                                            std::int32_t step_q) {
   constexpr std::int32_t kThreads = 256;
   return step_q * head_dim / kThreads;
+}
+
+/// Warps that have dK and dV of a KV tile in registers, kWarpKeys keys each. Where parts are added
+/// in order each warp waits for its own turn: the tile has as many semaphores, all passed on in the
+/// order of the ranks.
+inline constexpr std::int32_t kDkvWarps = 8;
+inline constexpr std::int32_t kWarpKeys = 16;
+static_assert(kDkvWarps * kWarpKeys == kTileKv);
+
+/// The place of an element in dK or dV of a KV tile.
+struct DkvPlace {
+  std::int32_t key = 0;
+  std::int32_t dim = 0;
+};
+
+/// Finds an element of dK or dV, which parts are added to in the order in which the warps hold
+/// them, 16 bytes a thread: element ((warp * head_dim / 8 + quad) * 32 + lane) * 4 + i of a tile is
+/// sum 4 quad + i of that thread.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr DkvPlace dkv_place(std::int32_t head_dim,
+                                                               std::int32_t element) {
+  const std::int32_t i = element % 4;
+  const std::int32_t lane = element / 4 % 32;
+  const std::int32_t quad = element / 128 % (head_dim / 8);
+  const std::int32_t warp = element / (kWarpKeys * head_dim);
+  return {kWarpKeys * warp + lane / 4 + i / 2 * 8, quad * 8 + lane % 4 * 2 + i % 2};
 }
 
 /// The place of an element in a step of dQ.

@@ -11,6 +11,7 @@
 //   dO              load → compute       d_out: bytes             d_out: a warp each
 //   dQ              compute → writer     dq: a warp each          dq_read: the writer
 //   dK, dV          compute → memory                              k, staged: a warp each
+//   a chain's turn  compute → load       dkv_turn: a warp each    (where parts are added in order)
 
 #include "gpu/hopper/divisor.hpp"
 #include "gpu/hopper/tile.cuh"
@@ -50,6 +51,11 @@ struct Parameters {
   float scale = 0;
   std::int32_t q_tiles = 0;   ///< of a head
   DropoutWords dropout = {};  ///< of a kernel that drops
+  /// Of a kernel that adds parts in order, in that of dkv_place: sums by (KV head, KV tile), where
+  /// those of all parts are found only in a run with a witness; and by chain what is added, nullptr
+  /// where it is not kept.
+  DkvSums dkv_sums = {};
+  DkvSums dkv_partials = {};
 };
 
 /// What a step is. One word: shared memory is slow to answer while products read it.
@@ -105,8 +111,9 @@ struct SharedMemory {
   Mbarrier dq_read[kDqHalves];
   Mbarrier lane_certain;  ///< the last steps of a lane, one of each writer, have their turns
   std::int32_t stopped;   ///< by the writer: no more steps
+  Mbarrier dkv_turn[2];   ///< where parts are added in order: a chain has its turn, or never will
 
-  __device__ void init() {
+  __device__ void init(bool in_order) {
     for (Mbarrier& barrier : step_full)
       barrier.init(1);
     for (int stage = 0; stage < kKStages; ++stage) {
@@ -132,6 +139,10 @@ struct SharedMemory {
       dq_read[half].init(1);
     }
     lane_certain.init(kDqSlots);
+    if (in_order) {
+      for (Mbarrier& barrier : dkv_turn)
+        barrier.init(kComputeArrivals);
+    }
     stopped = 0;
     fence_mbarrier_init();
   }

@@ -58,6 +58,33 @@ constexpr bool finds_sums() {
 }
 static_assert(finds_sums());
 
+/// Whether dkv_place finds every one of the threads' sums of dK and dV.
+constexpr bool finds_dkv(int head_dim) {
+  for (int thread = 0; thread < kComputeThreads; ++thread) {
+    for (int index = 0; index < head_dim / 2; ++index) {
+      const int of_warpgroup = thread % kWarpgroup;
+      const DkvPlace place = dkv_place(
+          head_dim, ((thread / 32 * head_dim / 8 + index / 4) * 32 + thread % 32) * 4 + index % 4);
+      if (place.key != 64 * (thread / kWarpgroup) + sums_row(of_warpgroup, index)) return false;
+      if (place.dim != sums_column(of_warpgroup, index)) return false;
+    }
+  }
+  return true;
+}
+static_assert(finds_dkv(64) && finds_dkv(128));
+
+/// Where a warp's sums of dK and dV are, in global memory.
+struct DkvSums {
+  float* dk = nullptr;
+  float* dv = nullptr;
+
+  /// Those `number` warps behind.
+  [[nodiscard]] __device__ DkvSums of_warp(std::int64_t number, int head_dim) const {
+    const std::int64_t elements = number * kWarpKeys * head_dim;
+    return {dk + elements, dv + elements};
+  }
+};
+
 /// What comes with a step's Q.
 template <int kStepQ>
 struct StepQueries {
@@ -77,6 +104,7 @@ template <class T, int kHeadDim, int kStepQ>
 class Tile {
  public:
   using Tiles = TileBuffers<T, kHeadDim, kStepQ>;
+  static constexpr int kDim = kHeadDim;
 
   __device__ Tile(Tiles& tiles, const StepQueries<kStepQ>* queries, float scale)
       : tiles_(tiles),
@@ -228,6 +256,14 @@ class Tile {
     fence_async_shared();
   }
 
+  /// Calls what(four sums, their place) for all sums of dK and dV that this thread has, and makes
+  /// them what it returns. `places` are those of this warp's keys, as dkv_place has them.
+  template <class What>
+  __device__ void each_quad(DkvSums places, const What& what) {
+    each_quad(dk_, places.dk, what);
+    each_quad(dv_, places.dv, what);
+  }
+
   /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
   /// any more, for a bulk copy by kWarpKeys x 64 boxes.
   __device__ void stage_gradients(int k_stage, float scale) {
@@ -236,7 +272,6 @@ class Tile {
     store_sums(shared_address(dv_of_warp()), dv_, 1);
     fence_async_shared();
   }
-  static constexpr int kWarpKeys = 16;
   [[nodiscard]] __device__ T* dk_of_warp(int k_stage) const {
     return tiles_.k[k_stage] + first_of_warp();
   }
@@ -252,6 +287,20 @@ class Tile {
   static constexpr int kDqSums = dq_sums_of_thread(kHeadDim, kStepQ);
   static constexpr int kSteps = kStepQ / 16;
   using Operand = std::uint32_t[kSteps][4];
+
+  template <class What>
+  __device__ static void each_quad(float (&sums)[kHeadDim / 2], float* of_warp, const What& what) {
+    auto* const quads = reinterpret_cast<float4*>(of_warp) + threadIdx.x % 32;
+#pragma unroll
+    for (int quad = 0; quad < kHeadDim / 8; ++quad) {
+      float* const four = sums + 4 * quad;
+      const float4 now = what(make_float4(four[0], four[1], four[2], four[3]), quads + 32 * quad);
+      four[0] = now.x;
+      four[1] = now.y;
+      four[2] = now.z;
+      four[3] = now.w;
+    }
+  }
 
   /// Begins sums (keys x queries) = left (keys x head_dim) * right (queries x head_dim)^T.
   __device__ void multiply_keys(float (&sums)[kStepQ / 2], const T* left, const T* right) {

@@ -172,6 +172,38 @@ TEST_CASE("random tables finish or hang as the liveness check says, and the GPU 
   CHECK(finished > 20);
 }
 
+TEST_CASE(
+    "tables of parts in order finish or hang as the liveness check says, at what the CPU says") {
+  Random random(test::seed(20261123));
+  std::int64_t at_dkv = 0;
+  std::int64_t finished = 0;
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    Problem problem = test::random_problem(random, 4);
+    problem.heads_kv = problem.heads;
+    problem.heads *= 2;
+    problem = with_span(std::move(problem), 1, Combine::ordered);
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    Table table = random.chance(2) ? test::random_table(random, problem, dispatch)
+                                   : test::random_live_table(random, problem, dispatch);
+    test::perhaps_shuffle_dkv_ranks(random, table);
+    const bool live = dag::check_liveness(table, {}).live;
+    const Attention attention = attention_of(problem, 1);
+    const Backward cpu = backward_on_cpu(table, attention, {.timeout = kPatience});
+    const Backward cuda = backward_on_cuda(table, attention, {.timeout = kImpatience});
+    REQUIRE(cuda.outcome == (live ? Outcome::finished : Outcome::deadlock));
+    REQUIRE(order_faults(table, cuda).empty());
+    REQUIRE(cuda.dkv_lock_values == cpu.dkv_lock_values);
+    REQUIRE(describe(waits(table, cuda), table.dispatch) ==
+            describe(waits(table, cpu), table.dispatch));
+    finished += live ? 1 : 0;
+    for (const Wait& wait : waits(table, cuda))
+      at_dkv += wait.dkv ? 1 : 0;
+  }
+  CHECK(at_dkv > 5);
+  CHECK(finished > 20);
+}
+
 TEST_CASE("the block-sparse deadlock is stopped, and the waits are the CPU's") {
   const Problem problem = make_problem(parse_mask("document:lengths=366+25+80+364+149+21+12+3+3+1"),
                                        {1024, 1024}, {128, 128}, 1, 0);

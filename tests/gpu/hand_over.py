@@ -12,7 +12,7 @@ then taken away in turn, and a rule must notice.
 import re
 import sys
 
-KERNELS = 30  # five shapes, two formats; alone, with bits of masks, with dropout
+KERNELS = 60  # five shapes, two formats; alone, with bits of masks, with dropout; each by parts in order
 
 ASK = r"cp\.(?:reduce\.)?async\.bulk\.global\.shared"  # dQ's additions, and rank 0's store
 STORE = r"cp\.async\.bulk\.tensor\.\dd\.global\.shared"  # dK and dV
@@ -45,10 +45,25 @@ RULES = [
 ]
 
 
-class Kernel:
-    """Instructions, and which may follow which."""
+# Where parts of dK and dV are added in order, by all lanes of a warp, a lane acquires and releases.
+ADD = r"red\.relaxed\.gpu\.global\.add\.v4\.f32"
+LOAD = r"ld\.relaxed\.gpu\.global\.v4\.f32"
+ANY = rf"(?:{ADD}|{LOAD}|st\.global\.v4\.f32)"
+WARP = r"bar\.warp\.sync 0xffffffff;"
+ORDERED_RULES = [
+    (r"ld\.acquire\.gpu", ANY, WARP, "what a lane acquires is its warp's after a barrier of the warp"),
+    (ANY, r"red\.release\.gpu", WARP,
+     "a turn is passed on when all lanes have added, not when one has"),
+    (ADD, r"atom\.acq_rel\.gpu", WARP, "a part is counted when all lanes have added"),
+    (r"atom\.acq_rel\.gpu", LOAD, WARP, "who counts last takes what all have added"),
+]
 
-    def __init__(self, text):
+
+class Kernel:
+    """Instructions, which may follow which, and the rules for them."""
+
+    def __init__(self, text, extras):
+        self.rules = RULES + (ORDERED_RULES if extras >= 3 else [])
         self.lines = [line.strip() for line in text.splitlines()]
         labels = {line[:-1]: number for number, line in enumerate(self.lines)
                   if re.fullmatch(r"\$?\w+:", line)}
@@ -101,7 +116,7 @@ class Kernel:
 
 
 def faults(name, kernel):
-    for rule in RULES:
+    for rule in kernel.rules:
         begins, ends, _, why = rule
         if not kernel.starts(begins) or not kernel.places(ends):
             yield f"{name}: nothing to check where {why}"
@@ -113,10 +128,11 @@ def faults(name, kernel):
 
 def unnoticed(name, kernel):
     """Instances that could be taken away."""
-    for place in sorted({place for rule in RULES for place in kernel.places(rule[2])}):
+    for place in sorted({place for rule in kernel.rules
+                         for place in kernel.places(rule[2])}):
         line = kernel.lines[place]
         if not any(re.search(rule[2], line) and kernel.fault(rule, without=place)
-                   for rule in RULES):
+                   for rule in kernel.rules):
             yield f"{name}: nobody would notice without `{line}` in line {place}"
 
 
@@ -126,7 +142,7 @@ def kernels_of(ptx):
     for text in re.split(r"^.*\.entry\s+(?=\w)", ptx, flags=re.MULTILINE)[1:]:
         shape = re.match(r"\w*6hopper8backwardI\d+(\w+?)Li(\d+)ELi(\d+)ELNS\w*?ExtrasE(\d)E", text)
         if shape:
-            kernels["hopper<{}, {}, {}, {}>".format(*shape.groups())] = Kernel(text)
+            kernels["hopper<{}, {}, {}, {}>".format(*shape.groups())] = Kernel(text, int(shape[4]))
     return kernels
 
 
@@ -139,7 +155,8 @@ def main():
     for name, kernel in kernels.items():
         wrong = list(faults(name, kernel))
         found += wrong or list(unnoticed(name, kernel))
-    print("\n".join(found) if found else f"{len(RULES)} rules hold in {len(kernels)} kernels")
+    print("\n".join(found) if found else f"{len(RULES)} rules, where parts are added "
+          f"in order {len(RULES + ORDERED_RULES)}, hold in {len(kernels)} kernels")
     return 1 if found else 0
 
 

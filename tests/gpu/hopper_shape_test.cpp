@@ -26,6 +26,22 @@ TEST_CASE("a step's dQ in the order of its threads has every element once") {
   }
 }
 
+TEST_CASE("a tile's dK in the order of its threads has every element once, each warp's together") {
+  for (const std::int32_t head_dim : {64, 128}) {
+    const std::int32_t elements = kTileKv * head_dim;
+    std::vector<bool> seen(static_cast<std::size_t>(elements));
+    for (std::int32_t element = 0; element < elements; ++element) {
+      const DkvPlace place = dkv_place(head_dim, element);
+      REQUIRE(place.key / 16 == element / (elements / 8));
+      REQUIRE(place.dim >= 0);
+      REQUIRE(place.dim < head_dim);
+      const auto index = static_cast<std::size_t>(place.key * head_dim + place.dim);
+      REQUIRE_FALSE(seen[index]);
+      seen[index] = true;
+    }
+  }
+}
+
 TEST_CASE("a warpgroup's half of a step's dQ is one piece") {
   for (const Shape& shape : kShapes) {
     const std::int32_t elements = shape.head_dim * shape.step_q;

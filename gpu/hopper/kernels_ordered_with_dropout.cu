@@ -1,0 +1,7 @@
+#include "gpu/hopper/kernels.cuh"
+
+namespace stagger::gpu::hopper {
+
+template const void* main_kernel<Extras::ordered_dropout>(const Shape& shape, Dtype dtype);
+
+}  // namespace stagger::gpu::hopper
