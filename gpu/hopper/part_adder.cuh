@@ -69,7 +69,8 @@ class PartAdder {
   /// registers then.
   __device__ bool add(Tile& tile, Mbarrier& turn) {
     const DkvSums sums = all_.dkv_sums.of_warp(semaphore_, Tile::kDim);
-    stamp(&ChainTimes::ready);
+    // What comes to its chain's end when the run has stopped waited for something else.
+    if (is_witnessed() && !cuda::is_stopped(run_.stop)) stamp(&ChainTimes::ready);
     if (run_.mode == Mode::atomic) {
       arrive(turn);
       return add_in_any_order(tile, sums);
@@ -84,10 +85,7 @@ class PartAdder {
     if (is_last) {
       add_to_own(tile, sums);
     } else if (rank == 0) {
-      tile.each_quad(sums, [](const float4& quad, float4* place) {
-        store_quad(place, quad);
-        return quad;
-      });
+      store_own(tile, sums);
     } else {
       add_own(tile, sums);
     }
@@ -120,13 +118,15 @@ class PartAdder {
   __device__ void keep_partials(Tile& tile) const {
     if (all_.dkv_partials.dk == nullptr) return;
     const std::int64_t number = chain_ * kDkvWarps + semaphore_ % kDkvWarps;
-    tile.each_quad(all_.dkv_partials.of_warp(number, Tile::kDim),
-                   [](const float4& quad, float4* place) {
-                     store_quad(place, quad);
-                     return quad;
-                   });
+    store_own(tile, all_.dkv_partials.of_warp(number, Tile::kDim));
   }
 
+  __device__ static void store_own(Tile& tile, const DkvSums& sums) {
+    tile.each_quad(sums, [](const float4& quad, float4* place) {
+      store_quad(place, quad);
+      return quad;
+    });
+  }
   __device__ static void add_own(Tile& tile, const DkvSums& sums) {
     tile.each_quad(sums, [](const float4& quad, float4* place) {
       add_quad(place, quad);
@@ -136,14 +136,8 @@ class PartAdder {
 
   /// Takes the sum of all parts into registers, and leaves it if there is somebody to look at it.
   __device__ void add_to_own(Tile& tile, const DkvSums& sums) const {
-    const bool leaves = is_witnessed();
-    tile.each_quad(sums, [=](const float4& quad, float4* place) {
-      const float4 before = load_quad(place);
-      const float4 sum =
-          make_float4(before.x + quad.x, before.y + quad.y, before.z + quad.z, before.w + quad.w);
-      if (leaves) store_quad(place, sum);
-      return sum;
-    });
+    tile.add_loaded(sums, [](const float4* place) { return load_quad(place); });
+    if (is_witnessed()) store_own(tile, sums);
   }
 
   /// Adds to sums that begin with 0; who has counted the others is the last.

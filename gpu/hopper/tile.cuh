@@ -264,6 +264,14 @@ class Tile {
     each_quad(dv_, places.dv, what);
   }
 
+  /// Adds load(place) to all sums of dK and dV; what is loaded of each is asked for before any of
+  /// it is waited for.
+  template <class Load>
+  __device__ void add_loaded(DkvSums places, const Load& load) {
+    add_loaded(dk_, places.dk, load);
+    add_loaded(dv_, places.dv, load);
+  }
+
   /// Leaves dK and dV of this warp's 16 keys in the places of K and dS, which nobody may be reading
   /// any more, for a bulk copy by kWarpKeys x 64 boxes.
   __device__ void stage_gradients(int k_stage, float scale) {
@@ -299,6 +307,23 @@ class Tile {
       four[1] = now.y;
       four[2] = now.z;
       four[3] = now.w;
+    }
+  }
+
+  template <class Load>
+  __device__ static void add_loaded(float (&sums)[kHeadDim / 2], const float* of_warp,
+                                    const Load& load) {
+    const auto* const quads = reinterpret_cast<const float4*>(of_warp) + threadIdx.x % 32;
+    float4 loaded[kHeadDim / 8];
+#pragma unroll
+    for (int quad = 0; quad < kHeadDim / 8; ++quad)
+      loaded[quad] = load(quads + 32 * quad);
+#pragma unroll
+    for (int quad = 0; quad < kHeadDim / 8; ++quad) {
+      sums[4 * quad] += loaded[quad].x;
+      sums[4 * quad + 1] += loaded[quad].y;
+      sums[4 * quad + 2] += loaded[quad].z;
+      sums[4 * quad + 3] += loaded[quad].w;
     }
   }
 
