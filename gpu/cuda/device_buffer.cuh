@@ -32,6 +32,8 @@ class DeviceBuffer {
   void fill(int byte) {
     if (size_ > 0) STAGGER_CUDA_TRY(cudaMemset(data_, byte, size_ * sizeof(T)));
   }
+  /// Requires as many values as there are.
+  void upload(const std::vector<T>& values) { copy(data_, values.data(), cudaMemcpyHostToDevice); }
   [[nodiscard]] std::vector<T> download() const {
     std::vector<T> values(size_);
     copy(values.data(), data_, cudaMemcpyDeviceToHost);

@@ -44,7 +44,7 @@ struct alignas(8) Mbarrier {
     }
   }
 
- private:
+  /// Says whether that phase has ended, with acquire at CTA scope; waits for it a moment.
   __device__ bool has_ended(std::uint32_t parity) {
     std::uint32_t ended;
     asm volatile(

@@ -118,6 +118,23 @@ struct Wgmma;
   "%40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, " \
   "%56, %57, %58, %59, %60, %61, %62, %63"
+#define STAGGER_LIST_128                             \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "                 \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "           \
+  "%16, %17, %18, %19, %20, %21, %22, %23, "         \
+  "%24, %25, %26, %27, %28, %29, %30, %31, "         \
+  "%32, %33, %34, %35, %36, %37, %38, %39, "         \
+  "%40, %41, %42, %43, %44, %45, %46, %47, "         \
+  "%48, %49, %50, %51, %52, %53, %54, %55, "         \
+  "%56, %57, %58, %59, %60, %61, %62, %63, "         \
+  "%64, %65, %66, %67, %68, %69, %70, %71, "         \
+  "%72, %73, %74, %75, %76, %77, %78, %79, "         \
+  "%80, %81, %82, %83, %84, %85, %86, %87, "         \
+  "%88, %89, %90, %91, %92, %93, %94, %95, "         \
+  "%96, %97, %98, %99, %100, %101, %102, %103, "     \
+  "%104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, " \
+  "%120, %121, %122, %123, %124, %125, %126, %127"
 #define STAGGER_SUMS_8(i)                                                                    \
   "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
       "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
@@ -127,6 +144,10 @@ struct Wgmma;
 #define STAGGER_SUMS_32 STAGGER_SUMS_16, STAGGER_SUMS_8(16), STAGGER_SUMS_8(24)
 #define STAGGER_SUMS_40 STAGGER_SUMS_32, STAGGER_SUMS_8(32)
 #define STAGGER_SUMS_64 STAGGER_SUMS_40, STAGGER_SUMS_8(40), STAGGER_SUMS_8(48), STAGGER_SUMS_8(56)
+#define STAGGER_SUMS_96 \
+  STAGGER_SUMS_64, STAGGER_SUMS_8(64), STAGGER_SUMS_8(72), STAGGER_SUMS_8(80), STAGGER_SUMS_8(88)
+#define STAGGER_SUMS_128 \
+  STAGGER_SUMS_96, STAGGER_SUMS_8(96), STAGGER_SUMS_8(104), STAGGER_SUMS_8(112), STAGGER_SUMS_8(120)
 
 // The numbers are those of the operands after the sums: left, right, add, transpositions.
 #define STAGGER_WGMMA(columns, T, type, size, o0, o1, o2, o3, o4, o5, o6)                        \
@@ -164,14 +185,18 @@ STAGGER_WGMMA(80, __nv_bfloat16, "bf16", 40, "40", "41", "42", "43", "44", "45",
 STAGGER_WGMMA(80, __half, "f16", 40, "40", "41", "42", "43", "44", "45", "46");
 STAGGER_WGMMA(128, __nv_bfloat16, "bf16", 64, "64", "65", "66", "67", "68", "69", "70");
 STAGGER_WGMMA(128, __half, "f16", 64, "64", "65", "66", "67", "68", "69", "70");
+STAGGER_WGMMA(256, __nv_bfloat16, "bf16", 128, "128", "129", "130", "131", "132", "133", "134");
 
 #undef STAGGER_WGMMA
+#undef STAGGER_SUMS_128
+#undef STAGGER_SUMS_96
 #undef STAGGER_SUMS_64
 #undef STAGGER_SUMS_40
 #undef STAGGER_SUMS_32
 #undef STAGGER_SUMS_20
 #undef STAGGER_SUMS_16
 #undef STAGGER_SUMS_8
+#undef STAGGER_LIST_128
 #undef STAGGER_LIST_64
 #undef STAGGER_LIST_40
 #undef STAGGER_LIST_32

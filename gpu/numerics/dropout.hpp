@@ -35,6 +35,58 @@ struct DropoutRow {
   std::uint32_t query = 0;
 };
 
+/// Returns which of sixteen bytes are below a threshold of 0 … 256, in the order of the words and,
+/// within a word, from its low bits on.
+///
+/// Two bytes of a word at a time, each in a half of its own: byte + 256 - threshold has bit 8 if
+/// the byte is not below. 32 keys by 7 rounds are then 167 instructions, byte by byte 216.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t bytes_below(const PhiloxCounter& random,
+                                                                      std::uint32_t threshold) {
+  constexpr std::uint32_t kBytes = 0x00ff00ff;
+  constexpr std::uint32_t kCarries = 0x01000100;
+  const std::uint32_t rest = (256 - threshold) * 0x00010001;
+  std::uint32_t not_below = 0;  // of word w bits 4 w, 4 w + 1 (bytes 0, 1), 16 + 4 w, … (2, 3)
+  for (int word = 0; word < 4; ++word) {
+    const std::uint32_t even = (random.word[word] & kBytes) + rest;
+    const std::uint32_t odd = (random.word[word] >> 8 & kBytes) + rest;
+    not_below |= ((even & kCarries) >> 8 | (odd & kCarries) >> 7) << 4 * word;
+  }
+  return ~(not_below | not_below >> 14) & 0xffff;
+}
+
+/// Returns which of four words are below a threshold of 0 … 2^32.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t words_below(const PhiloxCounter& random,
+                                                                      std::uint64_t threshold) {
+  const auto last = static_cast<std::uint32_t>(threshold - 1);
+  std::uint32_t below = 0;
+  for (int word = 0; word < 4; ++word)
+    below |= (random.word[word] <= last ? std::uint32_t{1} : 0) << word;
+  return threshold == 0 ? 0 : below;
+}
+
+/// Returns whether 32 keys of a row are kept, as keep_keys() does, by code for a kernel that does
+/// nothing else: without loops. Requires kBits of 8 or 32 and kRounds to be the rule's.
+template <int kBits, int kRounds>
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t keep_word_unrolled(
+    const DropoutRule& rule, const DropoutRow& row, std::uint32_t word) {
+  static_assert(kBits == 8 || kBits == 32);
+  constexpr std::uint32_t kCalls = kBits / 4;
+  std::uint32_t kept = 0;
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    const PhiloxCounter random = philox_unrolled<kRounds>(
+        {{word * kCalls + call, row.query, row.head, row.batch}}, rule.key);
+    if constexpr (kBits == 8) {
+      kept |= bytes_below(random, static_cast<std::uint32_t>(rule.threshold)) << call * 16;
+    } else {
+      kept |= words_below(random, rule.threshold) << call * 4;
+    }
+  }
+  return kept;
+}
+
 /// Returns whether 16 or 32 keys of a row are kept, on each of which kBits bits decide: bit j
 /// speaks of key kKeys * place + j. Requires kBits == rule.bits.
 ///

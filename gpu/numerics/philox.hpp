@@ -14,6 +14,18 @@ struct PhiloxKey {
   std::uint32_t word[2] = {};
 };
 
+/// Makes one round, and the key of the next one.
+STAGGER_HOST_DEVICE constexpr void philox_round(PhiloxCounter& counter, PhiloxKey& key) {
+  const std::uint64_t even = std::uint64_t{0xD2511F53} * counter.word[0];
+  const std::uint64_t odd = std::uint64_t{0xCD9E8D57} * counter.word[2];
+  counter = {{static_cast<std::uint32_t>(odd >> 32) ^ counter.word[1] ^ key.word[0],
+              static_cast<std::uint32_t>(odd),
+              static_cast<std::uint32_t>(even >> 32) ^ counter.word[3] ^ key.word[1],
+              static_cast<std::uint32_t>(even)}};
+  key.word[0] += 0x9E3779B9;
+  key.word[1] += 0xBB67AE85;
+}
+
 /// Returns four random words of a counter and a key, without a state: Philox-4x32 of so many
 /// rounds. With 7 it passes the tests that its authors know, with 10 there is a margin; fewer do
 /// not pass.
@@ -24,16 +36,21 @@ struct PhiloxKey {
 #ifdef __CUDA_ARCH__
 #pragma unroll 1  // a kernel would keep the keys of all rounds in registers
 #endif
-  for (int round = 0; round < rounds; ++round) {
-    const std::uint64_t even = std::uint64_t{0xD2511F53} * counter.word[0];
-    const std::uint64_t odd = std::uint64_t{0xCD9E8D57} * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(odd >> 32) ^ counter.word[1] ^ key.word[0],
-                static_cast<std::uint32_t>(odd),
-                static_cast<std::uint32_t>(even >> 32) ^ counter.word[3] ^ key.word[1],
-                static_cast<std::uint32_t>(even)}};
-    key.word[0] += 0x9E3779B9;
-    key.word[1] += 0xBB67AE85;
-  }
+  for (int round = 0; round < rounds; ++round)
+    philox_round(counter, key);
+  return counter;
+}
+
+/// Returns what philox() does, of rounds that a kernel makes without a loop: for one that does
+/// nothing else, and has the registers.
+template <int kRounds>
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr PhiloxCounter philox_unrolled(PhiloxCounter counter,
+                                                                          PhiloxKey key) {
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+  for (int round = 0; round < kRounds; ++round)
+    philox_round(counter, key);
   return counter;
 }
 

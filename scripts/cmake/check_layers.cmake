@@ -6,9 +6,9 @@ cmake_path(ABSOLUTE_PATH ROOT NORMALIZE)
 # A file belongs to the longest folder of these that holds it, and knows that folder and those named,
 # or of another folder single files.
 set(folders core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
-    gpu/hopper workbench workbench/block workbench/designs workbench/tickets cli cli/report)
+    gpu/hopper gpu/overlap workbench workbench/block workbench/designs workbench/tickets cli cli/report)
 set(siblings core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
-    gpu/hopper)
+    gpu/hopper gpu/overlap)
 set(core_knows)
 set(core/formats_knows core)
 set(dag_knows core)
@@ -20,6 +20,7 @@ set(gpu/check_knows core gpu/numerics)
 set(gpu/cpu_knows core gpu/numerics gpu/check)
 set(gpu/cuda_knows core gpu/numerics gpu/check)
 set(gpu/hopper_knows core gpu/numerics gpu/check gpu/cuda)
+set(gpu/overlap_knows core gpu/numerics gpu/cuda gpu/hopper)
 set(workbench/block_knows core)
 set(workbench/designs_knows ${siblings} workbench)
 set(workbench/tickets_knows core core/formats)
