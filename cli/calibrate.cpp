@@ -5,10 +5,14 @@
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/calibration.hpp"
+#include "cli/report/overlap_runs.hpp"
+#include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "gpu/overlap/overlap.hpp"
 #include "workbench/calibration_runs.hpp"
+#include "workbench/overlap_runs.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -154,7 +158,39 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   }
 }
 
+/// GEMMs and dropout's bits, into a calibration of `stagger overlap`.
+int calibrate_overlap(const Options& options) {
+  const block::Calibration base = find_calibration(options.base);
+  const std::string refusal = gpu::overlap::overlap_refusal();
+  if (!has_device()) return kSkipped;
+  if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
+  Progress progress;
+  workbench::OverlapRequest request = workbench::usual_overlap_request();
+  request.progress = [&](double fraction) { progress.show("measuring", fraction); };
+  const workbench::OverlapRuns runs = workbench::measure_overlap(request);
+  progress.end();
+  OverlapRunsReport report{.runs = runs, .way = workbench::best_way(runs)};
+  report.calibration = workbench::overlap_calibration(base, runs, report.way);
+  report.calibration.device = gpu::cuda_device()->name + ", bf16";
+  report.calibration.name =
+      options.output == "-" ? "measured" : std::filesystem::path(options.output).stem().string();
+  report.calibration.source = fmt::format(
+      "{}, {}: stagger calibrate --overlap; its own GEMM and attention, bits made by {}. "
+      "The backward pass as in {}: {}",
+      gpu::cuda_device()->name, today(), workbench::beside_ways()[report.way].name, base.name,
+      base.source);
+  write_file(options.output, block::calibration_json(report.calibration).text() + "\n");
+  if (options.output == "-") return kHolds;
+  if (options.json) {
+    write_stdout(overlap_runs_json(report).text() + "\n");
+  } else {
+    write_text(overlap_runs_text(report), terminal_of(options));
+  }
+  return kHolds;
+}
+
 int calibrate_command(const Options& options) {
+  if (options.overlap) return calibrate_overlap(options);
   const Kernel& kernel = *options.kernel;
   const bool shaped = options.tile_q && options.tile_kv;
   if (!kernel.spins() && !options.memory && !shaped) {
@@ -188,6 +224,7 @@ const Command kCalibrate{
         "  stagger calibrate --kernel replay --tick-ns 500 -o configs/machines/h200.json\n"
         "  stagger calibrate --device cuda --kernel hopper --dtype bf16 --memory \\\n"
         "      -o configs/machines/h200.json\n"
+        "  stagger calibrate --device cuda --overlap -o h200-dropout.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine configs/machines/h200.json\n",
     .run = calibrate_command,

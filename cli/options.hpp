@@ -114,6 +114,8 @@ struct Options {
   gpu::Dtype dtype = gpu::Dtype::fp32;
   bool no_partials = false;
   bool memory = false;                            ///< of `calibrate`
+  bool overlap = false;                           ///< likewise
+  std::string base = "h200-cudnn";                ///< likewise, what is not measured: --calibration
   bool summary = false;                           ///< of `predict`
   std::optional<workbench::Reference> reference;  ///< absent: by the problem's size
   std::int64_t head_dim = 64;

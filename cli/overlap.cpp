@@ -3,6 +3,7 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
+#include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/nearest.hpp"
@@ -40,16 +41,7 @@ void expect_rate(const char* option, const std::optional<double>& value, double 
 }
 
 block::Calibration calibration_of(const Options& options) {
-  const std::string& name = options.calibration;
-  const char* text = block::find_builtin(block::builtin_calibrations(), name);
-  const bool file = name.find_first_of("./") != std::string::npos || name == "-";
-  if (text == nullptr && !file) {
-    throw Error(ErrorKind::usage,
-                unknown_name("calibration", name, names_of(block::builtin_calibrations())) +
-                    " (or a file of one)");
-  }
-  block::Calibration calibration = text != nullptr ? block::read_calibration(text, name)
-                                                   : block::read_calibration(read_file(name), name);
+  block::Calibration calibration = find_calibration(options.calibration);
   expect_rate("gemm-tflops", options.gemm_tflops, 1e-6);
   expect_rate("attn-tflops", options.attn_tflops, 1e-6);
   expect_rate("room", options.room, 1);
@@ -155,6 +147,17 @@ int overlap_command(const Options& options) {
 }
 
 }  // namespace
+
+block::Calibration find_calibration(const std::string& name) {
+  if (const char* text = block::find_builtin(block::builtin_calibrations(), name)) {
+    return block::read_calibration(text, name);
+  }
+  const bool file = name.find_first_of("./") != std::string::npos || name == "-";
+  if (file) return block::read_calibration(read_file(name), name);
+  throw Error(ErrorKind::usage,
+              unknown_name("calibration", name, names_of(block::builtin_calibrations())) +
+                  " (or a file of one)");
+}
 
 extern const Command kOverlap;
 const Command kOverlap{

@@ -206,7 +206,8 @@ std::vector<OptionRow> output_rows() {
       {.name = "output",
        .letter = 'o',
        .metavar = "FILE",
-       .meaning = "the profile: made, or the kernel's entry in it replaced; - for standard output",
+       .meaning = "the profile: made, or the kernel's entry in it replaced; with --overlap a "
+                  "calibration; - for standard output",
        .target = &Options::output,
        .commands = "calibrate",
        .group = kGroup,

@@ -271,6 +271,8 @@ refuses "--head-dim means nothing beside --kernel replay" run $small $replay --h
 refuses "--tick-ns is for a replay" calibrate --tile-q 64 --tile-kv 64 --tick-ns 3 -o out.json
 refuses "--dtype means nothing beside --kernel replay" calibrate --kernel replay --dtype bf16 -o out.json
 refuses "--tile-q means nothing beside --memory" calibrate --memory --tile-q 64 -o out.json
+refuses "--overlap excludes --tile-q" calibrate --overlap --tile-q 64 -o out.json
+refuses "--calibration means nothing without --overlap" calibrate --tile-q 64 --tile-kv 64 --calibration paper -o out.json
 refuses "unknown option '-o'" verify table.csv -o out.svg
 refuses "FILE is given 2 times" verify table.csv other.csv
 refuses "--table is given 2 times" show --table table.csv --table other.csv
@@ -280,4 +282,4 @@ printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}'
 expect 0 "" export $small -o out.mask.json --config config.json
 expect 0 "p cnf" export $small --schedule spt -o - --format cnf --config config.json
 
-finish 198 130
+finish 200 130

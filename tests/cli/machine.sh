@@ -143,7 +143,10 @@ expect 0 "Examples:" calibrate --help
 expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" calibrate --kernel fast -o "$work/new.json"
 expect 2 "give --tile-q and --tile-kv" calibrate -o "$work/new.json"
 expect 2 "--output is required" calibrate --kernel replay
+expect 2 "--output is required" calibrate --overlap
+expect 2 "unknown calibration 'h300'" calibrate --overlap --calibration h300 -o "$work/new.json"
 if ! command -v nvidia-smi >/dev/null; then
+  expect 77 "CUDA" calibrate --device cuda --overlap -o "$work/new.json"
   expect 77 "CUDA" calibrate --device cuda --kernel replay -o "$work/new.json"
   [ ! -e "$work/new.json" ] || fail "a calibration that was skipped left a file"
 fi

@@ -1,0 +1,166 @@
+#include "workbench/block/overlap_fit.hpp"
+
+#include "tests/support/catch.hpp"
+#include "workbench/block/transformer.hpp"
+#include "workbench/overlap_runs.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace stagger::block {
+namespace {
+
+Calibration named_calibration(const std::string& name) {
+  const char* text = find_builtin(builtin_calibrations(), name);
+  REQUIRE(text != nullptr);
+  return read_calibration(text, name);
+}
+
+/// GEMMs beside bits, played in small steps of time: neither knows an equation.
+MeasuredOverlap played_beside(MeasuredOverlap times, const Slowdown& slowdown) {
+  constexpr int kSteps = 400'000;
+  const double step = (times.with_room + times.bits) / kSteps;
+  double gemms_left = times.with_room;
+  double bits_left = times.bits;
+  for (double time = step; gemms_left > 0 || bits_left > 0; time += step) {
+    const bool both = gemms_left > 0 && bits_left > 0;
+    // A GEMM beside bits loses (gemm − 1) of the time in which both run.
+    if (gemms_left > 0) {
+      gemms_left -= both ? step * (2 - slowdown.gemm) : step;
+      if (gemms_left <= 0) times.beside_gemms = time;
+    }
+    if (bits_left > 0) {
+      bits_left -= both ? step / slowdown.rng : step;
+      if (bits_left <= 0) times.beside_bits = time;
+    }
+  }
+  return times;
+}
+
+/// A shape as a device of these constants would run it.
+MeasuredOverlap as_of(const Calibration& calibration, const DropoutShape& shape) {
+  const Overlap predicted = overlap_of(shape, {}, calibration, false);
+  MeasuredOverlap times{.shape = shape,
+                        .rng = {},
+                        .gemms = predicted.gemm.ms,
+                        .bits = predicted.rng_alone.ms,
+                        .attention = predicted.attention.ms,
+                        .attention_makes = predicted.fused_ms,
+                        .attention_reads = calibration.slowdown.dropping * predicted.attention.ms,
+                        .with_room = calibration.slowdown.room * predicted.gemm.ms};
+  times.beside_gemms = predicted.ways.gemm_slowed;
+  times.beside_bits = predicted.ways.rng_slowed;
+  times.baseline = predicted.baseline_ms;
+  times.serial = times.gemms + times.bits + times.attention_reads;
+  times.overlap = predicted.overlap_ms;
+  return times;
+}
+
+TEST_CASE("constants come back from times that were played with them") {
+  for (const double rng : {1.0, 1.5, 3.0}) {
+    for (const double bits : {0.1, 1.0, 20.0}) {
+      const Slowdown slowdown{.gemm = 1.04, .rng = rng, .room = 1.1, .dropping = 1.2};
+      const MeasuredOverlap times = played_beside(
+          {.gemms = 10, .bits = bits, .attention = 5, .attention_reads = 6, .with_room = 11},
+          slowdown);
+      CAPTURE(rng, bits, times.beside_gemms, times.beside_bits);
+      const Slowdown found = slowdown_of(times);
+      CHECK(found.room == Approx(1.1));
+      CHECK(found.dropping == Approx(1.2));
+      CHECK(found.rng == Approx(rng).epsilon(2e-3));
+      // Played, GEMMs beside bits go at 2 - g of their speed; by the model they lose g - 1 of it:
+      // the same to (g - 1)^2.
+      CHECK(found.gemm == Approx(1.04).epsilon(2.5e-3));
+    }
+  }
+}
+
+TEST_CASE("bits that are made behind GEMMs alone are no division by nothing") {
+  const Slowdown found = slowdown_of({.gemms = 10,
+                                      .bits = 3,
+                                      .attention = 1,
+                                      .attention_reads = 0.9,
+                                      .with_room = 9.9,
+                                      .beside_gemms = 10,
+                                      .beside_bits = 13.5});
+  CHECK(found.room == 1);
+  CHECK(found.dropping == 1);
+  CHECK(found.rng > 1e5);
+}
+
+TEST_CASE("a calibration comes back from the shapes that it predicts") {
+  for (const char* name : {"paper", "h200-cudnn", "h200-fa2"}) {
+    Calibration truth = named_calibration(name);
+    truth.slowdown = {.gemm = 1.05, .rng = 2, .room = 1.02, .dropping = 1.3};
+    std::vector<MeasuredOverlap> shapes;
+    for (const std::int64_t seq : {2048, 4096, 8192, 16384, 65536})
+      shapes.push_back(as_of(truth, {.heads = 64, .seq = seq}));
+    std::vector<MeasuredRng> rng;
+    for (const RngRate& rate : truth.rng) {
+      rng.push_back({.rng = {.rounds = rate.rounds, .bits = rate.bits.value_or(8)},
+                     .ps = rate.limiters.front().rate});
+    }
+    const Calibration found = fitted(truth, shapes, rng);
+    CAPTURE(name);
+    CHECK(found.slowdown.gemm == Approx(1.05));
+    CHECK(found.slowdown.rng == Approx(2));
+    CHECK(found.slowdown.room == Approx(1.02));
+    CHECK(found.slowdown.dropping == Approx(1.3));
+    for (const MeasuredOverlap& shape : shapes) {
+      CHECK(error_of(found, shape).baseline == Approx(0).margin(1e-6));
+      CHECK(error_of(found, shape).overlap == Approx(0).margin(1e-6));
+    }
+    MeasuredOverlap longer = shapes.front();
+    longer.baseline *= 2;
+    CHECK(error_of(found, longer).baseline == Approx(-0.5));
+    // What is not measured stays.
+    CHECK(found.attention_backward.front().rate == truth.attention_backward.front().rate);
+  }
+}
+
+TEST_CASE("a calibration is read as it was written") {
+  int calibrations = 0;
+  for (const BuiltinFile& file : builtin_calibrations()) {
+    const Calibration calibration = read_calibration(file.text, file.name);
+    const std::string text = calibration_json(calibration).text();
+    const Calibration again = read_calibration(text, "written");
+    CHECK(calibration_json(again).text() == text);
+    const DropoutShape shape{.heads = 48, .seq = 16384};
+    CHECK(overlap_of(shape, {}, again, true).speedup() ==
+          overlap_of(shape, {}, calibration, true).speedup());
+    CHECK(again.gemms.size() == calibration.gemms.size());
+    CHECK(again.source == calibration.source);
+    ++calibrations;
+  }
+  CHECK(calibrations >= 3);
+}
+
+TEST_CASE("the GEMMs that are run have the model's FLOPs") {
+  for (const DropoutShape& shape : workbench::usual_overlap_request().shapes) {
+    std::int64_t flops = 0;
+    for (const gpu::overlap::GemmShape& gemm : workbench::gemms_of(shape)) {
+      flops += gemm.flops();
+      CHECK(gpu::overlap::runs(gemm));
+    }
+    const std::int64_t hidden = shape.heads * shape.head_dim;
+    CHECK(flops == 24 * shape.batch * shape.seq * hidden * hidden);
+  }
+}
+
+TEST_CASE("the best way is the one that takes least over all shapes") {
+  workbench::OverlapRuns runs;
+  const std::size_t ways = workbench::beside_ways().size();
+  REQUIRE(ways == 3);
+  for (const std::vector<double>& times :
+       std::vector<std::vector<double>>{{5, 4, 9}, {1, 3, 1}, {7, 4, 4}}) {
+    workbench::OverlapRun run;
+    for (const double each : times)
+      run.ways.push_back({.overlap = each});
+    runs.shapes.push_back(run);
+  }
+  CHECK(workbench::best_way(runs) == 1);
+}
+
+}  // namespace
+}  // namespace stagger::block

@@ -1,0 +1,275 @@
+#include "workbench/overlap_runs.hpp"
+
+#include "core/error.hpp"
+#include "gpu/check/dropout.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace stagger::workbench {
+namespace {
+
+using block::DropoutShape;
+using block::MeasuredOverlap;
+using block::RngChoice;
+using gpu::overlap::BitsPlace;
+using gpu::overlap::Dropping;
+using gpu::overlap::Room;
+using gpu::overlap::Way;
+using gpu::overlap::WayTimes;
+
+constexpr double kDropped = 0.1;
+constexpr Way kBitsAlone{.gemms = false, .bits = BitsPlace::before};
+
+gpu::DropoutRule rule_of(const RngChoice& rng) {
+  return gpu::dropout_rule({.probability = kDropped,
+                            .rounds = static_cast<int>(rng.rounds),
+                            .bits = static_cast<int>(rng.bits)});
+}
+
+double median_ms(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// A problem's ways, timed in turns, so that they find the device as warm as each other.
+class Turns {
+ public:
+  Turns(gpu::overlap::OverlapRuns& runs, std::vector<Way> ways, int repeats)
+      : ways_(std::move(ways)), times_(ways_.size()) {
+    for (int repeat = -1; repeat < repeats; ++repeat) {  // the first one warms up
+      for (std::size_t way = 0; way < ways_.size(); ++way) {
+        const WayTimes times = runs.run(ways_[way]);
+        if (repeat >= 0) times_[way].push_back(times);
+      }
+    }
+  }
+
+  [[nodiscard]] double median(std::size_t way, double WayTimes::*which) const {
+    std::vector<double> values;
+    for (const WayTimes& times : times_[way])
+      values.push_back(times.*which);
+    return median_ms(std::move(values));
+  }
+
+ private:
+  std::vector<Way> ways_;
+  std::vector<std::vector<WayTimes>> times_;
+};
+
+/// Measures on the device, and adds to what was found.
+class OverlapMeasurement {
+ public:
+  explicit OverlapMeasurement(const OverlapRequest& request) : request_(request) {}
+
+  OverlapRuns run() {
+    constexpr std::size_t kRules = 8;
+    const std::size_t all = kRules + request_.shapes.size() + 1;
+    for (const std::int64_t bits : {8, 32}) {
+      for (const std::int64_t rounds : {3, 5, 7, 10}) {
+        tell(all);
+        rng({.rounds = rounds, .bits = bits});
+      }
+    }
+    for (const DropoutShape& shape : request_.shapes) {
+      tell(all);
+      measure(shape);
+    }
+    tell(all);
+    crowds();
+    return std::move(found_);
+  }
+
+ private:
+  void tell(std::size_t all) {
+    if (request_.progress) {
+      request_.progress(static_cast<double>(done_++) / static_cast<double>(all));
+    }
+  }
+
+  gpu::overlap::WayCheck check(gpu::overlap::OverlapRuns& runs, const Way& way) {
+    const gpu::overlap::WayCheck check = runs.check(way);
+    found_.words_checked += check.words;
+    found_.samples_checked += check.samples;
+    if (check.right()) return check;
+    throw Error(ErrorKind::device, "wrong results: " + std::to_string(check.words_wrong) + " of " +
+                                       std::to_string(check.words) + " words of bits, " +
+                                       std::to_string(check.words_off) + " words and " +
+                                       std::to_string(check.elements_off) + " elements of " +
+                                       std::to_string(check.samples) + " samples");
+  }
+
+  static void expect_same(std::uint64_t one, std::uint64_t other, const char* what) {
+    if (one == other) return;
+    throw Error(ErrorKind::device, std::string(what) + " has other bits in another way");
+  }
+
+  void rng(const RngChoice& choice) {
+    constexpr std::int64_t kHeads = 64;
+    constexpr std::int64_t kSeq = 16384;  // 2^34 elements
+    const gpu::DropoutRule rule = rule_of(choice);
+    gpu::overlap::OverlapRuns runs({.gemms = {}, .heads = kHeads, .seq = kSeq, .rule = rule});
+    static_cast<void>(check(runs, kBitsAlone));
+    const Turns turns(runs, {kBitsAlone}, request_.repeats);
+    found_.rng.push_back({.measured = {.rng = choice,
+                                       .ps = 1e9 * turns.median(0, &WayTimes::ms) /
+                                             static_cast<double>(kHeads * kSeq * kSeq)},
+                          .registers = gpu::overlap::bits_cta(rule).registers});
+  }
+
+  void measure(const DropoutShape& shape) {
+    gpu::overlap::OverlapRuns runs({.gemms = gemms_of(shape),
+                                    .batch = shape.batch,
+                                    .heads = shape.heads,
+                                    .seq = shape.seq,
+                                    .rule = rule_of({}),
+                                    .attention = true});
+    std::vector<Way> ways = {{},
+                             kBitsAlone,
+                             {.gemms = false, .attention = Dropping::no},
+                             {.gemms = false, .attention = Dropping::makes},
+                             {.gemms = false, .attention = Dropping::reads},
+                             {.attention = Dropping::makes},
+                             {.bits = BitsPlace::before, .attention = Dropping::reads}};
+    const std::size_t alone = ways.size();
+    for (const BesideWay& beside : beside_ways()) {
+      ways.push_back({.room = beside.room});
+      ways.push_back({.room = beside.room, .bits = beside.bits, .attention = Dropping::reads});
+    }
+    check_all(runs, ways);
+    const Turns turns(runs, ways, request_.repeats);
+    MeasuredOverlap measured{.shape = shape,
+                             .rng = {},
+                             .gemms = turns.median(0, &WayTimes::ms),
+                             .bits = turns.median(1, &WayTimes::ms),
+                             .attention = turns.median(2, &WayTimes::ms),
+                             .attention_makes = turns.median(3, &WayTimes::ms),
+                             .attention_reads = turns.median(4, &WayTimes::ms),
+                             .baseline = turns.median(5, &WayTimes::ms),
+                             .serial = turns.median(6, &WayTimes::ms)};
+    OverlapRun run{.ways = {}, .clock_ghz = turns.median(0, &WayTimes::clock_ghz)};
+    for (std::size_t way = alone; way < ways.size(); way += 2) {
+      measured.with_room = turns.median(way, &WayTimes::ms);
+      measured.beside_gemms = turns.median(way + 1, &WayTimes::gemms_ms);
+      measured.beside_bits = turns.median(way + 1, &WayTimes::bits_ms);
+      measured.overlap = turns.median(way + 1, &WayTimes::ms);
+      run.ways.push_back(measured);
+      run.clocks_ghz.push_back(turns.median(way + 1, &WayTimes::clock_ghz));
+    }
+    found_.shapes.push_back(std::move(run));
+  }
+
+  /// Checks all ways that leave something, but for attention alone that would read what is not
+  /// there: products and attention's output must be the same bits in all that have them.
+  void check_all(gpu::overlap::OverlapRuns& runs, const std::vector<Way>& ways) {
+    std::optional<std::uint64_t> products;
+    std::optional<std::uint64_t> dropped;
+    for (const Way& way : ways) {
+      const bool reads = way.attention == Dropping::reads;
+      if (reads && way.bits == BitsPlace::nowhere) continue;
+      const gpu::overlap::WayCheck found = check(runs, way);
+      if (way.gemms) {
+        expect_same(products.value_or(found.gemm_digest), found.gemm_digest, "a product");
+        products = found.gemm_digest;
+      }
+      if (reads || way.attention == Dropping::makes) {
+        expect_same(dropped.value_or(found.out_digest), found.out_digest, "attention");
+        dropped = found.out_digest;
+      }
+    }
+  }
+
+  /// One GEMM that fills every SM, and behind it kernels of few CTAs.
+  void crowds() {
+    constexpr std::int64_t kHeads = 32;
+    constexpr std::int64_t kSeq = 16384;
+    constexpr gpu::overlap::GemmShape kGemm{.m = 16384, .n = 24576, .k = 8192};
+    gpu::overlap::OverlapRuns runs(
+        {.gemms = {kGemm}, .heads = kHeads, .seq = kSeq, .rule = rule_of({})});
+    const gpu::overlap::Residents residents = gpu::overlap::bits_residents(rule_of({}));
+    const std::int64_t full = residents.sms * residents.ctas_per_sm;
+    for (const std::int64_t ctas : {residents.sms, 2 * residents.sms, 4 * residents.sms}) {
+      const Turns turns(runs,
+                        {{},
+                         {.gemms = false,
+                          .bits = BitsPlace::before,
+                          .bits_ctas = static_cast<std::int32_t>(full)},
+                         {.bits = BitsPlace::behind, .bits_ctas = static_cast<std::int32_t>(ctas)}},
+                        3);
+      CrowdRun crowd{.ctas = ctas,
+                     .ctas_per_sm = residents.ctas_per_sm,
+                     .gemm = turns.median(0, &WayTimes::ms),
+                     .full = turns.median(1, &WayTimes::ms),
+                     .measured = turns.median(2, &WayTimes::ms)};
+      crowd.predicted =
+          block::crowded(crowd.gemm, crowd.full, residents.sms, ctas, residents.ctas_per_sm);
+      found_.crowds.push_back(crowd);
+    }
+  }
+
+  const OverlapRequest& request_;
+  OverlapRuns found_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace
+
+const std::vector<BesideWay>& beside_ways() {
+  static const std::vector<BesideWay> ways = {
+      {"three warps of the GEMM's", Room::warps, BitsPlace::inside},
+      {"four warps of the GEMM's", Room::warpgroup, BitsPlace::inside},
+      {"a second stream", Room::streams, BitsPlace::behind}};
+  return ways;
+}
+
+OverlapRequest usual_overlap_request() {
+  OverlapRequest request;
+  for (const std::int64_t heads : {48, 64, 96}) {
+    for (const std::int64_t seq : {2048, 4096, 8192, 16384})
+      request.shapes.push_back({.heads = heads, .seq = seq});
+  }
+  return request;
+}
+
+std::vector<gpu::overlap::GemmShape> gemms_of(const DropoutShape& shape) {
+  const std::int64_t tokens = shape.batch * shape.seq;
+  const std::int64_t hidden = shape.heads * shape.head_dim;
+  return {{.m = tokens, .n = 3 * hidden, .k = hidden},
+          {.m = tokens, .n = hidden, .k = hidden},
+          {.m = tokens, .n = 4 * hidden, .k = hidden},
+          {.m = tokens, .n = hidden, .k = 4 * hidden}};
+}
+
+OverlapRuns measure_overlap(const OverlapRequest& request) {
+  return OverlapMeasurement(request).run();
+}
+
+std::size_t best_way(const OverlapRuns& runs) {
+  const auto total = [&](std::size_t way) {
+    return std::accumulate(
+        runs.shapes.begin(), runs.shapes.end(), 0.0,
+        [way](double sum, const OverlapRun& run) { return sum + run.ways[way].overlap; });
+  };
+  std::size_t best = 0;
+  for (std::size_t way = 1; way < beside_ways().size(); ++way) {
+    if (total(way) < total(best)) best = way;
+  }
+  return best;
+}
+
+block::Calibration overlap_calibration(const block::Calibration& base, const OverlapRuns& runs,
+                                       std::size_t way) {
+  std::vector<MeasuredOverlap> shapes;
+  for (const OverlapRun& run : runs.shapes)
+    shapes.push_back(run.ways[way]);
+  std::vector<block::MeasuredRng> rng;
+  for (const RngRun& run : runs.rng)
+    rng.push_back(run.measured);
+  return block::fitted(base, shapes, rng);
+}
+
+}  // namespace stagger::workbench

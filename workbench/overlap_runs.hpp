@@ -1,0 +1,79 @@
+#pragma once
+
+#include "gpu/overlap/overlap.hpp"
+#include "workbench/block/overlap_fit.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace stagger::workbench {
+
+/// A way to make bits beside GEMMs, and what it is called.
+struct BesideWay {
+  const char* name;
+  gpu::overlap::Room room;
+  gpu::overlap::BitsPlace bits;
+};
+/// By warps of the GEMM's own CTAs, three or four, or by a second stream.
+[[nodiscard]] const std::vector<BesideWay>& beside_ways();
+
+/// One shape by every way; times are medians, ms.
+struct OverlapRun {
+  /// By beside_ways(); what is not beside anything is equal.
+  std::vector<block::MeasuredOverlap> ways;
+  double clock_ghz = 0;                 ///< of an SM while it had GEMMs alone, the mean
+  std::vector<double> clocks_ghz = {};  ///< likewise while bits were made beside them, by ways
+};
+
+/// The kernel that makes bits, alone.
+struct RngRun {
+  block::MeasuredRng measured;
+  std::int32_t registers = 0;
+};
+
+/// The kernel that makes bits with so many CTAs, launched behind a GEMM that leaves no room.
+struct CrowdRun {
+  std::int64_t ctas = 0;
+  std::int64_t ctas_per_sm = 0;  ///< that are resident
+  double gemm = 0;               ///< ms, alone
+  double full = 0;               ///< ms, the bits by an SM's residents on every SM
+  double measured = 0;           ///< ms, both
+  double predicted = 0;          ///< block::crowded()
+};
+
+/// What a device was asked.
+struct OverlapRequest {
+  std::vector<block::DropoutShape> shapes;
+  int repeats = 5;  ///< of which the median counts
+  std::function<void(double fraction)> progress = {};
+};
+/// heads 48, 64, 96 by 2,048 … 16,384 tokens.
+[[nodiscard]] OverlapRequest usual_overlap_request();
+
+struct OverlapRuns {
+  std::vector<RngRun> rng;
+  std::vector<OverlapRun> shapes;
+  std::vector<CrowdRun> crowds;
+  std::int64_t words_checked = 0;
+  std::int64_t samples_checked = 0;  ///< by the host
+};
+
+/// The four GEMMs of a block: QKV, projection, two of the FFN. Their FLOPs are those of the model.
+[[nodiscard]] std::vector<gpu::overlap::GemmShape> gemms_of(const block::DropoutShape& shape);
+
+/// Runs it on the first GPU, which must be there. Every way of every shape is checked once: all
+/// bits by another kernel; samples of bits, of products and of attention by the host; products of
+/// all ways, and attention that makes and that reads bits, to be the same bits. Throws
+/// Error{device} if one is wrong.
+[[nodiscard]] OverlapRuns measure_overlap(const OverlapRequest& request);
+
+/// The way that takes least over all shapes, by beside_ways().
+[[nodiscard]] std::size_t best_way(const OverlapRuns& runs);
+
+/// `base` with the constants of a way.
+[[nodiscard]] block::Calibration overlap_calibration(const block::Calibration& base,
+                                                     const OverlapRuns& runs, std::size_t way);
+
+}  // namespace stagger::workbench
