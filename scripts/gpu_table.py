@@ -305,6 +305,82 @@ def designs_table(data):
     return "\n".join(lines) + "\n"
 
 
+def overlap_heading(data):
+    return (f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; bf16, "
+            "head_dim 128, full mask; ms, medians in a row.")
+
+
+def torch_attention(row, name):
+    """`3.17 → 7.35`: without dropout, and with it."""
+    found = row["attention"].get(name, {})
+    if "without_ms" not in found:
+        return "–"
+    return f"{found['without_ms']:.2f} → {found['dropping_ms']:.2f}"
+
+
+def overlap_table(data):
+    """Each shape's kernels alone, and both ways to have dropout."""
+    runs = data["runs"]
+    torch = {(row["heads"], row["seq"]): row for row in data["torch_ms"]}
+    lines = [f"{overlap_heading(data)} Baseline: GEMMs, then attention that makes its bits. Overlap: "
+             f"bits are made beside the GEMMs, by {runs['way']}, and attention reads them. Errors are "
+             "the model's, by the constants of these runs.", "",
+             "| heads | tokens | GEMMs | cuBLAS | bits | attention | makes bits | reads bits | cuDNN | "
+             "flash | baseline | overlap | speedup | predicted |", "|" + "--:|" * 14]
+    for shape in runs["shapes"]:
+        way = next(each for each in shape["ways"] if each["way"] == runs["way"])
+        row = torch[shape["heads"], shape["seq"]]
+        speedup = shape["baseline_ms"] / way["overlap_ms"]
+        predicted = speedup * (1 + shape["baseline_error"]) / (1 + shape["overlap_error"])
+        lines.append(
+            f"| {shape['heads']} | {shape['seq']:,} | {shape['gemms_ms']:.2f} | "
+            f"{row['gemms_ms']:.2f} | {shape['bits_ms']:.2f} | {shape['attention_ms']:.2f} | "
+            f"{shape['attention_makes_ms']:.2f} | {shape['attention_reads_ms']:.2f} | "
+            f"{torch_attention(row, 'cudnn')} | {torch_attention(row, 'flash')} | "
+            f"{beside(shape['baseline_ms'], shape['baseline_error'])} | "
+            f"{beside(way['overlap_ms'], shape['overlap_error'])} | {speedup:.3f} | {predicted:.3f} |")
+    return "\n".join(lines) + "\n"
+
+
+def overlap_ways_table(data):
+    """What each way to make bits beside GEMMs costs both, shape by shape."""
+    runs = data["runs"]
+    names = [way["way"] for way in runs["shapes"][0]["ways"]]
+    lines = ["G is what the GEMMs take, with room and with bits beside them, in parts of the plain "
+             "ones' time; R what the bits take beside them, in parts of theirs alone; the clock is an "
+             "SM's, beside the plain GEMMs' own.", "",
+             "| heads | tokens | clock | " + " | ".join(
+                 f"{name}: G with room | G beside | R beside | clock" for name in names) + " |",
+             "|--:|--:|--:|" + "--:|" * 4 * len(names)]
+    for shape in runs["shapes"]:
+        cells = [f"{way['with_room_ms'] / shape['gemms_ms']:.3f} | "
+                 f"{way['gemms_ms'] / shape['gemms_ms']:.3f} | {way['rng']:.2f} | "
+                 f"{way['clock_ghz']:.2f}" for way in shape["ways"]]
+        lines.append(f"| {shape['heads']} | {shape['seq']:,} | {shape['clock_ghz']:.2f} | "
+                     f"{' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def overlap_rng_table(data):
+    """The kernel that makes bits alone, and such kernels behind a GEMM without room."""
+    runs = data["runs"]
+    rows = {(row["bits"], row["rounds"]): row["ps"] for row in runs["rng"]}
+    rounds = sorted({each for _, each in rows}, reverse=True)
+    lines = ["ps an element; in parts of 7 rounds.", "",
+             "| random bits | " + " | ".join(f"{each} rounds" for each in rounds) + " |",
+             "|--:|" + "--:|" * len(rounds)]
+    for bits in sorted({each for each, _ in rows}):
+        cells = [f"{rows[bits, each]:.4f} ({rows[bits, each] / rows[bits, 7]:.3f})" for each in rounds]
+        lines.append(f"| {bits} | {' | '.join(cells)} |")
+    lines += ["", "| CTAs launched behind a GEMM without room | an SM holds | measured ms | crowding law "
+              "| error |", "|--:|--:|--:|--:|--:|"]
+    for crowd in runs["crowds"]:
+        lines.append(f"| {crowd['ctas']} | {crowd['ctas_per_sm']} | {crowd['measured_ms']:.2f} | "
+                     f"{crowd['predicted_ms']:.2f} | "
+                     f"{100 * (crowd['predicted_ms'] / crowd['measured_ms'] - 1):+.1f} % |")
+    return "\n".join(lines) + "\n"
+
+
 # (file, marker's name, data, its table)
 TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
@@ -316,6 +392,10 @@ TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
           ("workbench/block/README.md", "gpu_table.py blocks", "block.json", block_table),
           ("workbench/block/README.md", "gpu_table.py block-kernels", "block.json",
            block_kernels_table),
+          ("workbench/block/README.md", "gpu_table.py overlap", "overlap.json", overlap_table),
+          ("gpu/overlap/README.md", "gpu_table.py overlap-ways", "overlap.json",
+           overlap_ways_table),
+          ("gpu/overlap/README.md", "gpu_table.py overlap-rng", "overlap.json", overlap_rng_table),
           ("workbench/designs/README.md", "gpu_table.py designs", "designs.json", designs_table)]
 
 
