@@ -14,6 +14,7 @@ from .build import LOCATION, PROLOGUE, TARGETS, folder_of
 
 # Reads beyond an array end the program, as they do in the sanitizers' build.
 CHECKED = ["-D_GLIBCXX_ASSERTIONS"]
+LIBRARY = re.compile(r"CMakeFiles/(\w+)\.dir/")
 INCLUDED = re.compile(r'^#include "(.+)"$', re.M)
 
 
@@ -72,7 +73,8 @@ class LightBuild:
             self.link(program, objects)
 
     def compiled(self, unit, by_file):
-        """The object of a source with these mutants by file; lines that do not compile have none."""
+        """The library that a source is of, and its object with these mutants by file; lines that do
+        not compile have none."""
         text = pathlib.Path(unit).read_text() if "/Unity/unity_" in unit else f'#include "{unit}"\n'
         for name in by_file:
             text = text.replace(f'"{self.root / name}"', f'"{self.planted_at(name)}"')
@@ -80,7 +82,9 @@ class LightBuild:
         source.write_text(text)
         target = source.with_suffix(".o")
         command = [str(source) if word == unit else word for word in self.commands[unit]]
-        command[command.index("-o") + 1] = str(target)
+        output = command.index("-o") + 1
+        library = LIBRARY.search(command[output])[1]
+        command[output] = str(target)
         dropped = {name: set() for name in by_file}
         for _ in range(40):
             planted = {name: self.plant(name, only, dropped[name])
@@ -90,7 +94,7 @@ class LightBuild:
             if built.returncode == 0:
                 self.mutants.update((mutant.number, mutant)
                                     for mutants in planted.values() for mutant in mutants)
-                return target
+                return library, target
             if not any([self.drop(built.stderr, mutants, dropped[name], name)
                         for name, mutants in planted.items()]):
                 raise SystemExit(built.stderr[-4000:])
@@ -116,15 +120,17 @@ class LightBuild:
         return bool(near)
 
     def link(self, program, objects):
-        """Links a program as build/release does, these objects before its libraries: what is in
-        both is theirs."""
+        """Links a program as build/release does, the objects of its libraries before those: what is
+        in both is theirs."""
         target = program if program == "stagger" else f"tests/{program}"
         listed = subprocess.run(["ninja", "-C", self.release, "-t", "commands", target], check=True,
                                 capture_output=True, text=True).stdout.strip().split("\n")
         words = shlex.split(listed[-1].removeprefix(": && ").split(" && ")[0])
         output = words.index("-o") + 1
         words[output] = str(self.work / target)
-        words[output + 1:output + 1] = ["-Wl,-z,muldefs", *map(str, objects)]
+        words[output + 1:output + 1] = ["-Wl,-z,muldefs"] + [
+            str(each) for library, each in objects
+            if any(word.endswith(f"/lib{library}.a") for word in words)]
         subprocess.run(words, cwd=self.release, check=True)
 
     def seconds_of_tests(self):
