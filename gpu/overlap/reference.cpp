@@ -31,9 +31,9 @@ Element product_element(const GemmShape& shape, std::int64_t row, std::int64_t c
 std::vector<Element> attention_row(std::int64_t heads, std::int64_t seq, const DropoutRule* rule,
                                    std::int64_t row) {
   const std::int64_t first = row / seq * seq;  // of the head
-  std::vector<double> query;
+  std::vector<double> query(kAttentionDim);
   for (int dim = 0; dim < kAttentionDim; ++dim)
-    query.push_back(input_of_head(Input::q, row, dim));
+    query[static_cast<std::size_t>(dim)] = input_of_head(Input::q, row, dim);
   double sum = 0;
   std::vector<Element> out(kAttentionDim);
   for (std::int64_t key = 0; key < seq; ++key) {

@@ -26,10 +26,10 @@ inline constexpr int kCluster = 2;
 /// Whether the GEMM of gemm.cuh runs a shape: whole tiles of a cluster, numbers of 32 bits.
 [[nodiscard]] constexpr bool runs(const GemmShape& shape) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  constexpr std::int64_t kRows = std::int64_t{kTileM} * kCluster;
   return shape.m > 0 && shape.n > 0 && shape.k > 0 && shape.m <= kMost && shape.n <= kMost &&
-         shape.k <= kMost && shape.m % (kTileM * kCluster) == 0 && shape.n % kTileN == 0 &&
-         shape.k % kTileK == 0 &&
-         shape.m / (kTileM * kCluster) * (shape.n / kTileN) < std::int64_t{1} << 30;
+         shape.k <= kMost && shape.m % kRows == 0 && shape.n % kTileN == 0 &&
+         shape.k % kTileK == 0 && shape.m / kRows * (shape.n / kTileN) < kMost;
 }
 
 /// The order in which clusters take the tiles of C: bands of eight rows of tiles, column by column
