@@ -6,9 +6,8 @@
 //
 //   rank 0         stores its sums                 in fp32, as dkv_place has them, in L2
 //   those between  add theirs
-//   the last       adds theirs to its own, in registers, and so has the tile's dK and dV: it
-//   scales,
-//                  rounds and writes them
+//   the last       adds theirs to its own, in registers, and so has the tile's dK and dV:
+//                  it scales, rounds and writes them
 //
 // No zeros are needed to begin with, and no pass comes after. tests/gpu/hand_over.py looks for the
 // rules: what one lane acquires is all lanes' after order_warp(), and what all have done is
