@@ -16,12 +16,12 @@ struct BesideWay {
   gpu::overlap::Room room;
   gpu::overlap::BitsPlace bits;
 };
-/// By warps of the GEMM's own CTAs, three or four, or by a second stream.
+/// The ways there are: three or four warps of the GEMM's own CTAs, and a second stream.
 [[nodiscard]] const std::vector<BesideWay>& beside_ways();
 
 /// One shape by every way; times are medians, ms.
 struct OverlapRun {
-  /// By beside_ways(); what is not beside anything is equal.
+  /// A measurement for each of beside_ways(); what is not beside anything is equal in all.
   std::vector<block::MeasuredOverlap> ways;
   double clock_ghz = 0;                 ///< of an SM while it had GEMMs alone, the mean
   std::vector<double> clocks_ghz = {};  ///< likewise while bits were made beside them, by ways

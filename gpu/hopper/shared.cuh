@@ -51,9 +51,9 @@ struct Parameters {
   float scale = 0;
   std::int32_t q_tiles = 0;   ///< of a head
   DropoutWords dropout = {};  ///< of a kernel that drops
-  /// Of a kernel that adds parts in order, in that of dkv_place: sums by (KV head, KV tile), where
-  /// those of all parts are found only in a run with a witness; and by chain what is added, nullptr
-  /// where it is not kept.
+  /// What a kernel that adds parts in order has in memory, laid out as dkv_place says: sums by
+  /// (KV head, KV tile), where those of all parts are found only in a run with a witness; and by
+  /// chain what is added, nullptr where it is not kept.
   DkvSums dkv_sums = {};
   DkvSums dkv_partials = {};
 };

@@ -150,7 +150,8 @@ class Gemm {
   }
 
  private:
-  /// Of 64 rows, by instructions: each kColumns of the tile's columns.
+  /// A thread's sums of 64 rows, an instruction's after another's: each has kColumns of the
+  /// columns.
   using Sums = float[kTileN / kColumns][kColumns / 2];
 
   [[nodiscard]] __device__ static std::int32_t first_tile() {

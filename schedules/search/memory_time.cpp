@@ -335,7 +335,7 @@ class Agenda {
     agenda_.push({std::max(sms_[at(waits)].handed, turn_[place]), waits, Act::add});
   }
 
-  /// By Act.
+  /// What each Act does, in their order.
   static constexpr void (Agenda::*kActs[])(std::int32_t, Ticks) = {
       &Agenda::do_lane, &Agenda::do_chain, &Agenda::do_task, &Agenda::do_add, &Agenda::do_join};
 
