@@ -4,6 +4,7 @@
 #include "gpu/hopper/kernel.cuh"
 #include "gpu/hopper/pass.cuh"
 #include "gpu/hopper/passes.cuh"
+#include "gpu/hopper/tensor_map.cuh"
 
 #include <bit>
 
@@ -61,15 +62,6 @@ struct Extent {
 /// as wgmma reads them.
 CUtensorMap tensor_map(const Tensor& tensor, const Extent& extent, const Plan& plan,
                        std::int32_t rows) {
-  // The driver's own function, asked for at run time, so that nothing links to the driver.
-  static const auto encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    STAGGER_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                      cudaEnableDefault, &found));
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
-  if (encode == nullptr) throw Error(ErrorKind::device, "the driver has no bulk tensor copies");
   constexpr cuuint64_t kBytes = 2;  // of an element
   const auto dim = static_cast<cuuint64_t>(plan.sizes.head_dim);
   const cuuint64_t sizes[] = {dim, static_cast<cuuint64_t>(extent.rows),
@@ -81,21 +73,9 @@ CUtensorMap tensor_map(const Tensor& tensor, const Extent& extent, const Plan& p
   };
   const cuuint64_t strides[] = {stride(extent.rows, tensor.row), stride(extent.heads, tensor.head),
                                 stride(extent.batch, tensor.batch)};
-  const cuuint32_t box[] = {kPanelColumns, static_cast<cuuint32_t>(rows), 1, 1};
-  const cuuint32_t steps[] = {1, 1, 1, 1};
-  CUtensorMap map;
-  const CUresult result =
-      encode(&map,
-             plan.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                       : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-             4, tensor.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw Error(ErrorKind::device,
-                "CUDA: no tensor map, error " + std::to_string(static_cast<int>(result)));
-  }
-  return map;
+  return encoded_map(plan.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                     tensor.data, sizes, strides, rows);
 }
 
 /// dK or dV of every part, in the workspace.
