@@ -5,6 +5,7 @@ falls: fp32 weights, bf16 autocast, AdamW. Every run begins with the same seed; 
 of all weights and moments says whether two runs are one.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -92,18 +93,20 @@ def model_of(config, attend):
     return model
 
 
-def attention_of(name):
+def attention_of(run):
     """How a run attends: stagger's attention, or torch's by flash or cuDNN."""
     import torch
     from torch.nn import functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from .torch import attention
-    if name == "stagger":
+    if run.attention == "stagger":
         return attention
-    if name == "stagger-invariant":
-        return lambda q, k, v: attention(q, k, v, invariant=True, forward="flash")
-    backend = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[name]
+    if run.attention == "stagger-invariant":
+        return lambda q, k, v: attention(q, k, v, invariant=True, sm_margin=run.margin,
+                                         forward="flash")
+    backend = {"flash": SDPBackend.FLASH_ATTENTION,
+               "cudnn": SDPBackend.CUDNN_ATTENTION}[run.attention]
 
     def attend(q, k, v):
         group = q.shape[2] // k.shape[2]
@@ -126,20 +129,21 @@ def digest(model, optimizer):
     return total.hexdigest()[:16]
 
 
-def train(config, attention, strict, until=None, begin=0, checkpoint=None, report=20):
-    """One run, from the seed or from a checkpoint. Returns what it showed."""
+def train(config, run, compiled=False, report=20):
+    """A run, from the seed or from its checkpoint. Returns what it showed."""
     import torch
-    torch.use_deterministic_algorithms(strict)
+    torch.use_deterministic_algorithms(run.strict)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.cuda.reset_peak_memory_stats()
-    model = model_of(config, attention_of(attention))
+    model = model_of(config, attention_of(run))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.rate, betas=(0.9, 0.95),
                                   weight_decay=0.1)
+    begin, until = run.steps_of(config.steps)
     if begin:
-        saved = torch.load(checkpoint, map_location="cuda")
+        saved = torch.load(CHECKPOINT, map_location="cuda")
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-    until = config.steps if until is None else until
+    forward = torch.compile(model) if compiled else model
     digests, losses, ends = {}, {}, []
     for step in range(begin, until):
         batch = torch.from_numpy(tokens(config, step)).cuda()
@@ -147,7 +151,7 @@ def train(config, attention, strict, until=None, begin=0, checkpoint=None, repor
         for group in optimizer.param_groups:
             group["lr"] = config.rate * warm * 0.5 * (1 + math.cos(math.pi * step / config.steps))
         with torch.autocast("cuda", torch.bfloat16):
-            loss = model(batch[:, :-1], batch[:, 1:])
+            loss = forward(batch[:, :-1], batch[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -157,13 +161,42 @@ def train(config, attention, strict, until=None, begin=0, checkpoint=None, repor
         if (step + 1) % report == 0 or step + 1 in (1, until):
             digests[step + 1], losses[step + 1] = digest(model, optimizer), round(loss.item(), 4)
     torch.cuda.synchronize()
-    if checkpoint and not begin:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
+    if run.half == "first":
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, CHECKPOINT)
     times = sorted(a.elapsed_time(b) for a, b in zip(ends[2:], ends[3:]))
     rate = config.batch * config.seq / times[len(times) // 2] * 1e3 if times else 0
-    return {"attention": attention, "strict": strict, "begin": begin, "digests": digests,
-            "losses": losses, "tokens_per_s": round(rate),
+    return {"attention": run.attention, "strict": run.strict, "margin": run.margin, "begin": begin,
+            "digests": digests, "losses": losses, "tokens_per_s": round(rate),
             "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training run: whose attention, under torch's deterministic flag or not, how many SMs it
+    leaves free, and which half of the steps it does ("": all of them)."""
+
+    name: str
+    attention: str
+    strict: bool = True
+    margin: int = 0
+    half: str = ""
+
+    def steps_of(self, steps):
+        """The first step, and the one behind the last."""
+        return {"": (0, steps), "first": (0, steps // 2), "second": (steps // 2, steps)}[self.half]
+
+
+CHECKPOINT = pathlib.Path("stagger-demo.pt")
+RUNS = [Run("A1", "stagger"), Run("A2", "stagger"),
+        Run("A3 to half", "stagger", half="first"), Run("A3", "stagger", half="second"),
+        Run("A4", "stagger-invariant", margin=16), Run("A5", "stagger-invariant"),
+        Run("A6a", "stagger", strict=False), Run("A6b", "stagger", strict=False),
+        Run("B1", "flash", strict=False), Run("B2", "flash", strict=False),
+        Run("C1", "flash"), Run("C2", "flash"),
+        Run("D1", "cudnn", strict=False), Run("D2", "cudnn", strict=False)]
+PAIRS = [("A1", "A2"), ("A1", "A3"), ("A4", "A5"), ("A6a", "A6b"), ("B1", "B2"), ("C1", "C2"),
+         ("D1", "D2")]
+PROMISED = PAIRS[:3]  # pairs that are to have the same bits
 
 
 def compare(runs, names):
@@ -173,37 +206,38 @@ def compare(runs, names):
                  if first[step] != second[step]), None)
 
 
-def main(steps=200, output=None):
-    """Trains twice, resumes once, and beside that by torch's own kernels. Returns whether stagger's
-    runs were one."""
+def found_of(runs):
+    """The first step at which the runs of each pair differ, of pairs that ran."""
+    return {names: compare(runs, names) for names in PAIRS if all(name in runs for name in names)}
+
+
+def main(steps=200, output=None, only=(), compiled=False):
+    """Trains twice, resumes once, and beside that by torch's own kernels. Returns whether the pairs
+    that are promised the same bits have them. `only`: runs whose names begin with one of these."""
     import os
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
-    config, half = Config(steps=steps), steps // 2
-    checkpoint = pathlib.Path("stagger-demo.pt")
-    plan = [("A1", "stagger", True, {}), ("A2", "stagger", True, {}),
-            ("A3 to half", "stagger", True, {"until": half, "checkpoint": checkpoint}),
-            ("A3", "stagger", True, {"begin": half, "checkpoint": checkpoint}),
-            ("A6a", "stagger", False, {}), ("A6b", "stagger", False, {}),
-            ("B1", "flash", False, {}), ("B2", "flash", False, {}),
-            ("C1", "flash", True, {}), ("C2", "flash", True, {})]
-    runs = {}
-    for name, attention, strict, more in plan:
+    config = Config(steps=steps)
+    document = {"schema": "stagger.demo-train/1", "steps": steps, "compiled": compiled,
+                "torch": torch.__version__, "device": torch.cuda.get_device_name(),
+                "first_difference": {}, "runs": {}}
+    for run in RUNS:
+        if only and not run.name.startswith(tuple(only)):
+            continue
         begin = time.perf_counter()
-        runs[name] = train(config, attention, strict, report=max(1, steps // 3), **more)
-        last = max(runs[name]["digests"])
-        print(f"{name:<11}{attention}{', deterministic flag' if strict else ''}: step {last}, loss "
-              f"{runs[name]['losses'][last]}, {runs[name]['digests'][last]}, "
-              f"{runs[name]['tokens_per_s']:,} tokens/s, {time.perf_counter() - begin:.0f} s",
-              flush=True)
+        done = document["runs"][run.name] = train(config, run, compiled, max(1, steps // 10))
+        last = max(done["digests"])
+        print(f"{run.name:<11}{run.attention}{', deterministic flag' if run.strict else ''}"
+              f"{f', {run.margin} SMs free' if run.margin else ''}: step {last}, loss "
+              f"{done['losses'][last]}, {done['digests'][last]}, {done['tokens_per_s']:,} tokens/s, "
+              f"{time.perf_counter() - begin:.0f} s", flush=True)
         torch.cuda.empty_cache()
-    checkpoint.unlink(missing_ok=True)
-    found = {" = ".join(names): compare(runs, names) for names in
-             (("A1", "A2"), ("A1", "A3"), ("A6a", "A6b"), ("B1", "B2"), ("C1", "C2"))}
+        found = found_of(document["runs"])
+        document["first_difference"] = {" = ".join(names): step for names, step in found.items()}
+        if output:  # what is done is kept if the rest is not
+            pathlib.Path(output).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    CHECKPOINT.unlink(missing_ok=True)
     for names, step in found.items():
-        print(f"{names}: {'the same bits' if step is None else f'differ from step {step} on'}")
-    document = {"schema": "stagger.demo-train/1", "steps": steps, "torch": torch.__version__,
-                "device": torch.cuda.get_device_name(), "first_difference": found, "runs": runs}
-    if output:
-        pathlib.Path(output).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return found["A1 = A2"] is None and found["A1 = A3"] is None
+        print(f"{' = '.join(names)}: "
+              f"{'the same bits' if step is None else f'differ from step {step} on'}")
+    return all(found.get(names) is None for names in PROMISED)
