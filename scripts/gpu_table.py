@@ -6,14 +6,14 @@
 
 --stagger is the command that says bounds; build/release/stagger, unless given.
 
-
-    README.md              the speed grid in a sentence   speed.json, by scripts/bench_gpu.py
-    gpu/results/README.md  the speed grid                 speed.json
+    README.md              the speed grid in a sentence   bench.json, by python -m stagger bench
+    gpu/results/README.md  the speed grid                 speed.json, by scripts/bench_gpu.py
                            windowed beside the others     speed.jsonl, by the same
                            and what a bound leaves them
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
+                           trained twice                  train.json, by python -m stagger demo
     workbench/block/README.md  whole blocks               block.json, by scripts/bench_block.py
     workbench/designs/README.md  designs beside what is    designs.json, by
                            predicted of them              scripts/bench_designs.py
@@ -121,15 +121,50 @@ def bounds_table(runs):
     return "\n".join(lines) + "\n"
 
 
-def speed_summary(data):
-    rows = data["rows"]
-    speeds = [row["tflops"] for row in rows]
-    ratios = [row["ratio"] for row in rows if row["torch_ms"]]
-    beside = (f", {min(ratios):.1f} to {max(ratios):.1f} times as fast as PyTorch's flash backward "
-              "in deterministic mode, which is FlashAttention-2's" if ratios else "")
-    return (f"{data['device']['name']}, {data['dtype']}, the {len(rows)} points of the paper's grid: "
-            f"{min(speeds):.0f} to {max(speeds):.0f} TFLOP/s for the whole backward pass with the "
-            f"best schedule of each{beside} ([table](gpu/results/README.md#speed)).\n")
+def ratios_beside(data, opponent):
+    """How many times as fast as an opponent the kernel is, rested, at the points of the paper's grid
+    that it takes; and how many TFLOP/s the kernel does there."""
+    ratios, speeds = [], []
+    for entry in data["cases"]:
+        case = entry["case"]
+        by_name = {result["opponent"]: result for result in entry["results"]}
+        peer = by_name.get(opponent, {})
+        if case["batch"] * case["seq"] == 16384 and case["heads"] * case["dim"] == 2048 and \
+                case["heads_kv"] == case["heads"] and not case["window"] and "spaced" in peer:
+            ratios.append(peer["spaced"]["stagger"]["times"])
+            speeds.append(by_name["stagger"]["spaced"]["tflops"])
+    return ratios, speeds
+
+
+def bench_summary(data):
+    flash, speeds = ratios_beside(data, "torch-flash-det")
+    cudnn, _ = ratios_beside(data, "cudnn")
+    return (f"{data['device']}, bf16, the {len(flash)} points of the paper's grid, on PyTorch's "
+            f"tensors in one process: {min(speeds):.0f} to {max(speeds):.0f} TFLOP/s for the whole "
+            f"backward pass, {min(flash):.1f} to {max(flash):.1f} times as fast as PyTorch's flash "
+            f"backward in deterministic mode, which is FlashAttention-2's, and {min(cudnn):.2f} to "
+            f"{max(cudnn):.2f} times as fast as cuDNN's, which has other bits in another run "
+            f"([table](gpu/results/README.md#with-pytorch)).\n")
+
+
+def train_table(data):
+    """Pairs of training runs: whose attention, how fast, and whether they ended with the same
+    bits."""
+    runs, lines = data["runs"], [
+        f"{data['device']}, torch {data['torch']}, {data['steps']} steps.", "",
+        "| runs | attention | deterministic flag | SMs left free | tokens/s | last loss | "
+        "weights and moments |", "|---|---|---|---|--:|--:|---|"]
+    for pair, step in data["first_difference"].items():
+        first, second = (runs[name] for name in pair.split(" = "))
+        margins = "" if "margin" not in first else str(first["margin"]) if \
+            first["margin"] == second["margin"] else f"{first['margin']} and {second['margin']}"
+        resumed = f", resumed at step {second['begin']}" if second["begin"] else ""
+        last = max(second["losses"], key=int)
+        lines.append(
+            f"| {pair}{resumed} | {first['attention']} | {'on' if first['strict'] else 'off'} | "
+            f"{margins} | {first['tokens_per_s']:,} | {second['losses'][last]:.4f} | "
+            f"{'the same' if step is None else f'differ from step {step} on'} |")
+    return "\n".join(lines) + "\n"
 
 
 def is_as_wanted(command):
@@ -382,13 +417,14 @@ def overlap_rng_table(data):
 
 
 # (file, marker's name, data, its table)
-TABLES = [("README.md", "gpu_table.py summary", "speed.json", speed_summary),
+TABLES = [("README.md", "gpu_table.py summary", "bench.json", bench_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
           ("gpu/results/README.md", "gpu_table.py windowed", "speed.jsonl", windowed_table),
           ("gpu/results/README.md", "gpu_table.py bounds", "speed.jsonl", bounds_table),
           ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
           ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
           ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),
+          ("gpu/results/README.md", "gpu_table.py train", "train.json", train_table),
           ("workbench/block/README.md", "gpu_table.py blocks", "block.json", block_table),
           ("workbench/block/README.md", "gpu_table.py block-kernels", "block.json",
            block_kernels_table),
