@@ -54,6 +54,8 @@ class L2 {
 
   /// When everything was moved.
   [[nodiscard]] Ticks done() const { return in_ticks(std::ranges::max(moved_until_)); }
+  /// Bytes that were moved.
+  [[nodiscard]] std::int64_t moved() const { return moved_; }
 
  private:
   struct Tile {
@@ -78,6 +80,7 @@ class L2 {
   }
 
   Ticks move(Ticks now, std::int64_t bytes) {
+    moved_ += bytes;
     Bytes128& until = moved_until_[at(std::uint64_t{channel_dice_()} * kMemoryChannels >> 32U)];
     until = std::max(until, Bytes128{now} * memory_.rate) + Bytes128{bytes} * kMemoryChannels;
     return in_ticks(until);
@@ -102,6 +105,7 @@ class L2 {
   std::vector<Entry> row_;
   std::vector<std::vector<Tile>> tiles_;  ///< by kind, then number
   std::int64_t held_ = 0;
+  std::int64_t moved_ = 0;
   std::vector<Bytes128> moved_until_ = std::vector<Bytes128>(kMemoryChannels, 0);
   std::mt19937 channel_dice_{1};
 };
@@ -127,7 +131,7 @@ class Agenda {
         turn_(places_.size(), kUnknown),
         sms_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))) {}
 
-  std::optional<Ticks> run() {
+  std::optional<MemoryTime> run() {
     for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm)
       do_lane(sm, 0);
     while (!agenda_.empty()) {
@@ -137,7 +141,7 @@ class Agenda {
     }
     const bool joins = std::ranges::any_of(sms_, &SmState::joins);
     if (left_ > 0 || joins || next_lane_ < table_.lanes()) return std::nullopt;
-    return std::max(end_, l2_.done());
+    return MemoryTime{.makespan = std::max(end_, l2_.done()), .moved = l2_.moved()};
   }
 
  private:
@@ -356,7 +360,7 @@ class Agenda {
 
 }  // namespace
 
-std::optional<Ticks> memory_time(const Table& table, const Timing& timing) {
+std::optional<MemoryTime> memory_time(const Table& table, const Timing& timing) {
   return Agenda(table, timing).run();
 }
 
