@@ -77,7 +77,7 @@ def bench(given):
 def demo(given):
     """Trains a model of 111 M parameters twice, to the same bits; beside it torch's own kernels."""
     from .demo import main as train
-    return 0 if train(given.steps, given.output, given.only, given.compile) else 1
+    return 0 if train(given.steps, given.output, given.only, given.compile, given.every) else 1
 
 
 def compare_runs(given):
@@ -120,6 +120,7 @@ def parser():
     one.add_argument("--steps", type=int, default=200)
     one.add_argument("--only", nargs="+", default=(), metavar="RUN",
                      help="runs whose names begin so: A1, A2, ..., D2")
+    one.add_argument("--every", type=int, default=20, metavar="N", help="steps between digests")
     one.add_argument("--compile", action="store_true", help="the model by torch.compile")
     one.add_argument("--output", help="a JSON file of what the runs showed")
     one = command("compare-runs", compare_runs)
