@@ -50,7 +50,7 @@ struct End {
   std::uint64_t record = 0x06064b50;
   std::uint64_t locator = 0x07064b50;
   std::uint64_t disk = 0;
-  std::string comment;
+  std::string comment = {};
 };
 
 /// An archive of entries that say so, by the byte.

@@ -7,6 +7,7 @@
 #include "sim/simulate.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_json.hpp"
+#include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/random.hpp"
@@ -25,7 +26,8 @@ struct Drawn {
 
 Drawn drawn(test::Random& random, std::int64_t most) {
   Drawn drawn;
-  drawn.table = test::drawn_table(random, most, [] { return true; });
+  drawn.table = random.chance(2) ? drawn_live_table(random, most)
+                                 : test::drawn_table(random, most, [] { return true; });
   drawn.timing =
       test::with_random_combination(random, test::random_timing(random, drawn.table.problem));
   return drawn;

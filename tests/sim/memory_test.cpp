@@ -5,6 +5,7 @@
 #include "schedules/search/memory_time.hpp"
 #include "sim/tile_cache.hpp"
 #include "sim/timeline.hpp"
+#include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
@@ -168,9 +169,12 @@ std::vector<std::tuple<Task, Phase, Ticks, Ticks>> phases_of(const Table& table,
 TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") {
   test::Random random(72);
   std::int64_t in_order = 0;
+  std::int64_t combined = 0;
   for (int round = 0; round < 6'000; ++round) {
     const Dispatch dispatch = random.chance(50) ? Dispatch::static_ : Dispatch::in_order;
     auto [table, timing] = table_with_memory(random, 7, dispatch);
+    if (random.chance(6)) table = drawn_live_table(random, 5);
+    timing = test::with_random_combination(random, timing);
     timing.reduce += random.chance(30) ? 20 : 0;
     timing.memory->tile = {};
     const Simulation simulation = simulate(table, timing);
@@ -184,8 +188,10 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
     REQUIRE(with.reduce_kv_start == simulation.reduce_kv_start);
     REQUIRE(phases_of(table, timing, with) == phases_of(table, timing, simulation));
     in_order += dispatch == Dispatch::in_order ? 1 : 0;
+    combined += with.reduce_kv_start.empty() ? 0 : 1;
   }
   CHECK(in_order > 500);
+  CHECK(combined > 100);
 }
 
 TEST_CASE("with a memory phases last as long and reductions begin no earlier") {

@@ -9,6 +9,7 @@
 #include "sim/overlay.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace_json.hpp"
+#include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 
@@ -75,6 +76,27 @@ Timeline three_layers_picture() {
   return overlay({late, hangs, late}, std::nullopt);
 }
 
+/// More heads than colours on one SM, whose row is all there is, above a curve that crosses L2. A
+/// bound beyond its end has no line.
+Timeline curve_picture() {
+  Timeline drawn = played("descending", make_problem(make_mask("causal"), {2, 2}, {}, 9, 1),
+                          {.compute = 4, .reduce = 2, .launch = 1});
+  drawn.dq = DqMemory{.tile_bytes = 8'192, .l2_bytes = 12'000};
+  drawn.lower_bound = drawn.makespan + 1;
+  return drawn;
+}
+
+/// One SM of two timelines, the first of which hangs; less is in flight than L2 holds.
+Timeline two_rows_picture() {
+  Timeline hangs = hanging_picture();
+  std::erase_if(hangs.intervals, [](const Interval& interval) { return interval.sm.value > 0; });
+  hangs.sms = 1;
+  Timeline sound = played("ascending", make_problem(make_mask("full"), {1, 3}, {}, 2, 1), {});
+  Timeline both = overlay({hangs, sound}, std::nullopt);
+  both.dq = DqMemory{.tile_bytes = 8'192, .l2_bytes = 40'000};
+  return both;
+}
+
 /// A compute phase, a reduction and a wait on each of so many SMs.
 Timeline tall_picture(std::int32_t sms) {
   Timeline drawn{.sms = sms, .heads = 2, .makespan = 100, .title = "tall"};
@@ -132,6 +154,8 @@ std::vector<Picture> small_pictures() {
           {"hanging", hanging_picture()},
           {"overlay", overlay_picture()},
           {"three-layers", three_layers_picture()},
+          {"curve", curve_picture()},
+          {"two-rows", two_rows_picture()},
           {"empty", Timeline{.sms = 2, .title = "nothing"}}};
 }
 
@@ -156,18 +180,41 @@ TEST_CASE("the widths of small pictures are theirs to choose") {
   CHECK(test::golden_difference("narrow.tex", gantt_tikz(drawn, {.width_cm = 6})) == "");
 }
 
+TEST_CASE("pictures of random timelines are as kept") {
+  test::Random random(134);
+  std::string digests;
+  for (int round = 0; round < 150; ++round) {
+    Timeline drawn = random.chance(3) ? drawn_overlay(random, 3) : drawn_timeline(random, 4);
+    if (random.chance(8)) {
+      for (Interval& interval : drawn.intervals) {
+        interval.start *= 997;
+        interval.end *= 997;
+      }
+      drawn.makespan *= 997;
+    }
+    const TextOptions options{.width = static_cast<int>(random.between(20, 110)),
+                              .unicode = random.chance(2),
+                              .max_rows = static_cast<int>(random.between(0, 5))};
+    digests += std::to_string(round) + " svg " + test::text_digest(gantt_svg(drawn)) + " tex " +
+               test::text_digest(gantt_tikz(drawn)) + " txt " +
+               test::text_digest(gantt_text(drawn, options)) + " trace " +
+               test::text_digest(trace_json(drawn)) + "\n";
+  }
+  CHECK(test::golden_difference("drawn.txt", digests) == "");
+}
+
 // Rows become thinner, then are named by fours and eights, then lose their crosses.
 TEST_CASE("large pictures are those that were looked at") {
   std::string digests;
   const auto add = [&](const std::string& name, const Timeline& drawn) {
-    digests += name + " svg " + test::text_digest(gantt_svg(drawn)) + "\n";
-    digests += name + " tex " + test::text_digest(gantt_tikz(drawn)) + "\n";
-    digests += name + " txt " + test::text_digest(gantt_text(drawn, {.width = 100})) + "\n";
-    digests += name + " 12 rows " + test::text_digest(gantt_text(drawn, {.max_rows = 12})) + "\n";
+    digests += name + " svg " + test::text_digest(gantt_svg(drawn)) + " tex " +
+               test::text_digest(gantt_tikz(drawn)) + " txt " +
+               test::text_digest(gantt_text(drawn, {.width = 100})) + " 12 rows " +
+               test::text_digest(gantt_text(drawn, {.max_rows = 12})) + "\n";
   };
-  for (const std::int32_t sms : {25, 26, 32, 60, 64, 66, 68, 70, 95, 101, 112, 130, 167, 200})
+  for (std::int32_t sms = 1; sms <= 200; ++sms)
     add("tall " + std::to_string(sms), tall_picture(sms));
-  for (const std::int32_t sms : {20, 34, 48, 52, 60}) {
+  for (std::int32_t sms = 1; sms <= 90; ++sms) {
     add("two layers " + std::to_string(sms),
         overlay({tall_picture(sms), tall_picture(sms)}, std::nullopt));
   }
