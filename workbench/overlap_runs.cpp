@@ -4,6 +4,7 @@
 #include "gpu/check/dropout.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -39,7 +40,7 @@ double median_ms(std::vector<double> values) {
 /// A problem's ways, timed in turns, so that they find the device as warm as each other.
 class Turns {
  public:
-  Turns(gpu::overlap::OverlapRuns& runs, std::vector<Way> ways, int repeats)
+  Turns(const LoadedOverlap& runs, std::vector<Way> ways, int repeats)
       : ways_(std::move(ways)), times_(ways_.size()) {
     for (int repeat = -1; repeat < repeats; ++repeat) {  // the first one warms up
       for (std::size_t way = 0; way < ways_.size(); ++way) {
@@ -91,7 +92,7 @@ class OverlapMeasurement {
     }
   }
 
-  gpu::overlap::WayCheck check(gpu::overlap::OverlapRuns& runs, const Way& way) {
+  gpu::overlap::WayCheck check(const LoadedOverlap& runs, const Way& way) {
     const gpu::overlap::WayCheck check = runs.check(way);
     found_.words_checked += check.words;
     found_.samples_checked += check.samples;
@@ -112,22 +113,23 @@ class OverlapMeasurement {
     constexpr std::int64_t kHeads = 64;
     constexpr std::int64_t kSeq = 16384;  // 2^34 elements
     const gpu::DropoutRule rule = rule_of(choice);
-    gpu::overlap::OverlapRuns runs({.gemms = {}, .heads = kHeads, .seq = kSeq, .rule = rule});
+    const LoadedOverlap runs =
+        request_.device.load({.gemms = {}, .heads = kHeads, .seq = kSeq, .rule = rule});
     static_cast<void>(check(runs, kBitsAlone));
     const Turns turns(runs, {kBitsAlone}, request_.repeats);
     found_.rng.push_back({.measured = {.rng = choice,
                                        .ps = 1e9 * turns.median(0, &WayTimes::ms) /
                                              static_cast<double>(kHeads * kSeq * kSeq)},
-                          .registers = gpu::overlap::bits_cta(rule).registers});
+                          .registers = request_.device.registers(rule)});
   }
 
   void measure(const DropoutShape& shape) {
-    gpu::overlap::OverlapRuns runs({.gemms = gemms_of(shape),
-                                    .batch = shape.batch,
-                                    .heads = shape.heads,
-                                    .seq = shape.seq,
-                                    .rule = rule_of({}),
-                                    .attention = true});
+    const LoadedOverlap runs = request_.device.load({.gemms = gemms_of(shape),
+                                                     .batch = shape.batch,
+                                                     .heads = shape.heads,
+                                                     .seq = shape.seq,
+                                                     .rule = rule_of({}),
+                                                     .attention = true});
     std::vector<Way> ways = {{},
                              kBitsAlone,
                              {.gemms = false, .attention = Dropping::no},
@@ -165,7 +167,7 @@ class OverlapMeasurement {
 
   /// Checks all ways that leave something, but for attention alone that would read what is not
   /// there: products and attention's output must be the same bits in all that have them.
-  void check_all(gpu::overlap::OverlapRuns& runs, const std::vector<Way>& ways) {
+  void check_all(const LoadedOverlap& runs, const std::vector<Way>& ways) {
     std::optional<std::uint64_t> products;
     std::optional<std::uint64_t> dropped;
     for (const Way& way : ways) {
@@ -188,9 +190,9 @@ class OverlapMeasurement {
     constexpr std::int64_t kHeads = 32;
     constexpr std::int64_t kSeq = 16384;
     constexpr gpu::overlap::GemmShape kGemm{.m = 16384, .n = 24576, .k = 8192};
-    gpu::overlap::OverlapRuns runs(
-        {.gemms = {kGemm}, .heads = kHeads, .seq = kSeq, .rule = rule_of({})});
-    const gpu::overlap::Residents residents = gpu::overlap::bits_residents(rule_of({}));
+    const LoadedOverlap runs =
+        request_.device.load({.gemms = {kGemm}, .heads = kHeads, .seq = kSeq, .rule = rule_of({})});
+    const gpu::overlap::Residents residents = request_.device.residents(rule_of({}));
     const std::int64_t full = residents.sms * residents.ctas_per_sm;
     for (const std::int64_t ctas : {residents.sms, 2 * residents.sms, 4 * residents.sms}) {
       const Turns turns(runs,
@@ -224,6 +226,18 @@ const std::vector<BesideWay>& beside_ways() {
       {"four warps of the GEMM's", Room::warpgroup, BitsPlace::inside},
       {"a second stream", Room::streams, BitsPlace::behind}};
   return ways;
+}
+
+OverlapDevice overlap_gpu() {
+  return {.load =
+              [](const gpu::overlap::OverlapProblem& problem) {
+                const auto runs = std::make_shared<gpu::overlap::OverlapRuns>(problem);
+                return LoadedOverlap{.run = [runs](const Way& way) { return runs->run(way); },
+                                     .check = [runs](const Way& way) { return runs->check(way); }};
+              },
+          .registers =
+              [](const gpu::DropoutRule& rule) { return gpu::overlap::bits_cta(rule).registers; },
+          .residents = gpu::overlap::bits_residents};
 }
 
 OverlapRequest usual_overlap_request() {

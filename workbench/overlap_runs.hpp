@@ -43,10 +43,26 @@ struct CrowdRun {
   double predicted = 0;          ///< block::crowded()
 };
 
+/// A problem that is ready to run.
+struct LoadedOverlap {
+  std::function<gpu::overlap::WayTimes(const gpu::overlap::Way&)> run;
+  std::function<gpu::overlap::WayCheck(const gpu::overlap::Way&)> check;
+};
+
+/// What problems are run on.
+struct OverlapDevice {
+  std::function<LoadedOverlap(const gpu::overlap::OverlapProblem&)> load;
+  std::function<std::int32_t(const gpu::DropoutRule&)> registers;  ///< a thread's, to make bits
+  std::function<gpu::overlap::Residents(const gpu::DropoutRule&)> residents;
+};
+/// The first GPU, which must be there.
+[[nodiscard]] OverlapDevice overlap_gpu();
+
 /// What a device was asked.
 struct OverlapRequest {
   std::vector<block::DropoutShape> shapes;
   int repeats = 5;  ///< of which the median counts
+  OverlapDevice device = overlap_gpu();
   std::function<void(double fraction)> progress = {};
 };
 /// heads 48, 64, 96 by 2,048 … 16,384 tokens.
@@ -63,7 +79,7 @@ struct OverlapRuns {
 /// The four GEMMs of a block: QKV, projection, two of the FFN. Their FLOPs are those of the model.
 [[nodiscard]] std::vector<gpu::overlap::GemmShape> gemms_of(const block::DropoutShape& shape);
 
-/// Runs it on the first GPU, which must be there. Every way of every shape is checked once: all
+/// Runs it on its device. Every way of every shape is checked once: all
 /// bits by another kernel; samples of bits, of products and of attention by the host; products of
 /// all ways, and attention that makes and that reads bits, to be the same bits. Throws
 /// Error{device} if one is wrong.
