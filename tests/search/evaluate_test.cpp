@@ -2,7 +2,9 @@
 
 #include "dag/slot_path.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
@@ -28,6 +30,34 @@ TEST_CASE("lane by lane is what event by event is, deadlocks included") {
     hanging += makespan ? 0 : 1;
   }
   CHECK(hanging > 300);
+}
+
+TEST_CASE("with a memory too, deadlocks and parts added in order included") {
+  test::Random random(test::seed(163));
+  int in_order = 0;
+  int ends = 0;
+  for (int round = 0; round < 1'500; ++round) {
+    Table table = random.chance(3) ? test::drawn_table(random, 4, [] { return false; })
+                                   : sim::drawn_live_table(random, 4);
+    table.dispatch = Dispatch::static_;
+    Timing timing =
+        test::with_random_combination(random, test::random_timing(random, table.problem));
+    timing.memory = Memory{.l2 = random.between(1, 300),
+                           .rate = random.between(1, 60),
+                           .tile = {.q = random.between(0, 60),
+                                    .dq = random.between(0, 60),
+                                    .kv = random.between(0, 60),
+                                    .gradient = random.between(0, 60)}};
+    const std::optional<Ticks> makespan = makespan_of(table, timing);
+    CAPTURE(round);
+    REQUIRE(makespan.has_value() == sim::simulate(table, timing).complete);
+    if (!makespan) continue;
+    REQUIRE(*makespan == sim::play_memory(table, timing).makespan);
+    in_order += table.problem.combine == Combine::ordered ? 1 : 0;
+    ++ends;
+  }
+  CHECK(in_order > 100);
+  CHECK(ends > 500);
 }
 
 TEST_CASE("rounds are what pushing one chain at a time gives") {

@@ -1,5 +1,6 @@
 #include "schedules/search/optimize.hpp"
 
+#include "core/error.hpp"
 #include "dag/bounds.hpp"
 #include "dag/slot_bounds.hpp"
 #include "dag/verify.hpp"
@@ -250,6 +251,18 @@ TEST_CASE("a search that is stopped at any question has a table that runs, and n
         REQUIRE(sim::simulate(cut.best->table, timing).makespan == cut.best->makespan);
     }
   }
+}
+
+TEST_CASE("a search whose times could overflow is refused before it begins") {
+  const Problem problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 1);
+  constexpr Ticks kMost = Ticks{1} << 60;
+  const auto searched = [&](const Timing& timing) {
+    return optimize(problem, {.timing = timing}, {}, std::nullopt, options_of(0));
+  };
+  CHECK(searched({.compute = kMost / 4, .reduce = 0}).best.has_value());
+  for (const Timing& timing : {Timing{.compute = kMost / 4 + 1, .reduce = 0}, Timing{.compute = -1},
+                               Timing{.compute = 0, .reduce = 0}, Timing{.latency = -1}})
+    CHECK_THROWS_AS(searched(timing), Error);
 }
 
 TEST_CASE("a build has a SAT solver where it can name one") {

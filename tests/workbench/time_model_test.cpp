@@ -1,0 +1,114 @@
+// Timing models: written and read again, and what is not said of a second accumulation.
+
+#include "workbench/time_model.hpp"
+
+#include "core/error.hpp"
+#include "core/json_value.hpp"
+#include "schedules/schedule.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+#include "workbench/json.hpp"
+
+#include <utility>
+
+namespace stagger::workbench {
+namespace {
+
+TEST_CASE("a timing comes back from JSON as it was") {
+  test::Random random(test::seed(139));
+  int with_memory = 0;
+  int in_order = 0;
+  for (int round = 0; round < 500; ++round) {
+    Problem problem = test::random_problem(random, 4);
+    if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 4);
+    TimeModel model{.timing = test::random_timing(random, problem)};
+    if (problem.combine == Combine::ordered) {
+      model.timing = test::with_random_combination(random, model.timing);
+    }
+    if (random.chance(3)) {
+      model.timing.memory = Memory{.l2 = random.between(1, 99),
+                                   .rate = random.between(1, 99),
+                                   .tile = {.q = random.between(0, 9),
+                                            .dq = random.between(0, 9),
+                                            .kv = random.between(0, 9),
+                                            .gradient = random.between(0, 9)}};
+    }
+    const std::string text = model_json(problem, model).text();
+    CAPTURE(round, text);
+    const Timing read = read_model(JsonDocument(text, "model").root(), problem);
+    const Timing& was = model.timing;
+    REQUIRE(read.model == was.model);
+    REQUIRE(read.compute == was.compute);
+    for (const TileKind kind : {TileKind::full, TileKind::partial})
+      REQUIRE(read.compute_of(kind) == was.compute_of(kind));
+    REQUIRE(read.reduce == was.reduce);
+    REQUIRE(read.latency == was.latency);
+    REQUIRE(read.launch == was.launch);
+    REQUIRE(read.epilogue == was.epilogue);
+    REQUIRE(read.release == was.release);
+    REQUIRE(read.reduce_kv == was.reduce_kv);
+    REQUIRE(read.reduce_kv_async == was.reduce_kv_async);
+    REQUIRE(resident_lanes(problem, read.residency) == resident_lanes(problem, was.residency));
+    REQUIRE(read.memory.has_value() == was.memory.has_value());
+    with_memory += was.memory ? 1 : 0;
+    in_order += problem.combine == Combine::ordered ? 1 : 0;
+    if (was.memory) REQUIRE(model_json(problem, {.timing = read}).text() == text);
+  }
+  CHECK(with_memory > 100);
+  CHECK(in_order > 20);
+}
+
+TEST_CASE("a part is reduced into dK and dV in as long as two tiles of its shape, rounded up") {
+  const auto problem = [](const TileShape& shape, Combine combine) {
+    return make_problem(
+        make_mask("full"), {256, 256}, shape, 4, 2,
+        {.heads_kv = 1, .span = combine == Combine::none ? 4 : 1, .combine = combine});
+  };
+  const auto reduce_kv = [&](const TileShape& shape, Ticks reduce) {
+    GivenTiming given;
+    given.reduce = reduce;
+    return time_model_of({.given = given}, problem(shape, Combine::ordered)).timing.reduce_kv;
+  };
+  for (const Ticks reduce : {0, 1, 7}) {
+    CHECK(reduce_kv({64, 128}, reduce) == 4 * reduce);
+    CHECK(reduce_kv({128, 64}, reduce) == reduce);
+  }
+  CHECK(reduce_kv({3, 2}, 1) == 2);    // 4 / 3
+  CHECK(reduce_kv({80, 64}, 3) == 5);  // 24 / 5
+  constexpr Ticks kMost = Ticks{1} << 60;
+  CHECK(reduce_kv({1, 64}, kMost / 128) == kMost);
+  CHECK_THROWS_AS(reduce_kv({1, 64}, kMost / 128 + 1), Error);
+  // What is given wins, and is refused where nothing is added in order.
+  GivenTiming given;
+  given.reduce_kv = 3;
+  CHECK(time_model_of({.given = given}, problem({64, 128}, Combine::ordered)).timing.reduce_kv ==
+        3);
+  CHECK_THROWS_AS(time_model_of({.given = given}, problem({64, 128}, Combine::partials)), Error);
+  CHECK_THROWS_AS(time_model_of({.given = given}, problem({64, 128}, Combine::none)), Error);
+  given = {.reduce_kv_async = true};
+  CHECK(
+      time_model_of({.given = given}, problem({64, 128}, Combine::ordered)).timing.reduce_kv_async);
+  CHECK_THROWS_AS(time_model_of({.given = given}, problem({64, 128}, Combine::none)), Error);
+}
+
+TEST_CASE("a memory is modelled where both its size and its rate are given") {
+  const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, 2);
+  const auto memory = [&](GivenTiming given) {
+    return time_model_of({.given = std::move(given)}, problem).timing.memory;
+  };
+  CHECK_FALSE(memory({}).has_value());
+  CHECK_THROWS_AS(memory({.l2 = 5}), Error);
+  CHECK_THROWS_AS(memory({.bandwidth = 5}), Error);
+  const auto both = memory({.l2 = 5, .bandwidth = 7});
+  REQUIRE(both.has_value());
+  CHECK(both->l2 == 5);
+  CHECK(both->rate == 7);
+  // Tiles of a head of 64 in fp32.
+  CHECK(both->tile.dq == 64 * 64 * 4);
+  CHECK_THROWS_AS(
+      time_model_of({.given = {.l2 = 5, .bandwidth = 7}, .kernel = {.kernel = "replay"}}, problem),
+      Error);
+}
+
+}  // namespace
+}  // namespace stagger::workbench
