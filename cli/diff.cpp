@@ -8,6 +8,7 @@
 #include "workbench/analysis.hpp"
 #include "workbench/tickets/lint.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -55,9 +56,9 @@ int diff_command(const Options& options) {
     const Terminal terminal = terminal_of(options);
     write_text(diff_text(report, terminal), terminal);
   }
-  const auto hangs = [](const DiffSide& side) { return side.verdict == LintVerdict::deadlock; };
-  if (hangs(report.before) || hangs(report.after)) return kDeadlock;
-  return same(report) ? kHolds : kViolated;
+  const LintVerdict worst = std::max(report.before.verdict, report.after.verdict);
+  if (worst == LintVerdict::deadlock) return kDeadlock;
+  return worst == LintVerdict::ok && same(report) ? kHolds : kViolated;
 }
 
 }  // namespace

@@ -28,6 +28,10 @@ expect 1 "removed" diff spt.table.json full.table.json
 expect 1 "lock values 2 steps" diff locks.csv other.csv
 expect 1 '"schema": "stagger.diff/1"' diff spt.table.json shift.table.json --json
 expect 0 '"same": true' diff spt.csv spt.table.json --json
+# What is wrong is wrong beside itself too.
+printf 'stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full\n0:0:0:0,0:0:1:1\n0:1:1:0\n' >missing.csv
+expect 1 "bits the same" diff missing.csv missing.csv
+expect 1 "invalid" diff missing.csv full.table.json
 expect 4 "stuck.json: tickets, 1 program of 1 step: deadlock" diff stuck.json stuck.json
 # Makespans are of the timing model asked for, and a hang of the release and the SMs.
 expect 1 "makespan 132 ticks" diff spt.table.json shift.table.json

@@ -46,8 +46,10 @@ gives() {
 everywhere() {
   local status=$1 file=$work/$2.csv format
   input=$file
-  gives "$status" verify "$file"
-  gives "$status" verify - --json
+  for command in verify lint "diff $file"; do
+    gives "$status" $command "$file"
+    gives "$status" $command - --json
+  done
   for command in analyze show compare; do
     gives "$status" $command --table "$file"
     gives "$status" $command --table - --json
