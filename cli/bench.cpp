@@ -1,9 +1,11 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
+#include "core/median.hpp"
 #include "core/version.hpp"
 #include "dag/bounds.hpp"
 #include "dag/lemma1.hpp"
@@ -14,7 +16,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 
 namespace stagger::cli {
@@ -24,11 +25,6 @@ namespace {
 struct BenchStep {
   const char* name;
   std::vector<double> seconds;
-
-  [[nodiscard]] double median() {
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
-  }
 };
 
 template <class Work>
@@ -72,10 +68,10 @@ int bench_command(const Options& given) {
   if (options.schedule.empty()) options.schedule = "symmetric-shift";
   if (!options.problem_given) {
     options.n = 256;
-    options.heads = 64;
+    if (given_of(options, "heads").empty()) options.heads = 64;
   }
   const Problem problem = problem_of(options);
-  auto [steps, verdict] = measure(options, problem);
+  const auto [steps, verdict] = measure(options, problem);
   if (verdict != dag::Verdict::ok) {
     complain(options.schedule + ": " + dag::verdict_name(verdict) + "; see `stagger analyze`");
     return exit_code(verdict);
@@ -90,8 +86,8 @@ int bench_command(const Options& given) {
   std::string text =
       wrapped(fmt::format("{}, {}\n", describe(problem), options.schedule), width, 6) +
       fmt::format("{:<14} {:>10} {:>16}\n", "step", "median ms", "million tasks/s");
-  for (BenchStep& step : steps) {
-    const double seconds = step.median();
+  for (const BenchStep& step : steps) {
+    const double seconds = median(step.seconds);
     json["steps"].push_back(
         {{"name", step.name}, {"seconds", seconds}, {"tasks_per_s", tasks / seconds}});
     text += fmt::format("{:<14} {:>10.2f} {:>16.1f}\n", step.name, 1e3 * seconds,

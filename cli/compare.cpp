@@ -1,6 +1,7 @@
 #include "cli/commands.hpp"
 #include "cli/designs.hpp"
 #include "cli/files.hpp"
+#include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/numbers.hpp"
 #include "cli/progress.hpp"
@@ -80,6 +81,10 @@ ComparisonRequest comparison_request(const Options& options) {
   for (const std::string& path : options.tables)
     request.tables.push_back(read_table(path, options));
   const bool described = options.problem_given || request.tables.empty();
+  if (!described) {
+    reject(given_in(options, Group::problem),
+           "is for a problem that --n or --seq gives; " + options.tables.front() + " says its own");
+  }
   request.problem = described ? problem_of(options) : request.tables.front().problem;
   for (std::size_t index = 0; index < request.tables.size(); ++index) {
     if (is_same(request.tables[index].problem, request.problem)) continue;

@@ -1,9 +1,9 @@
 #include "workbench/overlap_runs.hpp"
 
 #include "core/error.hpp"
+#include "core/median.hpp"
 #include "gpu/check/dropout.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -31,12 +31,6 @@ gpu::DropoutRule rule_of(const RngChoice& rng) {
                             .bits = static_cast<int>(rng.bits)});
 }
 
-double median_ms(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 /// A problem's ways, timed in turns, so that they find the device as warm as each other.
 class Turns {
  public:
@@ -50,11 +44,11 @@ class Turns {
     }
   }
 
-  [[nodiscard]] double median(std::size_t way, double WayTimes::*which) const {
+  [[nodiscard]] double median_of(std::size_t way, double WayTimes::*which) const {
     std::vector<double> values;
     for (const WayTimes& times : times_[way])
       values.push_back(times.*which);
-    return median_ms(std::move(values));
+    return median(std::move(values));
   }
 
  private:
@@ -118,7 +112,7 @@ class OverlapMeasurement {
     static_cast<void>(check(runs, kBitsAlone));
     const Turns turns(runs, {kBitsAlone}, request_.repeats);
     found_.rng.push_back({.measured = {.rng = choice,
-                                       .ps = 1e9 * turns.median(0, &WayTimes::ms) /
+                                       .ps = 1e9 * turns.median_of(0, &WayTimes::ms) /
                                              static_cast<double>(kHeads * kSeq * kSeq)},
                           .registers = request_.device.registers(rule)});
   }
@@ -146,21 +140,21 @@ class OverlapMeasurement {
     const Turns turns(runs, ways, request_.repeats);
     MeasuredOverlap measured{.shape = shape,
                              .rng = {},
-                             .gemms = turns.median(0, &WayTimes::ms),
-                             .bits = turns.median(1, &WayTimes::ms),
-                             .attention = turns.median(2, &WayTimes::ms),
-                             .attention_makes = turns.median(3, &WayTimes::ms),
-                             .attention_reads = turns.median(4, &WayTimes::ms),
-                             .baseline = turns.median(5, &WayTimes::ms),
-                             .serial = turns.median(6, &WayTimes::ms)};
-    OverlapRun run{.ways = {}, .clock_ghz = turns.median(0, &WayTimes::clock_ghz)};
+                             .gemms = turns.median_of(0, &WayTimes::ms),
+                             .bits = turns.median_of(1, &WayTimes::ms),
+                             .attention = turns.median_of(2, &WayTimes::ms),
+                             .attention_makes = turns.median_of(3, &WayTimes::ms),
+                             .attention_reads = turns.median_of(4, &WayTimes::ms),
+                             .baseline = turns.median_of(5, &WayTimes::ms),
+                             .serial = turns.median_of(6, &WayTimes::ms)};
+    OverlapRun run{.ways = {}, .clock_ghz = turns.median_of(0, &WayTimes::clock_ghz)};
     for (std::size_t way = alone; way < ways.size(); way += 2) {
-      measured.with_room = turns.median(way, &WayTimes::ms);
-      measured.beside_gemms = turns.median(way + 1, &WayTimes::gemms_ms);
-      measured.beside_bits = turns.median(way + 1, &WayTimes::bits_ms);
-      measured.overlap = turns.median(way + 1, &WayTimes::ms);
+      measured.with_room = turns.median_of(way, &WayTimes::ms);
+      measured.beside_gemms = turns.median_of(way + 1, &WayTimes::gemms_ms);
+      measured.beside_bits = turns.median_of(way + 1, &WayTimes::bits_ms);
+      measured.overlap = turns.median_of(way + 1, &WayTimes::ms);
       run.ways.push_back(measured);
-      run.clocks_ghz.push_back(turns.median(way + 1, &WayTimes::clock_ghz));
+      run.clocks_ghz.push_back(turns.median_of(way + 1, &WayTimes::clock_ghz));
     }
     found_.shapes.push_back(std::move(run));
   }
@@ -204,9 +198,9 @@ class OverlapMeasurement {
                         3);
       CrowdRun crowd{.ctas = ctas,
                      .ctas_per_sm = residents.ctas_per_sm,
-                     .gemm = turns.median(0, &WayTimes::ms),
-                     .full = turns.median(1, &WayTimes::ms),
-                     .measured = turns.median(2, &WayTimes::ms)};
+                     .gemm = turns.median_of(0, &WayTimes::ms),
+                     .full = turns.median_of(1, &WayTimes::ms),
+                     .measured = turns.median_of(2, &WayTimes::ms)};
       crowd.predicted =
           block::crowded(crowd.gemm, crowd.full, residents.sms, ctas, residents.ctas_per_sm);
       found_.crowds.push_back(crowd);

@@ -89,6 +89,7 @@ $described bench|--seq-kv 5|--seq 6
 $described bench|--tile-q 2|--seq 6
 $described bench|--tile-kv 2|--seq 6
 $described bench|--sms 2|
+bench|--heads 3|--schedule symmetric-shift
 verify|--mask full|bare.csv --n 6 --heads 2
 verify|--mask-file mask.json|bare.csv --n 6 --heads 2
 verify|--heads 3|bare.csv --n 6
@@ -276,6 +277,7 @@ refuses "--calibration means nothing without --overlap" calibrate --tile-q 64 --
 refuses "unknown option '-o'" verify table.csv -o out.svg
 refuses "FILE is given 2 times" verify table.csv other.csv
 refuses "--table is given 2 times" show --table table.csv --table other.csv
+refuses "--sms is for a problem that --n or --seq gives; table.csv says its own" compare --table table.csv --sms 9
 refuses "--table excludes --schedule" show --table table.csv --schedule spt
 # A config serves several commands: what one does not heed is no matter there.
 printf '{"schema": "stagger.config/1", "width": 50, "compute": 7, "json": true}' >config.json
