@@ -67,8 +67,9 @@ template <const auto& names>
 }
 
 inline constexpr std::array kReleases = {
-    Named<Release>{"immediate", Release::immediate, "at a reduction's end"},
-    Named<Release>{"delayed", Release::delayed, "into the chain's next reduction"}};
+    Named<Release>{release_name(Release::immediate), Release::immediate, "at a reduction's end"},
+    Named<Release>{release_name(Release::delayed), Release::delayed,
+                   "into the chain's next reduction"}};
 
 /// One of `names`, into a member.
 template <const auto& names, auto member>

@@ -10,8 +10,9 @@ namespace stagger::cli {
 namespace {
 
 constexpr std::array kDispatches = {
-    Named<Dispatch>{"static", Dispatch::static_, "all resident, or refused"},
-    Named<Dispatch>{"in-order", Dispatch::in_order, "an ordinary grid"}};
+    Named<Dispatch>{dispatch_name(Dispatch::static_), Dispatch::static_,
+                    "all resident, or refused"},
+    Named<Dispatch>{dispatch_name(Dispatch::in_order), Dispatch::in_order, "an ordinary grid"}};
 
 std::vector<Word> rule_words() {
   std::vector<Word> words;

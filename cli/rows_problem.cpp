@@ -18,9 +18,10 @@ constexpr std::array kFileRanks = {
     Named<dag::LockValues>{"position", dag::LockValues::ranks, "the table's own"},
     Named<dag::LockValues>{"kv-index", dag::LockValues::absolute, "absolute lock values instead"}};
 
-constexpr std::array kCombines = {
-    Named<Combine>{"partials", Combine::partials, "in a pass after the kernel"},
-    Named<Combine>{"ordered", Combine::ordered, "in turn, by a second semaphore"}};
+constexpr std::array kCombines = {Named<Combine>{combine_name(Combine::partials), Combine::partials,
+                                                 "in a pass after the kernel"},
+                                  Named<Combine>{combine_name(Combine::ordered), Combine::ordered,
+                                                 "in turn, by a second semaphore"}};
 
 std::vector<Word> span_words() {
   return {{kAutoSpan, "the largest whose chains are no longer than an SM's share"}};

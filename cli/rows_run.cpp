@@ -18,12 +18,12 @@ constexpr std::array kDevices = {Named<Device>{"cpu", Device::cpu, "threads"},
 constexpr std::array kGpus = {
     Named<Device>{"cuda", Device::cuda, "threads that share cores have no kernel's times"}};
 constexpr std::array kModes = {
-    Named<gpu::Mode>{"deterministic", gpu::Mode::deterministic, "by the ranks"},
-    Named<gpu::Mode>{"atomic", gpu::Mode::atomic, "in any order"},
-    Named<gpu::Mode>{"no-reduce", gpu::Mode::no_reduce, "compute alone"}};
-constexpr std::array kDtypes = {Named<gpu::Dtype>{"fp32", gpu::Dtype::fp32},
-                                Named<gpu::Dtype>{"bf16", gpu::Dtype::bf16},
-                                Named<gpu::Dtype>{"fp16", gpu::Dtype::fp16}};
+    Named<gpu::Mode>{mode_name(gpu::Mode::deterministic), gpu::Mode::deterministic, "by the ranks"},
+    Named<gpu::Mode>{mode_name(gpu::Mode::atomic), gpu::Mode::atomic, "in any order"},
+    Named<gpu::Mode>{mode_name(gpu::Mode::no_reduce), gpu::Mode::no_reduce, "compute alone"}};
+constexpr std::array kDtypes = {Named<gpu::Dtype>{dtype_name(gpu::Dtype::fp32), gpu::Dtype::fp32},
+                                Named<gpu::Dtype>{dtype_name(gpu::Dtype::bf16), gpu::Dtype::bf16},
+                                Named<gpu::Dtype>{dtype_name(gpu::Dtype::fp16), gpu::Dtype::fp16}};
 constexpr std::array kReferences = {
     Named<Reference>{"host", Reference::host},
     Named<Reference>{"device", Reference::device, "for large problems"},

@@ -13,8 +13,8 @@ constexpr const char* kPredicting = "show analyze compare advise verify export o
 constexpr Range kBytes = {.least = 1, .most = std::int64_t{1} << 40};
 
 constexpr std::array kModels = {
-    Named<Model>{"chain", Model::chain, "the paper's: an SM computes or reduces"},
-    Named<Model>{"overlap", Model::overlap, "a writer of its own reduces dQ"}};
+    Named<Model>{model_name(Model::chain), Model::chain, "the paper's: an SM computes or reduces"},
+    Named<Model>{model_name(Model::overlap), Model::overlap, "a writer of its own reduces dQ"}};
 
 std::vector<Word> words_of_all_models() {
   std::vector<Word> words = words_of<kModels>();

@@ -8,7 +8,7 @@
 // The columns of such a picture must not show a Q tile twice for one head. Count Q tiles from the
 // last, p = n-1-q, so that a chain of b tasks has p = 0 … b-1, whichever its KV tile. Then
 //   - if the chains of a head end in different rounds, p descending never collides:
-//     round = end-1-p, and equal slots for one p would mean equal ends;
+//     round = end-1-p, and equal rounds for one p would mean equal ends;
 //   - if they start in different rounds, p ascending never collides: round = start+p.
 // So only the lengths on each SM have to add up.
 //   one head   length b on SM n-b, all start at 0 (ends differ)

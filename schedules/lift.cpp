@@ -3,10 +3,10 @@
 //   a lane of parts      q-major, span 2            head-major, span 2 (a chain of one run)
 //   0 1 2 | 4 3          0 0' 1 1' 2 2' | 4 4' 3 3'   0 1 2 0' 1' 2' | 4 3 4' 3'
 //
-// q-major puts slot t of the parts at slots span*t + a, a = 0 ... span-1. Two tasks of one
-// (head, q) come from two tasks of one (part, q), at the same a: what was at different slots stays
+// q-major puts round t of the parts at rounds span*t + a, a = 0 ... span-1. Two tasks of one
+// (head, q) come from two tasks of one (part, q), at the same a: what was in different rounds stays
 // so, and what came before stays before. So a table without collisions has none, and its makespan
-// is span times as long in slots; and what does not hang does not hang, with any dispatch,
+// is span times as long in rounds; and what does not hang does not hang, with any dispatch,
 // residency and release: whenever a task of the parts can run, its heads can, one after the other.
 
 #include "schedules/lift.hpp"

@@ -18,8 +18,8 @@
 // With several heads a chain (lift.cpp) the rectangle begins one Q tile later, 4 5 6 7 here: every
 // long tile then has a triangle, and head-major order, which takes rectangle and triangle head by
 // head, is free of collisions too. For head a and Q tile q, a long tile of pair p is in the
-// triangle at slot a*n/2 + q - (a+1)p behind the rectangles, a short one at a slot that falls with
-// p likewise: no two pairs meet.
+// triangle in round a*n/2 + q - (a+1)p behind the rectangles, a short one in a round that falls
+// with p likewise: no two pairs meet.
 //
 // Item 1 is counted, not derived: the public code computes it in a way that is wrong when a head
 // straddles waves and the last KV tile is ragged.

@@ -18,7 +18,7 @@ struct Kernel {
   Model model;                 ///< that its phases are fitted in
   gpu::Device on_cpu;          ///< nullptr: it has no counterpart on threads
   gpu::Device on_cuda;         ///< nullptr: its phases only spin (gpu/cuda/replay.hpp)
-  gpu::UntimedDevice untimed;  ///< nullptr: `on_cuda` without stamps is all there is
+  gpu::UntimedDevice untimed;  ///< nullptr: there is no run but `on_cuda`, with stamps
   bool passes;                 ///< whether it has passes over whole tensors before and after
   [[nodiscard]] bool spins() const { return on_cuda == nullptr; }
 };

@@ -69,7 +69,7 @@ struct Optimization {
 /// Bounds the makespan and searches for a table that reaches it. What is found is verified and
 /// played by code that the search does not share. Throws Error.
 ///
-/// Of several spans that are asked for, the table has the best one, and the lower bound is that of
+/// Where several spans are asked for, the table has the best one, and the lower bound is that of
 /// all. Where heads share K and V a search knows parts, and lifts what it finds; the slot model
 /// knows no groups, and throws Error{unsupported}.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);

@@ -96,9 +96,9 @@ def optimize(mask="causal", **options):
 
 def masks():
     """Every kind of mask, with its keys."""
-    return call("list", {"what": "masks"})[1]["masks"]
+    return call("list", {"topic": "masks"})[1]["masks"]
 
 
 def schedules():
     """Every schedule, with its source and preconditions."""
-    return call("list", {"what": "schedules"})[1]["schedules"]
+    return call("list", {"topic": "schedules"})[1]["schedules"]

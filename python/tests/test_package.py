@@ -52,7 +52,7 @@ class Structs(unittest.TestCase):
 class Commands(unittest.TestCase):
     #: Command and options, as the command line would have them.
     CASES = [
-        ("list", {"what": "masks"}), ("list", {"what": "schedules"}),
+        ("list", {"topic": "masks"}), ("list", {"topic": "schedules"}),
         ("compare", {"mask": "causal", "n": 8, "heads": 4}),
         ("compare", {"mask": "full", "n": 5, "heads": 2, "model": "overlap", "latency": 2}),
         ("compare", {"mask": "sliding:left=3,right=0", "n": 9, "sms": 4}),

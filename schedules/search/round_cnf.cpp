@@ -278,11 +278,11 @@ std::string RoundCnf::dimacs() const {
     const std::string place =
         " head " + std::to_string(head.value) + " kv " + std::to_string(kv.value);
     for (std::int32_t round = 0; round < rounds_; ++round) {
-      name(start(chain, round), "start" + place + " slot " + std::to_string(round));
+      name(start(chain, round), "start" + place + " round " + std::to_string(round));
       for (std::int32_t k = 0; k < length; ++k) {
         const QTile q = live_q_[at(kv.value)][at(k)];
         name(task(chain, k, round),
-             "task" + place + " q " + std::to_string(q.value) + " slot " + std::to_string(round));
+             "task" + place + " q " + std::to_string(q.value) + " round " + std::to_string(round));
       }
     }
   }

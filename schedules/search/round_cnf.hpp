@@ -51,7 +51,7 @@ class RoundCnf {
 
   /// The schedule of a model: `is_true(variable)`.
   [[nodiscard]] RoundTimes times(const std::function<bool(int)>& is_true) const;
-  /// DIMACS with a comment for every start and task variable: `c start head kv slot = variable`.
+  /// DIMACS with a comment for every start and task variable: `c 1 = start head 0 kv 0 round 0`.
   [[nodiscard]] std::string dimacs() const;
 
  private:

@@ -72,7 +72,7 @@ Tiles component_of(const TileGrid& grid, KvTile first) {
       for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
         const bool meets =
             grid.live(kv, q) &&
-            std::any_of(found.begin(), found.end(), [&](KvTile of) { return grid.live(of, q); });
+            std::any_of(found.begin(), found.end(), [&](KvTile one) { return grid.live(one, q); });
         if (meets) grown = found.insert(kv).second || grown;
       }
     }

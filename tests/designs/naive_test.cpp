@@ -84,24 +84,24 @@ struct Lengthy {
 };
 
 /// All KV tiles or all Q tiles of all heads, a lane each; `longest` first where tasks are counted.
-std::vector<Work> one_kind(const Lengthy& of, bool kv, int gemms, int group, bool longest) {
+std::vector<Work> one_kind(const Lengthy& times, bool kv, int gemms, int group, bool longest) {
   struct One {
     std::int32_t tasks;
     Ticks takes;
   };
   std::vector<One> all;
-  for (std::int32_t head = 0; head < of.problem.heads; head += group) {
-    const std::int32_t tiles = kv ? of.problem.grid.kv_tiles() : of.problem.grid.q_tiles();
+  for (std::int32_t head = 0; head < times.problem.heads; head += group) {
+    const std::int32_t tiles = kv ? times.problem.grid.kv_tiles() : times.problem.grid.q_tiles();
     for (std::int32_t tile = 0; tile < tiles; ++tile) {
       std::int32_t tasks = 0;
       for (std::int32_t other = 0;
-           other < (kv ? of.problem.grid.q_tiles() : of.problem.grid.kv_tiles()); ++other) {
-        tasks +=
-            (kv ? of.problem.grid.live({tile}, {other}) : of.problem.grid.live({other}, {tile}))
-                ? 1
-                : 0;
+           other < (kv ? times.problem.grid.q_tiles() : times.problem.grid.kv_tiles()); ++other) {
+        tasks += (kv ? times.problem.grid.live({tile}, {other})
+                     : times.problem.grid.live({other}, {tile}))
+                     ? 1
+                     : 0;
       }
-      all.push_back({tasks, kv ? of.kv_chain(tile, gemms, group) : of.q_chain(tile, gemms)});
+      all.push_back({tasks, kv ? times.kv_chain(tile, gemms, group) : times.q_chain(tile, gemms)});
     }
   }
   if (longest) {
@@ -151,26 +151,26 @@ Ticks makespan_of(const char* design, const Problem& problem, const Timing& timi
 
 TEST_CASE("two passes take what a clock that steps through them takes") {
   const int seen = each_small([](const Problem& problem, const Timing& timing) {
-    const Lengthy of{problem, timing};
+    const Lengthy times{problem, timing};
     std::vector<Work> programs;
     for (std::int32_t head = 0; head < problem.heads; ++head) {
       for (std::int32_t place = 0;
            place < std::max(problem.grid.kv_tiles(), problem.grid.q_tiles()); ++place) {
         Work& work = programs.emplace_back();
-        if (place < problem.grid.kv_tiles()) work.push_back(of.kv_chain(place, 4));
-        if (place < problem.grid.q_tiles()) work.push_back(of.q_chain(place, 3));
+        if (place < problem.grid.kv_tiles()) work.push_back(times.kv_chain(place, 4));
+        if (place < problem.grid.q_tiles()) work.push_back(times.q_chain(place, 3));
       }
     }
     CHECK(makespan_of("two-pass", problem, timing) == rounded_up(stepped(programs, problem.sms)));
     CHECK(makespan_of("two-pass:launches=2", problem, timing) ==
-          rounded_up(stepped(one_kind(of, true, 4, 1, true), problem.sms) +
-                     stepped(one_kind(of, false, 3, 1, true), problem.sms)));
+          rounded_up(stepped(one_kind(times, true, 4, 1, true), problem.sms) +
+                     stepped(one_kind(times, false, 3, 1, true), problem.sms)));
     CHECK(makespan_of("opentau", problem, timing) ==
-          rounded_up(stepped(one_kind(of, false, 3, 1, false), problem.sms) +
-                     stepped(one_kind(of, true, 4, 1, false), problem.sms)));
+          rounded_up(stepped(one_kind(times, false, 3, 1, false), problem.sms) +
+                     stepped(one_kind(times, true, 4, 1, false), problem.sms)));
     CHECK(makespan_of("ds-store", problem, timing) ==
-          rounded_up(stepped(one_kind(of, true, 4, 1, false), problem.sms) +
-                     stepped(one_kind(of, false, 1, 1, true), problem.sms)));
+          rounded_up(stepped(one_kind(times, true, 4, 1, false), problem.sms) +
+                     stepped(one_kind(times, false, 1, 1, true), problem.sms)));
   });
   CHECK(seen > 20);
 }
@@ -179,10 +179,10 @@ TEST_CASE("heads that share K and V are one chain of the pass that keeps them") 
   const Problem problem =
       make_problem(make_mask("causal"), {7, 7}, {}, 6, 4, {.heads_kv = 2, .span = 3});
   const Timing timing{.compute = 3, .launch = 2, .epilogue = 1};
-  const Lengthy of{problem, timing};
+  const Lengthy times{problem, timing};
   CHECK(makespan_of("two-pass:launches=2", problem, timing) ==
-        rounded_up(stepped(one_kind(of, true, 4, 3, true), 4) +
-                   stepped(one_kind(of, false, 3, 1, true), 4)));
+        rounded_up(stepped(one_kind(times, true, 4, 3, true), 4) +
+                   stepped(one_kind(times, false, 3, 1, true), 4)));
 }
 
 /// A split as a table: a head for each of its targets, so that no rank waits for another lane. Q

@@ -87,7 +87,7 @@ class ImageMask {
 
   [[nodiscard]] std::int64_t in_bits() const { return in_bits_; }
 
-  /// By (query, key) of a masked tile.
+  /// Which (query, key) of a masked tile attend.
   [[nodiscard]] std::vector<std::vector<bool>> tile(std::int32_t place) const {
     std::vector<std::vector<bool>> seen;
     for (std::int64_t query = 0; query < problem_.shape.q && place < plan_.in_ranges; ++query) {

@@ -29,7 +29,7 @@ inline constexpr Dtype kHopperDtypes[] = {Dtype::bf16, Dtype::fp16};
                       0, grouping);
 }
 
-/// The same inputs with dropout.
+/// What hopper_attention() makes, with dropout.
 [[nodiscard]] inline Attention hopper_dropped(const Problem& problem, std::int64_t head_dim,
                                               const DropoutOptions& options) {
   const AttentionShape shape = attention_shape(problem, head_dim);

@@ -209,7 +209,7 @@ Mask random_ranges(Random& random, const Lengths& lengths, std::int64_t most) {
 
 namespace {
 
-/// Of every key, two intervals of queries that do not see it.
+/// Two intervals of queries that do not see a key, of every key.
 Mask two_intervals(const Lengths& lengths) {
   std::map<std::string, MaskValue, std::less<>> values;
   const auto column = [&](const char* name, std::int64_t shift) {

@@ -122,9 +122,9 @@ TEST_CASE("a plan's table on threads gives the executor's gradients, summed over
           float sum_dk = 0;
           float sum_dv = 0;
           for (std::int64_t member = 0; member < kGroup; ++member) {
-            const std::int64_t of = batch * kHeads + head * kGroup + member;
-            sum_dk += wanted.dk[at((of * kKeys + row) * kDim + column)];
-            sum_dv += wanted.dv[at((of * kKeys + row) * kDim + column)];
+            const std::int64_t q_head = batch * kHeads + head * kGroup + member;
+            sum_dk += wanted.dk[at((q_head * kKeys + row) * kDim + column)];
+            sum_dv += wanted.dv[at((q_head * kKeys + row) * kDim + column)];
           }
           REQUIRE(near(dk(batch, head, row, column), sum_dk));
           REQUIRE(near(dv(batch, head, row, column), sum_dv));

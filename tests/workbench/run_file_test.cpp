@@ -163,7 +163,7 @@ TEST_CASE("several runs one after the other are read, each with its number") {
   CHECK(runs.runs[1].source == "two.jsonl (2)");
 }
 
-TEST_CASE("of several times of a run those count that are of a rested device without stamps") {
+TEST_CASE("of several times of a run those of a rested device, untimed, count") {
   const std::string run = write_run(run_of({.source = descending()}));
   const auto with = [&](const std::string& measured) {
     return read_runs(test::replaced(run, "\"ms\":", measured + ", \"ms\":"), "x").runs.at(0);
