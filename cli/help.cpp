@@ -88,16 +88,31 @@ std::vector<std::string> words_on(std::string_view line) {
   return words;
 }
 
-/// A command line as a shell reads it, broken where it would be wider than the terminal.
+/// Columns from `index` on of a word and, if it is an option, its value; with the sign that the
+/// line goes on, if it does.
+std::size_t columns_at(std::span<const std::string> words, std::size_t index, bool with_value) {
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  std::size_t columns = 1 + words[index].size();
+  std::size_t next = index + 1;
+  if (with_value && is_option(words[index]) && next < words.size() && !is_option(words[next])) {
+    columns += 1 + words[next++].size();
+  }
+  return next < words.size() ? columns + 2 : columns;
+}
+
+/// A command line as a shell reads it, broken where it would be wider than the terminal: behind an
+/// option only where no line has room for its value too.
 std::string example(std::string_view line, int width) {
+  constexpr std::size_t kIndent = 5;
+  const auto most = static_cast<std::size_t>(width);
   const std::vector<std::string> words = words_on(line);
   std::string text = "  " + words.front();
   std::size_t column = text.size();
   for (std::size_t index = 1; index < words.size(); ++index) {
-    const std::size_t behind = index + 1 < words.size() ? 2 : 0;  // for the sign that it goes on
-    if (column + 1 + words[index].size() + behind > static_cast<std::size_t>(width)) {
-      text += " \\\n     ";
-      column = 5;
+    const bool fits = kIndent + columns_at(words, index, true) <= most;
+    if (column + columns_at(words, index, fits) > most) {
+      text += " \\\n" + std::string(kIndent, ' ');
+      column = kIndent;
     }
     text += " " + words[index];
     column += 1 + words[index].size();

@@ -17,6 +17,12 @@ namespace stagger {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+/// `1 case holds`, `4 cases hold`: what some things do.
+[[nodiscard]] inline const char* does(std::int64_t count, const char* one_does,
+                                      const char* many_do) {
+  return count == 1 ? one_does : many_do;
+}
+
 /// Bytes in decimal units for people: `512 bytes`, `33.3 kB`, `3.5 MB`, `17.9 GB`. Requires 0 and
 /// more.
 [[nodiscard]] std::string decimal_bytes(std::int64_t bytes);

@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/table.hpp"
+#include "core/text.hpp"
 
 #include <string>
 #include <utility>
@@ -23,14 +24,13 @@ bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const P
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
   if (fits(timing, tasks, chains, problem)) return;
-  throw Error(ErrorKind::limit,
-              "model time could exceed 2^60 ticks: " + std::to_string(tasks) +
-                  " tasks of compute " + std::to_string(timing.longest_compute()) + ", reduce " +
-                  std::to_string(timing.reduce) + " and latency " + std::to_string(timing.latency) +
-                  " and " + std::to_string(chains) + " chains of launch " +
-                  std::to_string(timing.launch) + " and epilogue " +
-                  std::to_string(timing.epilogue) + ", counted for each of " +
-                  std::to_string(problem.sms) + " SMs");
+  throw Error(
+      ErrorKind::limit,
+      "model time could exceed 2^60 ticks: " + counted(tasks, "task") + " of compute " +
+          std::to_string(timing.longest_compute()) + ", reduce " + std::to_string(timing.reduce) +
+          " and latency " + std::to_string(timing.latency) + " and " + counted(chains, "chain") +
+          " of launch " + std::to_string(timing.launch) + " and epilogue " +
+          std::to_string(timing.epilogue) + ", counted for each of " + counted(problem.sms, "SM"));
 }
 
 /// Throws unless all that tasks and chains touch, read and written back by one channel, fits Ticks.

@@ -25,6 +25,12 @@ std::string describe(const Tally::Failure& failure) {
                      half(failure.twice_formula), failure.makespan);
 }
 
+/// `1 of 1 case holds`.
+std::string tally_words(const Tally& tally) {
+  return fmt::format("{} of {} {}", tally.holds, counted(tally.checked, "case"),
+                     does(tally.holds, "holds", "hold"));
+}
+
 Json to_json(const Tally& tally) {
   Json json = {{"checked", tally.checked}, {"holds", tally.holds}, {"first_failure", nullptr}};
   if (tally.first_failure) {
@@ -61,12 +67,10 @@ std::string formulas_text(const std::vector<SweptFormula>& results) {
     text += fmt::format("{} = {}   ({}; {})\n", result.formula->name, result.formula->text,
                         result.schedule->name, result.formula->source);
     text += fmt::format("  domain: {}\n", result.formula->domain);
-    text += fmt::format("  inside: {} of {} hold: {}\n", result.inside.holds,
-                        counted(result.inside.checked, "case"), holds ? "ok" : "FAILS");
+    text += fmt::format("  inside: {}: {}\n", tally_words(result.inside), holds ? "ok" : "FAILS");
     if (!holds) text += "    first: " + describe(*result.inside.first_failure) + "\n";
     if (result.outside.checked > 0) {
-      text += fmt::format("  outside: {} of {} hold\n", result.outside.holds,
-                          counted(result.outside.checked, "case"));
+      text += fmt::format("  outside: {}\n", tally_words(result.outside));
     }
     if (result.outside.first_failure) {
       text += "    first that does not: " + describe(*result.outside.first_failure) + "\n";

@@ -2,6 +2,7 @@
 
 #include "cli/report/text.hpp"
 #include "cli/report/words.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
@@ -189,13 +190,15 @@ std::string archive_text(const ArchiveCheck& check) {
   const auto count = [&](ArchiveOutcome outcome) { return check.count(outcome); };
   const std::int64_t refused = count(ArchiveOutcome::refused);
   return text + fmt::format(
-                    "{} {}: {} hold, {} new, {} better, {} not reached, {} "
-                    "contradicted{}; {} of those searched are proved optimal\n",
+                    "{} {}: {} {}, {} new, {} better, {} not reached, {} "
+                    "contradicted{}; {} of those searched {} proved optimal\n",
                     check.archive.size(), check.archive.size() == 1 ? "entry" : "entries",
-                    count(ArchiveOutcome::holds), count(ArchiveOutcome::is_new),
-                    count(ArchiveOutcome::better), count(ArchiveOutcome::not_reached),
-                    count(ArchiveOutcome::contradicted),
-                    refused > 0 ? fmt::format(", {} refused", refused) : "", check.optimal);
+                    count(ArchiveOutcome::holds),
+                    does(count(ArchiveOutcome::holds), "holds", "hold"),
+                    count(ArchiveOutcome::is_new), count(ArchiveOutcome::better),
+                    count(ArchiveOutcome::not_reached), count(ArchiveOutcome::contradicted),
+                    refused > 0 ? fmt::format(", {} refused", refused) : "", check.optimal,
+                    does(check.optimal, "is", "are"));
 }
 
 }  // namespace stagger::cli

@@ -131,8 +131,9 @@ class Report {
     line("co-residency",
          liveness.residency_needed == 1
              ? "any: no CTA waits for one launched later"
-             : fmt::format("needs {} CTAs resident at once ({} are there): launch cooperatively",
-                           liveness.residency_needed, liveness.residency_available));
+             : fmt::format("needs {} CTAs resident at once ({} {} there): launch cooperatively",
+                           liveness.residency_needed, liveness.residency_available,
+                           does(liveness.residency_available, "is", "are")));
   }
 
   void times() {
@@ -187,8 +188,9 @@ class Report {
   void lemma1() {
     const dag::Lemma1& lemma = analysis_.lemma1;
     if (lemma.premise) {
-      line("Lemma 1", fmt::format("{} of {} dependency edges decrease the depth: {}",
-                                  lemma.violation_count, lemma.dependency_edges,
+      line("Lemma 1", fmt::format("{} of {} {} the depth: {}", lemma.violation_count,
+                                  counted(lemma.dependency_edges, "dependency edge"),
+                                  does(lemma.violation_count, "decreases", "decrease"),
                                   lemma.monotone ? "no bubble from the order"
                                                  : "the critical path is longer than the chains"));
       edges(lemma.violations, false);
@@ -196,8 +198,9 @@ class Report {
     }
     line("Lemma 1", "does not apply: " + lemma.premise_fails);
     if (!lemma.harmful) return;
-    more(fmt::format("{} of {} dependency edges would each alone lengthen the critical path",
-                     lemma.harmful_count, lemma.dependency_edges));
+    more(fmt::format("{} of {} would {}alone lengthen the critical path", lemma.harmful_count,
+                     counted(lemma.dependency_edges, "dependency edge"),
+                     does(lemma.harmful_count, "", "each ")));
     edges(*lemma.harmful, true);
   }
 
@@ -249,7 +252,7 @@ std::string span_line(const Problem& problem) {
   const SpanRule rule = span_rule(problem);
   std::string line = fmt::format("{} of {} heads a chain", problem.span, problem.group());
   if (problem.combine != Combine::none) {
-    line += fmt::format(", {} parts of dK and dV {}", problem.group_parts(),
+    line += fmt::format(", {} of dK and dV {}", counted(problem.group_parts(), "part"),
                         problem.combine == Combine::ordered ? "in order" : "in a pass");
   }
   return line + fmt::format("; auto is {}: {}", rule.span, rule.why);

@@ -9,8 +9,10 @@ expect 0 "stagger help COMMAND" --help
 expect 0 "Every schedule" help compare
 "$stagger" help compare >"$work/help" && "$stagger" compare --help | cmp -s - "$work/help" ||
   fail "help compare and compare --help differ"
-for command in list show analyze compare verify export run calibrate predict optimize formulas bench block lint diff \
-  overlap completion man help version; do
+# The names in the list of commands.
+every_command=$("$stagger" --help | sed -n '/^Commands:/,/^$/ s/^  \([a-z]\{1,\}\) .*/\1/p')
+[ "$(wc -w <<<"$every_command")" -ge 20 ] || fail "commands that are not listed"
+for command in $every_command; do
   expect 0 "Examples:" $command --help
   fits $command --help
   for columns in 40 60 132; do
@@ -40,6 +42,8 @@ done
 cmp -s "$work/examples40" "$work/examples80" || fail "an example depends on the terminal's width"
 grep -qxF "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift --expect 'makespan == m*(n+1)*(c+r)/2'" \
   "$work/examples40" || fail "an example is broken within quotes"
+COLUMNS=80 "$stagger" compare --help | grep -q -- "--tile-q 128 \\\\$" ||
+  fail "an option of an example is parted from its value"
 fits formulas --n 1..3
 fits compare $causal
 fits optimize --mask sliding:left=7,right=0 --n 32 --sms 8
@@ -60,6 +64,7 @@ if commit=$(git -C "$source_dir" rev-parse --short=10 HEAD 2>/dev/null); then
   expect 0 "commit $commit" version
 fi
 
+expect 2 "TOPIC: unknown topic 'mask'; did you mean masks?" list mask
 expect 0 "symmetric-shift" list schedules
 expect 0 "claims T_reversed" list schedules
 expect 0 "block-sparse as FlashAttention-4" list masks
@@ -88,6 +93,9 @@ expect 0 '"schema": "stagger.show/1"' show --mask full --n 4 --schedule shift --
 expect 0 "108 ticks = longest path of the graph" analyze $causal --schedule symmetric-shift
 expect 0 "reached: optimal" analyze $causal --schedule symmetric-shift
 expect 0 "T_reversed = m(n+1)(c+r)/2 + (n-1)r = 115 ticks: holds" analyze $causal --schedule descending
+expect 0 "1 of 1 dependency edge decreases the depth" analyze --mask full --seq-q 1 --seq-kv 2 --schedule ascending
+expect 4 "(1 is there): launch cooperatively" analyze --mask full --n 2 --schedule shift --residency 1
+expect 0 "1 of 1 case holds: ok" formulas --n 1 --heads 1 --compute 1 --reduce 0
 expect 0 "56 of 112 dependency edges decrease the depth" analyze $causal --schedule descending
 expect 0 '"makespan": 108' analyze $causal --schedule symmetric-shift --json
 expect 0 '"dependency_edges": 112' analyze $causal --schedule symmetric-shift --json

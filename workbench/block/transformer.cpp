@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 
 namespace stagger::block {
 namespace {
@@ -98,8 +99,7 @@ std::int64_t active_parameters(const Transformer& model) {
 }
 
 std::string describe(const Transformer& model) {
-  std::string text =
-      "hidden " + std::to_string(model.hidden) + ", " + std::to_string(model.heads) + " heads";
+  std::string text = "hidden " + std::to_string(model.hidden) + ", " + counted(model.heads, "head");
   if (model.heads_kv != model.heads) text += " (" + std::to_string(model.heads_kv) + " KV)";
   text += " of " + std::to_string(model.head_dim) + ", FFN ";
   if (model.experts > 1) {

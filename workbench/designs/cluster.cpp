@@ -12,6 +12,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "workbench/designs/dependence.hpp"
 #include "workbench/designs/mapped.hpp"
 #include "workbench/designs/sizes.hpp"
@@ -74,7 +75,7 @@ Plan plan_cluster(const Request& request) {
       {.heads_kv = problem.heads_kv, .span = problem.span, .combine = problem.combine});
   check_timing(timing, pairs);
   Played played = play_schedule(request.schedule, pairs, timing);
-  Plan plan{.note = "by " + played.schedule.text + ", " + std::to_string(pairs.sms) + " clusters",
+  Plan plan{.note = "by " + played.schedule.text + ", " + counted(pairs.sms, "cluster"),
             .stages = {{.name = "dQ, dK, dV",
                         .problem = pairs,
                         .timing = timing,

@@ -14,6 +14,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "workbench/designs/free_lanes.hpp"
 #include "workbench/designs/lanes.hpp"
 #include "workbench/designs/sizes.hpp"
@@ -53,17 +54,17 @@ Plan plan_with(const Request& request, std::int64_t buffers) {
   const Sizes sizes = sizes_of(request);
   const auto [timing, per_tick] = gemm_units(request.model.timing);
   const bool shares = problem.group() > 1;
-  Plan plan{.note = std::to_string(buffers) + (buffers == 1 ? " dQ buffer, " : " dQ buffers, ") +
-                    std::to_string(problem.heads * buffers) + " workers",
-            .stages = {{.name = "dQ, dK, dV",
-                        .problem = problem,
-                        .timing = timing,
-                        .work = split_lanes(problem, buffers),
-                        .bytes = sizes.e * (2 * sizes.x + 2 * sizes.y)}},
-            .units = per_tick,
-            .flops = flops_of(problem, request.head_dim, kGemms),
-            .dq_targets = problem.heads * buffers * problem.grid.q_tiles(),
-            .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kSplits}};
+  Plan plan{
+      .note = counted(buffers, "dQ buffer") + ", " + counted(problem.heads * buffers, "worker"),
+      .stages = {{.name = "dQ, dK, dV",
+                  .problem = problem,
+                  .timing = timing,
+                  .work = split_lanes(problem, buffers),
+                  .bytes = sizes.e * (2 * sizes.x + 2 * sizes.y)}},
+      .units = per_tick,
+      .flops = flops_of(problem, request.head_dim, kGemms),
+      .dq_targets = problem.heads * buffers * problem.grid.q_tiles(),
+      .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kSplits}};
   const std::int64_t expanded = shares ? 2 * sizes.e * sizes.yh : 0;
   plan.workspace_bytes = counted_up(buffer_elements(request) * 4 * buffers + expanded);
   plan.hbm_bytes = counted_up(Checked(8 * sizes.x) * buffers + 2 * expanded + least_bytes(sizes));
