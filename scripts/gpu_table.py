@@ -10,6 +10,7 @@
     gpu/results/README.md  the speed grid                 speed.json, by scripts/bench_gpu.py
                            windowed beside the others     speed.jsonl, by the same
                            and what a bound leaves them
+                           windows beside one another     windows.jsonl, by the same
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench
@@ -22,6 +23,7 @@
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -84,6 +86,26 @@ def windowed_table(runs):
         lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]} | "
                      f"{ms:.3f} | {peer['schedule']['name']} | {peer_ms:.3f} | "
                      f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
+    return "\n".join(lines) + "\n"
+
+
+def windows_table(runs):
+    """Every window that was timed at a point, in the order of heads; the fastest in bold."""
+    lines = ["ms of the whole pass, rested, the mean of two runs (predicted).", "",
+             "| head_dim | seqlen | heads of a window |", "|--:|--:|---|"]
+    for (head_dim, _, seqlen), here in sorted(points_of(runs).items()):
+        windows = {}
+        for run in here:
+            heads = int(re.search(r"heads=(\d+)", run["schedule"]["name"])[1])
+            windows.setdefault(heads, []).append(run)
+        ms = {heads: sum(run["measured"]["rested_ms"] for run in each) / len(each)
+              for heads, each in windows.items()}
+        cells = []
+        for heads, each in sorted(windows.items()):
+            mark = "**" if ms[heads] == min(ms.values()) else ""
+            predicted = each[0]["predicted"]["elapsed_ns"] / 1e6
+            cells.append(f"{heads}: {mark}{ms[heads]:.3f}{mark} ({predicted:.3f})")
+        lines.append(f"| {head_dim} | {seqlen:,} | {', '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -421,6 +443,7 @@ TABLES = [("README.md", "gpu_table.py summary", "bench.json", bench_summary),
           ("gpu/results/README.md", "gpu_table.py speed", "speed.json", speed_table),
           ("gpu/results/README.md", "gpu_table.py windowed", "speed.jsonl", windowed_table),
           ("gpu/results/README.md", "gpu_table.py bounds", "speed.jsonl", bounds_table),
+          ("gpu/results/README.md", "gpu_table.py windows", "windows.jsonl", windows_table),
           ("gpu/results/README.md", "gpu_table.py checks", "checks.json", checks_table),
           ("gpu/results/README.md", "gpu_table.py bench", "bench.json", bench_table),
           ("gpu/results/README.md", "gpu_table.py bench-shared", "bench_shared.json", bench_table),

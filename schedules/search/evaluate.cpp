@@ -303,10 +303,7 @@ std::optional<Starts> starts_of(const Table& table, const Timing& timing) {
 }
 
 std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
-  if (timing.memory) {
-    const std::optional<MemoryTime> time = memory_time(table, timing);
-    return time ? std::optional(time->makespan) : std::nullopt;
-  }
+  if (timing.memory) return memory_time(table, timing);
   const std::optional<Starts> starts = starts_of(table, timing);
   return starts ? std::optional(starts->makespan) : std::nullopt;
 }

@@ -54,8 +54,6 @@ class L2 {
 
   /// When everything was moved.
   [[nodiscard]] Ticks done() const { return in_ticks(std::ranges::max(moved_until_)); }
-  /// Bytes that were moved.
-  [[nodiscard]] std::int64_t moved() const { return moved_; }
 
  private:
   struct Tile {
@@ -80,7 +78,6 @@ class L2 {
   }
 
   Ticks move(Ticks now, std::int64_t bytes) {
-    moved_ += bytes;
     Bytes128& until = moved_until_[at(std::uint64_t{channel_dice_()} * kMemoryChannels >> 32U)];
     until = std::max(until, Bytes128{now} * memory_.rate) + Bytes128{bytes} * kMemoryChannels;
     return in_ticks(until);
@@ -105,7 +102,6 @@ class L2 {
   std::vector<Entry> row_;
   std::vector<std::vector<Tile>> tiles_;  ///< by kind, then number
   std::int64_t held_ = 0;
-  std::int64_t moved_ = 0;
   std::vector<Bytes128> moved_until_ = std::vector<Bytes128>(kMemoryChannels, 0);
   std::mt19937 channel_dice_{1};
 };
@@ -131,7 +127,7 @@ class Agenda {
         turn_(places_.size(), kUnknown),
         sms_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))) {}
 
-  std::optional<MemoryTime> run() {
+  std::optional<Ticks> run() {
     for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm)
       do_lane(sm, 0);
     while (!agenda_.empty()) {
@@ -141,7 +137,7 @@ class Agenda {
     }
     const bool joins = std::ranges::any_of(sms_, &SmState::joins);
     if (left_ > 0 || joins || next_lane_ < table_.lanes()) return std::nullopt;
-    return MemoryTime{.makespan = std::max(end_, l2_.done()), .moved = l2_.moved()};
+    return std::max(end_, l2_.done());
   }
 
  private:
@@ -360,7 +356,7 @@ class Agenda {
 
 }  // namespace
 
-std::optional<MemoryTime> memory_time(const Table& table, const Timing& timing) {
+std::optional<Ticks> memory_time(const Table& table, const Timing& timing) {
   return Agenda(table, timing).run();
 }
 

@@ -30,11 +30,10 @@ struct WindowedTable {
 
 /// The best table of list scheduling by windows of heads, longest chain first, over the Q orders or
 /// of one of them.
-/// The best window is the one with the smallest makespan, and of equals the smaller one; with a
-/// memory in `timing`, of those within one in 256 of the smallest makespan the one that moves the
-/// fewest bytes of device memory. Its Q order is the fastest, but one in which the Q tiles go round
-/// if none is faster by more than one in 2,000. Static, runs to its end in the timing model given,
-/// with lanes beyond the resident SMs empty. A few dozen list schedulings at most.
+/// The best is the one with the smallest makespan, with the memory if `timing` has one; of equals
+/// the one with the smaller window, but one in which the Q tiles go round if none is better by more
+/// than one in 2,000. Static, runs to its end in the timing model given, with lanes
+/// beyond the resident SMs empty. A few dozen list schedulings at most.
 [[nodiscard]] WindowedTable windowed_table(const Problem& problem, const Timing& timing,
                                            const WindowOptions& options);
 
