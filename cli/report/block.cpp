@@ -82,6 +82,8 @@ class BlockText {
   }
 
  private:
+  static constexpr int kWithBound = 64;  ///< columns, without bars
+
   [[nodiscard]] std::string heading() const {
     const block::Transformer& model = report_.model;
     const block::BlockCost& cost = report_.cost;
@@ -95,8 +97,7 @@ class BlockText {
   }
 
   [[nodiscard]] std::string table() const {
-    std::string text = fmt::format("{:<21} {:>8} {:>7} {:>9} {:>5}  {}\n", "", "GFLOP", "MB", "ms",
-                                   "%", "bound by");
+    std::string text = row("", {"GFLOP", "MB", "ms", "%", "bound by"});
     std::optional<Pass> pass;
     for (const TimedKernel& timed : report_.cost.kernels) {
       if (pass != timed.kernel.pass) {
@@ -105,24 +106,45 @@ class BlockText {
       pass = timed.kernel.pass;
       text += line(timed);
     }
-    return text + fmt::format("{:<21} {:>8} {:>7} {:>9}\n", "block", "", "",
-                              milliseconds(report_.cost.total_ms));
+    return text + row("block", {"", "", milliseconds(report_.cost.total_ms), "", ""});
+  }
+
+  /// What the table says of a kernel, a column each.
+  struct Cells {
+    std::string gflop;
+    std::string mb;
+    std::string ms;
+    std::string percent;
+    std::string bound_by;
+  };
+
+  /// A narrow terminal has no room for what bounds a kernel, a narrower one for its work either.
+  [[nodiscard]] std::string row(const std::string& name, const Cells& cells,
+                                const std::string& bar = "") const {
+    constexpr int kWithWork = 54;
+    std::string line = fmt::format("{:<21}", name);
+    if (terminal_.width >= kWithWork) line += fmt::format(" {:>8} {:>7}", cells.gflop, cells.mb);
+    line += fmt::format(" {:>9} {:>5}", cells.ms, cells.percent);
+    if (terminal_.width >= kWithBound) line += fmt::format("  {:<8} {}", cells.bound_by, bar);
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
   }
 
   [[nodiscard]] std::string line(const TimedKernel& timed) const {
     const block::Kernel& kernel = timed.kernel;
-    std::string line = fmt::format("  {:<19} {:>8} {:>7} {:>9} {:>5.1f}  {:<8} ", kernel.name,
-                                   kernel.flops == 0 ? "-" : rounded(kernel.flops, 1'000'000'000),
-                                   rounded(kernel.bytes, 1'000'000), milliseconds(timed.ms),
-                                   100 * timed.ms / report_.cost.total_ms,
-                                   block::kBoundNames[static_cast<int>(timed.bound_by)]);
     // What is left of the terminal is the bar's.
-    const double room = std::clamp(terminal_.width - 66, 0, 60);
+    const double room = std::clamp(terminal_.width - kWithBound - 2, 0, 60);
     const auto cells = static_cast<int>(std::lround(room * timed.ms / longest_));
+    std::string bar;
     for (int cell = 0; cell < cells; ++cell)
-      line += terminal_.unicode ? "█" : "#";
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line + "\n";
+      bar += terminal_.unicode ? "█" : "#";
+    return row(std::string("  ") + kernel.name,
+               {.gflop = kernel.flops == 0 ? "-" : rounded(kernel.flops, 1'000'000'000),
+                .mb = rounded(kernel.bytes, 1'000'000),
+                .ms = milliseconds(timed.ms),
+                .percent = fmt::format("{:.1f}", 100 * timed.ms / report_.cost.total_ms),
+                .bound_by = block::kBoundNames[static_cast<int>(timed.bound_by)]},
+               bar);
   }
 
   [[nodiscard]] std::string reading() const {

@@ -56,13 +56,10 @@ class ComparisonText {
  private:
   /// A makespan is shown however narrow the terminal is.
   void leave_out_what_does_not_fit() {
-    std::size_t width = first_width_;
-    std::size_t fits = 1;
-    for (; fits < columns_.size(); ++fits) {
-      width += 1 + columns_[fits].width();
-      if (fits > 1 && width > static_cast<std::size_t>(terminal_.width)) break;
-    }
-    columns_.resize(std::min(fits, columns_.size()));
+    std::vector<std::size_t> widths = {first_width_};
+    for (std::size_t column = 1; column < columns_.size(); ++column)
+      widths.push_back(columns_[column].width());
+    columns_.resize(columns_that_fit(widths, terminal_.width, 2));
   }
 
   [[nodiscard]] std::string line(std::size_t index, bool header) const {

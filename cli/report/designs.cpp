@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -98,6 +100,35 @@ class DesignTable {
   TimeUnit unit_;
 };
 
+std::vector<std::size_t> widths_of(const designs::Comparison& comparison, const Cells& cells) {
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < cells.header.size(); ++column) {
+    std::size_t widest = static_cast<std::size_t>(width_of(cells.header[column]));
+    for (const auto& row : cells.rows)
+      widest = std::max(widest, static_cast<std::size_t>(width_of(row[column])));
+    widths.push_back(widest);
+  }
+  for (const designs::ComparisonRow& row : comparison.rows)
+    widths.front() = std::max(widths.front(), static_cast<std::size_t>(width_of(row.name)));
+  return widths;
+}
+
+/// A makespan and what bits move with are shown however narrow the terminal is.
+void leave_out_what_does_not_fit(Cells& cells, std::vector<std::size_t>& widths, int width) {
+  constexpr int kTextAtLeast = 10;
+  const std::size_t last = widths.size() - 1;
+  const std::size_t fit =
+      columns_that_fit(std::span(widths).first(last), width - 1 - kTextAtLeast, 2);
+  const auto leave_out = [&](auto& row) {
+    row.erase(row.begin() + std::ssize(row) - 1 - static_cast<std::ptrdiff_t>(last - fit),
+              row.end() - 1);
+  };
+  leave_out(widths);
+  leave_out(cells.header);
+  for (auto& row : cells.rows)
+    leave_out(row);
+}
+
 std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
                     int width) {
   std::string text;
@@ -116,16 +147,9 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
 
 std::string designs_text(const designs::Comparison& comparison, const Terminal& terminal) {
   const DesignTable table(comparison);
-  const Cells cells = table.cells();
-  std::vector<std::size_t> widths;
-  for (std::size_t column = 0; column < cells.header.size(); ++column) {
-    std::size_t widest = static_cast<std::size_t>(width_of(cells.header[column]));
-    for (const auto& row : cells.rows)
-      widest = std::max(widest, static_cast<std::size_t>(width_of(row[column])));
-    widths.push_back(widest);
-  }
-  for (const designs::ComparisonRow& row : comparison.rows)
-    widths.front() = std::max(widths.front(), static_cast<std::size_t>(width_of(row.name)));
+  Cells cells = table.cells();
+  std::vector<std::size_t> widths = widths_of(comparison, cells);
+  leave_out_what_does_not_fit(cells, widths, terminal.width);
   std::string text = wrapped(table.heading("\n"), terminal.width, 6) + "\n";
   text += line_of(cells.header, widths, terminal.width);
   for (const auto& row : cells.rows)

@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
+#include <vector>
 
 namespace stagger::cli {
 namespace {
@@ -144,21 +146,31 @@ class OverlapText {
 
   [[nodiscard]] std::string sweep() const {
     std::string text =
-        fmt::format("{:>6} {:>8} {:>8} {:>11} {:>11} {:>8} {:>6} {:>11}\n", "heads", "tokens", "x",
-                    "baseline ms", "overlap ms", "speedup", "region", "mask MB");
+        line({"heads", "tokens", "x", "baseline ms", "overlap ms", "speedup", "region", "mask MB"});
     for (const Overlap& point : report_.points) {
-      text += fmt::format(
-          "{:>6} {:>8} {:>8.1f} {:>11} {:>11} {:>8.4f} {:>6} {:>11.1f}\n", point.shape.heads,
-          grouped(point.shape.seq), point.x, milliseconds(point.baseline_ms),
-          milliseconds(point.overlap_ms), point.speedup(), point.region,
-          1e-6 * static_cast<double>(point.mask_bytes) * static_cast<double>(report_.layers));
+      const double mask_mb =
+          1e-6 * static_cast<double>(point.mask_bytes) * static_cast<double>(report_.layers);
+      text += line({std::to_string(point.shape.heads), grouped(point.shape.seq),
+                    fmt::format("{:.1f}", point.x), milliseconds(point.baseline_ms),
+                    milliseconds(point.overlap_ms), fmt::format("{:.4f}", point.speedup()),
+                    std::to_string(point.region), fmt::format("{:.1f}", mask_mb)});
     }
     return text;
   }
 
-  static std::string row(const char* what, double ms, const std::string& note) {
-    return fmt::format("  {:<34} {:>10} ms{}\n", what, milliseconds(ms),
-                       note.empty() ? "" : "  " + note);
+  /// As many cells of a sweep's row, from the first, as the terminal has room for.
+  [[nodiscard]] std::string line(const std::vector<std::string>& cells) const {
+    constexpr std::array<std::size_t, 8> kWidths = {6, 8, 8, 11, 11, 8, 6, 11};
+    std::string text;
+    for (std::size_t column = 0; column < columns_that_fit(kWidths, terminal_.width, 4); ++column)
+      text += fmt::format("{}{:>{}}", column == 0 ? "" : " ", cells[column], kWidths[column]);
+    return text + "\n";
+  }
+
+  [[nodiscard]] std::string row(const char* what, double ms, const std::string& note) const {
+    const std::string line = fmt::format("  {:<34} {:>10} ms{}\n", what, milliseconds(ms),
+                                         note.empty() ? "" : "  " + note);
+    return wrapped(line, terminal_.width, 4);
   }
 
   [[nodiscard]] std::string point(const Overlap& point) const {

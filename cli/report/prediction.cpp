@@ -101,9 +101,9 @@ class Group {
     constexpr int kBoth = 79;
     const std::string group = predicted_.spans.predictions[runs_.front()].group;
     std::string text = "\n" + wrapped(group + "\n", width, 6);
-    if (predicted_.wholes.empty()) return text + table({&kSpan});
-    if (width >= kBoth) return text + table({&kSpan, &kWhole});
-    return text + table({&kSpan}) + table({&kWhole});
+    if (predicted_.wholes.empty()) return text + table({&kSpan}, width);
+    if (width >= kBoth) return text + table({&kSpan, &kWhole}, width);
+    return text + table({&kSpan}, width) + table({&kWhole}, width);
   }
 
  private:
@@ -115,7 +115,7 @@ class Group {
   static constexpr Time kSpan = {"first task to last", &PredictedRuns::spans};
   static constexpr Time kWhole = {"whole run", &PredictedRuns::wholes};
 
-  [[nodiscard]] std::string table(const std::vector<const Time*>& times) const {
+  [[nodiscard]] std::string table(const std::vector<const Time*>& times, int width) const {
     std::string first = fmt::format("  {:<{}}", "", kName);
     std::string second = fmt::format("  {:<{}}", "schedule", kName);
     const char* separator = " ";
@@ -126,7 +126,12 @@ class Group {
     }
     std::string text = without_blanks_behind(first) + "\n" + second + "\n";
     for (const std::size_t run : runs_) {
-      std::string line = fmt::format("  {:<{}}", predicted_.spans.predictions[run].schedule, kName);
+      std::string name = predicted_.spans.predictions[run].schedule;
+      if (width_of(name) > kName) {  // it has lines of its own
+        text += wrapped("  " + name + "\n", width, 4);
+        name.clear();
+      }
+      std::string line = fmt::format("  {:<{}}", name, kName);
       separator = " ";
       for (const Time* time : times) {
         const Prediction* const prediction = (predicted_.*time->judged).find(run);
@@ -234,7 +239,7 @@ std::string prediction_text(const PredictedRuns& predicted, int width, bool each
                              summary("whole run", predicted.wholes),
                          width, 6);
   for (const std::string& reason : predicted.measured.skipped)
-    text += "skipped " + reason + "\n";
+    text += wrapped("skipped " + reason + "\n", width, 6);
   return text;
 }
 

@@ -39,6 +39,16 @@ std::string percent(Ticks part, Ticks whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+std::size_t columns_that_fit(std::span<const std::size_t> widths, int room, std::size_t least) {
+  std::size_t fits = 0;
+  std::size_t taken = 0;
+  for (; fits < widths.size(); ++fits) {
+    taken += (fits == 0 ? 0 : 1) + widths[fits];
+    if (fits >= least && taken > static_cast<std::size_t>(std::max(room, 0))) break;
+  }
+  return fits;
+}
+
 std::string in_csv(const std::string& words) {
   if (words.find_first_of(",\"\r\n") == std::string::npos) return words;
   std::string text = "\"";

@@ -3,7 +3,9 @@
 #include "core/time_unit.hpp"
 #include "workbench/time_model.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace stagger::cli {
@@ -17,6 +19,11 @@ namespace stagger::cli {
 [[nodiscard]] std::string markdown_cell(const std::string& words);
 /// `1,234.568`, of milliseconds.
 [[nodiscard]] std::string milliseconds(double ms);
+
+/// How many columns of these widths, from the first, have room beside each other with a space
+/// between two; `least` at least, as far as there are so many.
+[[nodiscard]] std::size_t columns_that_fit(std::span<const std::size_t> widths, int room,
+                                           std::size_t least);
 
 /// A cell of comma-separated values: in quotes where a comma, a quote or a line's end needs them.
 [[nodiscard]] std::string in_csv(const std::string& words);

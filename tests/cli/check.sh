@@ -12,15 +12,18 @@ unset NO_COLOR CLICOLOR_FORCE 2>/dev/null || true
 
 fail() { failures=$((failures + 1)); printf 'FAILED: %s\n' "$*"; }
 
-# fits ARGUMENTS...: no line of what the command says is wider than 80 columns.
+# fits ARGUMENTS...: no line of what the command says is wider than the terminal.
 fits() {
-  "$stagger" "$@" >"$work/output" 2>/dev/null </dev/null
-  checks=$((checks + 1))
-  test -s "$work/output" || fail "says nothing: stagger $*"
-  if [ "$(wc -L <"$work/output")" -gt 80 ]; then
-    fail "wider than 80 columns: stagger $*"
-    grep -E '.{81}' "$work/output" | head -3
-  fi
+  local columns
+  for columns in 60 80 120; do
+    COLUMNS=$columns "$stagger" "$@" >"$work/output" 2>&1 </dev/null
+    checks=$((checks + 1))
+    test -s "$work/output" || fail "says nothing: stagger $*"
+    if [ "$(wc -L <"$work/output")" -gt $columns ]; then
+      fail "wider than $columns columns: stagger $*"
+      grep -E ".{$((columns + 1))}" "$work/output" | head -3
+    fi
+  done
 }
 
 # expect STATUS WORDS ARGUMENTS...: runs the command; checks its exit status and that standard

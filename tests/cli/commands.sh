@@ -44,6 +44,31 @@ grep -qxF "  stagger analyze --n 8 --heads 4 --schedule symmetric-shift --expect
   "$work/examples40" || fail "an example is broken within quotes"
 COLUMNS=80 "$stagger" compare --help | grep -q -- "--tile-q 128 \\\\$" ||
   fail "an option of an example is parted from its value"
+h200=$source_dir/configs/machines/h200.json
+printf 'stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full\n0:0:0:1,0:0:1:0\n0:1:1:1,0:1:0:0\n' >"$work/cycle.csv"
+while read -r arguments; do
+  fits $arguments
+done <<END
+list designs
+compare --designs --mask causal --n 8
+compare --mask causal --seq 2048 --tile-q 128 --tile-kv 128 --machine $h200 --kernel hopper --dtype bf16 --head-dim 128
+compare --designs --mask causal --seq 2048 --tile-q 128 --tile-kv 128 --machine $h200 --kernel hopper --dtype bf16 --head-dim 128
+advise --mask causal --n 8
+block --model mistral-7b --machine $h200
+block --model mistral-7b --machine $h200 --speedup 2 --seq 4096
+overlap --heads 8 --seq 4096 --pass both --calibration h200-fa2
+overlap --sweep seq=2048:65536,heads=8,96 --calibration h200-fa2
+run --n 4 --heads 4 --schedule spt --head-dim 8
+run --mask full --n 4 --schedule shift --residency 2 --head-dim 8
+run --n 4 --design opentau --head-dim 8
+show --n 8 --design q-stationary
+lint $work/cycle.csv
+lint --explain STG010
+diff $work/cycle.csv $work/cycle.csv
+optimize --check-archive $source_dir/configs/best-known.json --every 200
+bench --n 8 --repeat 1
+predict $source_dir/gpu/results/random.jsonl
+END
 fits formulas --n 1..3
 fits compare $causal
 fits optimize --mask sliding:left=7,right=0 --n 32 --sms 8
