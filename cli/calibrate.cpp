@@ -11,8 +11,8 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "gpu/overlap/overlap.hpp"
-#include "workbench/calibration_runs.hpp"
-#include "workbench/overlap_runs.hpp"
+#include "workbench/calibration/overlap_runs.hpp"
+#include "workbench/calibration/runs.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "workbench/calibration.hpp"
-#include "workbench/memory_fit.hpp"
+#include "workbench/calibration/calibration.hpp"
+#include "workbench/calibration/memory_fit.hpp"
 
 #include <string>
 #include <vector>

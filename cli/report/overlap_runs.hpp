@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/json.hpp"
-#include "workbench/overlap_runs.hpp"
+#include "workbench/calibration/overlap_runs.hpp"
 
 #include <cstddef>
 #include <string>

@@ -21,7 +21,7 @@ class Pass {
 
   /// The table, as the device finds it in the plan's image.
   [[nodiscard]] cuda::DeviceTable table() const;
-  /// A run without books: with semaphores and flags in the workspace.
+  /// An untimed run, with semaphores and flags in the workspace.
   [[nodiscard]] cuda::DeviceRun untimed_run() const;
 
   void before(const cuda::DeviceRun& run, cudaStream_t stream) const;

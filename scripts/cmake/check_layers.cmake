@@ -6,7 +6,8 @@ cmake_path(ABSOLUTE_PATH ROOT NORMALIZE)
 # A file belongs to the longest folder of these that holds it, and knows that folder and those named,
 # or of another folder single files.
 set(folders core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
-    gpu/hopper gpu/overlap workbench workbench/block workbench/designs workbench/tickets cli cli/report)
+    gpu/hopper gpu/overlap workbench workbench/block workbench/calibration workbench/designs
+    workbench/tickets cli cli/report)
 set(siblings core core/formats dag schedules schedules/search sim gpu/numerics gpu/check gpu/cpu gpu/cuda
     gpu/hopper gpu/overlap)
 set(core_knows)
@@ -22,11 +23,13 @@ set(gpu/cuda_knows core gpu/numerics gpu/check)
 set(gpu/hopper_knows core gpu/numerics gpu/check gpu/cuda)
 set(gpu/overlap_knows core gpu/numerics gpu/cuda gpu/hopper)
 set(workbench/block_knows core)
+set(workbench/calibration_knows ${siblings} workbench workbench/block)
 set(workbench/designs_knows ${siblings} workbench)
 set(workbench/tickets_knows core core/formats)
 set(workbench_knows ${siblings} workbench/block workbench/tickets)
-set(cli/report_knows ${siblings} workbench workbench/block workbench/designs workbench/tickets cli/terminal.hpp cli/expect.hpp)
-set(cli_knows ${siblings} workbench workbench/block workbench/designs workbench/tickets cli/report)
+set(workbenches workbench workbench/block workbench/calibration workbench/designs workbench/tickets)
+set(cli/report_knows ${siblings} ${workbenches} cli/terminal.hpp cli/expect.hpp)
+set(cli_knows ${siblings} ${workbenches} cli/report)
 
 # The folder of `path`, relative to the root; empty if it is in none.
 function(folder_of path result)

@@ -21,6 +21,7 @@ FOLDERS = {
     "gpu": ["gpu/check", "gpu/cpu", "gpu/numerics"],  # what runs without a GPU
     "core/formats": ["core/formats"],
     "workbench": ["workbench"],
+    "workbench/calibration": ["workbench/calibration"],
     "workbench/tickets": ["workbench/tickets", "workbench/tickets/rules"],
     "workbench/designs": ["workbench/designs"],
     "workbench/block": ["workbench/block"],

@@ -18,7 +18,8 @@ SCRIPTS = ["block", "commands", "compare", "designs", "diff", "errors", "files",
 QUICK = (0.1, 1.0)  # seconds: run before the others
 FOLDER_TESTS = {"schedules/search": "search_tests", "core/formats": "formats_tests",
                 "workbench/tickets": "workbench_tests", "workbench/designs": "designs_tests",
-                "workbench/block": "workbench_tests"}
+                "workbench/block": "workbench_tests",
+                "workbench/calibration": "workbench_tests"}
 
 
 def own_tests(folder):

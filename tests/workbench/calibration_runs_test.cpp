@@ -1,12 +1,11 @@
 // Calibration runs on a GPU that there is not: a toy device, and one that notes what it was asked.
 
-#include "workbench/calibration_runs.hpp"
-
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/toy_device.hpp"
-#include "workbench/calibration_set.hpp"
+#include "workbench/calibration/runs.hpp"
+#include "workbench/calibration/set.hpp"
 
 #include <cstdlib>
 #include <string>

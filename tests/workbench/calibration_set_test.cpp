@@ -1,7 +1,6 @@
-#include "workbench/calibration_set.hpp"
-
 #include "dag/verify.hpp"
 #include "tests/support/catch.hpp"
+#include "workbench/calibration/set.hpp"
 
 #include <set>
 #include <utility>

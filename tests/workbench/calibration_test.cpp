@@ -1,4 +1,4 @@
-#include "workbench/calibration.hpp"
+#include "workbench/calibration/calibration.hpp"
 
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"

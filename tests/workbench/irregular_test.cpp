@@ -1,4 +1,4 @@
-#include "workbench/irregular.hpp"
+#include "workbench/calibration/irregular.hpp"
 
 #include "dag/verify.hpp"
 #include "sim/simulate.hpp"

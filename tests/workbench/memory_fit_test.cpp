@@ -1,4 +1,4 @@
-#include "workbench/memory_fit.hpp"
+#include "workbench/calibration/memory_fit.hpp"
 
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"

@@ -2,7 +2,7 @@
 
 #include "tests/support/catch.hpp"
 #include "workbench/block/transformer.hpp"
-#include "workbench/overlap_runs.hpp"
+#include "workbench/calibration/overlap_runs.hpp"
 
 #include <algorithm>
 #include <string>

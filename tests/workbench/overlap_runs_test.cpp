@@ -1,7 +1,7 @@
 // What is asked of a device, and what is made of its answers: on a device whose times say which way
 // and which problem they are of.
 
-#include "workbench/overlap_runs.hpp"
+#include "workbench/calibration/overlap_runs.hpp"
 
 #include "core/error.hpp"
 #include "gpu/check/dropout.hpp"

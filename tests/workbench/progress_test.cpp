@@ -4,8 +4,8 @@
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "workbench/archive.hpp"
+#include "workbench/calibration/memory_fit.hpp"
 #include "workbench/comparison.hpp"
-#include "workbench/memory_fit.hpp"
 
 #include <algorithm>
 #include <cmath>

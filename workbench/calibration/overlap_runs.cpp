@@ -1,4 +1,4 @@
-#include "workbench/overlap_runs.hpp"
+#include "workbench/calibration/overlap_runs.hpp"
 
 #include "core/error.hpp"
 #include "core/median.hpp"

@@ -3,7 +3,7 @@
 // smaller cache is made up for by a higher rate; so from the three best sizes on the best neighbour
 // is gone to, by smaller and smaller steps.
 
-#include "workbench/memory_fit.hpp"
+#include "workbench/calibration/memory_fit.hpp"
 
 #include "core/beside.hpp"
 #include "core/error.hpp"

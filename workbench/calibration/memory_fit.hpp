@@ -3,7 +3,7 @@
 #include "core/machine.hpp"
 #include "core/table.hpp"
 #include "core/timing.hpp"
-#include "workbench/calibration.hpp"
+#include "workbench/calibration/calibration.hpp"
 
 #include <functional>
 #include <vector>

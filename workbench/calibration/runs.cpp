@@ -1,9 +1,9 @@
-#include "workbench/calibration_runs.hpp"
+#include "workbench/calibration/runs.hpp"
 
 #include "core/error.hpp"
 #include "core/median.hpp"
 #include "gpu/cuda/replay.hpp"
-#include "workbench/calibration_set.hpp"
+#include "workbench/calibration/set.hpp"
 
 #include <algorithm>
 #include <iterator>

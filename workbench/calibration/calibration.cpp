@@ -25,7 +25,7 @@
 // must lower the error of every run, which is 1 % say, to nothing. A value of which there are no
 // samples is as wide as a compute phase: runs alone say what it is.
 
-#include "workbench/calibration.hpp"
+#include "workbench/calibration/calibration.hpp"
 
 #include "core/error.hpp"
 #include "gpu/check/phase_samples.hpp"

@@ -1,8 +1,8 @@
-#include "workbench/calibration_set.hpp"
+#include "workbench/calibration/set.hpp"
 
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
-#include "workbench/irregular.hpp"
+#include "workbench/calibration/irregular.hpp"
 
 #include <algorithm>
 #include <utility>

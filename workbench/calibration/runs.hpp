@@ -1,9 +1,9 @@
 #pragma once
 
 #include "gpu/cuda/executor.hpp"
-#include "workbench/calibration.hpp"
+#include "workbench/calibration/calibration.hpp"
+#include "workbench/calibration/memory_fit.hpp"
 #include "workbench/kernels.hpp"
-#include "workbench/memory_fit.hpp"
 
 #include <chrono>
 #include <cstdint>

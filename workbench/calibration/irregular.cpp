@@ -1,4 +1,4 @@
-#include "workbench/irregular.hpp"
+#include "workbench/calibration/irregular.hpp"
 
 #include "schedules/search/chain.hpp"
 #include "schedules/search/dice.hpp"
