@@ -19,7 +19,7 @@ expect 2 "unknown key 'lefft'; did you mean left?" compare --mask sliding:lefft=
 expect 2 "unknown model 'overlapp'; did you mean overlap?" compare --n 4 --model overlapp
 expect 2 "unknown kernel 'hoper'; did you mean hopper?" run --n 4 --schedule spt --kernel hoper
 expect 2 "unknown format 'sgv'; did you mean svg?" export --n 4 --schedule spt -o - --format sgv
-expect 2 "unknown what 'schedule'; did you mean schedules?" list schedule
+expect 2 "unknown topic 'schedule'; did you mean schedules?" list schedule
 expect 2 "unknown shell 'bas'; did you mean bash?" completion bas
 expect 2 "unknown command 'comapre'; did you mean compare?" help comapre
 expect 2 "(did you mean gap?) at character 1" analyze --n 4 --schedule spt --expect 'gapp < 1'
