@@ -9,8 +9,8 @@ RANDOM=$seed
 numbers=(0 1 2147483647 2147483648 2147483649 4294967295 4294967296 4294967297 9007199254740992
   4611686018427387903 4611686018427387904 4611686018427387905 9223372036854775807
   9223372036854775808 1000000000000000000000000 -1 010 1.5 0x10 1e3 "" " 1")
-words=" MASK FILE NAME RANKS MODEL WHEN KERNEL DTYPE EXPR FORMAT SHELL DEVICE MODE
-  NAMES WHERE OPS RANGES PASS "
+words=" MASK FILE NAME RANKS MODEL WHEN KERNEL DTYPE EXPR FORMAT SHELL DEVICE MODE \
+NAMES WHERE OPS RANGES PASS HOW WORDS "
 decimals=" SECONDS MILLISECONDS S K X P TFLOPS FACTOR "
 
 tail -n +2 <("$stagger" export --mask causal --n 4 --schedule spt -o - --format csv) >"$work/bare.csv"
@@ -20,7 +20,7 @@ base() {
   local problem=(--mask causal --n 4)
   case $1 in
     show | analyze) base=("${problem[@]}" --schedule spt) ;;
-    compare) base=("${problem[@]}") ;;
+    compare | advise) base=("${problem[@]}") ;;
     export) base=("${problem[@]}" --schedule spt -o "$work/out.svg") ;;
     verify) base=("$work/bare.csv" "${problem[@]}") ;;
     run) base=("${problem[@]}" --schedule spt --repeat 1) ;;
