@@ -10,7 +10,7 @@ numbers=(0 1 2147483647 2147483648 2147483649 4294967295 4294967296 4294967297 9
   4611686018427387903 4611686018427387904 4611686018427387905 9223372036854775807
   9223372036854775808 1000000000000000000000000 -1 010 1.5 0x10 1e3 "" " 1")
 words=" MASK FILE NAME RANKS MODEL WHEN KERNEL DTYPE EXPR FORMAT SHELL DEVICE MODE \
-NAMES WHERE OPS RANGES PASS HOW WORDS "
+NAMES WHERE OPS RANGES PASS HOW WORDS PATH LAYOUT DISPATCH RULE "
 decimals=" SECONDS MILLISECONDS S K X P TFLOPS FACTOR "
 
 tail -n +2 <("$stagger" export --mask causal --n 4 --schedule spt -o - --format csv) >"$work/bare.csv"
@@ -68,7 +68,7 @@ options=0
 for command in $commands; do
   base "$command"
   while read -r option meaning; do
-    [[ $words == *" $meaning "* ]] && continue
+    [[ -z $meaning || $words == *" $meaning "* ]] && continue  # a flag, or words
     options=$((options + 1))
     for number in "${numbers[@]}"; do
       [ -n "${STAGGER_TEST_ALL:-}" ] || [ $((RANDOM % 24)) = 0 ] || continue
