@@ -35,7 +35,7 @@ struct MemoryPlay {
 ///             and nobody waits for them
 ///
 /// With tiles of no bytes it is what simulate() says. Requires `timing.memory` and a table that
-/// does not hang. O(tasks log SMs) time, some 20 bytes a tile of scratch memory.
+/// does not hang. O(tasks) time, some 30 bytes a tile of scratch memory.
 [[nodiscard]] MemoryPlay play_memory(const Table& table, const Timing& timing);
 
 /// Plays a table as play_memory() does. Returns when every phase starts, with `compute_start`;

@@ -1,12 +1,24 @@
 #pragma once
 
 #include "core/index.hpp"
+#include "core/timing.hpp"
 
 #include <cstdint>
 #include <random>
 #include <vector>
 
 namespace stagger::sim {
+
+/// What is known of a tile.
+struct CachedTile {
+  static constexpr std::int32_t kOutside = -1;
+
+  Ticks arrival = 0;              ///< when it is or was there
+  std::int32_t place = kOutside;  ///< in the cache
+  bool dirty = false;             ///< written to since it was taken in
+
+  [[nodiscard]] bool held() const { return place != kOutside; }
+};
 
 /// A cache of whole tiles that makes room by throwing out tiles at random: of `count` tiles in it
 /// the one at place floor(draw * count / 2^32), where std::mt19937 in its initial state draws, and
@@ -17,10 +29,9 @@ namespace stagger::sim {
 class TileCache {
  public:
   /// For so many bytes, of tiles with numbers below `tiles`.
-  TileCache(std::int64_t capacity, std::int64_t tiles)
-      : capacity_(capacity), place_(at(tiles), kOutside) {}
+  TileCache(std::int64_t capacity, std::int64_t tiles) : capacity_(capacity), known_(tiles) {}
 
-  [[nodiscard]] bool holds(std::int32_t tile) const { return place_[at(tile)] != kOutside; }
+  [[nodiscard]] CachedTile& operator[](std::int64_t tile) { return known_[tile]; }
 
   /// Takes in a tile that is not held. Calls leave(tile) for each tile that leaves, for this one
   /// too if it is larger than the cache. `bytes_of(tile)` gives a tile's size. O(1) a tile.
@@ -33,30 +44,28 @@ class TileCache {
       leave(thrown);
     }
     if (bytes > capacity_) return leave(tile);
-    place_[at(tile)] = static_cast<std::int32_t>(tiles_.size());
+    known_[tile].place = static_cast<std::int32_t>(tiles_.size());
     tiles_.push_back(tile);
     held_ += bytes;
   }
 
  private:
-  static constexpr std::int32_t kOutside = -1;
-
   std::int32_t throw_out() {
     const std::uint64_t draw = dice_();
     const std::size_t drawn = (draw * tiles_.size()) >> 32U;
     const std::int32_t thrown = tiles_[drawn];
-    place_[at(tiles_.back())] = static_cast<std::int32_t>(drawn);
+    known_[tiles_.back()].place = static_cast<std::int32_t>(drawn);
     tiles_[drawn] = tiles_.back();
     tiles_.pop_back();
-    place_[at(thrown)] = kOutside;
+    known_[thrown].place = CachedTile::kOutside;
     return thrown;
   }
 
-  std::int64_t capacity_;            ///< bytes
-  std::int64_t held_ = 0;            ///< bytes
-  std::vector<std::int32_t> tiles_;  ///< those held
-  std::vector<std::int32_t> place_;  ///< by tile: in tiles_
-  std::mt19937 dice_;                ///< the standard says what it draws
+  std::int64_t capacity_;                        ///< bytes
+  std::int64_t held_ = 0;                        ///< bytes
+  std::vector<std::int32_t> tiles_;              ///< those held
+  IndexVector<std::int64_t, CachedTile> known_;  ///< by tile
+  std::mt19937 dice_;                            ///< the standard says what it draws
 };
 
 }  // namespace stagger::sim

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 namespace stagger::sim {
 
@@ -63,46 +63,42 @@ class TileMemory {
       : tiles(problem, memory.tile),
         play_(play),
         channels_(memory.rate),
-        cache_(memory.l2, tiles.count()),
-        dirty_(at(tiles.count()), false),
-        arrival_(tiles.count(), 0) {}
+        cache_(memory.l2, tiles.count()) {}
 
   /// When a tile that is read at `time` is there, `time` at the earliest.
   Ticks load(Ticks time, std::int64_t tile) {
-    if (!hits(tile)) {
-      play_.read += tiles.bytes(tile);
-      arrival_[tile] = channels_.move(time, tiles.bytes(tile));
+    CachedTile& cached = cache_[tile];
+    if (!cached.held()) {
+      const std::int64_t bytes = tiles.bytes(tile);
+      play_.read += bytes;
+      cached.arrival = channels_.move(time, bytes);
       take(time, tile);
     }
-    return std::max(time, arrival_[tile]);
+    return std::max(time, cached.arrival);
   }
 
   /// Writes the first of a tile at `time`.
   void store(Ticks time, std::int64_t tile) {
-    dirty_[at(tile)] = true;
-    if (!hits(tile)) take(time, tile);
+    CachedTile& cached = cache_[tile];
+    cached.dirty = true;
+    if (!cached.held()) take(time, tile);
   }
 
   /// When a tile that is added to at `time` is there.
   Ticks add(Ticks time, std::int64_t tile) {
-    dirty_[at(tile)] = true;
+    cache_[tile].dirty = true;
     return load(time, tile);
   }
 
   [[nodiscard]] Ticks idle() const { return channels_.idle(); }
+  /// Bytes of the tiles that were touched while they were not in L2.
+  [[nodiscard]] std::int64_t missed() const { return missed_; }
 
   Tiles tiles;
 
  private:
-  bool hits(std::int64_t tile) {
-    const std::int64_t bytes = tiles.bytes(tile);
-    const bool held = cache_.holds(static_cast<std::int32_t>(tile));
-    play_.touched += bytes;
-    play_.hit += held ? bytes : 0;
-    return held;
-  }
-
   void take(Ticks time, std::int64_t tile) {
+    missed_ += tiles.bytes(tile);
     cache_.take(
         static_cast<std::int32_t>(tile), [this](std::int32_t each) { return tiles.bytes(each); },
         [&](std::int32_t each) { write_back(time, each); });
@@ -110,17 +106,15 @@ class TileMemory {
 
   /// A tile leaves L2, to device memory if it was written to.
   void write_back(Ticks time, std::int32_t tile) {
-    if (!dirty_[at(tile)]) return;
+    if (!std::exchange(cache_[tile].dirty, false)) return;
     play_.written += tiles.bytes(tile);
     channels_.move(time, tiles.bytes(tile));
-    dirty_[at(tile)] = false;
   }
 
   MemoryPlay& play_;
   Channels channels_;
   TileCache cache_;
-  std::vector<bool> dirty_;                   ///< by tile
-  IndexVector<std::int64_t, Ticks> arrival_;  ///< by tile: when it is or was there
+  std::int64_t missed_ = 0;
 };
 
 }  // namespace stagger::sim

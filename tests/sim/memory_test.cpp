@@ -110,7 +110,7 @@ TEST_CASE("of tiles touched in turn as many stay as chance leaves") {
     constexpr int kRounds = 60;
     for (int round = -20; round < kRounds; ++round) {
       for (std::int32_t tile = 0; tile < touched; ++tile) {
-        if (!cache.holds(tile)) {
+        if (!cache[tile].held()) {
           cache.take(
               tile, [](std::int32_t) { return 1; }, [](std::int32_t) {});
         } else if (round >= 0) {
