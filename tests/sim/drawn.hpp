@@ -7,7 +7,6 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,29 +14,13 @@
 namespace stagger::sim {
 
 /// A random table that runs to its end with all lanes resident, two times in three with groups
-/// whose parts are added in order: in that in which they are there.
+/// whose parts are added in order.
 inline Table drawn_live_table(test::Random& random, std::int64_t most) {
   Problem problem = test::random_problem(random, most);
   if (!random.chance(3)) problem = test::with_random_groups(random, std::move(problem), 3);
-  problem.combine = Combine::partials;
+  if (problem.group_parts() > 1) problem.combine = Combine::ordered;
   const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
-  Table table = test::random_live_table(random, problem, dispatch);
-  if (problem.group_parts() == 1) return table;
-  const Simulation simulation = simulate(table, {.compute = 1, .reduce = 1});
-  std::vector<std::pair<Ticks, Task>> ends;
-  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
-    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
-      if (!table.ends_chain(lane, slot)) continue;
-      ends.emplace_back(simulation.reduce_start[slot], table.slots[slot].task);
-    }
-  }
-  std::ranges::stable_sort(ends, {}, &std::pair<Ticks, Task>::first);
-  table.problem.combine = Combine::ordered;
-  table.dkv_ranks.assign(problem.chains(), -1);
-  std::map<std::int64_t, std::int32_t> parts;
-  for (const auto& [end, task] : ends)
-    table.dkv_ranks[problem.chain_place(task)] = parts[problem.dkv_place(task)]++;
-  return table;
+  return test::random_live_table(random, problem, dispatch);
 }
 
 /// A random table, played: some hang, some have a bound, dQ's memory, or parts added in order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <numeric>
 
 namespace stagger::test {
@@ -207,6 +208,8 @@ Table random_live_table(Random& random, const Problem& problem, Dispatch dispatc
   Table table = deal_chains(random, problem, dispatch);
   std::vector<std::int32_t> next_rank(at(std::int64_t{problem.heads} * problem.grid.q_tiles()), 0);
   std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
+  std::map<std::int64_t, std::int32_t> next_part;
+  if (problem.combine == Combine::ordered) table.dkv_ranks.assign(problem.chains(), -1);
   std::vector<std::size_t> open;
   for (std::size_t lane = 0; lane < next.size(); ++lane)
     open.push_back(lane);
@@ -217,8 +220,12 @@ Table random_live_table(Random& random, const Problem& problem, Dispatch dispatc
       open.erase(open.begin() + std::ptrdiff_t(pick));
       continue;
     }
-    Slot& slot = table.slots[at(next[lane]++)];
+    const std::int64_t index = next[lane]++;
+    Slot& slot = table.slots[index];
     slot.rank = next_rank[lock_of(problem, slot.task)]++;
+    const bool ends = table.ends_chain(Lane{static_cast<std::int32_t>(lane)}, index);
+    if (!ends || problem.combine != Combine::ordered) continue;
+    table.dkv_ranks[problem.chain_place(slot.task)] = next_part[problem.dkv_place(slot.task)]++;
   }
   return table;
 }

@@ -51,8 +51,8 @@ void shuffle_dkv_ranks(Random& random, Table& table);
 /// Whole chains dealt to lanes at random, Q tiles in any order, ranks at random: often a deadlock.
 [[nodiscard]] Table random_table(Random& random, const Problem& problem, Dispatch dispatch);
 
-/// A random table whose ranks are given out in the order of a random run, so that it runs to its
-/// end with all lanes resident and immediate release.
+/// A random table whose ranks, of parts too, are given out in the order of a random run, so that it
+/// runs to its end with all lanes resident and immediate release.
 [[nodiscard]] Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch);
 
 /// A table of a random problem of up to `most` tiles a side, heads and SMs, one time in two with
