@@ -6,6 +6,7 @@
 #include "workbench/tickets/notation.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -107,6 +108,77 @@ TEST_CASE("as few steps as possible are said to have moved") {
     CHECK(difference.moved.size() == order.size() - most_that_stay(order));
     CHECK(difference.none() == std::is_sorted(order.begin(), order.end()));
   }
+}
+
+/// What is added to each sum, in order: by (head, q) and by chain, or by KV head and tile where
+/// parts are combined.
+using Sums = std::map<std::vector<std::int64_t>, std::vector<std::vector<std::int64_t>>>;
+
+std::pair<Sums, Sums> sums_of(const Table& table) {
+  std::pair<Sums, Sums> sums;
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      const auto& [task, rank] = table.slots[slot];
+      const std::int64_t chain = table.problem.chain_place(task);
+      sums.first[{task.head.value, task.q.value}].push_back({rank, task.kv.value});
+      auto& own = sums.second[{0, chain}];
+      own.push_back({std::ssize(own), task.head.value, task.q.value});
+      if (!table.ends_chain(lane, slot) || table.problem.combine != Combine::ordered) continue;
+      sums.second[{1, table.problem.dkv_place(task)}].push_back({table.dkv_rank(task), chain});
+    }
+  }
+  for (Sums* each : {&sums.first, &sums.second}) {
+    for (auto& [sum, addends] : *each)
+      std::ranges::sort(addends);
+  }
+  return sums;
+}
+
+std::int64_t apart(const Sums& before, const Sums& after) {
+  std::int64_t count = 0;
+  for (const auto& [sum, addends] : before)
+    count += after.at(sum) != addends ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("sums in another order are counted as they are added up one by one") {
+  test::Random random(test::seed(171));
+  std::int64_t dq = 0;
+  std::int64_t dkv = 0;
+  for (int round = 0; round < 400; ++round) {
+    Problem problem = test::random_problem(random, 4);
+    if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
+    const Table before = test::random_live_table(random, problem, Dispatch::in_order);
+    Table after =
+        random.chance(3) ? test::random_live_table(random, problem, Dispatch::in_order) : before;
+    if (problem.combine == Combine::ordered && random.chance(2)) {
+      test::shuffle_dkv_ranks(random, after);
+    }
+    const auto [dq_before, dkv_before] = sums_of(before);
+    const auto [dq_after, dkv_after] = sums_of(after);
+    const Difference difference = tickets::difference(from_table(before), from_table(after));
+    CAPTURE(round);
+    REQUIRE(difference.dq_orders == apart(dq_before, dq_after));
+    REQUIRE(difference.dkv_orders == apart(dkv_before, dkv_after));
+    dq += difference.dq_orders;
+    dkv += difference.dkv_orders;
+    if (difference.none()) REQUIRE(before.slots == after.slots);
+  }
+  CHECK(dq > 100);
+  CHECK(dkv > 100);
+}
+
+TEST_CASE("a program more or less is where two tickets first differ") {
+  const Tickets two = read_notation("P0: q0@0\nP1: q1@0\n");
+  const Tickets three = read_notation("P0: q0@0\nP1: q1@0\nP2: q2@0\n");
+  const Difference more = difference(two, three);
+  CHECK(more.first->from == StepAt{Program{2}, 0});
+  CHECK_FALSE(more.first->before.has_value());
+  CHECK(names_of(more.added) == "2:2");
+  const Difference fewer = difference(three, two);
+  CHECK(fewer.first->from == StepAt{Program{2}, 0});
+  CHECK_FALSE(fewer.first->after.has_value());
+  CHECK(names_of(fewer.removed) == "2:2");
 }
 
 TEST_CASE("the bits of two tables are the same exactly where their digests are") {
