@@ -35,9 +35,14 @@ namespace {
 
 using workbench::Analysis;
 
+/// What is written: lines for people, a timeline that may be read again, a picture of one or of
+/// several, a table, its graph, a mask, whether so many rounds suffice, or how that is asked.
+enum class Kind { text, timeline, picture, table, graph, mask, question, model };
+
 /// What can be exported, from a timeline, a table or a problem alone.
 struct Format {
   const char* name;  ///< the file's extension without the dot
+  Kind kind;
   const char* what;
   std::string (*of_timeline)(const Timeline&, const Terminal&);
   std::optional<std::string> (*of_table)(const Analysis&);  ///< nullopt: this one has none
@@ -85,23 +90,23 @@ SlotQuestion question_of(const Problem& any, const Options& options) {
 }
 
 constexpr Format kFormats[] = {
-    {"table.json", "the table", nullptr,
+    {"table.json", Kind::table, "the table", nullptr,
      [](const Analysis& analysis) { return std::optional(write_table_json(analysis.table)); }},
-    {"csv", "the table as CSV", nullptr,
+    {"csv", Kind::table, "the table as CSV", nullptr,
      [](const Analysis& analysis) { return std::optional(write_table_csv(analysis.table)); }},
-    {"mask.json", "the mask as tiles; needs no schedule", nullptr, nullptr,
+    {"mask.json", Kind::mask, "the mask as tiles; needs no schedule", nullptr, nullptr,
      [](const Problem& problem, const Options&) { return write_mask_json(problem.grid); }},
-    {"timeline.json", "the timeline",
+    {"timeline.json", Kind::timeline, "the timeline",
      [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
      nullptr},
-    {"trace.json", "the timeline for Perfetto and chrome://tracing",
+    {"trace.json", Kind::picture, "the timeline for Perfetto and chrome://tracing",
      [](const Timeline& timeline, const Terminal&) { return sim::trace_json(timeline); }, nullptr},
-    {"svg", "the Gantt chart, or the mask",
+    {"svg", Kind::picture, "the Gantt chart, or the mask",
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_svg(timeline); }, nullptr,
      nullptr, [](const TileGrid& grid, const Terminal&) { return sim::mask_svg(grid); }},
-    {"tex", "the Gantt chart in TikZ",
+    {"tex", Kind::picture, "the Gantt chart in TikZ",
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_tikz(timeline); }, nullptr},
-    {"txt", "the Gantt chart, or the mask, as text",
+    {"txt", Kind::text, "the Gantt chart, or the mask, as text",
      [](const Timeline& timeline, const Terminal& terminal) {
        return sim::gantt_text(
            timeline,
@@ -111,36 +116,33 @@ constexpr Format kFormats[] = {
      [](const TileGrid& grid, const Terminal& terminal) {
        return sim::mask_text(grid, {.width = terminal.width});
      }},
-    {"dot", "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
-    {"graphml", "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
-    {"cnf", "\"do --rounds rounds suffice?\" for SAT solvers; needs no schedule", nullptr, nullptr,
+    {"dot", Kind::graph, "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
+    {"graphml", Kind::graph, "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
+    {"cnf", Kind::question, "\"do --rounds rounds suffice?\" for SAT solvers; needs no schedule",
+     nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
        return search::RoundCnf(question.problem, question.rounds).dimacs();
      }},
-    {"mzn", "the same question in MiniZinc; the data is .dzn", nullptr, nullptr,
+    {"mzn", Kind::model, "the same question in MiniZinc; the data is .dzn", nullptr, nullptr,
      [](const Problem&, const Options&) { return search::write_minizinc_model(); }},
-    {"dzn", "MiniZinc's data", nullptr, nullptr,
+    {"dzn", Kind::question, "MiniZinc's data", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
        return search::write_minizinc_data(question.problem, question.rounds);
      }},
-    {"lp", "the same question as a linear program in binaries", nullptr, nullptr,
+    {"lp", Kind::question, "the same question as a linear program in binaries", nullptr, nullptr,
      [](const Problem& problem, const Options& options) {
        const SlotQuestion question = question_of(problem, options);
        return search::write_linear_program(question.problem, question.rounds);
      }},
 };
 
-bool is_one_of(const Format& format, std::string_view names) {
-  return has_word(names, format.name);
-}
-
 /// Rejects options that what is written does not heed.
 void check_options(const Options& options, const Format& format) {
   check_standard_output(options);
-  const bool asks = is_one_of(format, "cnf dzn lp");
-  if (!is_one_of(format, "txt")) reject(given_of(options, "width ascii color"), "is for txt");
+  const bool asks = format.kind == Kind::question;
+  if (format.kind != Kind::text) reject(given_of(options, "width ascii color"), "is for txt");
   if (!asks) reject(given_of(options, "rounds"), "is for cnf, dzn and lp");
   if (!options.schedule.empty() || !options.table.empty() || !options.design.empty()) return;
   if (!options.timelines.empty()) {
@@ -185,7 +187,7 @@ struct Exported {
 /// What a format cannot take is refused before it is analysed.
 void (*limit_of(const Format& format))(const Problem&) {
   if (format.of_timeline != nullptr) return workbench::expect_drawable;
-  return is_one_of(format, "dot graphml") ? expect_small_graph : expect_any;
+  return format.kind == Kind::graph ? expect_small_graph : expect_any;
 }
 
 /// The options' table, of which any fault has been said.
@@ -221,7 +223,7 @@ Exported timelines_exported(const Options& options, const Format& format,
   if (is_one_clock(timelines) && !options.kernel->spins()) {
     reject(given_of(options, "tick-ns"), "is for a timeline in ticks beside one in ns");
   }
-  if (timelines.size() > 1 && format.name == std::string("timeline.json")) {
+  if (timelines.size() > 1 && format.kind == Kind::timeline) {
     throw Error(ErrorKind::usage, "several timelines make no timeline.json");
   }
   exported.text = format.of_timeline(timelines.size() == 1

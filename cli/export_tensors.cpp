@@ -33,7 +33,7 @@ void check_options(const Options& options, const formats::ExportFormat& layout) 
   if (!layout.has_ragged) {
     reject(given_of(options, "ragged"), why + ", which does not tell full from partial tiles");
   }
-  if (layout.name == std::string_view("fa4")) {
+  if (layout.has_order) {
     if (!options.schedule.empty() || !options.table.empty()) return;
   } else {
     reject(given_of(options, "schedule ranks"), why);
@@ -73,11 +73,10 @@ int export_tensors(const Options& options) {
   const formats::ExportFormat& layout = layout_of(options);
   check_options(options, layout);
   const formats::Ragged ragged = options.ragged.value_or(layout.ragged);
-  const bool ordered = layout.name == std::string_view("fa4");
   std::vector<std::string> notes;
   ExitCode code = kHolds;
   formats::Bundle bundle;
-  if (!options.schedule.empty() || (!options.table.empty() && ordered)) {
+  if (!options.schedule.empty() || (!options.table.empty() && layout.has_order)) {
     const workbench::Analysis analysis =
         workbench::analyze(source_of(options), analysis_options(options));
     code = exit_code(analysis);

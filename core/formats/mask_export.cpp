@@ -14,7 +14,7 @@ constexpr std::array kFormats = {
     ExportFormat{"fa4",
                  "FlashAttention-4's BlockSparseTensors of both passes; with a table its "
                  "dq_write_order",
-                 true, Ragged::in_bounds},
+                 true, Ragged::in_bounds, true},
     ExportFormat{"flashmask", "FlashMask's startend_row_indices", false, Ragged::in_bounds},
     ExportFormat{"magi", "MagiAttention's slices", false, Ragged::in_bounds},
     ExportFormat{"bsr", "FlashInfer's block-sparse rows", false, Ragged::in_bounds},

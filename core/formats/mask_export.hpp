@@ -24,8 +24,9 @@ enum class Ragged {
 struct ExportFormat {
   const char* name;  ///< as `--as` takes it
   const char* summary;
-  bool has_ragged;  ///< it tells full from partial tiles
-  Ragged ragged;    ///< its consumer's rule
+  bool has_ragged;         ///< it tells full from partial tiles
+  Ragged ragged;           ///< its consumer's rule
+  bool has_order = false;  ///< it holds a table's write order too
 };
 [[nodiscard]] std::span<const ExportFormat> export_formats();
 /// nullptr if there is none of that name.
