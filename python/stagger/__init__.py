@@ -1,8 +1,8 @@
 """Stagger: schedules for a deterministic attention backward pass.
 
 Without torch: masks, tables, analyze, compare, simulate, optimize, verify on dicts and numpy
-arrays, and the backward pass on CPU threads. With torch on a Hopper GPU: `stagger.attention`,
-whose gradients have the same bits in every run.
+arrays, and the backward pass on CPU threads. With torch: `stagger.attention`, whose gradients have
+the same bits in every run, on a Hopper GPU, and on the CPU for checks.
 """
 
 from . import debug, errors, integrations

@@ -18,13 +18,17 @@ def tensor(array, axes):
 
 
 def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16, tile_q=0,
-             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", plan=None):
+             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", invariant=False, plan=None):
     """dq, dk, dv of attention, in the order of a table.
 
     q, out, d_out: float32 (B, Sq, Hq, D) by layout; k, v: (B, Skv, Hkv, D), Hkv divides Hq.
     lse: float32 (B, Hq, Sq), natural logarithm of the sum of exp(q k / sqrt(D)); either infinity
     for a query that sees nothing. `arithmetic` "bf16" or "fp16" rounds P and dS as tensor cores
-    need them, and asks for inputs that are exact in it.
+    need them, and asks for inputs that are exact in it. `invariant`: every head in one order,
+    whatever the batch; `sms`: what the table is for; `threads` play it, 0: as many as there are.
+
+    Returns float32 arrays of the shapes of q, k and v, without gaps. Raises ValueError for shapes
+    that do not fit each other, and errors of the library (UsageError, InputError, Unsupported).
     """
     axes = LAYOUTS[layout]
     arrays = {}
@@ -46,10 +50,11 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16,
         raise ValueError(f"lse is {lse.shape}, not (batch, head, row) {(batch, heads, seq_q)}")
     if plan is None:
         key = (as_mask(mask).text, schedule, seq_q, seq_kv, batch, heads, heads_kv, dim, sms,
-               tile_q, tile_kv, locks.current())
+               tile_q, tile_kv, invariant, locks.current())
         plan = plans.get(("host", *key), lambda: locks.plan(
             mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads=heads,
-            heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q, tile_kv=tile_kv))
+            heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q, tile_kv=tile_kv,
+            invariant=invariant))
     gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},
                      **{name: tensor(array, axes)

@@ -18,8 +18,15 @@ class Plan:
     invariant, tasks, order_digest, table_digest, predicted_ns, schedule, mask, device_bytes,
     workspace_bytes, host_bytes, span; and the arguments, as `problem`.
 
-    span: query heads of a KV head that share a chain, whose dK and dV are summed in registers; 0:
-    as many as are predicted to be fastest.
+    seq_q, seq_kv: tokens; batch, heads, heads_kv, head_dim: counts; dtype: "bf16", "fp16", or
+    "fp32" for the CPU; sms: SMs that it is for, 0 for all of the current device. tile_q, tile_kv:
+    tokens of a tile, 0 to be chosen. span: query heads of a KV head that share a chain, whose dK
+    and dV are summed in registers, 0 for as many as are predicted to be fastest. machine, table:
+    JSON text, or `@` and a file. What ends in _bytes is bytes, predicted_ns is nanoseconds.
+
+    Raises UsageError, InputError or FileError for arguments, Unsupported for a schedule that does
+    not apply, LimitError for sizes, Deadlock for a table that hangs, and NoDevice where sms is 0
+    and there is none.
     """
 
     def __init__(self, mask="causal", schedule="auto", *, seq_q, seq_kv=None, batch=1, heads=1,

@@ -1,4 +1,4 @@
-"""Deterministic attention for torch, on Hopper GPUs.
+"""Deterministic attention for torch, on Hopper GPUs; on the CPU for checks.
 
     out = stagger.attention(q, k, v, mask="causal")
     out.backward(d_out)            # the same bits in every run
@@ -7,9 +7,9 @@ The forward pass is torch's own (cuDNN or flash), which leaves the logsumexp; th
 Stagger's, in the order of a table. What it does not do raises `stagger.Unsupported` with the
 reason: it never falls back to something that is not deterministic.
 
-Importing this makes the operators (torch.ops.stagger), by torch 2.4 or later; an older one is told so
-when a name is used. It also puts "STAGGER" into torch's registry of flash attentions, if it has one,
-and activates nothing.
+Importing this makes the operators (torch.ops.stagger), by torch 2.4 or later; an older one is told
+so by a call on GPU tensors, and has the CPU's attention. It also puts "STAGGER" into torch's
+registry of flash attentions, if it has one, and activates nothing.
 """
 
 import importlib
@@ -19,8 +19,8 @@ import torch
 from ..integrations import sdpa
 
 #: Names, and the module that each is in.
-_PLACES = {"attention": "operators", "attention_backward": "operators", "prepare": "operators",
-           "workspace_bytes": "operators", "check": "runtime"}
+_PLACES = {"attention": "calls", "attention_backward": "calls", "ops_available": "calls",
+           "prepare": "calls", "workspace_bytes": "calls", "check": "runtime"}
 
 
 def __getattr__(name):
@@ -29,8 +29,7 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if hasattr(torch.library, "register_autograd"):
-    importlib.import_module(f"{__name__}.operators")
+importlib.import_module(f"{__name__}.calls")
 sdpa.register()
 
 __all__ = list(_PLACES)

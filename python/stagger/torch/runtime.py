@@ -150,6 +150,8 @@ def device(index):
 def check(index=None, sync=False):
     """Raises Timeout if a call on the device was stopped, whose gradients are NaN; `sync` waits
     for the device first, so that no call is still under way."""
+    if not torch.cuda.is_available():
+        raise errors.NoDevice(_lib.info()["why_not"] or "torch has no GPU")
     index = torch.cuda.current_device() if index is None else index
     if sync:
         torch.cuda.synchronize(index)

@@ -1,0 +1,112 @@
+"""`attention` and what belongs to it: on a GPU by operators, on the CPU by threads."""
+
+import math
+
+import torch
+
+from .. import errors
+from . import forward as forwards
+from . import on_cpu, shapes
+
+
+def ops_available():
+    """Whether torch can have stagger::forward and stagger::backward: from 2.4 on. Without them
+    attention is for the CPU alone."""
+    return hasattr(torch.library, "register_autograd")
+
+
+#: Found once, since torch.compile traces what asks for it.
+_OPERATORS = ops_available()
+if _OPERATORS:
+    from .operators import backward_operator, forward_operator, image_of
+
+
+def _is_on_gpu(q):
+    """Whether a call is for the operators. Raises ImportError if torch is too old for them."""
+    if q.is_cuda and not _OPERATORS:
+        raise ImportError("stagger.attention on a GPU needs torch 2.4 or later; this is "
+                          f"{torch.__version__}")
+    return q.is_cuda
+
+
+def _scale(q, scale):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale is {scale}; it is positive and finite")
+    return scale
+
+
+def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bshd",
+              sm_margin=None, forward="auto", invariant=False, return_lse=False):
+    """softmax(scale q k^T, masked) v, whose gradients have the same bits in every run.
+
+    q: (B, Sq, Hq, D) by layout ("bshd", "bhsd", "sbhd"), k and v: (B, Skv, Hkv, D); bf16 or fp16,
+    D 64 or 128, Hkv divides Hq, and query head h has KV head h // (Hq / Hkv). Any strides; the last
+    dimension's is 1, others multiples of 8, else a copy is made. Returns out, like q; with
+    return_lse also lse: float32 (B, Hq, Sq), natural logarithm, which has no gradient.
+
+    mask: `stagger.mask(...)` or words ("causal", "full", "sliding:left=511,right=0"). Causal masks
+    end together where the lengths differ. scale: 1 / sqrt(D). schedule: a name, or "auto", which
+    is a pure function of shape, device and version. sm_margin: SMs left free; beside NCCL they are
+    found by default. forward: "auto", "cudnn", "flash", "reference". invariant: every head is
+    added up in one order, whatever the batch, and the forward pass is one whose bits do not depend
+    on it either.
+
+    On the CPU it is for float32 of any D, on threads and for checks: the order is that of a table
+    for 16 SMs, whatever sm_margin, and autocast is left out.
+
+    Raises ValueError for tensors that do not fit each other, Unsupported, with the reason, for what
+    is not done, UsageError or InputError for a schedule or a mask that there is none of, and
+    Timeout if a call before was stopped.
+    """
+    on_gpu = _is_on_gpu(q)
+    if on_gpu and torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+        q, k, v = (each.to(dtype) for each in (q, k, v))
+    shapes.check(q, k, v, layout)
+    mask, scale = forwards.text_of(mask), _scale(q, scale)
+    if on_gpu:
+        out, lse = forward_operator(
+            q, k, v, mask, schedule, scale, layout, forward,
+            -1 if sm_margin is None else sm_margin, invariant)
+    else:
+        out, lse = on_cpu.attention(q, k, v, mask, schedule, scale, layout, forward, invariant)
+    return (out, lse) if return_lse else out
+
+
+def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="auto", scale=None,
+                       layout="bshd", sm_margin=None, invariant=False):
+    """dq, dk, dv of attention, for a forward pass of your own.
+
+    Tensors as of attention(); lse: float32 (B, Hq, Sq), natural logarithm of the sum of
+    exp(score), either infinity for a query that sees nothing. Gradients have shape and dtype of
+    what they are of, on a GPU its strides too, where it has no gaps. Raises what attention() does.
+    """
+    mask, scale = forwards.text_of(mask), _scale(q, scale)
+    if _is_on_gpu(q):
+        return backward_operator(
+            d_out, q, k, v, out, lse, mask, schedule, scale, layout,
+            -1 if sm_margin is None else sm_margin, invariant)
+    shapes.check(q, k, v, layout)
+    return on_cpu.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant)
+
+
+def prepare(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=None,
+            invariant=False):
+    """Builds and uploads the plan for tensors of these shapes, and returns it: before a graph is
+    captured, or to know what a call will do. Arguments as of attention(); a `stagger.Plan`. Raises
+    CaptureError while a stream is captured, Unsupported off a GPU of compute capability 9.0."""
+    if not _is_on_gpu(q):
+        raise errors.Unsupported(f"q is on {q.device}: plans are prepared on GPUs alone")
+    with torch.cuda.device(q.device):
+        return image_of(q, k, forwards.text_of(mask), schedule, layout,
+                        -1 if sm_margin is None else sm_margin, invariant)[1].plan
+
+
+def workspace_bytes(q, k, **arguments):
+    """Bytes of device memory that a backward call takes beside its outputs, freed when it is
+    enqueued. Arguments as of prepare()."""
+    return prepare(q, k, **arguments).workspace_bytes
+
+
+__all__ = ["attention", "attention_backward", "ops_available", "prepare", "workspace_bytes"]
