@@ -66,6 +66,7 @@ block::CostRequest cost_request(const Options& options) {
           .attention = options.attention,
           .tp = options.tp,
           .kappa = options.kappa,
+          .norms = options.norms,
           .attention_forward_ms = options.attn_fwd_ms,
           .attention_backward_ms = options.attn_bwd_ms,
           .block_ms = options.block_ms};

@@ -1,3 +1,4 @@
+#include "cli/calibrate_block.hpp"
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
@@ -191,6 +192,7 @@ int calibrate_overlap(const Options& options) {
 
 int calibrate_command(const Options& options) {
   if (options.overlap) return calibrate_overlap(options);
+  if (!options.measured_blocks.empty()) return calibrate_block(options);
   const Kernel& kernel = *options.kernel;
   const bool shaped = options.tile_q && options.tile_kv;
   if (!kernel.spins() && !options.memory && !shaped) {
@@ -225,6 +227,7 @@ const Command kCalibrate{
         "  stagger calibrate --device cuda --kernel hopper --dtype bf16 --memory \\\n"
         "      -o configs/machines/h200.json\n"
         "  stagger calibrate --device cuda --overlap -o h200-dropout.json\n"
+        "  stagger calibrate --block gpu/results/block.json -o h200-blocks.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine configs/machines/h200.json\n",
     .run = calibrate_command,

@@ -5,6 +5,7 @@
 #include "core/timing.hpp"
 #include "dag/verify.hpp"
 #include "gpu/check/backward.hpp"
+#include "workbench/block/operations.hpp"
 #include "workbench/execution.hpp"
 #include "workbench/tickets/rules.hpp"
 
@@ -115,6 +116,7 @@ struct Options {
   bool no_partials = false;
   bool memory = false;                            ///< of `calibrate`
   bool overlap = false;                           ///< likewise
+  std::string measured_blocks;                    ///< likewise, a file: --block
   std::string base = "h200-cudnn";                ///< likewise, what is not measured: --calibration
   bool summary = false;                           ///< of `predict`
   std::optional<workbench::Reference> reference;  ///< absent: by the problem's size
@@ -137,6 +139,7 @@ struct Options {
   std::optional<Ops> ops;  ///< absent: the profile's first
   std::string attention;   ///< empty: likewise
   std::optional<double> kappa;
+  std::optional<block::Norms> norms;  ///< absent: nothing is counted
   std::optional<double> attn_fwd_ms;
   std::optional<double> attn_bwd_ms;
   std::optional<double> new_attn_bwd_ms;

@@ -20,6 +20,11 @@ constexpr std::array kOps = {
     Named<Ops>{name(Ops::eager), Ops::eager, "a kernel for each operation"},
     Named<Ops>{name(Ops::compiled), Ops::compiled, "fused"}};
 
+constexpr std::array kNorms = {
+    Named<block::Norms>{block::kNormsNames[0], block::Norms::fused, "one kernel"},
+    Named<block::Norms>{block::kNormsNames[1], block::Norms::fp32,
+                        "RMS norms in fp32, a kernel for each operation"}};
+
 std::vector<Word> file_words(std::span<const block::BuiltinFile> files) {
   std::vector<Word> words;
   for (const block::BuiltinFile& file : files)
@@ -208,6 +213,13 @@ std::vector<OptionRow> block_rows() {
        .commands = "block",
        .group = Group::machine,
        .fallback = "the profile's"},
+      {.name = "norms",
+       .metavar = "NORMS",
+       .meaning = "count eager operations one by one, by the profile's rates of them; norms as",
+       .target = one_of<kNorms, &Options::norms>(),
+       .commands = "block",
+       .group = Group::machine,
+       .excludes = "ops kappa"},
   };
   rows.insert(rows.end(), rates.begin(), rates.end());
   return rows;
@@ -309,6 +321,13 @@ std::vector<OptionRow> overlap_rows() {
        .commands = "calibrate",
        .group = Group::run,
        .excludes = "kernel tick-ns dtype head-dim tile-q tile-kv memory timeout"},
+      {.name = "block",
+       .metavar = "FILE",
+       .meaning = "fit the rates of blocks to what scripts/bench_block.py measured; without a GPU",
+       .target = &Options::measured_blocks,
+       .commands = "calibrate",
+       .group = Group::run,
+       .excludes = "kernel device tick-ns dtype head-dim tile-q tile-kv memory timeout overlap"},
       {.name = "calibration",
        .metavar = "NAME",
        .meaning =

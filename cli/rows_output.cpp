@@ -206,8 +206,9 @@ std::vector<OptionRow> output_rows() {
       {.name = "output",
        .letter = 'o',
        .metavar = "FILE",
-       .meaning = "the profile: made, or the kernel's entry in it replaced; with --overlap a "
-                  "calibration; - for standard output",
+       .meaning =
+           "the profile: made, or the kernel's entry (with --block, the block's rates) in it "
+           "replaced; with --overlap a calibration; - for standard output",
        .target = &Options::output,
        .commands = "calibrate",
        .group = kGroup,

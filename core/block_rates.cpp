@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stagger {
 namespace {
@@ -55,6 +56,19 @@ std::vector<Kappa> read_kappas(const JsonValue& value) {
   return kappas;
 }
 
+constexpr std::pair<const char*, std::optional<double> OperationRates::*> kOperationRates[] = {
+    {"broadcast_gelems", &OperationRates::broadcast},
+    {"strided_gelems", &OperationRates::strided},
+    {"fused_gelems", &OperationRates::fused}};
+
+OperationRates read_operations(const JsonValue& value) {
+  value.expect_keys({"broadcast_gelems", "strided_gelems", "fused_gelems"});
+  OperationRates rates;
+  for (const auto& [key, rate] : kOperationRates)
+    if (value.has(key)) rates.*rate = read_rate(value.at(key));
+  return rates;
+}
+
 AttentionRate read_attention(const JsonValue& item) {
   item.expect_keys({"name", "head_dim", "causal", "seq", "forward_tflops", "backward_tflops"});
   return {.name = item.at("name").string(),
@@ -97,6 +111,13 @@ Json kappas_json(const std::vector<Kappa>& kappas) {
   return json;
 }
 
+Json operations_json(const OperationRates& rates) {
+  Json json = Json::object();
+  for (const auto& [key, rate] : kOperationRates)
+    if (rates.*rate) json[key] = number_json(*(rates.*rate));
+  return json;
+}
+
 }  // namespace
 
 double rate_at(std::span<const RateAt> points, double size) {
@@ -111,12 +132,13 @@ double rate_at(std::span<const RateAt> points, double size) {
 }
 
 BlockRates read_block_rates(const JsonValue& value) {
-  value.expect_keys(
-      {"gemm_tflops", "gemm_t0_ns", "copy_tbs", "kappa_permille", "attention", "source", "date"});
+  value.expect_keys({"gemm_tflops", "gemm_t0_ns", "copy_tbs", "kappa_permille", "operations",
+                     "attention", "source", "date"});
   BlockRates rates{.gemm_tflops = read_rate(value.at("gemm_tflops")),
                    .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestKernelNs),
                    .copy = read_copy(value.at("copy_tbs")),
                    .kappas = read_kappas(value.at("kappa_permille"))};
+  if (value.has("operations")) rates.operations = read_operations(value.at("operations"));
   if (value.has("attention")) {
     const JsonValue entries = value.at("attention");
     for (std::size_t index = 0; index < entries.size(); ++index) {
@@ -138,6 +160,9 @@ std::string write_block_rates(const BlockRates& rates) {
                      ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line() +
                      ",\n   \"copy_tbs\": " + copy_json(rates.copy).line() +
                      ",\n   \"kappa_permille\": " + kappas_json(rates.kappas).line();
+  if (rates.operations != OperationRates{}) {
+    text += ",\n   \"operations\": " + operations_json(rates.operations).line();
+  }
   const char* separator = ",\n   \"attention\": [\n    ";
   for (const AttentionRate& rate : rates.attention) {
     const Json json = {{"name", rate.name},

@@ -39,6 +39,16 @@ struct Kappa {
   friend bool operator==(const Kappa&, const Kappa&) = default;
 };
 
+/// What kernels of single eager operations reach, in elements of their results a nanosecond, where
+/// they do not run at the rate of copies. Absent: not measured.
+struct OperationRates {
+  std::optional<double> broadcast = std::nullopt;  ///< an operand is repeated along a dimension
+  std::optional<double> strided = std::nullopt;    ///< an operand is a part of wider rows
+  std::optional<double> fused = std::nullopt;      ///< a norm or an activation is one kernel
+
+  friend bool operator==(const OperationRates&, const OperationRates&) = default;
+};
+
 inline constexpr const char* kLayersNames[] = {"swiglu", "gelu", "experts"};
 
 /// What one implementation of attention reaches at one shape, in TFLOP/s of the live pairs' 4 (10)
@@ -60,6 +70,7 @@ struct BlockRates {
   std::int64_t gemm_t0_ns = 0;  ///< what a GEMM takes beyond its FLOPs
   std::vector<RateAt> copy;     ///< TB/s, read and written, by bytes; at least one
   std::vector<Kappa> kappas;    ///< the first that fits counts
+  OperationRates operations = {};
   std::vector<AttentionRate> attention = {};
   std::string source = {};  ///< where all of it is from
   std::string date = {};

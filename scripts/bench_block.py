@@ -15,12 +15,13 @@ compared with the first attention's, and with those of a second run, bit by bit.
     scripts/gpu_table.py                                             # the tables of that
 
 A task is MODEL:SEQ, MODEL:SEQ:compiled or MODEL:SEQxBATCH. The first one is run by every schedule,
-others by the first schedule alone, unless --every. --predict measures nothing and needs no
-GPU: it fills a document that was measured with predictions; with --stagger a measurement ends so
-too. --join takes tasks from other documents of that device and torch, in the place of its own. The
-document (stagger.block-bench/1) is written after every task. The exit code is 1 if a gradient of
-ours is wrong or has other bits in another run, if a task failed, or if a causal block of LLaMA3-8B
-on 16,384 tokens is less than 1.3 times as fast with ours as with torch's deterministic attention.
+others by the first schedule alone, unless --every. --predict measures nothing and needs no GPU: it
+fills a document that was measured with predictions, by a profile's rates and by rates that are
+fitted to it (`stagger calibrate --block`); with --stagger a measurement ends so too. --join takes
+tasks from other documents of that device and torch, in the place of its own. The document
+(stagger.block-bench/1) is written after every task. The exit code is 1 if a gradient of ours is
+wrong or has other bits in another run, if a task failed, or if a causal block of LLaMA3-8B on
+16,384 tokens is less than 1.3 times as fast with ours as with torch's deterministic attention.
 """
 
 import argparse
@@ -118,6 +119,7 @@ def predicted_line(case, row):
 
 def predict(document, args):
     prediction.predict(document, prediction.asker(args.stagger, args.machine))
+    prediction.fit(document, args.stagger)
     document["machine"] = pathlib.Path(args.machine).stem
     for case in document["cases"]:
         for row in case["rows"]:
@@ -125,6 +127,16 @@ def predict(document, args):
                 say(predicted_line(case, row))
             if row.get("rates"):
                 say("  " + ", ".join(f"{key} {value:.2f}" for key, value in row["rates"].items()))
+    say(fit_line(document["fit"]))
+
+
+def fit_line(fit):
+    """How right rates are that are fitted to the document."""
+    if "absent" in fit:
+        return f"no rates are fitted: {fit['absent']}"
+    return "; ".join(f"{name.replace('_', ' ')}: median {each['median_ppm'] / 1e4:.1f} %, worst "
+                     f"{each['worst_ppm'] / 1e4:.1f} % of {each['blocks']}"
+                     for name, each in fit["errors"].items())
 
 
 def faults(document):

@@ -24,6 +24,7 @@ import argparse
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -276,6 +277,14 @@ def block_prediction(row):
     return beside(found["total_ms"], found["error"]) + ("*" if found["attention_measured"] else "")
 
 
+def block_fits(row):
+    """What rates say that were fitted to all blocks, and without those of its model."""
+    found = row.get("fitted", {})
+    mark = "*" if found.get("attention_measured") else ""
+    return [f"{100 * found[which]['error']:+.1f} %{mark if which == 'held_out' else ''}"
+            if found.get(which) else "–" for which in ("fitted", "held_out")]
+
+
 def block_cells(row):
     rule = row.get("rule", {})
     inside = [each["ms"] for each in row.get("regions", ())
@@ -283,7 +292,7 @@ def block_cells(row):
     times = row["steady"].get("times")
     return [attention_name(row), f"{row['steady']['ms']:.2f}", f"{row['spaced']['ms']:.2f}",
             f"{times['times']:.2f}" if times else "–", block_prediction(row),
-            *(beside(rule[f"{by}_ms"], rule[f"{by}_error"]) if f"{by}_ms" in rule else "–"
+            *block_fits(row), *(beside(rule[f"{by}_ms"], rule[f"{by}_error"]) if f"{by}_ms" in rule else "–"
               for by in ("inside", "alone")),
             f"{inside[0]:.2f}" if inside else "–",
             f"{row['alone']['steady']['ms']:.2f}" if "alone" in row else "–",
@@ -297,11 +306,14 @@ def block_rows(data):
 
 def block_table(data):
     lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; ms in "
-             "a row, medians; errors are predicted or replaced to measured; *: with attention's "
-             "times as measured, of which the profile has no rates.", "",
-             "| block | attention | ms | rested | × flash, deterministic | predicted | replaced, by "
+             "a row, medians; errors are predicted or replaced to measured; predicted by "
+             "the profile's rates, fitted by those that are fitted to these blocks, held out by rates "
+             "that the model had no part in; *: with attention's times as measured, where there is no "
+             "rate.", "",
+             "| block | attention | ms | rested | × flash, deterministic | predicted | fitted | held "
+             "out | replaced, by "
              "times within | by times alone | attention backward, within | alone | GB |",
-             "|---|---|" + "--:|" * 9]
+             "|---|---|" + "--:|" * 11]
     for case, row in block_rows(data):
         name = f"{case['model']}, {case['batch']} × {case['seq']:,}"
         name += "" if case["ops"] == "eager" else f", {case['ops']}"
@@ -375,15 +387,31 @@ def torch_attention(row, name):
     return f"{found['without_ms']:.2f} → {found['dropping_ms']:.2f}"
 
 
+def at_clock(shape, way, calibration, clock):
+    """What the model says of a way to make bits beside GEMMs, where products take as much longer as
+    the SMs' clock was below the one that the constants are of; ms."""
+    heads, tokens = shape["heads"], shape["seq"]
+    pairs, slow = heads * tokens * tokens, calibration["slowdown"]
+    gemms = 24 * tokens * (heads * shape["head_dim"]) ** 2 / calibration["gemm"][0]["tflops"] / 1e9
+    attention = 4 * pairs * shape["head_dim"] / calibration["attention"][0]["tflops"] / 1e9
+    ps = next(each["limiters"][0]["ps"] for each in calibration["rng"]
+              if (each["rounds"], each["bits"]) == (7, 8))
+    beside = slow["room"] * gemms
+    beside += (slow["gemm"] - 1) * min(beside, slow["rng"] * ps * pairs / 1e9)
+    return beside * clock / way["clock_ghz"] + slow["dropping"] * attention
+
+
 def overlap_table(data):
     """Each shape's kernels alone, and both ways to have dropout."""
     runs = data["runs"]
     torch = {(row["heads"], row["seq"]): row for row in data["torch_ms"]}
     lines = [f"{overlap_heading(data)} Baseline: GEMMs, then attention that makes its bits. Overlap: "
              f"bits are made beside the GEMMs, by {runs['way']}, and attention reads them. Errors are "
-             "the model's, by the constants of these runs.", "",
+             "the model's, by the constants of these runs; at its clock, with GEMMs as much longer as "
+             "the SMs' clock was lower beside them than in the median.", "",
              "| heads | tokens | GEMMs | cuBLAS | bits | attention | makes bits | reads bits | cuDNN | "
-             "flash | baseline | overlap | speedup | predicted |", "|" + "--:|" * 14]
+             "flash | baseline | overlap | at its clock | speedup | predicted |", "|" + "--:|" * 15]
+    clock = statistics.median(shape["clock_ghz"] for shape in runs["shapes"])
     for shape in runs["shapes"]:
         way = next(each for each in shape["ways"] if each["way"] == runs["way"])
         row = torch[shape["heads"], shape["seq"]]
@@ -395,7 +423,9 @@ def overlap_table(data):
             f"{shape['attention_makes_ms']:.2f} | {shape['attention_reads_ms']:.2f} | "
             f"{torch_attention(row, 'cudnn')} | {torch_attention(row, 'flash')} | "
             f"{beside(shape['baseline_ms'], shape['baseline_error'])} | "
-            f"{beside(way['overlap_ms'], shape['overlap_error'])} | {speedup:.3f} | {predicted:.3f} |")
+            f"{beside(way['overlap_ms'], shape['overlap_error'])} | "
+            f"{100 * (at_clock(shape, way, runs['calibration'], clock) / way['overlap_ms'] - 1):+.1f}"
+            f" % | {speedup:.3f} | {predicted:.3f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -418,16 +448,31 @@ def overlap_ways_table(data):
     return "\n".join(lines) + "\n"
 
 
+#: A round of Philox is 2 IMAD.WIDE and 2 LOP3, each of which a scheduler issues in 2 cycles.
+ROUND_CYCLES = 8
+WARP_ELEMENTS = 32 * 32
+SCHEDULERS_GHZ = 132 * 4 * 1.98
+
+
+def counted_ratio(ps_of_7, bits, rounds):
+    """The time of a word by so many rounds, in parts of the one by 7, from the instructions of a
+    round: what a word takes beside its rounds is what is left of 7 rounds' time."""
+    calls = 32 * bits // 128
+    cycles = ps_of_7 * 1e-3 * WARP_ELEMENTS * SCHEDULERS_GHZ
+    return (cycles + (rounds - 7) * calls * ROUND_CYCLES) / cycles
+
+
 def overlap_rng_table(data):
     """The kernel that makes bits alone, and such kernels behind a GEMM without room."""
     runs = data["runs"]
     rows = {(row["bits"], row["rounds"]): row["ps"] for row in runs["rng"]}
     rounds = sorted({each for _, each in rows}, reverse=True)
-    lines = ["ps an element; in parts of 7 rounds.", "",
-             "| random bits | " + " | ".join(f"{each} rounds" for each in rounds) + " |",
+    lines = ["ps an element; in parts of 7 rounds; and, in parts of 7 rounds, what instructions say.",
+             "", "| random bits | " + " | ".join(f"{each} rounds" for each in rounds) + " |",
              "|--:|" + "--:|" * len(rounds)]
     for bits in sorted({each for each, _ in rows}):
-        cells = [f"{rows[bits, each]:.4f} ({rows[bits, each] / rows[bits, 7]:.3f})" for each in rounds]
+        cells = [f"{rows[bits, each]:.4f} ({rows[bits, each] / rows[bits, 7]:.3f}; "
+                 f"{counted_ratio(rows[bits, 7], bits, each):.3f})" for each in rounds]
         lines.append(f"| {bits} | {' | '.join(cells)} |")
     lines += ["", "| CTAs launched behind a GEMM without room | an SM holds | measured ms | crowding law "
               "| error |", "|--:|--:|--:|--:|--:|"]

@@ -16,15 +16,29 @@ using block::Pass;
 using block::TimedKernel;
 using block::Work;
 
+Json operations_json(const std::vector<block::Operation>& operations) {
+  Json json = Json::array();
+  for (const block::Operation& each : operations) {
+    json.push_back({{"name", each.name},
+                    {"access", block::kAccessNames[static_cast<int>(each.access)]},
+                    {"launches", each.launches},
+                    {"elements", each.elements},
+                    {"bytes", each.bytes}});
+  }
+  return json;
+}
+
 Json kernel_json(const TimedKernel& timed) {
   const block::Kernel& kernel = timed.kernel;
-  return {{"name", kernel.name},
-          {"pass", block::kPassNames[static_cast<int>(kernel.pass)]},
-          {"flops", kernel.flops},
-          {"bytes", kernel.bytes},
-          {"launches", kernel.launches},
-          {"ms", timed.ms},
-          {"bound_by", block::kBoundNames[static_cast<int>(timed.bound_by)]}};
+  Json json = {{"name", kernel.name},
+               {"pass", block::kPassNames[static_cast<int>(kernel.pass)]},
+               {"flops", kernel.flops},
+               {"bytes", kernel.bytes},
+               {"launches", kernel.launches},
+               {"ms", timed.ms},
+               {"bound_by", block::kBoundNames[static_cast<int>(timed.bound_by)]}};
+  if (!timed.operations.empty()) json["operations"] = operations_json(timed.operations);
+  return json;
 }
 
 Json model_json(const block::Transformer& model) {
@@ -92,6 +106,10 @@ class BlockText {
     if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
     text += fmt::format("\n{} ({}): {}, kappa {:.2f}", report_.machine.name, report_.machine.device,
                         name(cost.ops), cost.kappa);
+    if (cost.norms) {
+      text += fmt::format(" (operations counted, norms {})",
+                          *cost.norms == block::Norms::fp32 ? "in fp32" : "fused");
+    }
     if (!cost.attention.empty()) text += ", attention " + cost.attention;
     return text + "\n";
   }
@@ -204,28 +222,30 @@ Json block_json(const BlockReport& report, std::span<const Judgement> judgements
   const Json totals = {{"gemm_flops", block::flops_of(all, Work::gemm)},
                        {"attention_flops", block::flops_of(all, Work::attention)},
                        {"elementwise_bytes", block::bytes_of(all, Work::elementwise)}};
-  Json json = {{"schema", "stagger.block/1"},
-               {"version", version()},
-               {"model", model_json(report.model)},
-               {"batch", report.model.batch},
-               {"seq", report.model.seq},
-               {"tp", report.tp},
-               {"machine", report.machine.name},
-               {"ops", name(cost.ops)},
-               {"kappa", cost.kappa},
-               {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
-               {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},
-               {"kernels", std::move(kernels)},
-               {"totals", totals},
-               {"all_reduce_bytes", block::reduced_bytes(report.model, report.tp)},
-               {"kernels_ms", cost.kernels_ms},
-               {"total_ms", cost.total_ms},
-               {"attention_backward_ms", cost.attention_backward_ms},
-               {"fraction", cost.fraction()},
-               {"most_block_speedup", block::most_speedup(cost.fraction())},
-               {"kernel_speedup", report.kernel_speedup()},
-               {"block_speedup", report.block_speedup()},
-               {"replaced", replacement_json(report)}};
+  Json json = {
+      {"schema", "stagger.block/1"},
+      {"version", version()},
+      {"model", model_json(report.model)},
+      {"batch", report.model.batch},
+      {"seq", report.model.seq},
+      {"tp", report.tp},
+      {"machine", report.machine.name},
+      {"ops", name(cost.ops)},
+      {"kappa", cost.kappa},
+      {"norms", cost.norms ? Json(block::kNormsNames[static_cast<int>(*cost.norms)]) : Json()},
+      {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
+      {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},
+      {"kernels", std::move(kernels)},
+      {"totals", totals},
+      {"all_reduce_bytes", block::reduced_bytes(report.model, report.tp)},
+      {"kernels_ms", cost.kernels_ms},
+      {"total_ms", cost.total_ms},
+      {"attention_backward_ms", cost.attention_backward_ms},
+      {"fraction", cost.fraction()},
+      {"most_block_speedup", block::most_speedup(cost.fraction())},
+      {"kernel_speedup", report.kernel_speedup()},
+      {"block_speedup", report.block_speedup()},
+      {"replaced", replacement_json(report)}};
   if (!judgements.empty()) json["expectations"] = judgements_json(judgements);
   return json;
 }

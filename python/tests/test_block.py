@@ -474,7 +474,27 @@ class Predicted(unittest.TestCase):
             with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
                 self.assertEqual(bench.main(), 0)
             self.assertIn("the rule, inside, 54.200 (+0.4 %)", out.getvalue())
+            self.assertIn("no rates are fitted", out.getvalue())  # without copies, as made up
             self.assertEqual(json.loads(path.read_text())["machine"], "h200")
+
+
+    def test_rates_are_fitted_to_what_was_measured(self):
+        document = json.loads((ROOT / "gpu/results/block.json").read_text())
+        rows = [row for case in document["cases"] for row in case["rows"] if "steady" in row]
+        told = [row.pop("fitted") for row in rows]
+        prediction.fit(document, COMMAND)
+        for row, before in zip(rows, told):
+            for which in ("fitted", "held_out"):
+                self.assertEqual(row["fitted"][which] is None, before[which] is None)
+                if before[which]:
+                    self.assertAlmostEqual(row["fitted"][which]["error"], before[which]["error"])
+        self.assertLess(document["fit"]["errors"]["held_out"]["median_ppm"], 30_000)
+        table = script("gpu_table")
+        found = {"fitted": {"error": 0.02}, "held_out": {"error": -0.031},
+                 "attention_measured": True}
+        self.assertEqual(table.block_fits({"fitted": found}), ["+2.0 %", "-3.1 %*"])
+        self.assertEqual(table.block_fits({"fitted": {**found, "held_out": None}}), ["+2.0 %", "–"])
+        self.assertEqual(table.block_fits({}), ["–", "–"])
 
 
 class Script(unittest.TestCase):

@@ -70,7 +70,7 @@ def block(model, machine, ops, seq, batch, tp):
             flops = 2 * times * T * active * K * N
             moved = 2 * times * (T * active * (K + N) + count * K * N)
             ms = max(flops / rates["gemm_tflops"], moved / rate(rates["copy_tbs"], moved)) / 1e9
-            rows[name, passed] = flops, moved, ms + 1e-6 * times * rates["gemm_t0_ns"]
+            rows[name, passed] = flops, moved, ms + 1e-6 * times * count * rates["gemm_t0_ns"]
 
     def elementwise(name, forward, backward):
         for passed, elements in (("forward", forward), ("backward", backward)):
@@ -134,6 +134,60 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     gemms = sum(flops for (kernel, _), (flops, _, _) in rows.items()
                 if kernel in ("qkv", "o", "gate+up", "up", "down"))
     check(f"{where}: GEMM FLOPs", report["totals"]["gemm_flops"], gemms)
+
+
+def eager_ms(model, rates, T, norms):
+    """name and pass -> ms, as PyTorch runs elementwise operations; S at the rate of copies by
+    bytes an element, B with a repeated operand, P with a part of wider rows, F fused."""
+    h, f = model["hidden"], model["ffn"]
+    q, k = (T * model[which] * model["head_dim"] for which in ("heads", "heads_kv"))
+    experts = model.get("experts", {"count": 1, "active": 1})
+    per_expert = T * experts["active"] * f // experts["count"]
+    speed = {word[0].upper(): rates["operations"][f"{word}_gelems"]
+             for word in ("broadcast", "fused")}
+    speed["P"] = rates["operations"]["strided_gelems"]
+
+    def took(elements, operations):
+        ms = 0
+        for each in operations.split():
+            if each[0] == "S":
+                moved = int(each[1:]) * elements
+                ms += moved / rate(rates["copy_tbs"], moved) / 1e9
+            else:
+                ms += elements / int(each[1:] or 1) / speed[each[0]] / 1e6
+        return ms
+
+    if model["activation"] == "gelu":
+        norm, act = ("F", "F F"), ("F", "F")
+    else:
+        norm = ("S6 S8 S4 B S6 B", "B S6 S2 S6 B S12 S4 B S8 S8 S12 S12 S6")
+        norm = norm if norms == "fp32" else ("F", "F F")
+        act = ("P P", "S6 P P S8")
+    rows = {}
+    for passed, which in (("forward", 0), ("backward", 1)):
+        rows["norms and residuals", passed] = 2 * took(T * h, norm[which] + " S6")
+        rows["rope", passed] = sum(took(each, "B P2 P B S6") for each in (q, k))
+        rows["activation", passed] = experts["count"] * took(per_expert, act[which])
+    rows["rope", "backward"] += took(q + 2 * k, "S4")
+    return rows
+
+
+def check_eager(name, norms, seq, batch):
+    path = SOURCE / "configs/machines/h200.json"
+    rates = json.loads(path.read_text())["block"]
+    model = json.loads((SOURCE / f"configs/models/{name}.json").read_text())
+    wanted = eager_ms(model, rates, seq * batch, norms)
+    report = said("block", "--model", name, "--machine", path, "--norms", norms, "--seq", seq,
+                  "--batch", batch, "--attn-fwd-ms", 1, "--attn-bwd-ms", 1)
+    least = 0
+    for kernel in report["kernels"]:
+        if "operations" not in kernel:
+            continue
+        check(f"{name} {norms} {kernel['name']} {kernel['pass']}", kernel["ms"],
+              wanted[kernel["name"], kernel["pass"]])
+        least += kernel["bytes"] / rate(rates["copy_tbs"], kernel["bytes"]) / 1e9
+    took = sum(kernel["ms"] for kernel in report["kernels"] if "operations" in kernel)
+    check(f"{name} {norms} kappa", report["kappa"], took / least)
 
 
 def overlap(calibration, rounds, bits, heads, seq, batch, d, both):
@@ -247,6 +301,8 @@ for name, seq, batch, tp, speedup in (
         ("llama3-8b", 1, 1, 1, 2)):
     check_block(name, "h200", "eager", seq, batch, tp, speedup)
     check_block(name, "h800", "compiled", seq, batch, tp, speedup)
+    for norms in ("fused", "fp32"):
+        check_eager(name, norms, seq, batch)
 for name, rounds, bits in (("paper", 7, 8), ("paper", 3, 8), ("h200-fa2", 5, 32),
                            ("h200-cudnn", 10, 8)):
     for heads, seq, batch, d, both in ((64, 4096, 1, 128, False), (48, 16384, 1, 128, True),

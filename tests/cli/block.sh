@@ -19,6 +19,13 @@ expect 0 "FFN 5634" block --model llada-1b --ffn 5634 $h200
 expect 0 "attention flash-deterministic" block $llama --attention flash-deterministic $h200
 expect 0 "compiled, kappa 1.68" block $llama --ops compiled $h200
 expect 0 "not timed: all-reduces of 537 MB" block $llama --tp 8 $h200
+# Eager operations one by one: what norms in fp32 take is most of an eager block's kappa.
+expect 0 "eager, kappa 4.20 (operations counted, norms fused)" block $llama --norms fused $h200
+expect 0 "eager, kappa 7.38 (operations counted, norms in fp32)" block $llama --norms fp32 $h200
+expect 0 '"access": "broadcast"' block $llama --norms fp32 $h200 --json
+expect 2 "excludes" block $llama --norms fp32 --ops compiled $h200
+expect 2 "unknown norms 'fp64'" block $llama --norms fp64 $h200
+expect 2 "has no rate of broadcast operations" block $llama --norms fp32 $h800
 # Measured blocks: flash's backward pass replaced by its deterministic one; 75.78 was measured.
 expect 0 "the block takes 75.295 ms" block $llama $h200 --block-ms 62.967 --attn-bwd-ms 18.097 \
   --new-attn-bwd-ms 30.425
@@ -74,6 +81,23 @@ echo '{"schema": "stagger.machine/1", "name": "toy", "device": "", "driver": "",
  "kernels": []}' >"$work/m.json"
 expect 0 "eager, kappa 1.00" block $llama --machine "$work/m.json" --attn-fwd-ms 4 --attn-bwd-ms 12
 expect 2 "has no rates of attention at head_dim 128, causal; it has none" block $llama --machine "$work/m.json"
+
+# Rates of blocks from measured ones, into a new profile and into one of that device alone.
+blocks="--block $source_dir/gpu/results/block.json"
+expect 0 "held out     median error 2.3 %, worst 7.8 %, of 34 blocks" calibrate $blocks -o "$work/new.json"
+fits calibrate $blocks -o "$work/new.json"
+expect 0 "attention stagger:auto+cudnn" block $llama --machine "$work/new.json" --norms fp32 \
+  --attention stagger:auto+cudnn
+expect 0 '"schema": "stagger.block-fit/1"' calibrate $blocks -o "$work/new.json" --json
+expect 0 '"gemm_tflops": 785.2' calibrate $blocks -o -
+cp "$source_dir/configs/machines/h200.json" "$work/h200.json"
+expect 0 "GEMMs        785.2 TFLOP/s behind 19.8 us" calibrate $blocks -o "$work/h200.json"
+expect 0 "replaced by spt (hopper" block --model llama3-8b --seq 1024 --schedule spt --machine "$work/h200.json"
+cp "$source_dir/configs/machines/h800.json" "$work/h800.json"
+expect 2 "and the blocks are of NVIDIA H200 (132 SMs)" calibrate $blocks -o "$work/h800.json"
+expect 3 "cannot" calibrate --block nowhere.json -o "$work/new.json"
+expect 3 "schema" calibrate --block "$work/h800.json" -o "$work/new.json"
+expect 2 "excludes" calibrate $blocks --overlap -o "$work/new.json"
 
 expect 0 "speedup 1.1414, in region 1" overlap --heads 64 --seq 4096
 expect 0 "S(148) = 1.2335, in region 3" overlap --x 148

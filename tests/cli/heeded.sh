@@ -214,6 +214,7 @@ block|--design two-pass|
 block|--new-attn-bwd-ms 2|
 block|--block-ms 99|--model mistral-7b --speedup 2 --machine $h200
 block|--ops compiled|
+block|--norms fp32|
 block|--kappa 2|
 block|--expect total_ms<1|
 block|--json|
@@ -273,6 +274,7 @@ refuses "--tick-ns is for a replay" calibrate --tile-q 64 --tile-kv 64 --tick-ns
 refuses "--dtype means nothing beside --kernel replay" calibrate --kernel replay --dtype bf16 -o out.json
 refuses "--tile-q means nothing beside --memory" calibrate --memory --tile-q 64 -o out.json
 refuses "--overlap excludes --tile-q" calibrate --overlap --tile-q 64 -o out.json
+refuses "--block excludes --kernel" calibrate --block blocks.json --kernel replay -o out.json
 refuses "--calibration means nothing without --overlap" calibrate --tile-q 64 --tile-kv 64 --calibration paper -o out.json
 refuses "unknown option '-o'" verify table.csv -o out.svg
 refuses "FILE is given 2 times" verify table.csv other.csv

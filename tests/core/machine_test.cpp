@@ -74,6 +74,7 @@ TEST_CASE("a profile reads as it says and writes what it read") {
 const std::string kRates = R"("block": {"gemm_tflops": 730.5, "gemm_t0_ns": 24000,
    "copy_tbs": [[1000000,2],[4000000,4]],
    "kappa_permille": [{"ops": "eager", "layers": "swiglu", "permille": 4400},{"permille": 2000}],
+   "operations": {"broadcast_gelems": 270, "fused_gelems": 598.5},
    "attention": [
     {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "forward_tflops": 600, "backward_tflops": 400}],
    "source": "measured",
@@ -93,6 +94,7 @@ TEST_CASE("the rates of blocks are read as they are written") {
   CHECK(machine.block->kappas.size() == 2);
   CHECK(machine.block->kappas[0].layers == "swiglu");
   CHECK_FALSE(machine.block->kappas[1].ops.has_value());
+  CHECK(machine.block->operations == OperationRates{.broadcast = 270, .fused = 598.5});
   CHECK(machine.block->attention[0].backward_tflops == 400);
   CHECK(write_machine_json(machine) == with_rates());
   CHECK_FALSE(read_machine_json(kMachine, "h200.json").block.has_value());

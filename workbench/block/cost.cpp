@@ -20,11 +20,6 @@ const BlockRates& rates_of(const Machine& machine) {
   return *machine.block;
 }
 
-const char* layers_of(const Transformer& model) {
-  if (model.experts > 1) return "experts";
-  return kActivationNames[static_cast<int>(model.activation)];
-}
-
 std::string word_of(std::optional<Ops> ops, const std::string& absent = "") {
   return ops ? name(*ops) : absent;
 }
@@ -90,7 +85,10 @@ class Cost {
       : model_(model), request_(request), rates_(rates_of(request.machine)) {}
 
   BlockCost run() {
-    if (request_.kappa) {
+    if (request_.norms) {
+      STAGGER_EXPECTS(!request_.kappa);
+      cost_.norms = request_.norms;
+    } else if (request_.kappa) {
       cost_.ops = request_.ops.value_or(Ops::eager);
       cost_.kappa = *request_.kappa;
     } else {
@@ -101,6 +99,7 @@ class Cost {
     if (!request_.attention_forward_ms || !request_.attention_backward_ms) find_attention();
     for (Kernel& kernel : kernels_of(model_, request_.tp))
       add(std::move(kernel));
+    if (request_.norms) cost_.kappa = elementwise_ms_ / copied_ms_;
     cost_.total_ms = request_.block_ms.value_or(cost_.kernels_ms);
     if (!(cost_.total_ms > cost_.attention_backward_ms && cost_.attention_backward_ms > 0)) {
       reject("the block must take longer than its attention backward, and that must take time");
@@ -130,15 +129,18 @@ class Cost {
     cost_.kernels.push_back(std::move(timed));
   }
 
-  void time(TimedKernel& timed) const {
+  void time(TimedKernel& timed) {
     const Kernel& kernel = timed.kernel;
     // 1 TFLOP/s is 1e9 FLOPs a ms, 1 TB/s 1e9 bytes.
     const double gflops = 1e-9 * static_cast<double>(kernel.flops);
     const auto bytes = static_cast<double>(kernel.bytes);
     const double copied = 1e-9 * bytes / rate_at(rates_.copy, bytes);
     if (kernel.work == Work::elementwise) {
-      timed.ms = cost_.kappa * copied;
+      if (request_.norms) timed.operations = operations_of(shard_, kernel, *request_.norms);
+      timed.ms = request_.norms ? operations_ms(timed.operations) : cost_.kappa * copied;
       timed.bound_by = Bound::memory;
+      elementwise_ms_ += timed.ms;
+      copied_ms_ += copied;
     } else if (kernel.work == Work::gemm) {
       const double computed = gflops / rates_.gemm_tflops;
       const double t0 = 1e-6 * static_cast<double>(rates_.gemm_t0_ns * kernel.launches);
@@ -154,15 +156,48 @@ class Cost {
     }
   }
 
+  [[nodiscard]] double operations_ms(const std::vector<Operation>& operations) const {
+    double ms = 0;
+    for (const Operation& operation : operations) {
+      const auto bytes = static_cast<double>(operation.bytes);
+      // 1 element a ns is 1e6 elements a ms.
+      const double once =
+          operation.access == Access::streamed
+              ? 1e-9 * bytes / rate_at(rates_.copy, bytes)
+              : 1e-6 * static_cast<double>(operation.elements) / operation_rate(operation.access);
+      ms += static_cast<double>(operation.launches) * once;
+    }
+    return ms;
+  }
+
+  [[nodiscard]] double operation_rate(Access access) const {
+    const OperationRates& rates = rates_.operations;
+    const std::optional<double>& rate = access == Access::broadcast ? rates.broadcast
+                                        : access == Access::strided ? rates.strided
+                                                                    : rates.fused;
+    if (rate) return *rate;
+    reject("the machine profile '" + request_.machine.name + "' has no rate of " +
+           kAccessNames[static_cast<int>(access)] +
+           " operations (its key 'operations'; `stagger calibrate --block` fits it)");
+  }
+
   const Transformer& model_;
   const CostRequest& request_;
   const BlockRates& rates_;
+  Transformer shard_ = shard_of(model_, request_.tp);
+  double elementwise_ms_ = 0;
+  double copied_ms_ = 0;
   std::vector<RateAt> forward_;
   std::vector<RateAt> backward_;
   BlockCost cost_;
 };
 
 }  // namespace
+
+const char* layers_of(const Transformer& model) {
+  if (model.experts > 1) return "experts";
+  return kActivationNames[static_cast<int>(model.activation)];
+}
 
 BlockCost cost_of(const Transformer& model, const CostRequest& request) {
   return Cost(model, request).run();

@@ -2,6 +2,7 @@
 
 #include "core/machine.hpp"
 #include "workbench/block/kernels.hpp"
+#include "workbench/block/operations.hpp"
 
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ struct TimedKernel {
   Kernel kernel;
   double ms = 0;
   Bound bound_by = Bound::compute;
+  std::vector<Operation> operations = {};  ///< that were counted; empty: none were
 };
 
 /// What determines a block's time but its dimensions.
@@ -26,6 +28,8 @@ struct CostRequest {
   std::string attention = {};                  ///< whose rates; empty: the first that fits
   std::int64_t tp = 1;                         ///< tensor parallel devices
   std::optional<double> kappa = std::nullopt;  ///< in the place of the profile's
+  /// Count eager operations one by one, by the profile's rates of them, in the place of a kappa.
+  std::optional<Norms> norms = std::nullopt;
   std::optional<double> attention_forward_ms = std::nullopt;   ///< in the place of a rate
   std::optional<double> attention_backward_ms = std::nullopt;  ///< likewise
   std::optional<double> block_ms = std::nullopt;  ///< measured, in the place of the kernels' sum
@@ -35,8 +39,9 @@ struct CostRequest {
 struct BlockCost {
   std::vector<TimedKernel> kernels;
   Ops ops = Ops::eager;
-  double kappa = 1;       ///< times the least time of their bytes that elementwise kernels take
-  std::string attention;  ///< whose rates; empty: both times were given
+  double kappa = 1;  ///< times the least time of their bytes that elementwise kernels take
+  std::optional<Norms> norms = std::nullopt;  ///< absent: operations were not counted
+  std::string attention;                      ///< whose rates; empty: both times were given
   double kernels_ms = 0;
   double total_ms = 0;  ///< `block_ms` if that was given, else `kernels_ms`
   double attention_backward_ms = 0;
@@ -45,8 +50,12 @@ struct BlockCost {
   [[nodiscard]] double fraction() const { return attention_backward_ms / total_ms; }
 };
 
+/// Returns the kind of layers by which profiles name a kappa: "swiglu", "gelu" or "experts".
+[[nodiscard]] const char* layers_of(const Transformer& model);
+
 /// Returns what each kernel takes: a GEMM its FLOPs by the rate, or its bytes if that is longer; an
-/// elementwise kernel kappa times its bytes by the rate of copies of that size; attention its FLOPs
+/// elementwise kernel kappa times its bytes by the rate of copies of that size, or what its
+/// operations take; attention its FLOPs
 /// by the implementation's rate. Throws Error{usage}, which names what the profile has, if it lacks
 /// a rate, or if the block takes no longer than its attention.
 [[nodiscard]] BlockCost cost_of(const Transformer& model, const CostRequest& request);

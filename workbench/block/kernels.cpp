@@ -81,7 +81,7 @@ class Block {
     return {.name = gemm.name,
             .pass = pass,
             .work = Work::gemm,
-            .launches = times,
+            .launches = times * gemm.experts,
             .flops = counted(Checked(2 * times) * tokens * weights, model_),
             .bytes = counted(Checked(2 * times) * elements, model_)};
   }

@@ -18,9 +18,9 @@ struct Kernel {
   std::string name;  ///< "qkv", "attention", …: that of both passes
   Pass pass = Pass::forward;
   Work work = Work::gemm;
-  std::int64_t launches = 1;
-  std::int64_t flops = 0;  ///< of tensor cores; elementwise: 0
-  std::int64_t bytes = 0;  ///< the least that device memory reads and writes
+  std::int64_t launches = 1;  ///< of GEMMs, one for each expert
+  std::int64_t flops = 0;     ///< of tensor cores; elementwise: 0
+  std::int64_t bytes = 0;     ///< the least that device memory reads and writes
 
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

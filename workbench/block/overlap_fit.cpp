@@ -6,27 +6,19 @@
 #include "workbench/block/overlap_fit.hpp"
 
 #include "core/error.hpp"
+#include "core/median.hpp"
 
 #include <algorithm>
 
 namespace stagger::block {
 namespace {
 
-double median_of(std::vector<double> values) {
-  STAGGER_EXPECTS(!values.empty());
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  const double upper = *middle;
-  if (values.size() % 2 != 0) return upper;
-  return 0.5 * (upper + *std::max_element(values.begin(), middle));
-}
-
 template <class Item, class Value>
 double median_by(std::span<const Item> items, const Value& value) {
   std::vector<double> values;
   for (const Item& item : items)
     values.push_back(value(item));
-  return median_of(std::move(values));
+  return median(std::move(values));
 }
 
 double gemm_flops(const DropoutShape& shape) {

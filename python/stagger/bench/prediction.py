@@ -7,7 +7,9 @@ blocks, and again by attention alone.
 """
 
 import json
+import pathlib
 import subprocess
+import tempfile
 
 BASE = "torch-flash-det"
 OURS = "stagger"
@@ -151,6 +153,28 @@ def rates(case, answer, row):
     else:
         return None
     return {"gemm_tflops": flops / gemm_ms / 1e9, "kappa": other_ms / least, **found}
+
+
+def fit(document, stagger):
+    """Fills rows with what rates say that are fitted to the document (`stagger calibrate --block`),
+    and with what they say without the row's model; says how right they are. What was there goes."""
+    measured = [row for case in document["cases"] for row in case["rows"] if "steady" in row]
+    for row in measured:
+        row.pop("fitted", None)
+    with tempfile.TemporaryDirectory() as folder:
+        blocks = pathlib.Path(folder) / "blocks.json"
+        blocks.write_text(json.dumps(document), encoding="utf-8")
+        done = subprocess.run([stagger, "calibrate", "--block", blocks, "-o",
+                               pathlib.Path(folder) / "profile.json", "--json"],
+                              capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode != 0:
+        document["fit"] = {"absent": (done.stderr.strip().splitlines() or ["no reason"])[0]}
+        return document
+    answer = json.loads(done.stdout)
+    document["fit"] = {"rates": answer["machine"]["block"], "errors": answer["errors"]}
+    for row, said in zip(measured, answer["blocks"], strict=True):
+        row["fitted"] = {key: said[key] for key in ("fitted", "held_out", "attention_measured")}
+    return document
 
 
 def predict(document, ask):
