@@ -111,5 +111,33 @@ TEST_CASE("rates of blocks are written as kept") {
                            .kappas = {{.permille = 3}}});
 }
 
+TEST_CASE("rates of attention are one for each name, head_dim, mask and length") {
+  const AttentionRate one{.name = "ours",
+                          .head_dim = 64,
+                          .causal = true,
+                          .seq = 4'096,
+                          .forward_tflops = 300,
+                          .backward_tflops = 200};
+  BlockRates rates{.gemm_tflops = 600,
+                   .gemm_t0_ns = 4'000,
+                   .copy = {{.size = 1, .rate = 3}},
+                   .kappas = {{.permille = 4'400}}};
+  rates.attention.assign(5, one);
+  rates.attention[1].name = "theirs";
+  rates.attention[2].head_dim = 128;
+  rates.attention[3].causal = false;
+  rates.attention[4].seq = 8'192;
+  const auto read = [](const BlockRates& written) {
+    return read_block_rates(JsonDocument(write_block_rates(written), "rates").root());
+  };
+  CHECK(read(rates) == rates);
+  for (const AttentionRate& each : rates.attention) {
+    BlockRates twice = rates;
+    twice.attention.push_back(each);
+    twice.attention.back().forward_tflops += 1;
+    CHECK(test::said([&] { return read(twice).source; }).starts_with("refused"));
+  }
+}
+
 }  // namespace
 }  // namespace stagger

@@ -230,5 +230,22 @@ TEST_CASE("what is wrong with a profile is named with its place") {
                   "are given twice");
 }
 
+TEST_CASE("a tile's bytes are those of its tensors, and sums are in fp32") {
+  const TileBytes single =
+      tile_bytes({.kernel = "hopper", .dtype = "fp32", .head_dim = 64, .tile = {32, 128}});
+  CHECK(single.q == 2 * 32 * 64 * 4 + 2 * 32 * 4);  // Q and dO, lse and D
+  CHECK(single.dq == 32 * 64 * 4);
+  CHECK(single.kv == 2 * 128 * 64 * 4);
+  CHECK(single.gradient == 2 * 128 * 64 * 4);
+  for (const char* dtype : {"bf16", "fp16"}) {
+    const TileBytes half =
+        tile_bytes({.kernel = "hopper", .dtype = dtype, .head_dim = 80, .tile = {16, 48}});
+    CHECK(half.q == 2 * 16 * 80 * 2 + 2 * 16 * 4);
+    CHECK(half.dq == 16 * 80 * 4);
+    CHECK(half.kv == 2 * 48 * 80 * 2);
+    CHECK(half.gradient == 2 * 48 * 80 * 2);
+  }
+}
+
 }  // namespace
 }  // namespace stagger
