@@ -103,6 +103,10 @@ TEST_CASE("block masks that a FlashMask call has beside its columns keep tiles o
   std::ostringstream text;
   for (const TileShape shape : {TileShape{128, 128}, TileShape{64, 128}, TileShape{0, 0}})
     text << imported_text(file, {.shape = shape}) << "\n";
+  // Three Q tiles of 128, and two KV tiles.
+  const std::string tall = test::replaced(file, "[[0,1],[1,0]]", "[[1,0],[1,1],[0,1]]");
+  for (const std::int64_t queries : {384, 256, 0})
+    text << imported_text(tall, {.lengths = {queries, 0}, .shape = {128, 128}}) << "\n";
   CHECK(test::golden_difference("formats-block-mask.txt", text.str()) == "");
 }
 

@@ -2,6 +2,7 @@
 
 #include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace stagger::formats {
 namespace {
@@ -50,6 +51,23 @@ TEST_CASE("a description of ours is read as before, and an unknown format named"
                     Catch::Contains("unknown mask format 'flx'; did you mean flex"));
   CHECK_THROWS_WITH(read_mask_file("{\"a\": 1}", "x.json", {}),
                     Catch::Contains("no mask that is known: it has a"));
+}
+
+TEST_CASE("words that are metadata say true and false in three ways each, and nothing else") {
+  Bundle bundle = bundle_of({{"startend_row_indices", ints({1, 1, 2, 2}, {2, 2, 2, 2})}});
+  const auto causal = [&](const std::string& word) {
+    bundle.words["causal"] = word;
+    return test::said([&] {
+      const ImportedMask imported = read_mask_file(write_safetensors(bundle), "x", {});
+      return std::string(imported.mask.boolean("causal") ? "causal" : "two-way");
+    });
+  };
+  for (const char* word : {"true", "True", "1"})
+    CHECK(causal(word) == "causal");
+  for (const char* word : {"false", "False", "0"})
+    CHECK(causal(word) == "two-way");
+  for (const char* word : {"", "TRUE", "no", "2", "false "})
+    CHECK(causal(word).find("is neither true nor false") != std::string::npos);
 }
 
 }  // namespace
