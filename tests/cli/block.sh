@@ -103,6 +103,7 @@ expect 0 "speedup 1.1414, in region 1" overlap --heads 64 --seq 4096
 expect 0 "S(148) = 1.2335, in region 3" overlap --x 148
 expect 0 "keeps 230 of 2^8 values" overlap --x 148
 expect 0 "134.2 MB a layer, 10737.4 MB for 80 layers" overlap --heads 64 --seq 4096 --layers 80
+expect 0 "leaves 16384 registers and 2048 bytes" overlap --heads 64 --seq 4096 --calibration h200-stagger
 expect 0 "leaves 1024 registers and 19244 bytes" overlap --heads 64 --seq 4096 --calibration h200-cudnn
 expect 0 "both passes" overlap --heads 64 --seq 4096 --calibration h200-fa2 --pass both
 expect 0 '"schema": "stagger.overlap/1"' overlap --x 64 --json

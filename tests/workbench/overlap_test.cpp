@@ -232,7 +232,7 @@ TEST_CASE("a kernel behind GEMMs without room crowds on the first SMs") {
 
 TEST_CASE("room is what a GEMM leaves of an SM") {
   const Calibration h200 = builtin("h200-cudnn");
-  REQUIRE(h200.gemms.size() == 2);
+  REQUIRE(h200.gemms.size() == 4);
   const Room cublas = room_of(h200.sm, h200.gemms[0], *h200.rng_kernel);
   CHECK(cublas.registers == 1024);  // one warp of 32
   CHECK(cublas.shared_bytes == 19244);
@@ -240,6 +240,11 @@ TEST_CASE("room is what a GEMM leaves of an SM") {
   const Room triton = room_of(h200.sm, h200.gemms[1], *h200.rng_kernel);
   CHECK(triton.registers == 24576);
   CHECK(triton.ctas == 4);
+  // Registers for three CTAs, of which shared memory has room for two: each reserves 1 KB.
+  const Room stagger = room_of(h200.sm, h200.gemms[3], *h200.rng_kernel);
+  CHECK(stagger.registers == 16384);
+  CHECK(stagger.shared_bytes == 2048);
+  CHECK(stagger.ctas == 2);
   CtaSize huge = h200.gemms[0];
   huge.ctas_per_sm = 2;
   CHECK_THAT(test::message_of([&] { static_cast<void>(room_of(h200.sm, huge, *h200.rng_kernel)); },
