@@ -24,8 +24,9 @@ using workbench::ComparisonRow;
 constexpr std::int64_t kListedOfRow = 3;  ///< findings of a kind, and edges
 
 bool is_same(const Problem& left, const Problem& right) {
-  return left.grid == right.grid && left.heads == right.heads && left.heads_kv == right.heads_kv &&
-         left.span == right.span && left.combine == right.combine && left.sms == right.sms;
+  return left.grids == right.grids && left.heads == right.heads &&
+         left.heads_kv == right.heads_kv && left.span == right.span &&
+         left.combine == right.combine && left.sms == right.sms;
 }
 
 // ---- what is compared -------------------------------------------------------------------------

@@ -48,7 +48,7 @@ struct Format {
   std::optional<std::string> (*of_table)(const Analysis&);  ///< nullopt: this one has none
   std::string (*of_problem)(const Problem&, const Options&) = nullptr;
   /// Draws a mask alone, where there is neither a timeline nor a table.
-  std::string (*of_mask)(const TileGrid&, const Terminal&) = nullptr;
+  std::string (*of_mask)(const HeadGrids&, const Terminal&) = nullptr;
 };
 
 void expect_small_graph(const Problem& problem) {
@@ -95,7 +95,7 @@ constexpr Format kFormats[] = {
     {"csv", Kind::table, "the table as CSV", nullptr,
      [](const Analysis& analysis) { return std::optional(write_table_csv(analysis.table)); }},
     {"mask.json", Kind::mask, "the mask as tiles; needs no schedule", nullptr, nullptr,
-     [](const Problem& problem, const Options&) { return write_mask_json(problem.grid); }},
+     [](const Problem& problem, const Options&) { return write_mask_json(problem.grids); }},
     {"timeline.json", Kind::timeline, "the timeline",
      [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
      nullptr},
@@ -103,7 +103,7 @@ constexpr Format kFormats[] = {
      [](const Timeline& timeline, const Terminal&) { return sim::trace_json(timeline); }, nullptr},
     {"svg", Kind::picture, "the Gantt chart, or the mask",
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_svg(timeline); }, nullptr,
-     nullptr, [](const TileGrid& grid, const Terminal&) { return sim::mask_svg(grid); }},
+     nullptr, [](const HeadGrids& grids, const Terminal&) { return sim::mask_svg(grids); }},
     {"tex", Kind::picture, "the Gantt chart in TikZ",
      [](const Timeline& timeline, const Terminal&) { return sim::gantt_tikz(timeline); }, nullptr},
     {"txt", Kind::text, "the Gantt chart, or the mask, as text",
@@ -113,8 +113,8 @@ constexpr Format kFormats[] = {
            {.width = terminal.width, .unicode = terminal.unicode, .color = terminal.color});
      },
      nullptr, nullptr,
-     [](const TileGrid& grid, const Terminal& terminal) {
-       return sim::mask_text(grid, {.width = terminal.width});
+     [](const HeadGrids& grids, const Terminal& terminal) {
+       return sim::mask_text(grids, {.width = terminal.width});
      }},
     {"dot", Kind::graph, "the graph for Graphviz", nullptr, graph_text<dag::write_dot>},
     {"graphml", Kind::graph, "the graph as GraphML", nullptr, graph_text<dag::write_graphml>},
@@ -259,7 +259,7 @@ Exported exported(const Options& options, const Format& format) {
   if (!options.design.empty()) return design_exported(options, format, terminal);
   const bool alone = options.table.empty() && options.schedule.empty() && options.timelines.empty();
   if (format.of_mask != nullptr && alone) {
-    return {.text = format.of_mask(problem_of(options).grid, terminal)};
+    return {.text = format.of_mask(problem_of(options).grids, terminal)};
   }
   if (format.of_timeline != nullptr) return timelines_exported(options, format, terminal);
   if (!options.timelines.empty()) {

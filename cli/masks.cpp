@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/formats/mask_import.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -35,6 +36,8 @@ formats::ImportedMask mask_of(const Options& options) {
          .lengths = given_lengths(options),
          .shape = {.q = options.tile_q.value_or(0), .kv = options.tile_kv.value_or(0)},
          .head = options.mask_head,
+         .heads = options.heads.value_or(0),
+         .heads_kv = options.heads_kv.value_or(0),
          .causal = options.mask_causal});
   }
   const std::string& text = options.mask;
@@ -59,9 +62,15 @@ void check_tiles(const Options& options, const Lengths& lengths) {
   check(lengths.kv, options.tile_kv, "--tile-kv");
 }
 
+/// Whether a mask, or one of those by head, counts tiles and not tokens.
+bool is_block_sparse(const Mask& mask) {
+  if (!mask.family->by_head) return mask.family->tiles != nullptr;
+  return std::ranges::any_of(mask.masks("of"), is_block_sparse);
+}
+
 /// The sequence lengths, from the options or from what the mask says of itself.
 Lengths lengths_of(const Options& options, const Mask& mask) {
-  const bool block_sparse = mask.family->tiles != nullptr;
+  const bool block_sparse = is_block_sparse(mask);
   if (options.n) {
     const std::int64_t tokens = *options.n * options.tile().kv;
     // Block-sparse masks count tiles, so n of them need n tiles on both sides.
@@ -82,7 +91,7 @@ Lengths lengths_of(const Options& options, const Mask& mask) {
 
 /// Tokens in a file that are tiles of one token each: nobody said how many a tile has.
 bool says_tokens_alone(const Options& options, const Mask& mask) {
-  return !options.n && mask.family->tiles == nullptr;
+  return !options.n && !is_block_sparse(mask);
 }
 
 }  // namespace
@@ -104,7 +113,7 @@ SizedMask sized_mask(const Options& options) {
 
 void note_import(const Options& options, Problem& problem) {
   MaskOrigin& origin = problem.mask.origin;
-  origin.understood.push_back(counts_words(problem.grid));
+  origin.understood.push_back(counts_words(problem));
   if (options.json) return;
   std::string text = options.mask_file;
   for (const std::string& line : import_lines(origin))
@@ -121,10 +130,21 @@ std::vector<std::string> import_lines(const MaskOrigin& origin) {
   return lines;
 }
 
-std::string counts_words(const TileGrid& grid) {
-  const TileCounts counts = grid.counts();
-  return std::to_string(counts.full) + " full, " + std::to_string(counts.partial) +
-         " partial and " + std::to_string(counts.empty) + " empty tiles";
+std::string counts_words(const Problem& problem) {
+  const HeadGrids& grids = problem.grids;
+  const std::vector<std::int32_t> heads =
+      grids.all_alike() ? std::vector<std::int32_t>{1} : grids.counts(problem.heads);
+  TileCounts all;
+  for (std::size_t place = 0; place < heads.size(); ++place) {
+    const TileCounts counts = grids.distinct()[place].counts();
+    all.full += heads[place] * counts.full;
+    all.partial += heads[place] * counts.partial;
+    all.empty += heads[place] * counts.empty;
+  }
+  const std::string by_head =
+      heads.size() == 1 ? "" : counted(std::ssize(heads), "grid") + " by head; in all heads ";
+  return by_head + std::to_string(all.full) + " full, " + std::to_string(all.partial) +
+         " partial and " + std::to_string(all.empty) + " empty tiles";
 }
 
 }  // namespace stagger::cli

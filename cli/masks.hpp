@@ -26,7 +26,7 @@ void note_import(const Options& options, Problem& problem);
 /// What was understood of the file of a problem's mask, and what was lost: a line each.
 [[nodiscard]] std::vector<std::string> import_lines(const MaskOrigin& origin);
 
-/// `28 full, 8 partial and 28 empty tiles`.
-[[nodiscard]] std::string counts_words(const TileGrid& grid);
+/// `28 full, 8 partial and 28 empty tiles`; of all heads, and of how many grids, where they differ.
+[[nodiscard]] std::string counts_words(const Problem& problem);
 
 }  // namespace stagger::cli

@@ -36,7 +36,7 @@ struct Options {
   std::optional<std::int64_t> seq_kv;
   std::optional<std::int64_t> tile_q;  ///< absent: 1
   std::optional<std::int64_t> tile_kv;
-  std::int64_t heads = 1;
+  std::optional<std::int64_t> heads;     ///< absent: as many as the mask has masks for, or 1
   std::optional<std::int64_t> heads_kv;  ///< absent: as many as heads
   std::string span = "auto";             ///< or heads of a chain
   std::optional<Combine> combine;        ///< absent: partials

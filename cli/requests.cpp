@@ -61,8 +61,10 @@ workbench::GivenTiming given_timing(const Options& options) {
 
 Problem problem_of(const Options& options) {
   SizedMask sized = sized_mask(options);
-  Problem problem = make_problem(std::move(sized.mask), sized.lengths, sized.shape, options.heads,
-                                 sms_of(options), grouping_of(options));
+  const std::int64_t of_mask = std::max<std::int64_t>(mask_heads(sized.mask), 1);
+  Problem problem =
+      make_problem(std::move(sized.mask), sized.lengths, sized.shape,
+                   options.heads.value_or(of_mask), sms_of(options), grouping_of(options));
   if (!problem.mask.origin.format.empty()) note_import(options, problem);
   if (options.combine && problem.combine == Combine::none) {
     reject_usage(

@@ -59,7 +59,7 @@ std::vector<OptionRow> mask_rows() {
        .needs = "mask-file"},
       {.name = "mask-head",
        .metavar = "HEAD",
-       .meaning = "which mask of the file: batch * heads + head; needed where they differ",
+       .meaning = "one of the file's masks for all heads: batch * heads + head",
        .target = &Options::mask_head,
        .commands = kOnProblems,
        .group = kGroup,

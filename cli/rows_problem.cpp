@@ -103,7 +103,7 @@ std::vector<OptionRow> problem_rows() {
        .target = &Options::heads,
        .commands = kOnProblems,
        .group = kGroup,
-       .fallback = "1",
+       .fallback = "1, or those that the mask has masks for",
        .range = {.least = 1, .most = kMaxHeads}},
       {.name = "heads-kv",
        .metavar = "K",

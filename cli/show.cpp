@@ -66,17 +66,27 @@ std::string table_text(const Table& table, const Terminal& terminal) {
   return text;
 }
 
+Json tiles_json(const TileGrid& grid) {
+  const TileCounts counts = grid.counts();
+  return {{"full", counts.full},
+          {"partial", counts.partial},
+          {"empty", counts.empty},
+          {"rows", tiles_mask(grid).strings("rows")}};
+}
+
+/// The tiles, and where heads have several grids those of each, with the heads' places among them.
 Json grid_json(const Problem& problem) {
-  const TileCounts counts = problem.grid.counts();
-  const Mask tiles = tiles_mask(problem.grid);
-  return {{"schema", "stagger.show/1"},
-          {"version", version()},
-          {"problem", problem_json(problem)},
-          {"tiles",
-           {{"full", counts.full},
-            {"partial", counts.partial},
-            {"empty", counts.empty},
-            {"rows", tiles.strings("rows")}}}};
+  Json json = {
+      {"schema", "stagger.show/1"}, {"version", version()}, {"problem", problem_json(problem)}};
+  const HeadGrids& grids = problem.grids;
+  if (grids.all_alike()) {
+    json["tiles"] = tiles_json(grids.distinct().front());
+    return json;
+  }
+  for (const TileGrid& grid : grids.distinct())
+    json["grids"].push_back(tiles_json(grid));
+  json["heads"] = tiles_mask(grids).integers("heads");
+  return json;
 }
 
 /// A mask without a schedule: its grid of tiles.
@@ -90,9 +100,9 @@ int show_mask(const Options& options) {
     write_stdout(grid_json(problem).text() + "\n");
     return kHolds;
   }
-  const std::string head = describe(problem) + "\n" + counts_words(problem.grid) + "\n\n";
+  const std::string head = describe(problem) + "\n" + counts_words(problem) + "\n\n";
   write_text(wrapped(head, terminal.width, 2), terminal);
-  write_stdout(sim::mask_text(problem.grid, {.width = terminal.width}));
+  write_stdout(sim::mask_text(problem.grids, {.width = terminal.width}));
   return kHolds;
 }
 

@@ -42,8 +42,8 @@ namespace stagger {
 [[nodiscard]] Mask read_mask_json(const JsonValue& description);
 /// A mask description without its schema.
 [[nodiscard]] Json mask_json(const Mask& mask);
-/// Writes any grid as the `tiles` mask, with its schema.
-[[nodiscard]] std::string write_mask_json(const TileGrid& grid);
+/// Writes any grid as the `tiles` mask, several of them as a mask by head, with its schema.
+[[nodiscard]] std::string write_mask_json(const HeadGrids& grids);
 
 /// Reads and writes schema `stagger.timeline/1`. Reading orders the intervals by SM and start.
 [[nodiscard]] Timeline read_timeline_json(std::string_view text, const std::string& source);

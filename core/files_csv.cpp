@@ -1,5 +1,5 @@
 // Tables as CSV, for people who edit schedules in a spreadsheet. The first row holds the problem,
-// with the mask as `tiles` rows, which need no quotes:
+// with the mask as `tiles` rows, of which several follow `heads:heads=0+1;` by head:
 //
 //   stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,dispatch=static,mask=tiles:rows=ff+.f
 //   0:0:0:0,0:0:1:1
@@ -81,7 +81,7 @@ void read_dkv_ranks(std::string_view cell, const std::string& place, Table& tabl
   while (!cell.empty()) {
     const std::string text(take(cell, '+'));
     const auto [kv_head, kv, part, rank] = read_four(place, text, "kv_head:kv:part:rank");
-    if (kv_head < 0 || kv_head >= problem.heads_kv || kv < 0 || kv >= problem.grid.kv_tiles() ||
+    if (kv_head < 0 || kv_head >= problem.heads_kv || kv < 0 || kv >= problem.kv_tiles() ||
         part < 0 || part >= problem.group_parts()) {
       reject(place, "'" + text + "' is a part that does not exist");
     }
@@ -94,9 +94,9 @@ std::string dkv_ranks_cell(const Table& table) {
   const Problem& problem = table.problem;
   std::string text;
   for (Part part{0}; part.value < problem.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       const std::int32_t rank = table.dkv_ranks[problem.chain_place(part, kv)];
-      if (rank < 0 && problem.chain_length(kv) == 0) continue;
+      if (rank < 0 && problem.chain_length(part, kv) == 0) continue;
       text += (text.empty() ? "" : "+") + std::to_string(problem.kv_head_of(part).value) + ":" +
               std::to_string(kv.value) + ":" + std::to_string(part.value % problem.group_parts()) +
               ":" + std::to_string(rank);
@@ -215,25 +215,19 @@ Table read_table_csv(std::string_view text, const std::string& source, const Pro
 }
 
 std::string write_table_csv(const Table& table) {
-  const TileGrid& grid = table.problem.grid;
   const Problem& problem = table.problem;
   std::string text =
       std::string(problem.group() > 1 ? kGroupedHeader : kHeader) + ",name=" + plain(table.name) +
       ",heads=" + std::to_string(table.problem.heads) +
-      ",kv_tiles=" + std::to_string(grid.kv_tiles()) +
-      ",q_tiles=" + std::to_string(grid.q_tiles()) + ",sms=" + std::to_string(table.problem.sms) +
-      ",dispatch=" + dispatch_name(table.dispatch);
+      ",kv_tiles=" + std::to_string(problem.kv_tiles()) +
+      ",q_tiles=" + std::to_string(problem.q_tiles()) +
+      ",sms=" + std::to_string(table.problem.sms) + ",dispatch=" + dispatch_name(table.dispatch);
   if (problem.group() > 1) {
     text += ",heads_kv=" + std::to_string(problem.heads_kv) +
             ",span=" + std::to_string(problem.span) + ",combine=" + combine_name(problem.combine);
     if (!table.dkv_ranks.empty()) text += ",dkv_ranks=" + dkv_ranks_cell(table);
   }
-  text += ",mask=tiles:rows=";
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    if (kv.value > 0) text += '+';
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
-      text += static_cast<char>(grid.kind(kv, q));
-  }
+  text += ",mask=" + mask_words(tiles_mask(problem.grids));
   text += '\n';
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     const char* separator = "";

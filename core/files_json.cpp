@@ -76,6 +76,18 @@ Json origin_json(const MaskOrigin& origin) {
   return {{"format", origin.format}, {"understood", origin.understood}, {"lost", origin.lost}};
 }
 
+/// A grid as a `tiles` mask, without the braces.
+std::string tiles_text(const TileGrid& grid) {
+  std::string text = "\"kind\": \"tiles\", \"rows\": [";
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    text += kv.value == 0 ? "\n  \"" : ",\n  \"";
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      text += static_cast<char>(grid.kind(kv, q));
+    text += "\"";
+  }
+  return text + "]";
+}
+
 // ---- tables -----------------------------------------------------------------------------------
 
 Slot read_slot(const JsonValue& slot) {
@@ -99,7 +111,7 @@ void read_dkv_ranks(const JsonValue& ranks, Table& table) {
       return static_cast<std::int32_t>(entry.item(place).integer(least, most));
     };
     const std::int32_t kv_head = number(0, 0, problem.heads_kv - 1);
-    const KvTile kv{number(1, 0, problem.grid.kv_tiles() - 1)};
+    const KvTile kv{number(1, 0, problem.kv_tiles() - 1)};
     const Part part{kv_head * problem.group_parts() + number(2, 0, problem.group_parts() - 1)};
     const std::int64_t place = problem.chain_place(part, kv);
     if (given[place]) entry.reject("this part of this KV tile has a rank already");
@@ -124,9 +136,9 @@ std::string dkv_ranks_text(const Table& table) {
   std::string text;
   const char* separator = "[";
   for (Part part{0}; part.value < problem.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       const std::int32_t rank = table.dkv_ranks[problem.chain_place(part, kv)];
-      if (rank < 0 && problem.chain_length(kv) == 0) continue;
+      if (rank < 0 && problem.chain_length(part, kv) == 0) continue;
       text += separator + std::string("[") + std::to_string(problem.kv_head_of(part).value) + "," +
               std::to_string(kv.value) + "," + std::to_string(part.value % problem.group_parts()) +
               "," + std::to_string(rank) + "]";
@@ -192,10 +204,10 @@ Problem read_problem(const JsonValue& problem) {
   if (problem.has("imported")) description.origin = read_origin(problem.at("imported"));
   try {
     Problem made = make_problem(std::move(description), lengths, shape, heads, sms, grouping);
-    if (made.grid.q_tiles() != q_tiles || made.grid.kv_tiles() != kv_tiles) {
-      problem.reject("the lengths make " + std::to_string(made.grid.kv_tiles()) + " KV and " +
-                     std::to_string(made.grid.q_tiles()) + " Q tiles, not " +
-                     std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
+    if (made.q_tiles() != q_tiles || made.kv_tiles() != kv_tiles) {
+      problem.reject("the lengths make " + std::to_string(made.kv_tiles()) + " KV and " +
+                     std::to_string(made.q_tiles()) + " Q tiles, not " + std::to_string(kv_tiles) +
+                     " and " + std::to_string(q_tiles));
     }
     return made;
   } catch (const Error& error) {
@@ -212,6 +224,9 @@ Problem read_chains(const JsonValue& dkv, Problem problem) {
   if (problem.group() % heads != 0) {
     span.reject("does not divide the group of " + std::to_string(problem.group()) + " heads");
   }
+  if (!problem.grids.alike_in_parts(static_cast<std::int32_t>(heads))) {
+    span.reject("makes chains of heads that have different masks");
+  }
   if (whole != (combine == Combine::none)) {
     dkv.at("combine").reject(whole ? "is 'none' where a chain has all heads of its group"
                                    : "is 'partials' or 'ordered' where a group has several parts");
@@ -222,9 +237,8 @@ Problem read_chains(const JsonValue& dkv, Problem problem) {
 Json problem_json(const Problem& problem) {
   Json json = {{"heads", problem.heads}};
   if (problem.group() > 1) json["heads_kv"] = problem.heads_kv;
-  json.append({{"kv_tiles", problem.grid.kv_tiles()},
-               {"q_tiles", problem.grid.q_tiles()},
-               {"sms", problem.sms}});
+  json.append(
+      {{"kv_tiles", problem.kv_tiles()}, {"q_tiles", problem.q_tiles()}, {"sms", problem.sms}});
   if (problem.shape != TileShape{}) {
     json.append({{"seq_q", problem.lengths.q},
                  {"seq_kv", problem.lengths.kv},
@@ -296,15 +310,16 @@ Mask read_mask_json(const JsonValue& description) {
   return read_mask(description);
 }
 
-std::string write_mask_json(const TileGrid& grid) {
-  std::string text = "{\"schema\": \"stagger.mask/1\", \"kind\": \"tiles\", \"rows\": [";
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-    text += kv.value == 0 ? "\n  \"" : ",\n  \"";
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
-      text += static_cast<char>(grid.kind(kv, q));
-    text += "\"";
+std::string write_mask_json(const HeadGrids& grids) {
+  std::string text = "{\"schema\": \"stagger.mask/1\", ";
+  if (grids.all_alike()) return text + tiles_text(grids.distinct().front()) + "}\n";
+  text += "\"kind\": \"heads\", \"of\": [";
+  const char* separator = "\n {";
+  for (const TileGrid& grid : grids.distinct()) {
+    text += separator + tiles_text(grid) + "}";
+    separator = ",\n {";
   }
-  return text + "]}\n";
+  return text + "],\n \"heads\": " + Json(tiles_mask(grids).integers("heads")).line() + "}\n";
 }
 
 }  // namespace stagger

@@ -16,10 +16,11 @@
 namespace stagger {
 namespace {
 
+using Masks = std::vector<Mask>;
+
 const std::vector<MaskFamily>& families() {
   using Integers = std::vector<std::int64_t>;
   using Strings = std::vector<std::string>;
-  using Masks = std::vector<Mask>;
   static const std::vector<MaskFamily> table = {
       {.name = "full",
        .summary = "every query sees every key",
@@ -105,6 +106,12 @@ const std::vector<MaskFamily>& families() {
        .example = "sliding:left=2,right=0 | global:first=1 & causal",
        .keys = {{"of", "two masks or more", Masks{}, true}},
        .ranges = or_ranges},
+      {.name = "heads",
+       .summary = "masks of which each is for some of the heads; a batch has them over and over",
+       .example = "heads:heads=0+0+1+1; causal; full",
+       .keys = {{"of", "two masks or more", Masks{}, true},
+                {"heads", "the place of each head's mask; none: a mask a head", Integers{}}},
+       .by_head = true},
       {.name = "tiles",
        .summary = "block-sparse: one string per KV tile, a character per Q tile",
        .example = "tiles:rows=ff+.f",
@@ -131,6 +138,37 @@ const char* type_name(const MaskValue& value) {
   constexpr const char* kNames[] = {"an integer", "true or false", "a list of integers",
                                     "a list of strings", "a list of masks"};
   return kNames[value.index()];
+}
+
+/// Checks the masks that a mask is made of.
+void check_masks(const Mask& mask, const Masks& masks) {
+  const std::string kind = mask.family->name;
+  if (masks.size() < 2) reject_mask(kind + ": of must be two masks or more");
+  for (const Mask& part : masks) {
+    if (part.family->by_head) {
+      reject_mask(kind + ": a mask by head is a whole mask, and no part of another");
+    }
+  }
+  if (mask.family->by_head ? std::ssize(masks) > kMaxHeadMasks : mask_parts(mask) > kMaxMaskParts) {
+    throw Error(ErrorKind::limit,
+                "a mask of more than " +
+                    std::to_string(mask.family->by_head ? kMaxHeadMasks : kMaxMaskParts) +
+                    " masks");
+  }
+}
+
+/// Checks which masks the heads of a mask by head have.
+void check_heads(const Mask& mask) {
+  const std::int64_t masks = std::ssize(mask.masks("of"));
+  const std::vector<std::int64_t>& heads = mask.integers("heads");
+  if (std::ssize(heads) > kMaxHeads) {
+    throw Error(ErrorKind::limit, "masks for more than " + std::to_string(kMaxHeads) + " heads");
+  }
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    if (heads[head] >= 0 && heads[head] < masks) continue;
+    reject_mask("heads: heads[" + std::to_string(head) + "] = " + std::to_string(heads[head]) +
+                " is no mask; there are " + std::to_string(masks));
+  }
 }
 
 }  // namespace
@@ -207,16 +245,18 @@ Mask make_mask(std::string_view kind, std::map<std::string, MaskValue, std::less
   }
   Mask mask{.family = &family, .values = std::move(values)};
   for (const MaskKey& key : family.keys) {
-    if (!std::holds_alternative<std::vector<Mask>>(key.fallback)) continue;
-    if (mask.masks(key.name).size() < 2) {
-      reject_mask(std::string(kind) + ": " + key.name + " must be two masks or more");
-    }
-    if (mask_parts(mask) > kMaxMaskParts) {
-      throw Error(ErrorKind::limit,
-                  "a mask of more than " + std::to_string(kMaxMaskParts) + " masks");
-    }
+    if (std::holds_alternative<Masks>(key.fallback)) check_masks(mask, mask.masks(key.name));
   }
+  if (family.by_head) check_heads(mask);
   return mask;
+}
+
+bool is_of_tiles(const Mask& mask) {
+  if (mask.family->tiles != nullptr) return true;
+  return std::ranges::any_of(mask.values, [](const auto& entry) {
+    const auto* masks = std::get_if<std::vector<Mask>>(&entry.second);
+    return masks != nullptr && std::ranges::any_of(*masks, is_of_tiles);
+  });
 }
 
 Lengths implied_lengths(const Mask& mask, const TileShape& shape) {

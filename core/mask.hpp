@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/head_grids.hpp"
 #include "core/key_ranges.hpp"
-#include "core/tile_grid.hpp"
 
 #include <cstdint>
 #include <map>
@@ -70,7 +70,7 @@ struct MaskKey {
 };
 
 /// The rule that makes one kind of mask: a row of the table in mask.cpp. Exactly one of `rows`,
-/// `ranges` and `tiles` is set.
+/// `ranges`, `tiles` and `by_head` is set.
 struct MaskFamily {
   const char* name;
   const char* summary;
@@ -84,6 +84,8 @@ struct MaskFamily {
   KeyRanges (*ranges)(const Mask&, const Lengths&, const TileShape&) = nullptr;
   /// The tile grid of a block-sparse mask; `q_tiles` and `kv_tiles` are what the problem wants.
   TileGrid (*tiles)(const Mask&, std::int32_t kv_tiles, std::int32_t q_tiles) = nullptr;
+  /// Whether it is several masks, each for some of the heads: only a whole mask can be that.
+  bool by_head = false;
   /// What the values alone say about the size: tokens (`rows`) or tiles (`tiles`); 0 = nothing.
   Lengths (*implied)(const Mask&) = nullptr;
 };
@@ -97,20 +99,31 @@ struct MaskFamily {
                              std::map<std::string, MaskValue, std::less<>> values = {});
 
 /// Reads `kind:key=value,key=value`; lists are joined by '+', masks by '&' (which binds closer) and
-/// '|', with parentheses. Throws like make_mask, and Error{limit} above kMaxMaskParts.
+/// '|', with parentheses; masks by head by ';', after `heads`. Throws like make_mask, and
+/// Error{limit} above kMaxMaskParts.
 [[nodiscard]] Mask parse_mask(std::string_view text);
 /// The mask as parse_mask reads it, without what is as if absent: `sliding:left=4,right=0`.
 [[nodiscard]] std::string mask_words(const Mask& mask);
 
+/// Whether a mask, or one that it is made of, is of tiles: it fits tiles of one size alone.
+[[nodiscard]] bool is_of_tiles(const Mask& mask);
+
 /// What the mask says of the size itself, in tokens; 0 = nothing.
 [[nodiscard]] Lengths implied_lengths(const Mask& mask, const TileShape& shape);
+
+/// How many heads a mask by head has masks for: a batch may have them over and over. 0: it is one
+/// mask for all.
+[[nodiscard]] std::int64_t mask_heads(const Mask& mask);
+/// The mask of a head: of a mask by head one of its parts, else the mask itself.
+[[nodiscard]] const Mask& mask_of(const Mask& mask, Head head);
 
 /// The keys that every query sees; of a partial tile of a block-sparse mask, by TokenMask's rule.
 /// Throws like tile(), and Error{limit} above kMaxKeyRanges.
 [[nodiscard]] KeyRanges key_ranges(const Mask& mask, const Lengths& lengths,
                                    const TileShape& shape);
 
-/// A grid as a `tiles` mask.
+/// A grid as a `tiles` mask, and grids that differ as a mask by head of those.
 [[nodiscard]] Mask tiles_mask(const TileGrid& grid);
+[[nodiscard]] Mask tiles_mask(const HeadGrids& grids);
 
 }  // namespace stagger

@@ -51,6 +51,13 @@ namespace stagger {
 /// Masks that a mask is made of, and their masks, itself included.
 [[nodiscard]] std::int64_t mask_parts(const Mask& mask);
 
+/// A head's place among the masks of a mask by head.
+[[nodiscard]] std::int32_t mask_place(const Mask& mask, Head head);
+/// Throws Error{usage} if a mask by head has masks for a number that does not divide so many heads.
+void check_mask_heads(const Mask& mask, std::int32_t heads);
+/// Throws Error{unsupported} of a mask by head.
+void expect_not_by_head(const Mask& mask);
+
 /// `slices[3] of 7`: whether a query is in a slice, and which keys it sees there.
 [[nodiscard]] KeyRange slice_keys(const Mask& slices, std::size_t slice, std::int64_t query);
 

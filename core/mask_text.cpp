@@ -11,6 +11,8 @@
 namespace stagger {
 namespace {
 
+constexpr const char* kByHead = "heads";
+
 bool is_composition(const MaskFamily& family) {
   return std::ranges::any_of(family.keys, [](const MaskKey& key) {
     return std::holds_alternative<std::vector<Mask>>(key.fallback);
@@ -52,30 +54,42 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
   return integers;
 }
 
-/// `kind:key=value,key=value`.
-Mask parse_one(std::string_view text) {
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  const std::string kind(text.substr(0, colon));
-  const MaskFamily& family = find_mask_family(kind);
-  if (is_composition(family)) {
-    reject_mask(kind + ": masks are joined by & and |: " + family.example);
-  }
+/// The values of `kind:key=value,key=value`.
+std::map<std::string, MaskValue, std::less<>> parse_values(const MaskFamily& family,
+                                                           std::string_view text) {
+  const std::string kind = family.name;
   std::map<std::string, MaskValue, std::less<>> values;
-  if (colon < text.size()) {
-    for (const std::string& item : split(text.substr(colon + 1), ',')) {
-      const std::size_t equals = item.find('=');
-      if (equals == std::string::npos) {
-        reject_mask(kind + ": '" + item + "' is not key=value; example: " + family.example);
-      }
-      const std::string name = item.substr(0, equals);
-      const MaskKey& key = find_mask_key(family, name);
-      const std::string place = kind + ": " + name;
-      if (!values.emplace(name, parse_value(place, key, item.substr(equals + 1))).second) {
-        reject_mask(place + " is given twice");
-      }
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return values;
+  for (const std::string& item : split(text.substr(colon + 1), ',')) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos) {
+      reject_mask(kind + ": '" + item + "' is not key=value; example: " + family.example);
+    }
+    const std::string name = item.substr(0, equals);
+    const MaskKey& key = find_mask_key(family, name);
+    const std::string place = kind + ": " + name;
+    if (!values.emplace(name, parse_value(place, key, item.substr(equals + 1))).second) {
+      reject_mask(place + " is given twice");
     }
   }
-  return make_mask(kind, std::move(values));
+  return values;
+}
+
+const MaskFamily& family_of(std::string_view text) {
+  return find_mask_family(text.substr(0, text.find(':')));
+}
+
+/// `kind:key=value,key=value`.
+Mask parse_one(std::string_view text) {
+  const MaskFamily& family = family_of(text);
+  if (family.by_head) {
+    reject_mask("heads: comes first, and masks follow it after ;: " + std::string(family.example));
+  }
+  if (is_composition(family)) {
+    reject_mask(std::string(family.name) + ": masks are joined by & and |: " + family.example);
+  }
+  return make_mask(family.name, parse_values(family, text));
 }
 
 /// Masks joined by | of masks joined by & of masks, or of such in parentheses.
@@ -84,12 +98,35 @@ class MaskParser {
   explicit MaskParser(std::string_view text) : text_(text) {}
 
   Mask parse() {
-    Mask mask = either(0);
-    if (at_ < text_.size()) reject_mask(here() + ": a ) closes nothing");
+    skip();
+    Mask mask = is_by_head() ? by_head() : either(0);
+    if (at_ < text_.size()) {
+      reject_mask(here() + (text_[at_] == ';'
+                                ? ": masks by head follow `heads`: heads; full; causal"
+                                : ": a ) closes nothing"));
+    }
     return mask;
   }
 
  private:
+  [[nodiscard]] bool is_by_head() const {
+    const std::string_view rest = text_.substr(at_);
+    return rest.substr(0, rest.find_first_of(" :;&|()")) == kByHead;
+  }
+
+  /// `heads:heads=0+0+1` and its masks, each behind a semicolon.
+  Mask by_head() {
+    auto values = parse_values(find_mask_family(kByHead), words());
+    if (values.contains("of")) reject_mask("heads: masks follow it after ;: heads; full; causal");
+    std::vector<Mask> masks;
+    while (next(';')) {
+      parts_ = 0;
+      masks.push_back(either(0));
+    }
+    values.emplace("of", std::move(masks));
+    return make_mask(kByHead, std::move(values));
+  }
+
   Mask either(int depth) {
     std::vector<Mask> parts;
     do
@@ -115,16 +152,25 @@ class MaskParser {
       if (!next(')')) reject_mask(here() + ": a ) is missing");
       return mask;
     }
-    const std::size_t end = std::min(text_.find_first_of("&|()", at_), text_.size());
-    std::string_view words = text_.substr(at_, end - at_);
-    words = words.substr(0, words.find_last_not_of(' ') + 1);
-    if (words.empty() && !text_.empty()) reject_mask(here() + ": a mask is missing");
-    at_ = end;
+    const std::size_t begin = at_;
+    const std::string_view one = words();
+    if (one.empty() && !text_.empty()) {
+      at_ = begin;
+      reject_mask(here() + ": a mask is missing");
+    }
     if (++parts_ > kMaxMaskParts) {
       throw Error(ErrorKind::limit,
                   "a mask of more than " + std::to_string(kMaxMaskParts) + " masks");
     }
-    return parse_one(words);
+    return parse_one(one);
+  }
+
+  /// Passes over what is written of one mask.
+  std::string_view words() {
+    const std::size_t end = std::min(text_.find_first_of("&|();", at_), text_.size());
+    const std::string_view words = text_.substr(at_, end - at_);
+    at_ = end;
+    return words.substr(0, words.find_last_not_of(' ') + 1);
   }
 
   static Mask joined(const char* kind, std::vector<Mask> parts) {
@@ -183,6 +229,14 @@ Mask parse_mask(std::string_view text) {
 }
 
 std::string mask_words(const Mask& mask) {
+  if (mask.family->by_head) {
+    std::string words = kByHead;
+    const MaskValue& heads = mask.values.find("heads")->second;
+    if (!mask.integers("heads").empty()) words += ":heads=" + value_words(heads);
+    for (const Mask& each : mask.masks("of"))
+      words += "; " + mask_words(each);
+    return words;
+  }
   if (is_composition(*mask.family)) {
     return joined_words(mask, mask.family->ranges == and_ranges ? "&" : "|");
   }

@@ -102,4 +102,13 @@ Mask tiles_mask(const TileGrid& grid) {
   return make_mask("tiles", {{"rows", std::move(rows)}});
 }
 
+Mask tiles_mask(const HeadGrids& grids) {
+  if (grids.all_alike()) return tiles_mask(grids.distinct().front());
+  std::vector<Mask> masks;
+  for (const TileGrid& grid : grids.distinct())
+    masks.push_back(tiles_mask(grid));
+  std::vector<std::int64_t> heads(grids.places().begin(), grids.places().end());
+  return make_mask("heads", {{"of", std::move(masks)}, {"heads", std::move(heads)}});
+}
+
 }  // namespace stagger

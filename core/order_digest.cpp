@@ -19,7 +19,7 @@ std::vector<std::int32_t> kv_by_rank(const Table& table) {
   const RankPlaces places(table.problem);
   std::vector<std::int32_t> tiles(places.size(), -1);
   for (const auto& [task, rank] : table.slots) {
-    STAGGER_EXPECTS(rank >= 0 && rank < table.problem.grid.contributions(task.q));
+    STAGGER_EXPECTS(rank >= 0 && rank < table.problem.contributions(task));
     std::int32_t& tile = tiles[places.of(task, rank)];
     STAGGER_EXPECTS(tile == -1);
     tile = task.kv.value;
@@ -44,8 +44,8 @@ std::vector<Hash> chains(const Table& table) {
 void add_dkv_ranks(const Table& table, Hash& hash) {
   const Problem& problem = table.problem;
   for (Part part{0}; part.value < problem.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-      if (problem.chain_length(kv) > 0) hash.add(table.dkv_rank(part, kv));
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
+      if (problem.chain_length(part, kv) > 0) hash.add(table.dkv_rank(part, kv));
   }
 }
 
@@ -63,13 +63,13 @@ HeadOrders head_orders(const Table& table) {
     Hash hash;
     for (std::int32_t member = 0; member < problem.span; ++member) {
       const Head head{part.value * problem.span + member};
-      for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-        hash.add(problem.grid.contributions(q));
-        for (std::int32_t rank = 0; rank < problem.grid.contributions(q); ++rank)
+      for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
+        hash.add(problem.contributions(head, q));
+        for (std::int32_t rank = 0; rank < problem.contributions(head, q); ++rank)
           hash.add(tiles[places.of({head, {}, q}, rank)]);
       }
     }
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
       hash.add_long(of_chains[at(problem.chain_place(part, kv))].value());
     if (part.value == 0) orders.first = hash.value();
     distinct.insert(hash.value());

@@ -44,7 +44,7 @@ struct Table {
   IndexVector<std::int64_t, Slot> slots = {};
   IndexVector<std::int64_t, std::int64_t> lane_begin = {0};  ///< ascending; lanes + 1 entries
   /// Where dK and dV are combined in order, each chain's rank among its KV tile's parts, by
-  /// Problem::chain_place; -1 where a chain has none. Empty: the part's place in its group.
+  /// Problem::chain_place; -1 where a chain has none. Empty: Problem::place_among_parts.
   IndexVector<std::int64_t, std::int32_t> dkv_ranks = {};
 
   [[nodiscard]] std::int32_t lanes() const {
@@ -66,7 +66,7 @@ struct Table {
   }
   /// A chain's rank in the accumulation of its KV tile's dK and dV.
   [[nodiscard]] std::int32_t dkv_rank(Part part, KvTile kv) const {
-    return dkv_ranks.empty() ? part.value % problem.group_parts()
+    return dkv_ranks.empty() ? problem.place_among_parts(part, kv)
                              : dkv_ranks[problem.chain_place(part, kv)];
   }
   [[nodiscard]] std::int32_t dkv_rank(const Task& task) const {

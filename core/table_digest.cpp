@@ -47,8 +47,8 @@ void add_groups(const Table& table, Hash& hash) {
 std::uint64_t table_digest(const Table& table) {
   const Problem& problem = table.problem;
   Names heads(1, problem.heads);
-  Names kv(problem.heads_kv, problem.grid.kv_tiles());
-  Names q(problem.heads, problem.grid.q_tiles());
+  Names kv(problem.heads_kv, problem.kv_tiles());
+  Names q(problem.heads, problem.q_tiles());
   Hash hash;
   add_groups(table, hash);
   hash.add(static_cast<std::int32_t>(table.dispatch));
@@ -60,7 +60,7 @@ std::uint64_t table_digest(const Table& table) {
       hash.add(kv.of(problem.kv_head_of(task.head).value, task.kv.value));
       hash.add(q.of(task.head.value, task.q.value));
       hash.add(slot.rank);
-      hash.add(static_cast<std::int32_t>(problem.grid.kind(task.kv, task.q)));
+      hash.add(static_cast<std::int32_t>(problem.kind(task)));
     }
   }
   return hash.value();

@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/mask_rules.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -76,8 +77,35 @@ class TileCoverage {
 
 }  // namespace
 
+HeadGrids tile_heads(const Mask& mask, const Lengths& lengths, const TileShape& shape,
+                     std::int32_t heads) {
+  STAGGER_EXPECTS(mask.family != nullptr);
+  if (!mask.family->by_head) return tile(mask, lengths, shape);
+  check_mask_heads(mask, heads);
+  const std::vector<Mask>& masks = mask.masks("of");
+  std::vector<TileGrid> grids;
+  grids.reserve(masks.size());
+  for (const Mask& each : masks) {
+    grids.push_back(tile(each, lengths, shape));
+    const TileGrid& first = grids.front();
+    const std::int64_t tiles = std::int64_t{first.kv_tiles()} * first.q_tiles();
+    if (tiles * std::ssize(masks) > kMaxMaskTiles) {
+      throw Error(ErrorKind::limit, std::to_string(masks.size()) + " masks of " +
+                                        std::to_string(first.kv_tiles()) + " x " +
+                                        std::to_string(first.q_tiles()) + " tiles; at most " +
+                                        std::to_string(kMaxMaskTiles) + " tiles are supported");
+    }
+  }
+  IndexVector<Head, std::int32_t> of_head;
+  of_head.reserve(heads);
+  for (Head head{0}; head.value < heads; ++head)
+    of_head.push_back(mask_place(mask, head));
+  return {grids, of_head};
+}
+
 TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) {
   STAGGER_EXPECTS(mask.family != nullptr);
+  expect_not_by_head(mask);
   const std::int32_t q_tiles = tile_count("query", lengths.q, shape.q);
   const std::int32_t kv_tiles = tile_count("key", lengths.kv, shape.kv);
   if (std::int64_t{q_tiles} * kv_tiles > kMaxGridTiles) {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/head_grids.hpp"
 #include "core/mask.hpp"
-#include "core/tile_grid.hpp"
 
 #include <algorithm>
 
@@ -9,8 +9,14 @@ namespace stagger {
 
 /// Tiles of a mask at a size: a tile is full if every pair of tokens in it attends, partial if
 /// some do. Exact; O(tokens + ranges of keys + tiles). Throws Error{invalid_input} if the mask does
-/// not fit the lengths, Error{limit} above core/limits.hpp.
+/// not fit the lengths, Error{limit} above core/limits.hpp, Error{unsupported} if it is several
+/// masks by head.
 [[nodiscard]] TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape);
+
+/// Tiles of every head, of which some have masks of their own. Throws Error{usage} if there are
+/// masks for another number of heads, and what tile() throws.
+[[nodiscard]] HeadGrids tile_heads(const Mask& mask, const Lengths& lengths, const TileShape& shape,
+                                   std::int32_t heads);
 
 /// The keys of a block-sparse mask's tile of keys [begin, end) that the query at a place in it
 /// sees: of a partial tile, of which nobody knows the pairs, those not behind that place.

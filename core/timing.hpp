@@ -64,7 +64,7 @@ struct Timing {
     return kind == TileKind::partial && compute_partial ? *compute_partial : compute;
   }
   [[nodiscard]] Ticks compute_of(const Problem& problem, const Task& task) const {
-    return compute_partial ? compute_of(problem.grid.kind(task.kv, task.q)) : compute;
+    return compute_partial ? compute_of(problem.kind(task)) : compute;
   }
   [[nodiscard]] Ticks shortest_compute() const {
     return std::min(compute, compute_partial.value_or(compute));

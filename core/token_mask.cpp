@@ -1,14 +1,20 @@
 #include "core/token_mask.hpp"
 
 #include "core/error.hpp"
+#include "core/mask_rules.hpp"
+
+#include <map>
 
 namespace stagger {
 
-TokenMask::TokenMask(const Problem& problem)
-    : lengths_(problem.lengths), shape_(problem.shape), grid_(problem.grid) {
-  if (problem.mask.family->tiles == nullptr) {
-    rows_ = key_ranges(problem.mask, problem.lengths, problem.shape);
-  }
+TokenMask::TokenMask(const Problem& problem) : TokenMask(problem, Head{0}) {
+  expect_not_by_head(problem.mask);
+}
+
+TokenMask::TokenMask(const Problem& problem, Head head)
+    : lengths_(problem.lengths), shape_(problem.shape), grid_(problem.grid_of(head)) {
+  const Mask& mask = mask_of(problem.mask, head);
+  if (mask.family->tiles == nullptr) rows_ = key_ranges(mask, lengths_, shape_);
 }
 
 KeyRange TokenMask::keys(std::int64_t query, KvTile kv) const {
@@ -55,7 +61,40 @@ std::int64_t TokenMask::pairs() const {
   return count;
 }
 
+HeadMasks::HeadMasks(const Problem& problem) {
+  if (!problem.mask.family->by_head) {
+    masks_.emplace_back(problem);
+    return;
+  }
+  std::map<std::int32_t, std::int32_t> places;  // of masks_, by place in the mask
+  of_head_.reserve(problem.heads);
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    const auto next = static_cast<std::int32_t>(masks_.size());
+    const auto [place, is_new] = places.emplace(mask_place(problem.mask, head), next);
+    if (is_new) masks_.emplace_back(problem, head);
+    of_head_.push_back(place->second);
+  }
+}
+
+const TokenMask& HeadMasks::common() const {
+  if (of_head_.empty()) return masks_.front();
+  throw Error(ErrorKind::unsupported, "heads have masks of their own: that is for one mask of all");
+}
+
+std::int64_t HeadMasks::pairs(std::int32_t heads) const {
+  if (of_head_.empty()) return heads * masks_.front().pairs();
+  std::vector<std::int64_t> pairs;
+  pairs.reserve(masks_.size());
+  for (const TokenMask& mask : masks_)
+    pairs.push_back(mask.pairs());
+  std::int64_t count = 0;
+  for (const std::int32_t place : of_head_)
+    count += pairs[at(place)];
+  return count;
+}
+
 std::vector<bool> split_tiles(const Problem& problem) {
+  expect_not_by_head(problem.mask);
   std::vector<bool> split;
   if (problem.mask.family->ranges == nullptr) return split;
   const KeyRanges rows = key_ranges(problem.mask, problem.lengths, problem.shape);
@@ -65,8 +104,8 @@ std::vector<bool> split_tiles(const Problem& problem) {
     for (const KeyRange& range : rows.of(query)) {
       const std::int64_t kv = range.begin / problem.shape.kv;
       if (kv == last) {
-        split.resize(at(std::int64_t{problem.grid.kv_tiles()} * problem.grid.q_tiles()));
-        split[at(kv * problem.grid.q_tiles() + q)] = true;
+        split.resize(at(std::int64_t{problem.kv_tiles()} * problem.q_tiles()));
+        split[at(kv * problem.q_tiles() + q)] = true;
       }
       last = (range.end - 1) / problem.shape.kv;
     }

@@ -10,7 +10,7 @@
 
 namespace stagger {
 
-/// A problem's mask at token level: which keys each query sees, the same in every head.
+/// A head's mask at token level: which keys each query sees.
 ///
 /// A token-level mask says so itself. A block-sparse mask says only which tiles are partial; of
 /// such a tile a query sees the keys whose place in the tile is not behind its own:
@@ -20,7 +20,9 @@ namespace stagger {
 ///     query 1   x x . .        if the tile is one key wide
 class TokenMask {
  public:
+  /// The mask that all heads have. Throws Error{unsupported} if they have masks of their own.
   explicit TokenMask(const Problem& problem);
+  TokenMask(const Problem& problem, Head head);
 
   /// Calls `visit` for each range of the keys of one KV tile that a query sees, upwards. Requires
   /// both to exist. O(1) and the ranges, or O(log) of the query's ranges.
@@ -43,8 +45,26 @@ class TokenMask {
   KeyRanges rows_;  ///< by query; of none if the mask is block-sparse
 };
 
+/// The token-level masks of all heads: each of those that differ is made once.
+class HeadMasks {
+ public:
+  explicit HeadMasks(const Problem& problem);
+
+  [[nodiscard]] const TokenMask& of(Head head) const {
+    return masks_[of_head_.empty() ? 0 : of_head_[head]];
+  }
+  /// The mask that all heads have. Throws Error{unsupported} if they have masks of their own.
+  [[nodiscard]] const TokenMask& common() const;
+  /// Pairs of tokens that attend, of so many heads, which are all. O(masks x queries x KV tiles).
+  [[nodiscard]] std::int64_t pairs(std::int32_t heads) const;
+
+ private:
+  IndexVector<std::int64_t, TokenMask> masks_;
+  IndexVector<Head, std::int32_t> of_head_;  ///< empty if there is one mask
+};
+
 /// Which tiles show a query keys in two ranges or more, by (kv, q), row-major; empty if none does.
-/// O(ranges of keys + tiles).
+/// Throws Error{unsupported} if heads have masks of their own. O(ranges of keys + tiles).
 [[nodiscard]] std::vector<bool> split_tiles(const Problem& problem);
 
 template <class Visit>

@@ -93,20 +93,36 @@ class Costs {
   Ticks once_ = 0;
 };
 
-/// The loads of one part's chains, without those of empty KV tiles.
-std::vector<Load> loads_of(const Problem& problem, const Timing& timing) {
-  const TileGrid& grid = problem.grid;
-  std::vector<Load> loads;
+/// The chains of the parts that have one grid, by KV tile: those of empty ones have no tasks.
+struct Alike {
+  std::int64_t parts = 0;
+  IndexVector<KvTile, Load> loads = {};
+};
+
+IndexVector<KvTile, Load> loads_of(const TileGrid& grid, std::int32_t span, const Timing& timing) {
+  IndexVector<KvTile, Load> loads;
+  loads.reserve(grid.kv_tiles());
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     Load load{.full = grid.chain_length(kv)};
     for (QTile q{0}; !timing.uniform() && q.value < grid.q_tiles(); ++q)
       load.partial += grid.kind(kv, q) == TileKind::partial ? 1 : 0;
     load.full -= load.partial;
-    load.full *= problem.span;
-    load.partial *= problem.span;
-    if (load.tasks() > 0) loads.push_back(load);
+    load.full *= span;
+    load.partial *= span;
+    loads.push_back(load);
   }
   return loads;
+}
+
+/// By distinct grid.
+std::vector<Alike> chains_of(const Problem& problem, const Timing& timing) {
+  const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
+  std::vector<Alike> all;
+  for (std::size_t place = 0; place < heads.size(); ++place) {
+    all.push_back({.parts = heads[place] / problem.span,
+                   .loads = loads_of(problem.grids.distinct()[place], problem.span, timing)});
+  }
+  return all;
 }
 
 /// What is before and after one reduction on its SM at least.
@@ -117,13 +133,13 @@ struct Margins {
   Ticks chain_after = 0;   ///< a whole chain after
 };
 
-Margins margins(const Timing& timing, const Costs& costs, const std::vector<Load>& loads) {
+Margins margins(const Timing& timing, const Costs& costs, const std::vector<Load>& chains) {
   const bool drains = costs.drains();
   Margins least{.head = kFar,
                 .tail = drains ? 0 : costs.chain_end(),
                 .chain_before = kFar,
                 .chain_after = kFar};
-  for (const Load& load : loads) {
+  for (const Load& load : chains) {
     const Ticks computed = timing.launch + load.full * timing.compute +
                            load.partial * timing.compute_of(TileKind::partial) + timing.epilogue;
     const Ticks before = drains ? computed : costs.of(load);
@@ -150,32 +166,55 @@ Ticks accumulation(std::int64_t contributions, std::int64_t sms, const Timing& t
   return std::max({bound(0, 0), bound(groups, 0), bound(0, groups)});
 }
 
-/// The reductions of a KV tile's parts in sequence, after the first of their chains: of the KV tile
-/// whose chains are the longest.
+/// The reductions of a KV tile's parts in sequence, after the shortest of their chains: of the KV
+/// tile that takes the longest.
 Ticks dkv_accumulation(const Problem& problem, const Timing& timing, const Costs& costs,
-                       const std::vector<Load>& loads) {
-  Ticks longest = 0;
-  for (const Load& load : loads)
-    longest = std::max(longest, costs.until_reduced(load));
-  const std::int64_t parts = problem.group_parts();
+                       const std::vector<Alike>& alike) {
+  const std::int32_t kv_heads = problem.grids.all_alike() ? 1 : problem.heads_kv;
   const Ticks end = timing.reduce_kv_async ? 0 : timing.epilogue;
-  return longest + parts * timing.reduce_kv + (parts - 1) * timing.latency + end;
+  Ticks longest = 0;
+  for (KvHead kv_head{0}; kv_head.value < kv_heads; ++kv_head) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      const std::int64_t parts = problem.dkv_contributions(kv_head, kv);
+      if (parts == 0) continue;
+      Ticks first = kFar;
+      for (std::int32_t place = 0; place < problem.group_parts(); ++place) {
+        const Head head{(kv_head.value * problem.group_parts() + place) * problem.span};
+        const Load& load = alike[at(problem.grids.place_of(head))].loads[kv];
+        if (load.tasks() > 0) first = std::min(first, costs.until_reduced(load));
+      }
+      longest =
+          std::max(longest, first + parts * timing.reduce_kv + (parts - 1) * timing.latency + end);
+    }
+  }
+  return longest;
+}
+
+/// The KV tiles of all KV heads whose K and V somebody reads.
+std::int64_t kv_tiles_read(const Problem& problem) {
+  const std::int32_t kv_heads = problem.grids.all_alike() ? 1 : problem.heads_kv;
+  std::int64_t tiles = 0;
+  for (KvHead kv_head{0}; kv_head.value < kv_heads; ++kv_head) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
+      tiles += problem.dkv_contributions(kv_head, kv) > 0 ? 1 : 0;
+  }
+  return tiles * (problem.heads_kv / kv_heads);
 }
 
 /// Ticks that device memory takes for what every table moves: inputs are read once, and what is
 /// written leaves L2 as far as it does not fit.
 Ticks traffic(const Problem& problem, const Memory& memory) {
-  const TileGrid& grid = problem.grid;
-  std::int64_t chains = 0;
+  const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
   std::int64_t q_tiles = 0;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
-    chains += grid.chain_length(kv) > 0 ? 1 : 0;
-  for (QTile q{0}; q.value < grid.q_tiles(); ++q)
-    q_tiles += grid.contributions(q) > 0 ? 1 : 0;
+  for (std::size_t place = 0; place < heads.size(); ++place) {
+    const TileGrid& grid = problem.grids.distinct()[place];
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      q_tiles += grid.contributions(q) > 0 ? heads[place] : 0;
+  }
+  const std::int64_t chains = problem.grids.live_chains(problem.heads) / problem.span;
   const TileBytes& tile = memory.tile;
-  const std::int64_t read = problem.heads_kv * chains * tile.kv + problem.heads * q_tiles * tile.q;
-  const std::int64_t written =
-      problem.parts() * chains * tile.gradient + problem.heads * q_tiles * tile.dq;
+  const std::int64_t read = kv_tiles_read(problem) * tile.kv + q_tiles * tile.q;
+  const std::int64_t written = chains * tile.gradient + q_tiles * tile.dq;
   return divide_up(read + std::max<std::int64_t>(written - memory.l2, 0), memory.rate);
 }
 
@@ -189,42 +228,47 @@ Bound largest_of(const std::vector<Bound>& bounds) {
 }
 
 Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch) {
-  const TileGrid& grid = problem.grid;
   Bounds bounds;
-  if (grid.live_tiles() == 0) {
+  if (problem.tasks() == 0) {
     bounds.best = {"work", 0, "there is nothing to do"};
     bounds.all = {bounds.best};
     return bounds;
   }
   const std::int64_t sms = resident_lanes(problem, timing.residency);
-  const std::vector<Load> loads = loads_of(problem, timing);
+  const std::vector<Alike> alike = chains_of(problem, timing);
+  std::vector<Load> loads;  // of chains that have tasks, once for all parts that are alike
   Load all;
   std::int64_t longest = 0;
-  for (const Load& load : loads) {
-    all.full += load.full;
-    all.partial += load.partial;
-    longest = std::max(longest, load.tasks());
+  for (const auto& [parts, of_kv] : alike) {
+    for (const Load& load : of_kv) {
+      if (load.tasks() == 0) continue;
+      loads.push_back(load);
+      all.full += parts * load.full;
+      all.partial += parts * load.partial;
+      longest = std::max(longest, load.tasks());
+    }
   }
   const Costs costs(timing, dispatch, problem.combine, all);
   std::vector<Ticks> chains;
-  Ticks costliest = 0;
   Ticks sum = 0;
-  for (const Load& load : loads) {
-    const Ticks chain = costs.of(load);
-    costliest = std::max(costliest, chain);
-    sum += problem.parts() * chain;
-    chains.insert(chains.end(), at(problem.parts()), chain);
+  for (const auto& [parts, of_kv] : alike) {
+    for (const Load& load : of_kv) {
+      if (load.tasks() == 0) continue;
+      sum += parts * costs.of(load);
+      chains.insert(chains.end(), at(parts), costs.of(load));
+    }
   }
+  const Ticks costliest = *std::max_element(chains.begin(), chains.end());
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
   const Margins margin = margins(timing, costs, loads);
   Ticks accumulated = 0;
   std::int32_t most = 0;
-  for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-    most = std::max(most, grid.contributions(q));
-    accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
+  for (const TileGrid& grid : problem.grids.distinct()) {
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      most = std::max(most, grid.contributions(q));
+      accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
+    }
   }
-  all.full *= problem.parts();
-  all.partial *= problem.parts();
   const Ticks busiest = costs.of_some(divide_up(problem.tasks(), sms), all);
   bounds.all = {
       {"work", costs.once() + std::max(divide_up(sum, sms), busiest),
@@ -234,7 +278,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
       {"accumulation", accumulated, "the reductions of one dQ tile one after the other"},
   };
   if (problem.combine == Combine::ordered) {
-    bounds.all.push_back({"dkv", dkv_accumulation(problem, timing, costs, loads),
+    bounds.all.push_back({"dkv", dkv_accumulation(problem, timing, costs, alike),
                           "the parts of one KV tile's dK and dV one after the other"});
   }
   if (timing.memory) {

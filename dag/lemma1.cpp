@@ -117,8 +117,8 @@ class Depths {
   void compare_dq() {
     std::size_t first = 0;
     for (Head head{0}; head.value < problem_.heads; ++head) {
-      for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q) {
-        const auto ranks = std::span(dq_).subspan(first, at(problem_.grid.contributions(q)));
+      for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
+        const auto ranks = std::span(dq_).subspan(first, at(problem_.contributions(head, q)));
         first += ranks.size();
         compare(ranks, false, [&](const Reduction& reduction) {
           return Task{head, reduction.kv, q};
@@ -129,9 +129,10 @@ class Depths {
 
   void compare_dkv() {
     for (KvHead kv_head{0}; kv_head.value < problem_.heads_kv; ++kv_head) {
-      for (KvTile kv{0}; kv.value < problem_.grid.kv_tiles(); ++kv) {
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
         const std::size_t first = at(problem_.dkv_place(kv_head, kv) * problem_.group_parts());
-        const auto ranks = std::span(dkv_).subspan(first, at(problem_.dkv_contributions(kv)));
+        const auto ranks =
+            std::span(dkv_).subspan(first, at(problem_.dkv_contributions(kv_head, kv)));
         compare(ranks, true, [](const Combination& combination) { return combination.task; });
       }
     }

@@ -36,12 +36,12 @@ class Play {
       : table_(table),
         delayed_(timing.release == Release::delayed),
         combines_(table.problem.combine == Combine::ordered),
-        q_tiles_(table.problem.grid.q_tiles()),
+        q_tiles_(table.problem.q_tiles()),
         dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
-        locks_(dq_tiles_ +
-                   (combines_ ? std::int64_t{table.problem.heads_kv} * table.problem.grid.kv_tiles()
-                              : 0),
-               Lock{}),
+        locks_(
+            dq_tiles_ +
+                (combines_ ? std::int64_t{table.problem.heads_kv} * table.problem.kv_tiles() : 0),
+            Lock{}),
         next_(table.lane_begin.begin(), table.lane_begin.end() - 1),
         reduced_(table.lanes(), false),
         waiting_(table.lanes()),
@@ -89,7 +89,11 @@ class Play {
     return dq_tiles_ + table_.problem.dkv_place(task);
   }
   [[nodiscard]] std::int32_t ranks_of(const Task& task) const {
-    return table_.problem.grid.contributions(task.q);
+    return table_.problem.contributions(task);
+  }
+
+  [[nodiscard]] std::int32_t dkv_ranks_of(const Task& task) const {
+    return table_.problem.dkv_contributions(table_.problem.kv_head_of(task.head), task.kv);
   }
 
   /// Plays a lane until it ends or waits.
@@ -203,7 +207,7 @@ class Play {
       const Task& task = table_.slots[slot].task;
       result_.hanging_dkv.push_back({table_.problem.kv_head_of(task.head), task.kv});
       const std::int32_t rank = table_.dkv_rank(task);
-      if (rank < 0 || rank >= table_.problem.group_parts()) continue;
+      if (rank < 0 || rank >= dkv_ranks_of(task)) continue;
       dkv_holders_[dkv_rank_place(task, rank)] = {static_cast<std::int32_t>(slot), lane};
     }
   }
@@ -236,7 +240,7 @@ class Play {
   }
 
   [[nodiscard]] std::int32_t ranks_of(const Wait& wait) const {
-    return wait.dkv ? table_.problem.group_parts() : ranks_of(wait.task);
+    return wait.dkv ? dkv_ranks_of(wait.task) : ranks_of(wait.task);
   }
 
   void point_at(std::int32_t rank, Wait& wait) const {

@@ -81,10 +81,12 @@ std::vector<std::vector<KvTile>> components(const TileGrid& grid) {
 
 class MatchingBound {
  public:
-  explicit MatchingBound(const Problem& problem) : problem_(problem) {}
+  /// Of the heads that have a grid. Packs with so many nodes at most.
+  MatchingBound(const TileGrid& grid, std::int32_t heads, std::int32_t sms, std::int64_t nodes)
+      : grid_(grid), heads_(heads), sms_(sms), nodes_(nodes) {}
 
   std::int64_t run() {
-    const auto groups = components(problem_.grid);
+    const auto groups = components(grid_);
     std::vector<KvTile> all;
     for (const std::vector<KvTile>& group : groups) {
       all.insert(all.end(), group.begin(), group.end());
@@ -103,37 +105,36 @@ class MatchingBound {
 
   /// The sets {d_i >= d} of some KV tiles; not all of them where packing all is too much work.
   void add_sets(std::vector<KvTile> tiles) {
-    const TileGrid& grid = problem_.grid;
     std::stable_sort(tiles.begin(), tiles.end(), [&](KvTile left, KvTile right) {
-      return grid.chain_length(left) > grid.chain_length(right);
+      return grid_.chain_length(left) > grid_.chain_length(right);
     });
-    Matching matching(grid);
+    Matching matching(grid_);
     std::vector<Ticks> lengths;
     std::vector<Set> sets;
     std::int64_t jobs = 0;
     for (std::size_t place = 0; place < tiles.size(); ++place) {
       matching.add(tiles[place]);
-      lengths.push_back(grid.chain_length(tiles[place]));
+      lengths.push_back(grid_.chain_length(tiles[place]));
       const bool last_of_length =
-          place + 1 == tiles.size() || grid.chain_length(tiles[place + 1]) < lengths.back();
+          place + 1 == tiles.size() || grid_.chain_length(tiles[place + 1]) < lengths.back();
       if (!last_of_length || matching.edges() == std::ssize(lengths)) continue;
       sets.push_back({std::ssize(lengths), matching.edges()});
-      jobs += std::ssize(lengths) * (1 + problem_.heads);
+      jobs += std::ssize(lengths) * (1 + heads_);
     }
     const std::int64_t stride = 1 + jobs / kPackedJobs;
-    const std::int64_t nodes = kPackingNodes / std::max<std::int64_t>(2 * std::ssize(sets), 10);
+    const std::int64_t nodes = nodes_ / std::max<std::int64_t>(2 * std::ssize(sets), 10);
     for (std::int64_t set = std::ssize(sets) - 1; set >= 0; set -= stride) {
       const auto& [chains, edges] = sets[at(set)];
       const std::vector<Ticks> longest(lengths.begin(), lengths.begin() + chains);
       add_set(longest, edges, 1, nodes);
-      add_set(longest, edges, problem_.heads, nodes);
+      add_set(longest, edges, heads_, nodes);
     }
   }
 
   /// Packs these chains of `heads` heads each, of which no more than `edges` a head run at once.
   void add_set(const std::vector<Ticks>& lengths, std::int64_t edges, std::int32_t heads,
                std::int64_t nodes) {
-    const std::int64_t machines = std::min<std::int64_t>(edges * heads, problem_.sms);
+    const std::int64_t machines = std::min<std::int64_t>(edges * heads, sms_);
     std::vector<Ticks> jobs;
     for (std::int32_t head = 0; head < heads; ++head)
       jobs.insert(jobs.end(), lengths.begin(), lengths.end());
@@ -141,9 +142,25 @@ class MatchingBound {
         std::max(bound_, pack(std::move(jobs), static_cast<std::int32_t>(machines), nodes).lower);
   }
 
-  const Problem& problem_;
+  const TileGrid& grid_;
+  std::int32_t heads_;
+  std::int32_t sms_;
+  std::int64_t nodes_;
   std::int64_t bound_ = 0;
 };
+
+/// The largest of the bounds for the heads that have one grid.
+std::int64_t matching_bound(const Problem& problem) {
+  const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
+  std::int64_t bound = 0;
+  for (std::size_t place = 0; place < heads.size(); ++place) {
+    const TileGrid& grid = problem.grids.distinct()[place];
+    bound = std::max(
+        bound,
+        MatchingBound(grid, heads[place], problem.sms, kPackingNodes / std::ssize(heads)).run());
+  }
+  return bound;
+}
 
 }  // namespace
 
@@ -155,10 +172,9 @@ Bounds slot_bounds(const Problem& problem) {
   std::erase_if(bounds.all, [](const Bound& bound) { return bound.by == kAccumulation; });
   bounds.all.push_back(
       {"degree", bounds.degree_rounds, "a chain or a dQ tile one round at a time"});
-  const TileGrid& grid = problem.grid;
   // Chains of several heads can run at once on as many dQ tiles as all of those have.
-  if (problem.span == 1 && std::int64_t{grid.kv_tiles()} * grid.q_tiles() <= kMatchedTiles) {
-    bounds.all.push_back({"matching", MatchingBound(problem).run(),
+  if (problem.span == 1 && std::int64_t{problem.kv_tiles()} * problem.q_tiles() <= kMatchedTiles) {
+    bounds.all.push_back({"matching", matching_bound(problem),
                           "chains that can't all run at once, packed on as many SMs as can"});
   }
   bounds.best = largest_of(bounds.all);

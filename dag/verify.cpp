@@ -40,19 +40,16 @@ Liveness liveness_of(const Table& table, const Timing& timing) {
 /// The live tiles of every head that no slot has had yet, a bit each.
 class OpenTiles {
  public:
-  explicit OpenTiles(const Problem& problem)
-      : q_tiles_(problem.grid.q_tiles()), left_(problem.tasks()) {
-    const TileGrid& grid = problem.grid;
-    std::vector<std::uint64_t> head((at(grid.kv_tiles()) * at(q_tiles_) + 63) / 64, 0);
-    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
-      for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-        if (grid.live(kv, q)) head[tile(kv, q) / 64] |= bit(tile(kv, q));
-      }
-    }
-    head_words_ = head.size();
+  explicit OpenTiles(const Problem& problem) : q_tiles_(problem.q_tiles()), left_(problem.tasks()) {
+    std::vector<std::vector<std::uint64_t>> grids;
+    for (const TileGrid& grid : problem.grids.distinct())
+      grids.push_back(bits_of(grid));
+    head_words_ = grids.front().size();
     words_.reserve(at(problem.heads) * head_words_);
-    for (std::int32_t copy = 0; copy < problem.heads; ++copy)
-      words_.insert(words_.end(), head.begin(), head.end());
+    for (Head head{0}; head.value < problem.heads; ++head) {
+      const std::vector<std::uint64_t>& bits = grids[at(problem.grids.place_of(head))];
+      words_.insert(words_.end(), bits.begin(), bits.end());
+    }
   }
 
   /// How many there are.
@@ -70,6 +67,15 @@ class OpenTiles {
   }
 
  private:
+  [[nodiscard]] std::vector<std::uint64_t> bits_of(const TileGrid& grid) const {
+    std::vector<std::uint64_t> bits((at(grid.kv_tiles()) * at(q_tiles_) + 63) / 64, 0);
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+        if (grid.live(kv, q)) bits[tile(kv, q) / 64] |= bit(tile(kv, q));
+      }
+    }
+    return bits;
+  }
   [[nodiscard]] std::size_t tile(KvTile kv, QTile q) const { return at(kv) * at(q_tiles_) + at(q); }
   [[nodiscard]] std::size_t word(const Task& task) const {
     return at(task.head) * head_words_ + tile(task.kv, task.q) / 64;
@@ -85,7 +91,7 @@ class OpenTiles {
 class Verifier {
  public:
   Verifier(const Table& table, std::int64_t limit)
-      : table_(table), grid_(table.problem.grid), limit_(limit), open_(table.problem) {}
+      : table_(table), problem_(table.problem), limit_(limit), open_(table.problem) {}
 
   Verification run(const Timing& timing, LockValues values) {
     // Whether a table runs to its end takes as long as all else and has nothing to do with it: a
@@ -98,7 +104,7 @@ class Verifier {
     result_.liveness = liveness.get();
     if (in_range_) {
       if (!has_shown_ranks(timing)) check_ranks();
-      if (table_.problem.combine == Combine::ordered) check_dkv_ranks();
+      if (problem_.combine == Combine::ordered) check_dkv_ranks();
     }
     report_running(result_.liveness);
     const bool valid = result_.total == runtime_findings_;
@@ -119,20 +125,20 @@ class Verifier {
   }
 
   void check_lanes() {
-    if (table_.dispatch != Dispatch::static_ || table_.lanes() <= table_.problem.sms) return;
+    if (table_.dispatch != Dispatch::static_ || table_.lanes() <= problem_.sms) return;
     coverage_broken_ = true;
     add({.kind = FindingKind::too_many_lanes,
-         .message = counted(table_.lanes(), "lane") + " for " + counted(table_.problem.sms, "SM") +
+         .message = counted(table_.lanes(), "lane") + " for " + counted(problem_.sms, "SM") +
                     "; with static dispatch lane i is SM i",
-         .lane = table_.problem.sms});
+         .lane = problem_.sms});
   }
 
   /// Range, liveness, duplicates and contiguity, in one pass over the slots.
   void check_tasks() {
-    IndexVector<std::int64_t, bool> chain_begun(table_.problem.chains(), false);
+    IndexVector<std::int64_t, bool> chain_begun(problem_.chains(), false);
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
-        if (!table_.problem.contains(table_.slots[slot].task)) {
+        if (!problem_.contains(table_.slots[slot].task)) {
           in_range_ = false;
           report_task(FindingKind::task_out_of_range, " does not exist", lane, slot);
           continue;
@@ -145,8 +151,8 @@ class Verifier {
 
   void check_chain(Lane lane, std::int64_t slot, IndexVector<std::int64_t, bool>& begun) {
     const Task& task = table_.slots[slot].task;
-    auto chain = begun[table_.problem.chain_place(task)];
-    if (chain && table_.problem.span == 1) {
+    auto chain = begun[problem_.chain_place(task)];
+    if (chain && problem_.span == 1) {
       report_task(FindingKind::split_chain,
                   ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
                   lane, slot);
@@ -161,7 +167,7 @@ class Verifier {
 
   void report_closed_tile(Lane lane, std::int64_t slot) {
     const Task& task = table_.slots[slot].task;
-    if (grid_.live(task.kv, task.q)) {
+    if (problem_.live(task)) {
       report_task(FindingKind::duplicate_task, " is in the table twice", lane, slot);
     } else {
       report_task(FindingKind::dead_task, " is an empty tile of the mask", lane, slot);
@@ -179,9 +185,9 @@ class Verifier {
   void check_missing() {
     if (open_.left() == 0) return;
     coverage_broken_ = true;
-    for (Head head{0}; head.value < table_.problem.heads; ++head) {
-      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
-        for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
+    for (Head head{0}; head.value < problem_.heads; ++head) {
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
+        for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
           const Task task{head, kv, q};
           if (!open_.contains(task)) continue;
           add({.kind = FindingKind::missing_task,
@@ -207,7 +213,7 @@ class Verifier {
     for (Lane lane{0}; lane.value < table_.lanes(); ++lane) {
       for (std::int64_t slot = table_.begin_of(lane); slot < table_.end_of(lane); ++slot) {
         const auto& [task, rank] = table_.slots[slot];
-        if (rank < 0 || rank >= grid_.contributions(task.q)) {
+        if (rank < 0 || rank >= problem_.contributions(task)) {
           report_rank(FindingKind::rank_out_of_range, lane, slot);
           continue;
         }
@@ -217,7 +223,7 @@ class Verifier {
         is_taken = true;
       }
     }
-    if (distinct < table_.problem.tasks()) report_gaps(taken);
+    if (distinct < problem_.tasks()) report_gaps(taken);
   }
 
   void report_rank(FindingKind kind, Lane lane, std::int64_t slot) {
@@ -228,7 +234,7 @@ class Verifier {
     if (kind == FindingKind::rank_duplicate) {
       finding.message += ", as another task of its dQ tile";
     } else {
-      const std::int32_t ranks = grid_.contributions(finding.task.q);
+      const std::int32_t ranks = problem_.contributions(finding.task);
       finding.message += ", but its dQ tile has " + std::to_string(ranks) +
                          " contributions: ranks 0 to " + std::to_string(ranks - 1);
     }
@@ -237,9 +243,9 @@ class Verifier {
 
   void report_gaps(const std::vector<bool>& taken) {
     std::size_t place = 0;
-    for (Head head{0}; head.value < table_.problem.heads; ++head) {
-      for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
-        for (std::int32_t rank = 0; rank < grid_.contributions(q); ++rank) {
+    for (Head head{0}; head.value < problem_.heads; ++head) {
+      for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
+        for (std::int32_t rank = 0; rank < problem_.contributions(head, q); ++rank) {
           if (taken[place++]) continue;
           add({.kind = FindingKind::rank_gap,
                .message = "dQ(head " + std::to_string(head.value) + ", q " +
@@ -254,20 +260,21 @@ class Verifier {
 
   /// Ranks 0 … k-1 once each for the parts of every (KV head, kv) that have tasks.
   void check_dkv_ranks() {
-    const Problem& problem = table_.problem;
-    IndexVector<std::int64_t, bool> taken(problem.chains(), false);
-    for (Part part{0}; part.value < problem.parts(); ++part) {
-      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
-        const std::int32_t ranks = problem.dkv_contributions(kv);
+    IndexVector<std::int64_t, bool> taken(problem_.chains(), false);
+    for (Part part{0}; part.value < problem_.parts(); ++part) {
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
+        const std::int32_t ranks = problem_.dkv_contributions(problem_.kv_head_of(part), kv);
         const std::int32_t rank = table_.dkv_rank(part, kv);
-        const bool owns_none = ranks == 0 && (rank < 0 || table_.dkv_ranks.empty());
+        const bool has_tasks = problem_.chain_length(part, kv) > 0;
+        const bool owns_none = !has_tasks && (rank < 0 || table_.dkv_ranks.empty());
         if (owns_none) continue;
-        if (rank < 0 || rank >= ranks) {
+        if (!has_tasks || rank < 0 || rank >= ranks) {
           report_dkv_rank(FindingKind::dkv_rank_out_of_range, part, kv, rank);
           continue;
         }
         auto is_taken =
-            taken[problem.dkv_place(problem.kv_head_of(part), kv) * problem.group_parts() + rank];
+            taken[problem_.dkv_place(problem_.kv_head_of(part), kv) * problem_.group_parts() +
+                  rank];
         if (is_taken) report_dkv_rank(FindingKind::dkv_rank_duplicate, part, kv, rank);
         is_taken = true;
       }
@@ -282,14 +289,13 @@ class Verifier {
   }
 
   void report_dkv_rank(FindingKind kind, Part part, KvTile kv, std::int32_t rank) {
-    const Problem& problem = table_.problem;
-    const std::int32_t ranks = problem.dkv_contributions(kv);
-    std::string message = dkv_name(problem.kv_head_of(part), kv) + ": part " +
-                          std::to_string(part.value % problem.group_parts()) + " has rank " +
+    const std::int32_t ranks = problem_.dkv_contributions(problem_.kv_head_of(part), kv);
+    std::string message = dkv_name(problem_.kv_head_of(part), kv) + ": part " +
+                          std::to_string(part.value % problem_.group_parts()) + " has rank " +
                           std::to_string(rank);
     if (kind == FindingKind::dkv_rank_duplicate) {
       message += ", as another part";
-    } else if (ranks == 0) {
+    } else if (problem_.chain_length(part, kv) == 0) {
       message += ", but no task";
     } else {
       message += ", but there are " + std::to_string(ranks) + " parts: ranks 0 to " +
@@ -297,20 +303,19 @@ class Verifier {
     }
     add({.kind = kind,
          .message = std::move(message),
-         .task = {Head{part.value * problem.span}, kv, QTile{-1}},
+         .task = {Head{part.value * problem_.span}, kv, QTile{-1}},
          .rank = rank});
   }
 
   void report_dkv_gaps(const IndexVector<std::int64_t, bool>& taken) {
-    const Problem& problem = table_.problem;
-    for (KvHead kv_head{0}; kv_head.value < problem.heads_kv; ++kv_head) {
-      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
-        for (std::int32_t rank = 0; rank < problem.dkv_contributions(kv); ++rank) {
-          if (taken[problem.dkv_place(kv_head, kv) * problem.group_parts() + rank]) continue;
+    for (KvHead kv_head{0}; kv_head.value < problem_.heads_kv; ++kv_head) {
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
+        for (std::int32_t rank = 0; rank < problem_.dkv_contributions(kv_head, kv); ++rank) {
+          if (taken[problem_.dkv_place(kv_head, kv) * problem_.group_parts() + rank]) continue;
           add({.kind = FindingKind::dkv_rank_gap,
                .message = dkv_name(kv_head, kv) + " has no part of rank " + std::to_string(rank) +
                           ": its lock stays " + std::to_string(rank),
-               .task = {Head{kv_head.value * problem.group()}, kv, QTile{-1}},
+               .task = {Head{kv_head.value * problem_.group()}, kv, QTile{-1}},
                .rank = rank});
         }
       }
@@ -360,7 +365,7 @@ class Verifier {
   }
 
   const Table& table_;
-  const TileGrid& grid_;
+  const Problem& problem_;
   std::int64_t limit_;
   OpenTiles open_;
   bool in_range_ = true;

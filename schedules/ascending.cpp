@@ -13,6 +13,7 @@
 // Source: DASH section 3.2, Figures 2 and 3. The paper's intermediate line for T_causal counts
 // (n-1)r twice; its final one is exact.
 
+#include "schedules/by_grid.hpp"
 #include "schedules/cta_grid.hpp"
 #include "schedules/live_ranks.hpp"
 #include "schedules/schedule.hpp"
@@ -22,12 +23,14 @@ namespace stagger::schedules::ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
-  const LiveRanks ranks(problem.grid);
-  const auto chains = ascending_q(problem.grid);
+  const ByGrid<LiveRanks> ranks_by_grid(problem, live_ranks);
+  const ByGrid<IndexVector<KvTile, std::vector<QTile>>> chains_by_grid(problem, ascending_q);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
-    const bool has_chains = sm < problem.grid.kv_tiles();
+    const bool has_chains = sm < problem.kv_tiles();
     for (Head head{0}; has_chains && head.value < problem.heads; ++head) {
-      for (KvTile kv{sm}; kv.value < problem.grid.kv_tiles(); kv.value += problem.sms) {
+      const LiveRanks& ranks = ranks_by_grid.of(head);
+      const auto& chains = chains_by_grid.of(head);
+      for (KvTile kv{sm}; kv.value < problem.kv_tiles(); kv.value += problem.sms) {
         for (const QTile q : chains[kv]) {
           table.slots.push_back({{head, kv, q}, ranks.of(kv, q)});
         }
@@ -42,8 +45,8 @@ bool always(const Problem&, const Timing&) {
 }
 
 Ticks full_makespan(const Problem& problem, const Timing& timing) {
-  return 2 * (Ticks{problem.heads} * problem.grid.q_tiles() * (timing.compute + timing.reduce) +
-              (problem.grid.kv_tiles() - 1) * timing.reduce);
+  return 2 * (Ticks{problem.heads} * problem.q_tiles() * (timing.compute + timing.reduce) +
+              (problem.kv_tiles() - 1) * timing.reduce);
 }
 
 constexpr Formula kFormulas[] = {

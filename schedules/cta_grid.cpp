@@ -1,5 +1,7 @@
 #include "schedules/cta_grid.hpp"
 
+#include "schedules/by_grid.hpp"
+
 #include <algorithm>
 
 namespace stagger::schedules {
@@ -21,18 +23,21 @@ Launch::Launch(const Parameters& parameters)
     : swizzle(parameters.contains(kSwizzle.name) ? parameters.at(kSwizzle.name) : 1),
       order(static_cast<LaunchOrder>(parameters.at(kLaunchOrder.name))) {}
 
-void launch_ctas(const Problem& problem, const Launch& launch, std::span<const KvTile> kv_order,
-                 const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table) {
-  const std::int64_t q_tiles = problem.grid.q_tiles();
+void launch_ctas(const Problem& problem, const Launch& launch, KvOrder kv_order, QOrder q_order,
+                 Table& table) {
+  const ByGrid<std::vector<KvTile>> kv_orders(problem, kv_order);
+  const ByGrid<IndexVector<KvTile, std::vector<QTile>>> q_orders(problem, q_order);
+  const std::int64_t q_tiles = problem.q_tiles();
   IndexVector<std::int64_t, std::int32_t> launched(problem.heads * q_tiles, 0);  // by (head, q)
   const std::vector<Head> heads = ordered_heads(problem, launch.order);
   for (std::int64_t first = 0; first < problem.heads; first += launch.swizzle) {
     const std::int64_t last = std::min<std::int64_t>(first + launch.swizzle, problem.heads);
-    for (const KvTile kv : kv_order) {
-      const std::vector<QTile>& chain = q_order[kv];
-      if (chain.empty()) continue;  // the kernel's CTA returns at once
+    for (std::int32_t turn = 0; turn < problem.kv_tiles(); ++turn) {
       for (std::int64_t place = first; place < last; ++place) {
         const Head head = heads[at(place)];
+        const KvTile kv = kv_orders.of(head)[at(turn)];
+        const std::vector<QTile>& chain = q_orders.of(head)[kv];
+        if (chain.empty()) continue;  // the kernel's CTA returns at once
         std::int32_t* ranks = &launched[head.value * q_tiles];
         for (const QTile q : chain)
           table.slots.push_back({{head, kv, q}, ranks[q.value]++});

@@ -3,7 +3,6 @@
 #include "core/table.hpp"
 #include "schedules/schedule.hpp"
 
-#include <span>
 #include <vector>
 
 namespace stagger::schedules {
@@ -38,14 +37,19 @@ struct Launch {
   LaunchOrder order = LaunchOrder::group;
 };
 
+/// The KV tiles of a grid in an order.
+using KvOrder = std::vector<KvTile> (*)(const TileGrid& grid);
+/// Each KV tile's live Q tiles in visiting order.
+using QOrder = IndexVector<KvTile, std::vector<QTile>> (*)(const TileGrid& grid);
+
 /// Launches one CTA per (head, KV tile) with live tiles, sections of `swizzle` heads at a time:
-/// for each section, for each KV tile of `kv_order`, for each head of the section.
-/// `q_order` holds each KV tile's live Q tiles in visiting order.
+/// for each section, for each place among the KV tiles, for each head of the section the KV tile
+/// that it has there.
 /// Ranks follow the launch order, so that no residency or release can deadlock (theorem A of
 /// schedules/README.md).
 /// Source: FlashAttention-3, hopper/tile_scheduler.hpp:385-409.
-void launch_ctas(const Problem& problem, const Launch& launch, std::span<const KvTile> kv_order,
-                 const IndexVector<KvTile, std::vector<QTile>>& q_order, Table& table);
+void launch_ctas(const Problem& problem, const Launch& launch, KvOrder kv_order, QOrder q_order,
+                 Table& table);
 
 /// Each KV tile's live Q tiles, ascending.
 [[nodiscard]] IndexVector<KvTile, std::vector<QTile>> ascending_q(const TileGrid& grid);

@@ -14,6 +14,7 @@
 // wait points backwards, with fewer SMs than KV tiles too.
 // Source: DASH section 3.3, Figure 4.
 
+#include "schedules/by_grid.hpp"
 #include "schedules/cta_grid.hpp"
 #include "schedules/live_ranks.hpp"
 #include "schedules/reversed_makespan.hpp"
@@ -26,17 +27,19 @@ namespace {
 /// i is on SM (n-1-i) mod S instead of i mod S.
 std::int32_t first_kv(const Problem& problem, Head head, std::int32_t sm) {
   if (head.value % 2 == 0) return sm;
-  const std::int32_t mirrored = (problem.grid.kv_tiles() - 1 - sm) % problem.sms;
+  const std::int32_t mirrored = (problem.kv_tiles() - 1 - sm) % problem.sms;
   return mirrored < 0 ? mirrored + problem.sms : mirrored;
 }
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
-  const LiveRanks ranks(problem.grid);
-  const auto chains = descending_q(problem.grid);
+  const ByGrid<LiveRanks> ranks_by_grid(problem, live_ranks);
+  const ByGrid<IndexVector<KvTile, std::vector<QTile>>> chains_by_grid(problem, descending_q);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
-    const bool has_chains = sm < problem.grid.kv_tiles();
+    const bool has_chains = sm < problem.kv_tiles();
     for (Head head{0}; has_chains && head.value < problem.heads; ++head) {
-      for (KvTile kv{first_kv(problem, head, sm)}; kv.value < problem.grid.kv_tiles();
+      const LiveRanks& ranks = ranks_by_grid.of(head);
+      const auto& chains = chains_by_grid.of(head);
+      for (KvTile kv{first_kv(problem, head, sm)}; kv.value < problem.kv_tiles();
            kv.value += problem.sms) {
         for (const QTile q : chains[kv]) {
           table.slots.push_back({{head, kv, q}, ranks.of(kv, q)});

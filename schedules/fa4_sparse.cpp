@@ -26,9 +26,8 @@ IndexVector<KvTile, std::vector<QTile>> partial_first(const TileGrid& grid) {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
   const bool spt = parameters.at("spt") == 1;
-  launch_ctas(problem, Launch(parameters),
-              spt ? descending_kv(problem.grid) : ascending_kv(problem.grid),
-              partial_first(problem.grid), table);
+  launch_ctas(problem, Launch(parameters), spt ? descending_kv : ascending_kv, partial_first,
+              table);
 }
 
 constexpr Parameter kParameters[] = {

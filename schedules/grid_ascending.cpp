@@ -12,8 +12,7 @@ namespace stagger::schedules::grid_ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, Launch(parameters), ascending_kv(problem.grid), ascending_q(problem.grid),
-              table);
+  launch_ctas(problem, Launch(parameters), ascending_kv, ascending_q, table);
 }
 
 constexpr Parameter kParameters[] = {kLaunchOrder};

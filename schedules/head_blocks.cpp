@@ -36,12 +36,13 @@ namespace stagger::schedules::head_blocks {
 namespace {
 
 std::optional<std::string> unsupported(const Problem& problem, const Parameters&) {
-  if (!is_square_causal(problem.grid)) {
+  if (!problem.grids.all_alike()) return kUnlikeHeads;
+  if (!is_square_causal(problem.common_grid())) {
     return "needs a square causal mask: KV tile i live from Q tile i to the last";
   }
-  if (problem.sms != problem.grid.kv_tiles()) {
+  if (problem.sms != problem.kv_tiles()) {
     return "needs as many SMs as KV tiles; there are " + counted(problem.sms, "SM") + " and " +
-           std::to_string(problem.grid.kv_tiles()) + " KV tiles";
+           std::to_string(problem.kv_tiles()) + " KV tiles";
   }
   return std::nullopt;
 }
@@ -85,7 +86,7 @@ class Block {
 };
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
-  const std::int32_t n = problem.grid.kv_tiles();
+  const std::int32_t n = problem.kv_tiles();
   const std::int32_t m = problem.heads;
   const std::int32_t paired = m % 2 == 0 ? m : std::max(m - 3, 0);
   const std::int32_t half = (n + 1) / 2;
@@ -109,7 +110,7 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
 }
 
 Ticks twice_makespan(const Problem& problem, const Timing& timing) {
-  const Ticks n = problem.grid.kv_tiles();
+  const Ticks n = problem.kv_tiles();
   const Ticks rounds = std::max(n, (problem.heads * (n + 1) + 1) / 2);
   return 2 * rounds * (timing.compute + timing.reduce);
 }
@@ -121,7 +122,7 @@ constexpr Formula kFormulas[] = {
      .domain = "square causal masks, S = n, any n and m",
      .shape = is_square_causal,
      .in_domain = [](const Problem& problem,
-                     const Timing&) { return problem.sms == problem.grid.kv_tiles(); },
+                     const Timing&) { return problem.sms == problem.kv_tiles(); },
      .twice_ticks = twice_makespan},
 };
 

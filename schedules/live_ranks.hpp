@@ -33,4 +33,8 @@ class LiveRanks {
   IndexVector<std::int64_t, std::int32_t> ranks_;
 };
 
+[[nodiscard]] inline LiveRanks live_ranks(const TileGrid& grid) {
+  return LiveRanks(grid);
+}
+
 }  // namespace stagger::schedules

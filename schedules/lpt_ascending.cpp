@@ -13,8 +13,7 @@ namespace stagger::schedules::lpt_ascending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, Launch(parameters), longest_first_kv(problem.grid),
-              ascending_q(problem.grid), table);
+  launch_ctas(problem, Launch(parameters), longest_first_kv, ascending_q, table);
 }
 
 constexpr Parameter kParameters[] = {kSwizzle, kLaunchOrder};

@@ -14,8 +14,7 @@ namespace stagger::schedules::lpt_descending {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, Launch(parameters), longest_first_kv(problem.grid),
-              descending_q(problem.grid), table);
+  launch_ctas(problem, Launch(parameters), longest_first_kv, descending_q, table);
 }
 
 constexpr Parameter kParameters[] = {kSwizzle, kLaunchOrder};

@@ -65,17 +65,18 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
 bool paper_setting(const Problem& problem, const Timing& timing) {
   return timing.model == Model::chain && timing.uniform() && timing.latency == 0 &&
          timing.launch == 0 && timing.epilogue == 0 && timing.release == Release::immediate &&
-         resident_lanes(problem, timing.residency) >= problem.grid.kv_tiles();
+         resident_lanes(problem, timing.residency) >= problem.kv_tiles();
 }
 
 const Formula* claim(const Selection& selection, const Problem& problem, const Timing& timing) {
   if (!paper_setting(problem, timing)) return nullptr;
-  if (order_of(selection) != HeadOrder::q_major) return nullptr;
+  if (order_of(selection) != HeadOrder::q_major || !problem.grids.all_alike()) return nullptr;
   for (const Parameter& parameter : selection.schedule->parameters) {
     if (selection.parameters.at(parameter.name) != parameter.fallback) return nullptr;
   }
   for (const Formula& formula : selection.schedule->formulas) {
-    if (formula.shape(problem.grid) && in_domain(formula, problem, timing)) return &formula;
+    if (formula.shape(problem.common_grid()) && in_domain(formula, problem, timing))
+      return &formula;
   }
   return nullptr;
 }

@@ -19,13 +19,13 @@ inline constexpr Formula kReversedMakespan = {
     .in_domain =
         [](const Problem& problem, const Timing& timing) {
           const bool even = problem.heads % 2 == 0;
-          return problem.sms == problem.grid.kv_tiles() &&
+          return problem.sms == problem.kv_tiles() &&
                  ((even && (timing.reduce < timing.compute || problem.heads == 2)) ||
-                  timing.reduce == timing.compute || problem.grid.kv_tiles() == 1);
+                  timing.reduce == timing.compute || problem.kv_tiles() == 1);
         },
     .twice_ticks =
         [](const Problem& problem, const Timing& timing) {
-          const Ticks n = problem.grid.kv_tiles();
+          const Ticks n = problem.kv_tiles();
           return problem.heads * (n + 1) * (timing.compute + timing.reduce) +
                  2 * (n - 1) * timing.reduce;
         },

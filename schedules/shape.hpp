@@ -7,6 +7,9 @@
 
 namespace stagger::schedules {
 
+/// Why a schedule that goes by shape does not apply where heads have several.
+inline constexpr const char* kUnlikeHeads = "needs one mask for all heads; here they differ";
+
 /// Every tile is live and there is at least one.
 [[nodiscard]] bool is_full(const TileGrid& grid);
 

@@ -28,21 +28,22 @@ namespace stagger::schedules::shift {
 namespace {
 
 std::int32_t widest_wave(const Problem& problem) {
-  return std::min(problem.grid.kv_tiles(), problem.sms);
+  return std::min(problem.kv_tiles(), problem.sms);
 }
 
 std::optional<std::string> unsupported(const Problem& problem, const Parameters&) {
-  if (!is_full(problem.grid)) return "needs a full mask; this one has empty tiles";
-  if (widest_wave(problem) > problem.grid.q_tiles() + 1) {
+  if (!problem.grids.all_alike()) return kUnlikeHeads;
+  if (!is_full(problem.common_grid())) return "needs a full mask; this one has empty tiles";
+  if (widest_wave(problem) > problem.q_tiles() + 1) {
     return "needs at most n_q + 1 KV tiles of a head at once; here " +
            std::to_string(widest_wave(problem)) + " run beside each other over " +
-           std::to_string(problem.grid.q_tiles()) + " Q tiles";
+           std::to_string(problem.q_tiles()) + " Q tiles";
   }
   return std::nullopt;
 }
 
 void append_chain(const Problem& problem, const Wave& wave, Head head, KvTile kv, Table& table) {
-  const std::int32_t q_tiles = problem.grid.q_tiles();
+  const std::int32_t q_tiles = problem.q_tiles();
   for (std::int32_t step = 0; step < q_tiles; ++step) {
     const std::int32_t q = (wave.place + step) % q_tiles;
     const std::int32_t turn = (std::min(q, wave.width - 1) - wave.place + wave.width) % wave.width;
@@ -51,7 +52,7 @@ void append_chain(const Problem& problem, const Wave& wave, Head head, KvTile kv
 }
 
 void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
-  const std::int32_t kv_tiles = problem.grid.kv_tiles();
+  const std::int32_t kv_tiles = problem.kv_tiles();
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
     for (std::int64_t dealt = sm; dealt < std::int64_t{problem.heads} * kv_tiles;
          dealt += problem.sms) {
@@ -64,12 +65,12 @@ void build(const Problem& problem, const Timing&, const Parameters&, Table& tabl
 }
 
 bool fits(const Problem& problem, const Timing& timing) {
-  return problem.sms == problem.grid.kv_tiles() &&
-         (problem.grid.kv_tiles() <= problem.grid.q_tiles() || timing.reduce == 0);
+  return problem.sms == problem.kv_tiles() &&
+         (problem.kv_tiles() <= problem.q_tiles() || timing.reduce == 0);
 }
 
 Ticks shift_makespan(const Problem& problem, const Timing& timing) {
-  return Ticks{2} * problem.heads * problem.grid.q_tiles() * (timing.compute + timing.reduce);
+  return Ticks{2} * problem.heads * problem.q_tiles() * (timing.compute + timing.reduce);
 }
 
 constexpr Formula kFormulas[] = {

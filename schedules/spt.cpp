@@ -17,8 +17,7 @@ namespace stagger::schedules::spt {
 namespace {
 
 void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
-  launch_ctas(problem, Launch(parameters), descending_kv(problem.grid), ascending_q(problem.grid),
-              table);
+  launch_ctas(problem, Launch(parameters), descending_kv, ascending_q, table);
 }
 
 constexpr Parameter kParameters[] = {kSwizzle, kLaunchOrder};

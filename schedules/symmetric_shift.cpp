@@ -36,13 +36,14 @@ namespace stagger::schedules::symmetric_shift {
 namespace {
 
 std::optional<std::string> unsupported(const Problem& problem, const Parameters&) {
-  const std::optional<Staircase> stairs = staircase(problem.grid);
+  if (!problem.grids.all_alike()) return kUnlikeHeads;
+  const std::optional<Staircase> stairs = staircase(problem.common_grid());
   if (!stairs) {
     return "needs a causal mask: KV tile i live from Q tile a + b*i to the last, a >= 0, b >= 1";
   }
-  if (problem.grid.kv_tiles() % 2 == 1) {
+  if (problem.kv_tiles() % 2 == 1) {
     return "needs an even number of KV tiles to pair them; there are " +
-           std::to_string(problem.grid.kv_tiles());
+           std::to_string(problem.kv_tiles());
   }
   return std::nullopt;
 }
@@ -122,14 +123,15 @@ class Fold {
 };
 
 void fold(const Problem& problem, Corner corner, Table& table) {
-  const Reach reach(problem.grid, *staircase(problem.grid));
-  const std::int32_t pairs = problem.grid.kv_tiles() / 2;
+  const TileGrid& grid = problem.common_grid();
+  const Reach reach(grid, *staircase(grid));
+  const std::int32_t pairs = problem.kv_tiles() / 2;
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
     for (std::int64_t dealt = sm; dealt < std::int64_t{problem.heads} * pairs;
          dealt += problem.sms) {
       const Head head{static_cast<std::int32_t>(dealt / pairs)};
       const auto pair = static_cast<std::int32_t>(dealt % pairs);
-      const Fold fold(problem.grid, reach, wave_of(head, pair, pairs, problem.sms), corner);
+      const Fold fold(grid, reach, wave_of(head, pair, pairs, problem.sms), corner);
       fold.append_long(head, pair, table);
       fold.append_short(head, pair, table);
     }
@@ -147,27 +149,26 @@ void build_to_lift(const Problem& problem, const Timing&, const Parameters&, Tab
 
 /// The triangle of a long tile comes after its square and begins with its first Q tile.
 bool begins_run(const Table& parts, std::int64_t slot) {
-  const TileGrid& grid = parts.problem.grid;
+  const TileGrid& grid = parts.problem.common_grid();
   const Task& task = parts.slots[slot].task;
   const bool is_long = task.kv.value < grid.kv_tiles() / 2;
   return is_long && (task.q.value == 0 || !grid.live(task.kv, QTile{task.q.value - 1}));
 }
 
 bool balanced(const Problem& problem, const Timing&) {
-  return problem.heads % 2 == 0 && problem.sms == problem.grid.kv_tiles() &&
-         problem.grid.kv_tiles() % 2 == 0;
+  return problem.heads % 2 == 0 && problem.sms == problem.kv_tiles() && problem.kv_tiles() % 2 == 0;
 }
 
 Ticks symmetric_makespan(const Problem& problem, const Timing& timing) {
-  return problem.heads * (Ticks{problem.grid.kv_tiles()} + 1) * (timing.compute + timing.reduce);
+  return problem.heads * (Ticks{problem.kv_tiles()} + 1) * (timing.compute + timing.reduce);
 }
 
 bool pairs_fill(const Problem& problem, const Timing&) {
-  return problem.sms == problem.grid.kv_tiles() && problem.grid.kv_tiles() % 2 == 0;
+  return problem.sms == problem.kv_tiles() && problem.kv_tiles() % 2 == 0;
 }
 
 Ticks two_heads_at_once(const Problem& problem, const Timing& timing) {
-  return Ticks{2} * ((problem.heads + 1) / 2) * (problem.grid.kv_tiles() + 1) *
+  return Ticks{2} * ((problem.heads + 1) / 2) * (problem.kv_tiles() + 1) *
          (timing.compute + timing.reduce);
 }
 

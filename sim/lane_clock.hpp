@@ -37,12 +37,12 @@ struct LaneClock {
 /// Where parts are combined in order, a chain is reduced into dK and dV at max(its last reduction's
 /// end, its turn); that frees the SM, and the epilogue comes after it. If it is a writer's, the SM
 /// is free as without it, but no later reduction starts before its end.
-/// Refers to the grid of the table that it was made of. A copy is cheap: in a loop that follows the
-/// rule, what it says then stays in registers.
+/// Refers to the grids of the table that it was made of. A copy is cheap: in a loop that follows
+/// the rule, what it says then stays in registers.
 class LaneRule {
  public:
   LaneRule(const Table& table, const Timing& timing)
-      : grid_(&table.problem.grid),
+      : grids_(&table.problem.grids),
         compute_(timing.compute),
         compute_partial_(timing.compute_of(TileKind::partial)),
         reduce_(timing.reduce),
@@ -107,11 +107,12 @@ class LaneRule {
 
  private:
   [[nodiscard]] Ticks compute_of(const Task& task) const {
-    const bool partial = !uniform_ && grid_->kind(task.kv, task.q) == TileKind::partial;
+    const bool partial =
+        !uniform_ && grids_->of(task.head).kind(task.kv, task.q) == TileKind::partial;
     return partial ? compute_partial_ : compute_;
   }
 
-  const TileGrid* grid_;
+  const HeadGrids* grids_;
   Ticks compute_;
   Ticks compute_partial_;
   Ticks reduce_;

@@ -73,7 +73,7 @@ class MemoryPlayer {
         record_(record),
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
-        dq_tiles_(std::int64_t{table.problem.heads} * table.problem.grid.q_tiles()),
+        dq_tiles_(std::int64_t{table.problem.heads} * table.problem.q_tiles()),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles() : 0)),
         stations_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))),
         waiting_(static_cast<std::int32_t>(stations_.size())),
@@ -176,7 +176,7 @@ class MemoryPlayer {
                     .dq = static_cast<std::int32_t>(memory_.tiles.dq(at->task)),
                     .rank = at->rank,
                     .ends_chain = ends,
-                    .ends_dq = at->rank + 1 == table_.problem.grid.contributions(at->task.q)};
+                    .ends_dq = at->rank + 1 == table_.problem.contributions(at->task)};
     if (station.writing.none()) {
       hand_over(station, work);
     } else {
@@ -305,7 +305,7 @@ class MemoryPlayer {
   [[nodiscard]] std::int64_t dkv_lock(const Task& task) const {
     return dq_tiles_ + table_.problem.dkv_place(task);
   }
-  [[nodiscard]] std::int64_t kv_tiles() const { return table_.problem.grid.kv_tiles(); }
+  [[nodiscard]] std::int64_t kv_tiles() const { return table_.problem.kv_tiles(); }
 
   const Table& table_;
   const Timing& timing_;

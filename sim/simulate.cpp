@@ -55,7 +55,7 @@ class Simulator {
         timing_(timing),
         rule_(table, timing),
         delayed_(timing.release == Release::delayed),
-        q_tiles_(table.problem.grid.q_tiles()),
+        q_tiles_(table.problem.q_tiles()),
         dq_tiles_(std::int64_t{table.problem.heads} * q_tiles_),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles_of(table) : 0)),
         resident_(resident_lanes(table.problem, timing.residency)),
@@ -197,7 +197,7 @@ class Simulator {
     return std::int64_t{task.head.value} * q_tiles_ + task.q.value;
   }
   [[nodiscard]] static std::int64_t kv_tiles_of(const Table& table) {
-    return table.problem.grid.kv_tiles();
+    return table.problem.kv_tiles();
   }
 
   const Table& table_;

@@ -20,8 +20,8 @@ class Tiles {
   Tiles(const Problem& problem, const TileBytes& bytes)
       : bytes_(bytes),
         problem_(problem),
-        q_tiles_(problem.grid.q_tiles()),
-        kv_tiles_(problem.grid.kv_tiles()),
+        q_tiles_(problem.q_tiles()),
+        kv_tiles_(problem.kv_tiles()),
         q_(std::int64_t{problem.heads} * q_tiles_),
         kv_(2 * q_),
         gradient_(kv_ + std::int64_t{problem.heads_kv} * kv_tiles_),

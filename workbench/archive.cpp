@@ -57,7 +57,7 @@ ArchiveEntry read_entry(const JsonValue& value) {
 Json entry_json(const ArchiveEntry& entry) {
   const Problem& problem = entry.problem;
   Json json = {
-      {"mask", mask_words(problem.mask)}, {"n", problem.grid.kv_tiles()}, {"heads", problem.heads}};
+      {"mask", mask_words(problem.mask)}, {"n", problem.kv_tiles()}, {"heads", problem.heads}};
   if (problem.group() > 1) json.append({{"heads_kv", problem.heads_kv}, {"span", problem.span}});
   json.append({{"sms", problem.sms}, {"model", entry.model_word()}});
   if (entry.best) {

@@ -67,6 +67,10 @@ const KernelTimes* times_of(const PlanRequest& request, const TileShape& tile) {
 
 Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms,
                    std::int64_t batch, std::int64_t heads_kv, std::int64_t span) {
+  if (mask_heads(request.mask) > 0) {
+    throw Error(ErrorKind::unsupported,
+                "a plan does not know heads with masks of their own yet: give one mask for all");
+  }
   const std::int64_t group = request.heads_q / request.heads_kv;
   const Checked kv_heads = Checked(batch) * heads_kv;
   const Checked heads = Checked(batch) * heads_kv * group;
@@ -132,7 +136,7 @@ bool is_invariant(const PlanRequest& request, const schedules::Selection& select
 std::optional<Candidate> invariant(const PlanRequest& request,
                                    const schedules::Selection& selection, std::int64_t tile_q) {
   const Problem problem = problem_of(request, tile_q, request.sms);
-  const std::int64_t tiles = problem.grid.kv_tiles();
+  const std::int64_t tiles = problem.kv_tiles();
   std::vector<std::int64_t> counts = {problem.sms};
   for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
     if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
@@ -259,7 +263,7 @@ Candidate given(const PlanRequest& request) {
   like.tile_kv = table.problem.shape.kv;
   const Problem wanted = problem_of(like, table.problem.shape.q, table.problem.sms);
   const Problem& has = table.problem;
-  if (has.grid != wanted.grid || has.heads != wanted.heads || has.heads_kv != wanted.heads_kv ||
+  if (has.grids != wanted.grids || has.heads != wanted.heads || has.heads_kv != wanted.heads_kv ||
       has.lengths != wanted.lengths || has.shape != wanted.shape) {
     fail("the table is for " + describe(has) + "; the tensors are " + describe(wanted));
   }

@@ -83,9 +83,11 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
          ", one an SM";
 }
 
-/// Refuses a mask whose bits are too many for the kernels of a GPU.
+/// Refuses a mask that the kernels of a GPU do not know, or whose bits are too many for them.
 void expect_fits_gpu(const ExecutionRequest& request) {
   if (!request.cuda || request.kernel->spins()) return;
+  expect_one_mask(request.source.table.problem,
+                  (std::string("the ") + request.kernel->name + " kernel on a GPU").c_str());
   const std::string why = gpu::cuda::bits_refusal(request.source.table.problem);
   if (!why.empty()) throw Error(ErrorKind::limit, why);
 }
@@ -243,8 +245,8 @@ std::vector<dag::Liveness::Hanging> hanging_tiles(const Execution& execution) {
   std::vector<dag::Liveness::Hanging> hanging;
   std::size_t lock = 0;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-      if (execution.runs->run.lock_values[lock++] != problem.grid.contributions(q)) {
+    for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
+      if (execution.runs->run.lock_values[lock++] != problem.contributions(head, q)) {
         hanging.push_back({head, q});
       }
     }
@@ -259,8 +261,8 @@ std::vector<dag::Liveness::HangingDkv> hanging_dkv_tiles(const Execution& execut
   std::vector<dag::Liveness::HangingDkv> hanging;
   if (values.empty()) return hanging;
   for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      if (values[at(problem.dkv_place(head, kv))] != problem.dkv_contributions(kv)) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      if (values[at(problem.dkv_place(head, kv))] != problem.dkv_contributions(head, kv)) {
         hanging.push_back({head, kv});
       }
     }

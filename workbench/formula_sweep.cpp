@@ -54,7 +54,7 @@ void sweep_masks(const SweepRequest& request, const schedules::Selection& select
     const Problem problem =
         make_problem(make_mask(mask), {at.n_q, at.n_kv}, {}, at.heads * at.group, 0,
                      {.heads_kv = at.heads, .span = at.group});
-    if (!result.formula->shape(problem.grid)) continue;
+    if (!result.formula->shape(problem.common_grid())) continue;
     if (schedules::why_unsupported(selection, problem)) continue;
     sweep_costs(request, selection, problem, at, result);
     return;  // 1 x 1 is both

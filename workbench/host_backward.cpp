@@ -116,7 +116,7 @@ void run_on_host(const BackwardPlan& plan, const HostCall& call) {
   }
   gpu::Forward forward = forward_of(call, queries, inputs.d_out);
   const gpu::Attention attention{.shape = shape,
-                                 .mask = TokenMask(problem),
+                                 .masks = HeadMasks(problem),
                                  .inputs = std::move(inputs),
                                  .forward = std::move(forward)};
   const gpu::Backward run = gpu::backward_on_cpu(table, attention, options);

@@ -218,9 +218,8 @@ KvTile longest_chain(const TileGrid& grid) {
   return longest;
 }
 
-/// The problem with the longest KV tile's chain in two halves: dK and dV are spilled once a head.
-Problem with_split_tile(Problem problem) {
-  const TileGrid& grid = problem.grid;
+/// A grid with the longest KV tile's chain in two halves.
+TileGrid with_split_tile(const TileGrid& grid) {
   const KvTile longest = longest_chain(grid);
   std::vector<TileKind> kinds;
   const auto add_row = [&](KvTile kv, std::int32_t from, std::int32_t to) {
@@ -236,13 +235,23 @@ Problem with_split_tile(Problem problem) {
     add_row(kv, 0, kv == longest ? half : grid.q_tiles());
     if (kv == longest) add_row(kv, half, grid.q_tiles());
   }
-  problem.grid = TileGrid(grid.kv_tiles() + 1, grid.q_tiles(), std::move(kinds));
+  return {grid.kv_tiles() + 1, grid.q_tiles(), std::move(kinds)};
+}
+
+/// The problem with the longest chain of every head in two halves: dK and dV are spilled once a
+/// head.
+Problem with_split_tile(Problem problem) {
+  std::vector<TileGrid> grids;
+  for (const TileGrid& grid : problem.grids.distinct())
+    grids.push_back(with_split_tile(grid));
+  problem.grids =
+      problem.grids.all_alike() ? grids.front() : HeadGrids(grids, problem.grids.places());
   return problem;
 }
 
-/// Whether KV tiles of half the tokens take half the ticks.
+/// Whether there are KV tiles of half the tokens, which take half the ticks.
 bool has_halves(const Problem& problem, const Timing& timing) {
-  return problem.shape.kv % 2 == 0 && timing.compute % 2 == 0 &&
+  return !is_of_tiles(problem.mask) && problem.shape.kv % 2 == 0 && timing.compute % 2 == 0 &&
          timing.compute_of(TileKind::partial) % 2 == 0;
 }
 

@@ -115,7 +115,7 @@ std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& fou
   const std::string known = found.known ? fmt::format(" (known {})", *found.known) : "";
   const bool refused = found.outcome == ArchiveOutcome::refused;
   return fmt::format("{}: {} n={} m={} S={} {}: {}\n", words_of(found.outcome),
-                     mask_words(problem.mask), problem.grid.kv_tiles(), problem.heads, problem.sms,
+                     mask_words(problem.mask), problem.kv_tiles(), problem.heads, problem.sms,
                      entry.model_word(),
                      refused ? found.why : std::to_string(found.makespan) + known);
 }

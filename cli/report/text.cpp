@@ -266,7 +266,7 @@ std::string hanging_line(const Problem& problem,
     if (tile.head == head) hang.push_back(tile.q.value);
   }
   std::vector<std::int32_t> finish;
-  for (std::int32_t q = 0; q < problem.grid.q_tiles(); ++q) {
+  for (std::int32_t q = 0; q < problem.q_tiles(); ++q) {
     if (!std::binary_search(hang.begin(), hang.end(), q)) finish.push_back(q);
   }
   std::string words = q_tiles(hang, "hangs", "hang") + "; " + q_tiles(finish, "finishes", "finish");

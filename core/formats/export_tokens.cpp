@@ -112,7 +112,7 @@ Bundle magi_bundle(const Problem& problem) {
 // ---- FlashInfer -------------------------------------------------------------------------------
 
 Bundle bsr_bundle(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   const KvTile last_kv{grid.kv_tiles() - 1};
   const QTile last_q{grid.q_tiles() - 1};
   if (problem.lengths.q % problem.shape.q != 0 || problem.lengths.kv % problem.shape.kv != 0) {

@@ -49,6 +49,17 @@ std::string name_of(const Bundle& bundle) {
   bundle.reject("no array of that name: mask_id, block_mask, blockmask; or a single one");
 }
 
+/// A mask, or every one of those by head, and causal.
+Mask each_and_causal(Mask mask) {
+  if (!mask.family->by_head) {
+    return make_mask("and", {{"of", std::vector<Mask>{std::move(mask), make_mask("causal")}}});
+  }
+  std::vector<Mask> masks;
+  for (const Mask& each : mask.masks("of"))
+    masks.push_back(each_and_causal(each));
+  return make_mask("heads", {{"of", std::move(masks)}, {"heads", mask.integers("heads")}});
+}
+
 }  // namespace
 
 ImportedMask read_bsr(Import& import) {
@@ -110,9 +121,9 @@ ImportedMask read_bsr(Import& import) {
     const auto value = import.numbers(name, 1);
     return value && block.q > 0 && block.kv > 0 ? value->front() : 0;
   };
-  return import.tiled(
-      {static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles), std::move(kinds)},
-      block, {tokens("M"), tokens("N")});
+  const TileGrid grid(static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
+                      std::move(kinds));
+  return import.tiled({}, [&](std::int64_t) { return grid; }, block, {tokens("M"), tokens("N")});
 }
 
 ImportedMask read_block_mask(Import& import) {
@@ -130,32 +141,26 @@ ImportedMask read_block_mask(Import& import) {
                     std::to_string(tensor.elements[place]) + ", neither 0 nor 1");
     }
   }
-  const auto begin = tensor.elements.begin();
-  const std::int64_t head =
-      import.chosen_head(leading.batches, leading.heads, [&](std::int64_t other) {
-        const auto at_first =
-            std::mismatch(begin, begin + size, begin + other * size).first - begin;
-        return at_first == size ? std::nullopt
-                                : std::optional("in q " + std::to_string(at_first / kv_tiles) +
-                                                ", kv " + std::to_string(at_first % kv_tiles));
-      });
-  std::vector<TileKind> kinds;
-  kinds.reserve(at(size));
-  for (std::int64_t kv = 0; kv < kv_tiles; ++kv) {
-    for (std::int64_t q = 0; q < q_tiles; ++q) {
-      const bool live = tensor.elements[at(head * size + q * kv_tiles + kv)] != 0;
-      kinds.push_back(live ? TileKind::full : TileKind::empty);
+  const auto grid = [&](std::int64_t head) {
+    std::vector<TileKind> kinds;
+    kinds.reserve(at(size));
+    for (std::int64_t kv = 0; kv < kv_tiles; ++kv) {
+      for (std::int64_t q = 0; q < q_tiles; ++q) {
+        const bool live = tensor.elements[at(head * size + q * kv_tiles + kv)] != 0;
+        kinds.push_back(live ? TileKind::full : TileKind::empty);
+      }
     }
-  }
+    return TileGrid(static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
+                    std::move(kinds));
+  };
   const auto block = import.numbers("BLOCK_SIZE", 2);
   ImportedMask imported = import.tiled(
-      {static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles), std::move(kinds)},
+      {leading.batches, leading.heads}, grid,
       block ? TileShape{.q = block->front(), .kv = block->back()} : TileShape{.q = 0, .kv = 0}, {});
   import.understood("rows are Q tiles, columns KV tiles; every live tile is full");
   const std::optional<bool> causal = import.causal();
   if (causal.value_or(false)) {
-    imported.mask = make_mask(
-        "and", {{"of", std::vector<Mask>{std::move(imported.mask), make_mask("causal")}}});
+    imported.mask = each_and_causal(std::move(imported.mask));
     import.understood("and causal, bottom-right aligned");
   }
   return imported;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 namespace stagger::formats {
 namespace {
@@ -115,34 +116,61 @@ void Import::expect_heeded(const char* format) const {
   }
 }
 
-std::int64_t Import::chosen_head(
-    std::int64_t batches, std::int64_t heads,
-    const std::function<std::optional<std::string>(std::int64_t)>& differs) {
+Mask Import::by_head(const MasksOfFile& masks, const std::function<Mask(std::int64_t)>& mask) {
   heeds_head_ = true;
-  const std::int64_t masks = batches * heads;
-  if (masks < 1) bundle.reject("it has no batch or no head");
-  const std::string sizes =
-      std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
+  if (masks.count() < 1) bundle.reject("it has no batch or no head");
+  const std::string sizes = masks.words();
   if (request.head) {
-    if (*request.head < 0 || *request.head >= masks) {
+    if (*request.head < 0 || *request.head >= masks.count()) {
       fail("--mask-head " + std::to_string(*request.head) + ": the file has " + sizes + ", 0 to " +
-           std::to_string(masks - 1));
+           std::to_string(masks.count() - 1));
     }
-    understood("the mask of batch " + std::to_string(*request.head / heads) + ", head " +
-               std::to_string(*request.head % heads) + " of " + sizes);
-    if (masks > 1) lost("the masks of the other heads");
-    return *request.head;
+    understood("the mask of batch " + std::to_string(*request.head / masks.heads) + ", head " +
+               std::to_string(*request.head % masks.heads) + " of " + sizes);
+    if (masks.count() > 1) lost("the masks of the other heads");
+    return mask(*request.head);
   }
-  for (std::int64_t head = 1; head < masks; ++head) {
-    const std::optional<std::string> where = differs(head);
-    if (!where) continue;
-    fail(bundle.source + ": the masks of its heads differ, those of batch 0, head 0 and batch " +
-         std::to_string(head / heads) + ", head " + std::to_string(head % heads) + " " + *where +
-         "; a problem has one mask for all heads: choose by --mask-head 0 to " +
-         std::to_string(masks - 1) + " (batch * " + std::to_string(heads) + " + head)");
+  std::vector<Mask> distinct;
+  std::map<std::string, std::int64_t> found;  // their places, by their words
+  std::vector<std::int64_t> of_place;
+  for (std::int64_t place = 0; place < masks.count(); ++place) {
+    Mask each = mask(place);
+    const auto [known, is_new] = found.emplace(mask_words(each), std::ssize(distinct));
+    if (is_new) distinct.push_back(std::move(each));
+    if (std::ssize(distinct) > kMaxHeadMasks) {
+      throw Error(ErrorKind::limit, bundle.source + ": more than " + std::to_string(kMaxHeadMasks) +
+                                        " masks that differ");
+    }
+    of_place.push_back(known->second);
   }
-  if (masks > 1) understood("the same mask for " + sizes);
-  return 0;
+  if (distinct.size() == 1) {
+    if (masks.count() > 1) understood("the same mask for " + sizes);
+    return std::move(distinct.front());
+  }
+  understood(std::to_string(distinct.size()) + " masks that differ for " + sizes);
+  std::vector<std::int64_t> heads = places_of_heads(masks);
+  for (std::int64_t& head : heads)
+    head = of_place[at(head)];
+  return make_mask("heads", {{"of", std::move(distinct)}, {"heads", std::move(heads)}});
+}
+
+std::vector<std::int64_t> Import::places_of_heads(const MasksOfFile& masks) const {
+  const std::int64_t all = request.heads == 0 ? masks.count() : request.heads;
+  const bool of_kv = masks.of_kv_heads && request.heads_kv > 0;
+  // Of masks of batches alone each is for all heads of its batch.
+  const std::int64_t alike = masks.heads == 1 ? all / masks.batches
+                             : of_kv          ? all / request.heads_kv
+                                              : 1;
+  const std::int64_t pattern = masks.count() * alike;
+  const bool repeats = masks.batches == 1 || pattern == all;
+  if (alike == 0 || all % pattern != 0 || !repeats) {
+    fail(bundle.source + ": masks for " + masks.words() + " are none for --heads " +
+         std::to_string(all) + "; --mask-head chooses one for all");
+  }
+  std::vector<std::int64_t> places;
+  for (std::int64_t head = 0; head < pattern; ++head)
+    places.push_back(head / alike);
+  return places;
 }
 
 Lengths Import::agreed(const Lengths& lengths) const {
@@ -157,35 +185,39 @@ Lengths Import::agreed(const Lengths& lengths) const {
           side("--seq-kv", lengths.kv, request.lengths.kv)};
 }
 
-ImportedMask Import::tiled(const TileGrid& grid, const TileShape& block, const Lengths& lengths) {
+ImportedMask Import::tiled(const MasksOfFile& masks,
+                           const std::function<TileGrid(std::int64_t)>& grid,
+                           const TileShape& block, const Lengths& lengths) {
   const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
   TileShape own = block;
   if (own.q == 0) own.q = or_one(request.shape.q);
   if (own.kv == 0) own.kv = or_one(request.shape.kv);
-  Lengths tokens = agreed(lengths);
-  if (tokens.q == 0) tokens.q = own.q * grid.q_tiles();
-  if (tokens.kv == 0) tokens.kv = own.kv * grid.kv_tiles();
-  check_length("--seq-q", tokens.q, own.q, grid.q_tiles());
-  check_length("--seq-kv", tokens.kv, own.kv, grid.kv_tiles());
+  ImportedMask imported{.lengths = agreed(lengths)};
+  Lengths& tokens = imported.lengths;
   const Lengths factor = {tiles_of_block("--tile-q", own.q, request.shape.q),
                           tiles_of_block("--tile-kv", own.kv, request.shape.kv)};
-  ImportedMask imported{.lengths = tokens,
-                        .shape = {.q = own.q / factor.q, .kv = own.kv / factor.kv}};
+  imported.shape = {.q = own.q / factor.q, .kv = own.kv / factor.kv};
+  imported.mask = by_head(masks, [&](std::int64_t place) {
+    const TileGrid blocks = grid(place);
+    if (tokens.q == 0) tokens.q = own.q * blocks.q_tiles();
+    if (tokens.kv == 0) tokens.kv = own.kv * blocks.kv_tiles();
+    check_length("--seq-q", tokens.q, own.q, blocks.q_tiles());
+    check_length("--seq-kv", tokens.kv, own.kv, blocks.kv_tiles());
+    if (factor == Lengths{1, 1}) return tiles_mask(blocks);
+    const Lengths tiles = {divide_up(tokens.q, imported.shape.q),
+                           divide_up(tokens.kv, imported.shape.kv)};
+    if (tiles.q > kMaxTiles || tiles.kv > kMaxTiles || tiles.q * tiles.kv > kMaxGridTiles) {
+      throw Error(ErrorKind::limit, "more than " + std::to_string(kMaxGridTiles) + " tiles");
+    }
+    return tiles_mask(refined(blocks, factor, tiles));
+  });
   if (block.q == 0 && block.kv == 0 && request.shape.q == 0 && request.shape.kv == 0) {
     understood("the file does not say how many tokens a tile has: one");
   } else {
     understood("blocks of " + tokens_words(own) + ", " + std::to_string(tokens.kv) + " keys and " +
                std::to_string(tokens.q) + " queries");
   }
-  if (factor == Lengths{1, 1}) {
-    imported.mask = tiles_mask(grid);
-  } else {
-    const Lengths tiles = {divide_up(tokens.q, imported.shape.q),
-                           divide_up(tokens.kv, imported.shape.kv)};
-    if (tiles.q > kMaxTiles || tiles.kv > kMaxTiles || tiles.q * tiles.kv > kMaxGridTiles) {
-      throw Error(ErrorKind::limit, "more than " + std::to_string(kMaxGridTiles) + " tiles");
-    }
-    imported.mask = tiles_mask(refined(grid, factor, tiles));
+  if (factor != Lengths{1, 1}) {
     understood("each block is " + std::to_string(factor.kv) + " x " + std::to_string(factor.q) +
                " tiles, all of its kind");
     lost("which tiles of a partial block are full or empty");

@@ -14,6 +14,19 @@
 
 namespace stagger::formats {
 
+/// How many masks a file has, and whose they are.
+struct MasksOfFile {
+  std::int64_t batches = 1;
+  std::int64_t heads = 1;
+  bool of_kv_heads = false;  ///< a head has that of the KV head which it shares with others
+
+  [[nodiscard]] std::int64_t count() const { return batches * heads; }
+  /// `2 batches of 4 heads`.
+  [[nodiscard]] std::string words() const {
+    return std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
+  }
+};
+
 /// What the reader of one format works with: the file, the request, and what it has to say.
 class Import {
  public:
@@ -39,20 +52,23 @@ class Import {
   /// Throws Error{usage} if the request has an answer that nobody asked for.
   void expect_heeded(const char* format) const;
 
-  /// Which of batches x heads masks is read: the first, if `differs(head)` says of none of the
-  /// others where it differs from it. Throws Error{usage} if the request does not choose then.
-  [[nodiscard]] std::int64_t chosen_head(
-      std::int64_t batches, std::int64_t heads,
-      const std::function<std::optional<std::string>(std::int64_t)>& differs);
+  /// The masks of the file, [batches, heads], as one for all or as a mask by head: `mask(place)`
+  /// makes that of a place, batch * heads + head. Where the request chooses one, that alone. Throws
+  /// Error{usage} if the problem has other heads than there are masks for.
+  [[nodiscard]] Mask by_head(const MasksOfFile& masks,
+                             const std::function<Mask(std::int64_t)>& mask);
 
-  /// A grid of blocks of `block` tokens (0: the file does not say) as a mask of the tiles that are
-  /// asked for, which divide the blocks. `lengths` are the file's; 0: it does not say.
-  [[nodiscard]] ImportedMask tiled(const TileGrid& grid, const TileShape& block,
-                                   const Lengths& lengths);
+  /// Grids of blocks of `block` tokens (0: the file does not say), likewise, as a mask of the tiles
+  /// that are asked for, which divide the blocks. `lengths` are the file's; 0: it does not say.
+  [[nodiscard]] ImportedMask tiled(const MasksOfFile& masks,
+                                   const std::function<TileGrid(std::int64_t)>& grid,
+                                   const TileShape& block, const Lengths& lengths);
   /// A token-level mask; `lengths` are the file's, and what it has no word of is the request's.
   [[nodiscard]] ImportedMask of_tokens(Mask mask, const Lengths& lengths);
 
  private:
+  /// The place of the mask of each head of the problem among batches x heads.
+  [[nodiscard]] std::vector<std::int64_t> places_of_heads(const MasksOfFile& masks) const;
   [[nodiscard]] Lengths agreed(const Lengths& lengths) const;
 
   bool heeds_head_ = false;

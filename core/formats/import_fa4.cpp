@@ -64,23 +64,13 @@ class Object {
   std::unique_ptr<TileList> full_;
 };
 
-void compare(Import& import, const TileGrid& backward, const TileGrid& forward) {
+void compare(const Import& import, const TileGrid& backward, const TileGrid& forward) {
   if (const auto tile = difference(backward, forward)) {
     import.bundle.reject(
         "the backward pass's lists are not the transpose of the forward pass's: "
         "tile " +
         *tile + " is another in them");
   }
-  import.understood("the forward pass's lists are the same tiles");
-}
-
-/// Holds the other direction's lists against the grid, if their blocks are of one size.
-void compare_forward(Import& import, const Object& backward, const Object& forward,
-                     const TileGrid& grid, std::int64_t head) {
-  const bool same = backward.block == forward.block && forward.partial().rows() == grid.q_tiles() &&
-                    forward.columns() <= grid.kv_tiles();
-  if (same) return compare(import, grid, forward.grid(head, true, grid.kv_tiles()));
-  import.understood("the forward pass's lists are of other blocks, and are not compared");
 }
 
 ImportedMask read(Import& import, bool linear) {
@@ -103,9 +93,6 @@ ImportedMask read(Import& import, bool linear) {
   const Object object(import, back ? *back : *ahead, linear);
   std::unique_ptr<Object> forward;
   if (back && ahead) forward = std::make_unique<Object>(import, *ahead, linear);
-  const std::int64_t head = import.chosen_head(
-      object.partial().batches(), object.partial().heads(),
-      [&](std::int64_t other) { return difference(&object.partial(), object.full(), 0, other); });
   std::int64_t columns = object.columns();
   if (forward && forward->block == object.block) {
     columns = std::max(columns, forward->partial().rows());
@@ -113,17 +100,29 @@ ImportedMask read(Import& import, bool linear) {
   const std::int64_t given = rows_are_q ? import.request.lengths.kv : import.request.lengths.q;
   const std::int64_t tile = rows_are_q ? object.block.kv : object.block.q;
   if (given > 0 && tile > 0) columns = std::max(object.columns(), (given + tile - 1) / tile);
-  const TileGrid grid = object.grid(head, rows_are_q, columns);
   import.understood(rows_are_q ? "the forward pass's lists: KV tiles by Q tile"
                                : "the backward pass's lists: Q tiles by KV tile");
-  if (forward) compare_forward(import, object, *forward, grid, head);
+  const bool compares = forward && object.block == forward->block &&
+                        forward->partial().rows() == columns &&
+                        forward->columns() <= object.partial().rows();
+  if (forward) {
+    import.understood(compares
+                          ? "the forward pass's lists are the same tiles"
+                          : "the forward pass's lists are of other blocks, and are not compared");
+  }
   if (object.full() == nullptr) {
     import.understood("no full lists: every live tile is partial");
     import.lost("which of the live tiles are full");
   }
   import.understood("ragged rule in-bounds: a tile that reaches beyond the last token may be full");
   import.lost("mask_mod: which pairs of a partial tile attend");
-  return import.tiled(grid, object.block, {});
+  const auto grid = [&](std::int64_t head) {
+    TileGrid tiles = object.grid(head, rows_are_q, columns);
+    if (compares) compare(import, tiles, forward->grid(head, true, tiles.kv_tiles()));
+    return tiles;
+  };
+  return import.tiled({object.partial().batches(), object.partial().heads()}, grid, object.block,
+                      {});
 }
 
 }  // namespace

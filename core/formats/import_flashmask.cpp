@@ -102,7 +102,7 @@ std::optional<Mask> window_of(Import& import, bool causal) {
 }
 
 /// The tiles that a `block_mask` of 0 and 1 keeps.
-std::optional<Mask> kept_tiles(Import& import, std::int64_t head) {
+std::optional<Mask> kept_tiles(const Import& import, std::int64_t head) {
   if (!import.bundle.has("block_mask")) return std::nullopt;
   const Leading leading = leading_of(import.bundle, "block_mask", 2);
   const Tensor& kept = import.bundle.at("block_mask");
@@ -121,7 +121,6 @@ std::optional<Mask> kept_tiles(Import& import, std::int64_t head) {
       if (kept.elements[at((own * q_tiles + q) * kv_tiles + kv)] != 0) rows[at(kv)][at(q)] = 'f';
     }
   }
-  import.understood("and of these the tiles that block_mask keeps");
   return make_mask("tiles", {{"rows", std::move(rows)}});
 }
 
@@ -137,22 +136,16 @@ ImportedMask read_flashmask(Import& import) {
   const bool causal = is_causal(import, count);
   const std::vector<const char*> names = columns_of(causal, count, bundle);
   const std::int64_t size = keys * count;
-  const std::int64_t head =
-      import.chosen_head(leading.batches, leading.heads, [&](std::int64_t other) {
-        const auto begin = tensor.elements.begin();
-        const auto [left, right] = std::mismatch(begin, begin + size, begin + other * size);
-        return left == begin + size
-                   ? std::nullopt
-                   : std::optional("in column " + std::to_string((left - begin) / count));
-      });
-  std::map<std::string, MaskValue, std::less<>> values = {{"causal", causal}};
-  for (std::int64_t column = 0; column < count; ++column) {
-    std::vector<std::int64_t> rows;
-    for (std::int64_t key = 0; key < keys; ++key)
-      rows.push_back(tensor.elements[at(head * size + key * count + column)]);
-    values.emplace(names[at(column)], std::move(rows));
-  }
-  Mask mask = make_mask("flashmask", std::move(values));
+  const auto columns = [&](std::int64_t place) {
+    std::map<std::string, MaskValue, std::less<>> values = {{"causal", causal}};
+    for (std::int64_t column = 0; column < count; ++column) {
+      std::vector<std::int64_t> rows;
+      for (std::int64_t key = 0; key < keys; ++key)
+        rows.push_back(tensor.elements[at(place * size + key * count + column)]);
+      values.emplace(names[at(column)], std::move(rows));
+    }
+    return make_mask("flashmask", std::move(values));
+  };
   std::string form;
   for (const char* name : names)
     form += std::string(form.empty() ? "" : ", ") + name;
@@ -162,15 +155,27 @@ ImportedMask read_flashmask(Import& import) {
     lengths.q = keys;
     import.understood("as many queries as keys (--seq-q says otherwise)");
   }
-  if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
-    const std::int64_t visited = visited_empty(mask, lengths, import.request.shape);
-    import.understood(std::to_string(visited) +
+  const std::optional<Mask> window = window_of(import, causal);
+  std::optional<std::int64_t> visited;
+  Mask mask = import.by_head(
+      {.batches = leading.batches, .heads = leading.heads, .of_kv_heads = true},
+      [&](std::int64_t place) {
+        std::vector<Mask> parts = {columns(place)};
+        if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
+          visited =
+              visited.value_or(0) + visited_empty(parts.front(), lengths, import.request.shape);
+        }
+        if (window) parts.push_back(*window);
+        if (auto kept = kept_tiles(import, place)) parts.push_back(std::move(*kept));
+        return parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});
+      });
+  if (visited) {
+    import.understood(std::to_string(*visited) +
                       " empty tiles that its kernel visits: it looks at each interval alone");
   }
-  std::vector<Mask> parts = {std::move(mask)};
-  if (auto window = window_of(import, causal)) parts.push_back(std::move(*window));
-  if (auto kept = kept_tiles(import, head)) parts.push_back(std::move(*kept));
-  mask = parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});
+  if (bundle.has("block_mask")) {
+    import.understood("and of these the tiles that block_mask keeps");
+  }
   return import.of_tokens(std::move(mask), lengths);
 }
 

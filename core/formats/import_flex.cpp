@@ -111,19 +111,18 @@ ImportedMask read_flex(Import& import) {
   const Side rows = side_of_rows(import, by_q ? "queries" : "keys", lists.partial->rows(),
                                  by_q ? tokens.q : tokens.kv, by_q ? shape.q : shape.kv);
   const Side ids = side_of_ids(lists, by_q ? tokens.kv : tokens.q, by_q ? shape.kv : shape.q);
-  const std::int64_t head =
-      import.chosen_head(lists.partial->batches(), lists.partial->heads(), [&](std::int64_t other) {
-        return difference(lists.partial_list(), lists.full_list(), 0, other);
-      });
-  const TileGrid grid = grid_of(lists.partial_list(), lists.full_list(), head, by_q, ids.tiles);
-  compare(import, grid, head);
   if (!by_q) import.understood("of the transposed lists alone (q_indices)");
   if (!lengths) import.understood("no seq_lengths: as long as its tiles");
   say_classes(import, lists);
   import.understood("ragged rule flex: a tile beyond the last token is never full");
   import.lost("mask_mod: which pairs of a partial tile attend");
   if (bundle.has("dq_write_order")) import.lost("dq_write_order: `stagger lint` reads that");
-  return import.tiled(grid, shape,
+  const auto grid = [&](std::int64_t head) {
+    TileGrid tiles = grid_of(lists.partial_list(), lists.full_list(), head, by_q, ids.tiles);
+    compare(import, tiles, head);
+    return tiles;
+  };
+  return import.tiled({lists.partial->batches(), lists.partial->heads()}, grid, shape,
                       by_q ? Lengths{rows.tokens, ids.tokens} : Lengths{ids.tokens, rows.tokens});
 }
 

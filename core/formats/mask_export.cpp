@@ -46,7 +46,7 @@ const ExportFormat* find_export_format(std::string_view name) {
 }
 
 TileGrid by_rule(const Problem& problem, Ragged ragged) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   const bool ragged_q = problem.lengths.q % problem.shape.q != 0;
   const bool ragged_kv = problem.lengths.kv % problem.shape.kv != 0;
   if (ragged == Ragged::in_bounds || !(ragged_q || ragged_kv)) return grid;
@@ -71,9 +71,10 @@ void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why)
 
 void expect_known_pairs(const Problem& problem, const char* format) {
   if (problem.mask.family->tiles == nullptr) return;
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-      if (problem.grid.kind(kv, q) == TileKind::partial) {
+  const TileGrid& grid = problem.common_grid();
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      if (grid.kind(kv, q) == TileKind::partial) {
         refuse_tile(format, kv, q, "some pairs attend, and a block-sparse mask does not say which");
       }
     }
@@ -83,6 +84,7 @@ void expect_known_pairs(const Problem& problem, const char* format) {
 Bundle export_mask(const Problem& problem, const ExportFormat& format, Ragged ragged,
                    const Table* table, std::vector<std::string>& notes) {
   const std::string_view name = format.name;
+  expect_one_mask(problem, format.name);
   if (name == "flex") return flex_bundle(by_rule(problem, ragged), problem);
   if (name == "fa4") return fa4_bundle(by_rule(problem, ragged), problem, table, notes);
   if (name == "flashmask") return flashmask_bundle(problem);

@@ -15,12 +15,15 @@ struct MaskFileRequest {
   std::string format = {};                ///< of mask_formats(); empty: by what is in the file
   Lengths lengths = {};                   ///< tokens; 0: not given
   TileShape shape = {.q = 0, .kv = 0};    ///< tokens a tile; 0: not given
-  std::optional<std::int64_t> head = {};  ///< batch * heads + head, where masks differ
+  std::optional<std::int64_t> head = {};  ///< batch * heads + head: that one mask for all
+  std::int64_t heads = 0;                 ///< of the problem, the batch folded in; 0: not given
+  std::int64_t heads_kv = 0;              ///< likewise
   std::optional<bool> causal = {};
 };
 
-/// A mask from a file, and the size that the file says; 0 where it says none. The mask's `origin`
-/// says what was understood, and what was lost.
+/// A mask from a file, and the size that the file says; 0 where it says none. Where heads of the
+/// file have different masks it is a mask by head, for as many heads as were given. The mask's
+/// `origin` says what was understood, and what was lost.
 struct ImportedMask {
   Mask mask = {};
   Lengths lengths = {};

@@ -127,25 +127,6 @@ TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t hea
           std::move(kinds)};
 }
 
-std::optional<std::string> difference(const TileList* partial, const TileList* full,
-                                      std::int64_t head, std::int64_t other) {
-  const auto sorted = [](std::span<const std::int64_t> ids) {
-    std::vector<std::int64_t> all(ids.begin(), ids.end());
-    std::ranges::sort(all);
-    return all;
-  };
-  for (const TileList* list : {partial, full}) {
-    if (list == nullptr) continue;
-    for (std::int64_t row = 0; row < list->rows(); ++row) {
-      if (sorted(list->ids(head, row)) != sorted(list->ids(other, row))) {
-        return "in row " + std::to_string(row) + " of the " +
-               (list == partial ? "partial" : "full") + " tiles";
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> difference(const TileGrid& left, const TileGrid& right) {
   for (KvTile kv{0}; kv.value < left.kv_tiles(); ++kv) {
     for (QTile q{0}; q.value < left.q_tiles(); ++q) {

@@ -48,11 +48,6 @@ class TileList {
 [[nodiscard]] TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t head,
                                bool rows_are_q, std::int64_t columns);
 
-/// Where two heads of the lists differ: `in row 3 of the full tiles`; nullopt if nowhere, whatever
-/// the order in a row.
-[[nodiscard]] std::optional<std::string> difference(const TileList* partial, const TileList* full,
-                                                    std::int64_t head, std::int64_t other);
-
 /// The first tile that two grids do not agree on: `(kv 3, q 5)`; nullopt if there is none.
 [[nodiscard]] std::optional<std::string> difference(const TileGrid& left, const TileGrid& right);
 

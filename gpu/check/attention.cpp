@@ -41,7 +41,7 @@ class QueryScores {
         head_(head),
         query_(query) {
     for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
-      if (attention.mask.sees(query, key)) keys_.push_back(key);
+      if (attention.masks.of(head).sees(query, key)) keys_.push_back(key);
     }
     const float* q = &inputs_.q[shape_.q_row(head, query) * shape_.dim()];
     scores_.reserve(keys_.size());
@@ -149,7 +149,7 @@ Attention make_attention(const Problem& problem, const AttentionShape& shape, In
                          std::optional<Dropout> dropout) {
   STAGGER_EXPECTS(fits(inputs, shape));
   Attention attention{.shape = shape,
-                      .mask = TokenMask(problem),
+                      .masks = HeadMasks(problem),
                       .inputs = std::move(inputs),
                       .forward = {},
                       .dropout = std::move(dropout)};
@@ -160,7 +160,7 @@ Attention make_attention(const Problem& problem, const AttentionShape& shape, In
 Attention unjudged_attention(const Problem& problem, const AttentionShape& shape, Inputs inputs,
                              std::optional<Dropout> dropout) {
   Attention attention{.shape = shape,
-                      .mask = TokenMask(problem),
+                      .masks = HeadMasks(problem),
                       .inputs = std::move(inputs),
                       .forward = {},
                       .dropout = std::move(dropout)};
@@ -171,8 +171,8 @@ Attention unjudged_attention(const Problem& problem, const AttentionShape& shape
 }
 
 double backward_flops(const Attention& attention) {
-  return 10.0 * attention.shape.head_dim * attention.shape.heads *
-         static_cast<double>(attention.mask.pairs());
+  return 10.0 * attention.shape.head_dim *
+         static_cast<double>(attention.masks.pairs(attention.shape.heads));
 }
 
 }  // namespace stagger::gpu

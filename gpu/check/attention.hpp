@@ -82,7 +82,7 @@ struct Forward {
 /// One attention problem with its numbers.
 struct Attention {
   AttentionShape shape;
-  TokenMask mask;
+  HeadMasks masks;
   Inputs inputs;
   Forward forward;
   std::optional<Dropout> dropout = std::nullopt;  ///< absent: nothing is dropped

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <compare>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -28,9 +29,8 @@ struct Holder {
 };
 
 Turn turn_at(const Table& table, const Slot& slot) {
-  return {
-      .lock = std::int64_t{slot.task.head.value} * table.problem.grid.q_tiles() + slot.task.q.value,
-      .value = slot.rank};
+  return {.lock = std::int64_t{slot.task.head.value} * table.problem.q_tiles() + slot.task.q.value,
+          .value = slot.rank};
 }
 
 Turn dkv_turn_at(const Table& table, const Slot& slot) {
@@ -156,6 +156,21 @@ class Measured {
   Timeline timeline_;
 };
 
+/// Returns the parts that are added to a KV tile's dK and dV, in their order: a pass adds those too
+/// that have no tasks there, if others have.
+std::vector<std::int32_t> added_parts(const Table& table, KvHead head, KvTile kv) {
+  const Problem& problem = table.problem;
+  const std::int32_t parts = problem.group_parts();
+  const bool ordered = problem.combine == Combine::ordered;
+  const std::int32_t count = problem.dkv_contributions(head, kv);
+  std::vector<std::int32_t> order(at(ordered || count == 0 ? count : parts));
+  std::iota(order.begin(), order.end(), head.value * parts);
+  for (Part part{head.value * parts}; ordered && part.value < (head.value + 1) * parts; ++part) {
+    if (problem.chain_length(part, kv) > 0) order[at(table.dkv_rank(part, kv))] = part.value;
+  }
+  return order;
+}
+
 }  // namespace
 
 void end_dq(Backward& run, float scale, Dtype dtype) {
@@ -167,16 +182,12 @@ void end_dq(Backward& run, float scale, Dtype dtype) {
 
 std::vector<float> sum_of_parts(const Table& table, const std::vector<float>& partials) {
   const Problem& problem = table.problem;
-  const std::int32_t parts = problem.group_parts();
   const std::size_t of_part = partials.size() / at(problem.parts());
   const std::size_t of_key = of_part / at(problem.lengths.kv);
   std::vector<float> sums(of_part * at(problem.heads_kv), 0);
-  std::vector<std::int32_t> order(at(parts));
   for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      if (problem.dkv_contributions(kv) == 0) continue;
-      for (std::int32_t part = head.value * parts; part < (head.value + 1) * parts; ++part)
-        order[at(table.dkv_rank(Part{part}, kv))] = part;
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      const std::vector<std::int32_t> order = added_parts(table, head, kv);
       const std::size_t begin = at(kv.value * problem.shape.kv) * of_key;
       const std::size_t end = std::min(begin + at(problem.shape.kv) * of_key, of_part);
       float* const sum = &sums[at(head) * of_part];
@@ -201,14 +212,14 @@ void end_dkv(Backward& run, float scale, Dtype dtype) {
 bool is_complete(const Table& table) {
   const Problem& problem = table.problem;
   if (std::ssize(table.slots) != problem.tasks()) return false;
-  const std::int64_t q_tiles = problem.grid.q_tiles();
-  const std::int64_t kv_tiles = problem.grid.kv_tiles();
+  const std::int64_t q_tiles = problem.q_tiles();
+  const std::int64_t kv_tiles = problem.kv_tiles();
   std::vector<bool> seen(at(problem.heads * kv_tiles * q_tiles));
   std::vector<bool> begun(at(problem.chains()));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
       const Task& task = table.slots[slot].task;
-      if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) return false;
+      if (!problem.contains(task) || !problem.live(task)) return false;
       const std::size_t chain = at(problem.chain_place(task));
       const std::size_t tile =
           at((task.head.value * kv_tiles + task.kv.value) * q_tiles + task.q.value);
@@ -256,8 +267,10 @@ std::vector<Wait> waits(const Table& table, const Backward& backward) {
     const Turn turn = awaited(table, backward, wait.lane);
     const auto brings = found.find(at_value(turn, wait.rank - 1));
     const auto now = found.find(at_value(turn, wait.value));
-    const std::int32_t contributions = wait.dkv ? table.problem.dkv_contributions(wait.task.kv)
-                                                : table.problem.grid.contributions(wait.task.q);
+    const Problem& problem = table.problem;
+    const std::int32_t contributions =
+        wait.dkv ? problem.dkv_contributions(problem.kv_head_of(wait.task.head), wait.task.kv)
+                 : problem.contributions(wait.task);
     const bool comes = wait.rank > wait.value && brings != found.end() && wait.rank < contributions;
     if (!comes && wait.rank != wait.value) continue;
     const Holder& holder = (now == found.end() ? brings : now)->second;

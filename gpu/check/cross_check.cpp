@@ -19,7 +19,7 @@ std::optional<std::vector<std::int64_t>> slots_by_rank(const Table& table) {
   std::vector<std::int64_t> slots(places.size(), -1);
   for (std::size_t index = 0; index < table.slots.size(); ++index) {
     const Slot& slot = table.slots[index];
-    if (slot.rank < 0 || slot.rank >= table.problem.grid.contributions(slot.task.q)) return {};
+    if (slot.rank < 0 || slot.rank >= table.problem.contributions(slot.task)) return {};
     slots[places.of(slot.task, slot.rank)] = static_cast<std::int64_t>(index);
   }
   if (std::ranges::count(slots, -1) > 0) return {};
@@ -74,10 +74,10 @@ std::vector<std::string> dkv_order_faults(const Table& table, const Backward& ba
   if (backward.dkv_witness.empty()) return faults;
   const Problem& problem = table.problem;
   for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       const std::int64_t first = problem.dkv_place(head, kv) * problem.group_parts();
       Part before{-1};
-      for (std::int32_t n = 0; n < problem.dkv_contributions(kv); ++n) {
+      for (std::int32_t n = 0; n < problem.dkv_contributions(head, kv); ++n) {
         const Part part{backward.dkv_witness[at(first + n)]};
         if (part.value < 0) break;  // the run stopped here
         const std::string fault = dkv_order_fault(table, backward, n, kv, part, before);
@@ -95,11 +95,14 @@ bool dkv_ranks_order(const Table& table) {
   const Problem& problem = table.problem;
   if (table.dkv_ranks.empty()) return true;
   for (KvHead head{0}; head.value < problem.heads_kv; ++head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       std::vector<bool> seen(at(problem.group_parts()));
-      for (std::int32_t n = 0; n < problem.dkv_contributions(kv); ++n) {
-        const std::int32_t rank = table.dkv_rank(Part{head.value * problem.group_parts() + n}, kv);
-        if (rank < 0 || rank >= problem.group_parts() || seen[at(rank)]) return false;
+      for (std::int32_t place = 0; place < problem.group_parts(); ++place) {
+        const Part part{head.value * problem.group_parts() + place};
+        if (problem.chain_length(part, kv) == 0) continue;
+        const std::int32_t rank = table.dkv_rank(part, kv);
+        const bool fits = rank >= 0 && rank < problem.dkv_contributions(head, kv);
+        if (!fits || seen[at(rank)]) return false;
         seen[at(rank)] = true;
       }
     }
@@ -198,9 +201,9 @@ std::vector<std::string> order_faults(const Table& table, const Backward& backwa
   std::vector<std::string> faults = dkv_order_faults(table, backward, limit);
   if (faults.size() == limit) return faults;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+    for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
       std::int64_t before = -1;
-      for (std::int32_t n = 0; n < problem.grid.contributions(q); ++n) {
+      for (std::int32_t n = 0; n < problem.contributions(head, q); ++n) {
         const std::int64_t slot = backward.witness[places.of({head, {}, q}, n)];
         if (slot < 0) break;  // the run stopped here
         const std::string fault = order_fault(table, backward, n, slot, before);

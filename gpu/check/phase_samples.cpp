@@ -132,8 +132,7 @@ class Sampling {
   }
 
   std::vector<std::int64_t>& durations(std::int64_t slot, PhaseSamples& samples) const {
-    const auto& [head, kv, q] = table_.slots[slot].task;
-    const bool partial = table_.problem.grid.kind(kv, q) == TileKind::partial;
+    const bool partial = table_.problem.kind(table_.slots[slot].task) == TileKind::partial;
     if (begins(slot)) return partial ? samples.first_partial : samples.first;
     return partial ? samples.compute_partial : samples.compute;
   }

@@ -45,7 +45,7 @@ class Soundness {
  private:
   void add(std::size_t kernel, std::size_t lane, const Stint& stint, const Task& task) {
     const Problem& problem = program_.problem;
-    if (!problem.contains(task) || !problem.grid.live(task.kv, task.q)) {
+    if (!problem.contains(task) || !problem.live(task)) {
       fault_ = describe(task) + " is no live tile";
       return;
     }
@@ -82,11 +82,12 @@ std::optional<std::string> fault_of(const Program& program) {
 
 ProgramOrder order_of(const Program& program) {
   const Problem& problem = program.problem;
-  const std::int32_t q_tiles = problem.grid.q_tiles();
+  const TileGrid& grid = problem.common_grid();
+  const std::int32_t q_tiles = grid.q_tiles();
   ProgramOrder order;
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     for (QTile q{0}; q.value < q_tiles; ++q)
-      order.place.push_back(problem.grid.live(kv, q) ? order.head_tasks++ : -1);
+      order.place.push_back(grid.live(kv, q) ? order.head_tasks++ : -1);
   }
   order.added.resize(at(std::int64_t{program.buffers} * problem.heads * q_tiles));
   each_stint(program, [&](std::size_t, std::size_t, const Stint& stint) {
@@ -104,7 +105,7 @@ std::vector<float> reaccumulate(const Program& program, const AttentionShape& sh
                                 const std::vector<float>& partials) {
   const Problem& problem = program.problem;
   const ProgramOrder order = order_of(program);
-  const std::int32_t q_tiles = problem.grid.q_tiles();
+  const std::int32_t q_tiles = problem.q_tiles();
   std::vector<float> dq(shape.q_elements(), 0);
   if (problem.tasks() == 0) return dq;
   const std::size_t elements = partials.size() / at(problem.tasks());

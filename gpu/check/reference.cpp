@@ -32,9 +32,10 @@ class Reference {
 
   ReferenceGradients run() {
     for (Head head{0}; head.value < shape_.heads; ++head) {
+      const TokenMask& mask = attention_.masks.of(head);
       for (std::int64_t query = 0; query < shape_.seq_q; ++query) {
         for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
-          if (attention_.mask.sees(query, key)) {
+          if (mask.sees(query, key)) {
             add_pair(shape_.q_row(head, query), shape_.kv_row(head, key), weight(head, query, key));
           }
         }

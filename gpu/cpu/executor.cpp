@@ -38,7 +38,7 @@ class Executor {
         perturbation_(options.perturb),
         scale_(static_cast<float>(attention.shape.scale())),
         sms_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
-        q_tiles_(table.problem.grid.q_tiles()),
+        q_tiles_(table.problem.q_tiles()),
         q_locks_(at(table.problem.heads * q_tiles_)),
         locks_(q_locks_ + at(dkv_locks(table.problem))),
         semaphores_(locks_),
@@ -96,7 +96,7 @@ class Executor {
   /// Where dK and dV are combined in order every KV tile that is somebody's has a lock.
   static std::int64_t dkv_locks(const Problem& problem) {
     if (problem.combine != Combine::ordered) return 0;
-    return std::int64_t{problem.heads_kv} * problem.grid.kv_tiles();
+    return std::int64_t{problem.heads_kv} * problem.kv_tiles();
   }
 
   void make_sums(const Problem& problem, const AttentionShape& shape) {

@@ -104,7 +104,7 @@ class ProgramExecutor {
 
   void add_dq(const Stint& stint, const Task& task, const cpu::SmMemory& memory) {
     const Problem& problem = program_.problem;
-    const std::int32_t q_tiles = problem.grid.q_tiles();
+    const std::int32_t q_tiles = problem.q_tiles();
     tile_.add_dq(task, memory.dq, buffers_[at(stint.buffer)]);
     const std::int64_t target =
         (std::int64_t{stint.buffer} * problem.heads + task.head.value) * q_tiles + task.q.value;

@@ -81,7 +81,7 @@ void Tile::compute(const Task& task, SmMemory& memory) const {
   const AttentionShape& shape = attention_.shape;
   const Tokens rows = queries(task.q);
   const Tokens tile = keys(task.kv);
-  const bool partial = problem_.grid.kind(task.kv, task.q) == TileKind::partial;
+  const bool partial = problem_.kind(task) == TileKind::partial;
   std::fill(memory.dq.begin(), memory.dq.end(), 0.0F);
   for (std::int64_t query = rows.begin; query < rows.end; ++query) {
     if (dropout_) {
@@ -95,7 +95,7 @@ void Tile::compute(const Task& task, SmMemory& memory) const {
                   &memory.dq[at(query - rows.begin) * shape.dim()], memory);
     };
     if (partial) {
-      attention_.mask.each_range(query, task.kv, compute_range);
+      attention_.masks.of(task.head).each_range(query, task.kv, compute_range);
     } else {
       compute_range({tile.begin, tile.end});
     }

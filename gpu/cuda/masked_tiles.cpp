@@ -21,7 +21,7 @@ std::int64_t rows_of_tile(const Problem& problem) {
 }  // namespace
 
 MaskedTiles masked_tiles(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   const std::vector<bool> split = split_tiles(problem);
   MaskedTiles masked;
   std::vector<std::pair<KvTile, QTile>> in_bits;

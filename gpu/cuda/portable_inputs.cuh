@@ -22,7 +22,7 @@ template <class Storage>
 class PortableInputs {
  public:
   PortableInputs(const Problem& problem, const Attention& attention)
-      : PortableInputs(problem, attention, portable_mask(problem, attention.mask)) {}
+      : PortableInputs(problem, attention, portable_mask(problem, attention.masks.common())) {}
 
   PortableInputs(const Problem& problem, const Attention& attention, const PortableMask& mask)
       : tile_q_(static_cast<std::int32_t>(std::min(problem.shape.q, problem.lengths.q))),

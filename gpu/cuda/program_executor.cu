@@ -165,7 +165,7 @@ class KernelText {
  private:
   static void add(const Problem& problem, const Stint& stint, const ProgramOrder& order,
                   const std::vector<std::int32_t>& masked, std::vector<ProgramSlot>& slots) {
-    const std::int32_t q_tiles = problem.grid.q_tiles();
+    const std::int32_t q_tiles = problem.q_tiles();
     const bool chain = stint.makes != Makes::dq;
     for (const Task& task : stint.tasks) {
       const std::int64_t tile = std::int64_t{task.kv.value} * q_tiles + task.q.value;
@@ -284,7 +284,7 @@ class DeviceProgram {
               .partials = memory_.partials.data(),
               .partial_elements = std::int64_t{parameters_.tile_q} * shape_.head_dim,
               .heads = program.problem.heads,
-              .q_tiles = program.problem.grid.q_tiles(),
+              .q_tiles = program.problem.q_tiles(),
               .added_begin = memory_.added_begin.data(),
               .added = memory_.added.data(),
               .counts = memory_.counts.data(),

@@ -426,11 +426,11 @@ Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& s
                                  std::optional<Dropout> dropout) {
   STAGGER_EXPECTS(fits(inputs, shape));
   Attention attention{.shape = shape,
-                      .mask = TokenMask(problem),
+                      .masks = HeadMasks(problem),
                       .inputs = std::move(inputs),
                       .forward = {},
                       .dropout = std::move(dropout)};
-  cuda::CudaPairs pairs(shape, attention.mask, attention.inputs, attention.dropout);
+  cuda::CudaPairs pairs(shape, attention.masks.common(), attention.inputs, attention.dropout);
   attention.forward.lse = pairs.lse();
   attention.forward.out = pairs.out();
   attention.forward.delta = cuda::delta(attention.inputs.d_out, attention.forward.out, shape.dim());
@@ -438,7 +438,8 @@ Attention make_attention_on_cuda(const Problem& problem, const AttentionShape& s
 }
 
 ReferenceGradients reference_gradients_on_cuda(const Attention& attention) {
-  cuda::CudaPairs pairs(attention.shape, attention.mask, attention.inputs, attention.dropout);
+  cuda::CudaPairs pairs(attention.shape, attention.masks.common(), attention.inputs,
+                        attention.dropout);
   pairs.upload(attention.forward);
   return pairs.gradients(attention.inputs);
 }

@@ -33,7 +33,7 @@ std::vector<std::int64_t> places_of(const Problem& problem) {
   const RankPlaces places(problem);
   std::vector<std::int64_t> first;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q)
+    for (QTile q{0}; q.value < problem.q_tiles(); ++q)
       first.push_back(static_cast<std::int64_t>(places.of({head, {}, q}, 0)));
   }
   return first;
@@ -106,7 +106,7 @@ std::vector<std::int32_t> worst_of(const Table& table, const std::vector<std::in
   const std::size_t of_tile = parts * at(count);
   for (std::size_t first = 0; first < witness.size(); first += of_tile) {
     const auto tile = static_cast<std::int32_t>(first / of_tile);
-    const KvTile kv{tile % table.problem.grid.kv_tiles()};
+    const KvTile kv{tile % table.problem.kv_tiles()};
     std::span<const std::int32_t> taken(&witness[first], parts);
     for (std::size_t next = parts; next < of_tile && in_order(table, kv, taken); next += parts)
       taken = {&witness[first + next], parts};
@@ -157,9 +157,8 @@ Runner::Runner(const Table& table, const BackwardOptions& options, Semaphores se
       slots_(device_slots(table, masked_tiles(table.problem))),
       lane_begin_(table.lane_begin),
       places_(places_of(table.problem)),
-      locks_(
-          at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()} * semaphores.of_q)),
-      counts_(at(table.problem.heads * std::int64_t{table.problem.grid.q_tiles()})),
+      locks_(at(table.problem.heads * std::int64_t{table.problem.q_tiles()} * semaphores.of_q)),
+      counts_(at(table.problem.heads * std::int64_t{table.problem.q_tiles()})),
       witness_(table.slots.size()),
       delays_(delays_of(table, options.perturb)),
       times_(options.stamped ? table.slots.size() : 0),
@@ -176,8 +175,8 @@ Runner::Runner(const Table& table, const BackwardOptions& options, Semaphores se
             .lane_begin = lane_begin_.data(),
             .places = places_.data(),
             .lanes = table.lanes(),
-            .q_tiles = table.problem.grid.q_tiles(),
-            .kv_tiles = table.problem.grid.kv_tiles(),
+            .q_tiles = table.problem.q_tiles(),
+            .kv_tiles = table.problem.kv_tiles(),
             .span = table.problem.span,
             .parts = table.problem.group_parts()};
   run_ = {
@@ -198,7 +197,7 @@ Runner::Runner(const Table& table, const BackwardOptions& options, Semaphores se
 
 void Runner::make_dkv_locks(const Problem& problem) {
   const std::size_t locks =
-      at(std::int64_t{problem.heads_kv} * problem.grid.kv_tiles() * semaphores_.of_kv);
+      at(std::int64_t{problem.heads_kv} * problem.kv_tiles() * semaphores_.of_kv);
   dkv_ranks_ = DeviceBuffer<std::int32_t>(dkv_ranks(source_));
   dkv_locks_ = DeviceBuffer<std::int32_t>(locks);
   dkv_counts_ = DeviceBuffer<std::int32_t>(locks);

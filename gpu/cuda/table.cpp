@@ -2,8 +2,8 @@
 
 namespace stagger::gpu::cuda {
 std::vector<std::int32_t> masked_places(const Problem& problem, const MaskedTiles& masked) {
-  const std::int64_t q_tiles = problem.grid.q_tiles();
-  std::vector<std::int32_t> places(at(problem.grid.kv_tiles() * q_tiles), -1);
+  const std::int64_t q_tiles = problem.q_tiles();
+  std::vector<std::int32_t> places(at(problem.kv_tiles() * q_tiles), -1);
   std::int32_t next = 0;
   for (const auto& [kv, q] : masked.tiles)
     places[at(kv.value * q_tiles + q.value)] = next++;
@@ -12,7 +12,7 @@ std::vector<std::int32_t> masked_places(const Problem& problem, const MaskedTile
 
 std::vector<DeviceSlot> device_slots(const Table& table, const MaskedTiles& masked) {
   const std::vector<std::int32_t> places = masked_places(table.problem, masked);
-  const std::int64_t q_tiles = table.problem.grid.q_tiles();
+  const std::int64_t q_tiles = table.problem.q_tiles();
   std::vector<DeviceSlot> slots;
   slots.reserve(table.slots.size());
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
@@ -35,8 +35,8 @@ std::vector<std::int32_t> dkv_ranks(const Table& table) {
   std::vector<std::int32_t> ranks;
   ranks.reserve(at(problem.chains()));
   for (Part part{0}; part.value < problem.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-      ranks.push_back(problem.dkv_contributions(kv) == 0 ? -1 : table.dkv_rank(part, kv));
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
+      ranks.push_back(problem.chain_length(part, kv) == 0 ? -1 : table.dkv_rank(part, kv));
   }
   return ranks;
 }

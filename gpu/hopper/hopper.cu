@@ -61,7 +61,7 @@ class DeviceProblem {
       : table_(table),
         shape_(attention.shape),
         options_(options),
-        plan_(make_plan(table, attention.mask, 1, shape_.head_dim, options.dtype)),
+        plan_(make_plan(table, attention.masks.common(), 1, shape_.head_dim, options.dtype)),
         image_(plan_.image),
         workspace_(at(plan_.workspace.bytes)),
         q_(rounded<T>(attention.inputs.q)),

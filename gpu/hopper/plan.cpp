@@ -70,8 +70,8 @@ Sizes sizes_of(const Problem& problem, const Shape& shape, std::int32_t batch) {
           .heads_kv = problem.heads_kv / batch,
           .span = problem.span,
           .head_dim = shape.head_dim,
-          .q_tiles = problem.grid.q_tiles(),
-          .kv_tiles = problem.grid.kv_tiles(),
+          .q_tiles = problem.q_tiles(),
+          .kv_tiles = problem.kv_tiles(),
           .step_q = shape.step_q,
           .steps = shape.steps(),
           .seq_q = problem.lengths.q,
@@ -133,6 +133,9 @@ std::string plan_refusal(const Problem& problem, std::int64_t head_dim, Dtype dt
     return "the hopper kernel is for head_dim 64 and 128, KV tiles of 128 tokens and Q tiles of "
            "64, 80 or 128";
   }
+  if (mask_heads(problem.mask) > 0) {
+    return "the hopper kernel does not know heads with masks of their own yet";
+  }
   return cuda::bits_refusal(problem);
 }
 
@@ -149,7 +152,7 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   plan.ctas = std::min(resident_lanes(problem, 0), table.lanes());
   plan.in_order = problem.combine == Combine::ordered;
   plan.workspace = workspace_of(plan);
-  const std::vector<std::uint8_t> seen = seen_tiles(problem.grid);
+  const std::vector<std::uint8_t> seen = seen_tiles(problem.common_grid());
   plan.has_unseen = std::ranges::count(seen, 0) > 0;
   const cuda::MaskedTiles masked = cuda::masked_tiles(problem);
   plan.in_ranges = static_cast<std::int32_t>(masked.in_ranges);
@@ -162,7 +165,7 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   plan.layout.bits =
       append(plan.image, std::ssize(masked.bits()) * plan.shape.steps() * bits.bytes());
   set_bits(problem, mask, masked, bits, plan.image.data() + plan.layout.bits);
-  plan.layout.contributions = append(plan.image, contributions(problem.grid));
+  plan.layout.contributions = append(plan.image, contributions(problem.common_grid()));
   plan.layout.seen = append(plan.image, seen);
   plan.layout.dkv_ranks =
       append(plan.image, plan.in_order ? cuda::dkv_ranks(table) : std::vector<std::int32_t>{});

@@ -21,8 +21,9 @@ struct Chain {
 [[nodiscard]] inline std::vector<Chain> chains_of(const Problem& problem) {
   std::vector<Chain> chains;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      const std::int32_t length = problem.grid.chain_length(kv);
+    const TileGrid& grid = problem.grid_of(head);
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+      const std::int32_t length = grid.chain_length(kv);
       if (length > 0) chains.push_back({head, kv, length});
     }
   }

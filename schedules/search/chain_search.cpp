@@ -26,7 +26,8 @@ class ChainSearcher {
         best_(below) {
     std::map<std::vector<std::pair<QTile, Ticks>>, std::int32_t> rows;
     for (const Chain& chain : chains_of(problem)) {
-      Progress progress{.chain = chain, .left = problem.grid.live_q(chain.kv), .row = 0};
+      Progress progress{
+          .chain = chain, .left = problem.grid_of(chain.head).live_q(chain.kv), .row = 0};
       std::vector<std::pair<QTile, Ticks>> row;
       for (const QTile q : progress.left) {
         row.emplace_back(q, task_ticks(progress, q));
@@ -37,7 +38,7 @@ class ChainSearcher {
       chains_.push_back(std::move(progress));
     }
     sms_.resize(at(resident_lanes(problem, timing.residency)));
-    tiles_.resize(at(problem.heads) * at(problem.grid.q_tiles()));
+    tiles_.resize(at(problem.heads) * at(problem.q_tiles()));
     for (const Progress& progress : chains_) {
       for (const QTile q : progress.left)
         ++tile(progress.chain.head, q).left;
@@ -79,7 +80,7 @@ class ChainSearcher {
   };
 
   [[nodiscard]] DqTile& tile(Head head, QTile q) {
-    return tiles_[at(head.value) * at(problem_.grid.q_tiles()) + at(q.value)];
+    return tiles_[at(head.value) * at(problem_.q_tiles()) + at(q.value)];
   }
 
   /// How long both phases of a task take.
@@ -168,20 +169,24 @@ class ChainSearcher {
     }
   }
 
-  /// Chains that were not started, one of each kind: of untouched heads the first, of equal rows of
-  /// a head the first.
+  /// Chains that were not started, one of each kind: of untouched heads of one grid the first, of
+  /// equal rows of a head the first.
   [[nodiscard]] std::vector<std::int32_t> distinct_chains() const {
     std::vector<bool> touched(at(problem_.heads), false);
     for (const Progress& progress : chains_) {
       if (progress.started) touched[at(progress.chain.head.value)] = true;
     }
-    const auto untouched = std::find(touched.begin(), touched.end(), false) - touched.begin();
+    std::vector<Head> untouched(problem_.grids.distinct().size(), Head{kNone});  // by grid
+    for (Head head{problem_.heads - 1}; head.value >= 0; --head.value) {
+      if (!touched[at(head)]) untouched[at(problem_.grids.place_of(head))] = head;
+    }
     std::vector<std::int32_t> distinct;
     std::vector<std::pair<Head, std::int32_t>> rows;
     for (std::int32_t chain = 0; chain < std::ssize(chains_); ++chain) {
       const Progress& progress = chains_[at(chain)];
       const Head head = progress.chain.head;
-      if (progress.started || (!touched[at(head.value)] && head.value != untouched)) continue;
+      const bool first = touched[at(head)] || untouched[at(problem_.grids.place_of(head))] == head;
+      if (progress.started || !first) continue;
       const std::pair row{head, progress.row};
       if (std::find(rows.begin(), rows.end(), row) != rows.end()) continue;
       rows.push_back(row);
@@ -294,7 +299,7 @@ class ChainSearcher {
 ChainSearch search_chains(const Problem& problem, const Timing& timing, Ticks below, Ticks at_least,
                           std::int64_t nodes, const std::function<bool()>& stop) {
   STAGGER_EXPECTS(timing.model == Model::chain && timing.release == Release::immediate);
-  STAGGER_EXPECTS(problem.tasks() <= kExactTasks && problem.grid.q_tiles() <= kExactTasks);
+  STAGGER_EXPECTS(problem.tasks() <= kExactTasks && problem.q_tiles() <= kExactTasks);
   return ChainSearcher(problem, timing, below, at_least, nodes, stop).run();
 }
 

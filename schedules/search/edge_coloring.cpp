@@ -29,11 +29,12 @@ class EdgeColoring {
 
   std::optional<RoundTimes> run(std::int64_t moves, const Stop& stop) {
     constexpr std::uint64_t kOften = 1'024;  // tasks
-    const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.grid.q_tiles();
+    const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.q_tiles();
     if (tiles * rounds_ > kMostCells) return std::nullopt;
     chain_at_.assign(at(tiles * rounds_), kFree);
     for (std::int32_t chain = 0; chain < std::ssize(chains_); ++chain) {
-      for (const QTile q : problem_.grid.live_q(chains_[at(chain)].chain.kv))
+      for (const QTile q :
+           problem_.grid_of(chains_[at(chain)].chain.head).live_q(chains_[at(chain)].chain.kv))
         uncolored_.push_back({chain, q.value});
     }
     for (std::uint64_t colored = 0; !uncolored_.empty(); ++colored) {
@@ -62,7 +63,7 @@ class EdgeColoring {
   };
 
   [[nodiscard]] std::int32_t& chain_at(Head head, std::int32_t q, std::int64_t round) {
-    const std::int64_t tile = std::int64_t{head.value} * problem_.grid.q_tiles() + q;
+    const std::int64_t tile = std::int64_t{head.value} * problem_.q_tiles() + q;
     return chain_at_[at(tile * rounds_ + round)];
   }
   [[nodiscard]] std::int32_t& q_at(std::int32_t chain, std::int64_t round) {

@@ -128,14 +128,15 @@ class LaneByLane {
     state.writer = start + timing_.reduce_kv;
     if (!timing_.reduce_kv_async) state.free = state.writer + timing_.epilogue;
     state.to_combine = false;
-    if (rank + 1 == problem.group_parts()) return true;
+    const KvHead kv_head = problem.kv_head_of(task.head);
+    if (rank + 1 == problem.dkv_contributions(kv_head, task.kv)) return true;
     kv_turn_[place + 1] = state.writer + timing_.latency;
     if (kv_waiting_[place + 1] >= 0) runnable_.push_back(kv_waiting_[place + 1]);
     return true;
   }
 
   void release(const Slot& slot, Ticks time) {
-    if (slot.rank + 1 == table_.problem.grid.contributions(slot.task.q)) return;
+    if (slot.rank + 1 == table_.problem.contributions(slot.task)) return;
     const std::size_t next = places_.of(slot.task, slot.rank + 1);
     turn_[next] = time + timing_.latency;
     if (waiting_[next] >= 0) runnable_.push_back(waiting_[next]);
@@ -232,7 +233,7 @@ class SlotStarts {
       }
       for (std::int32_t position = 0; position < tasks; ++position) {
         const auto& [task, rank] = table_.slots[first_[chain] + position];
-        if (rank + 1 == table_.problem.grid.contributions(task.q)) continue;
+        if (rank + 1 == table_.problem.contributions(task)) continue;
         const Wait& next = next_rank[places.of(task, rank + 1)];
         of_chain.push_back({next.chain, position + 1 - next.distance});
       }

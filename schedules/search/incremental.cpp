@@ -95,7 +95,7 @@ Ticks IncrementalPlay::end_of_lanes() const {
 
 std::ptrdiff_t IncrementalPlay::next_in_accumulation(std::size_t slot) const {
   const Slot& played = table_.slots[slot];
-  if (played.rank + 1 == table_.problem.grid.contributions(played.task.q)) return -1;
+  if (played.rank + 1 == table_.problem.contributions(played.task)) return -1;
   return static_cast<std::ptrdiff_t>(slot_of_[places_.of(played.task, played.rank + 1)]);
 }
 

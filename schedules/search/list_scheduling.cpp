@@ -45,9 +45,9 @@ class ListScheduler {
         taken_(queues_.size(), 0),
         lanes_(at(problem.sms)),
         sms_(at(resident_lanes(problem, timing.residency))),
-        tiles_(at(problem.heads) * at(problem.grid.q_tiles())) {
+        tiles_(at(problem.heads) * at(problem.q_tiles())) {
     if (problem.combine != Combine::ordered) return;
-    kv_tiles_.resize(at(problem.heads_kv) * at(problem.grid.kv_tiles()));
+    kv_tiles_.resize(at(problem.heads_kv) * at(problem.kv_tiles()));
     dkv_ranks_.assign(problem.chains(), -1);
   }
 
@@ -91,17 +91,17 @@ class ListScheduler {
   bool take_chain(SmState& sm, std::size_t queue) {
     if (taken_[queue] == queues_[queue].size()) return false;
     sm.chain = queues_[queue][taken_[queue]++];
-    sm.left = problem_.grid.live_q(sm.chain.kv);
+    sm.left = problem_.grid_of(sm.chain.head).live_q(sm.chain.kv);
     sm.partial = 0;
     for (std::size_t place = 0; !timing_.uniform() && place < sm.left.size(); ++place)
       sm.partial += is_partial(sm, sm.left[place]) ? 1 : 0;
-    sm.last_q = sm.chain.kv.value % problem_.grid.q_tiles() - 1;
+    sm.last_q = sm.chain.kv.value % problem_.q_tiles() - 1;
     sm.first = true;
     return true;
   }
 
   [[nodiscard]] Accumulation& tile(const SmState& sm, QTile q) {
-    return tiles_[at(sm.chain.head.value) * at(problem_.grid.q_tiles()) + at(q.value)];
+    return tiles_[at(sm.chain.head.value) * at(problem_.q_tiles()) + at(q.value)];
   }
 
   void take_task(SmState& sm, std::vector<Slot>& lane, Ticks time) {
@@ -136,7 +136,7 @@ class ListScheduler {
   }
 
   [[nodiscard]] bool is_partial(const SmState& sm, QTile q) const {
-    return problem_.grid.kind(sm.chain.kv, q) == TileKind::partial;
+    return problem_.kind({sm.chain.head, sm.chain.kv, q}) == TileKind::partial;
   }
 
   /// When a task whose compute phase starts at `begin` is ready to reduce.
@@ -188,12 +188,12 @@ class ListScheduler {
   }
 
   [[nodiscard]] std::size_t choose_most_awaited(const SmState& sm, Ticks begin) {
-    const std::int32_t q_tiles = problem_.grid.q_tiles();
+    const std::int32_t q_tiles = problem_.q_tiles();
     std::size_t best = 0;
     std::tuple<Ticks, std::int32_t, std::int32_t> least;
     for (std::size_t place = 0; place < sm.left.size(); ++place) {
       const QTile q = sm.left[place];
-      const std::int32_t awaited = problem_.grid.contributions(q) - tile(sm, q).taken;
+      const std::int32_t awaited = problem_.contributions(sm.chain.head, q) - tile(sm, q).taken;
       const std::int32_t after_last = (q.value - sm.last_q - 1 + q_tiles) % q_tiles;
       const std::tuple key{start_of(sm, place, begin), -awaited, after_last};
       if (place > 0 && key >= least) continue;

@@ -24,8 +24,8 @@ enum class Kind : std::int32_t { dq, q, kv, gradient };
 class L2 {
  public:
   L2(const Memory& memory, const Problem& problem) : memory_(memory) {
-    const auto q_tiles = at(problem.heads) * at(problem.grid.q_tiles());
-    const auto kv_tiles = at(problem.grid.kv_tiles());
+    const auto q_tiles = at(problem.heads) * at(problem.q_tiles());
+    const auto kv_tiles = at(problem.kv_tiles());
     for (const std::size_t tiles :
          {q_tiles, q_tiles, at(problem.heads_kv) * kv_tiles, at(problem.parts()) * kv_tiles})
       tiles_.emplace_back(tiles);
@@ -175,7 +175,7 @@ class Agenda {
   [[nodiscard]] bool combines() const { return problem_.combine == Combine::ordered; }
   [[nodiscard]] bool stays() const { return combines() && !timing_.reduce_kv_async; }
   [[nodiscard]] std::int32_t row_of(const Task& task) const {
-    return task.head.value * problem_.grid.q_tiles() + task.q.value;
+    return task.head.value * problem_.q_tiles() + task.q.value;
   }
 
   void do_lane(std::int32_t index, Ticks time) {
@@ -207,7 +207,7 @@ class Agenda {
     SmState& sm = sms_[at(index)];
     const Task& task = slot(sm.front).task;
     const std::int32_t kv =
-        problem_.kv_head_of(task.head).value * problem_.grid.kv_tiles() + task.kv.value;
+        problem_.kv_head_of(task.head).value * problem_.kv_tiles() + task.kv.value;
     const Ticks has_kv = l2_.touch(time, Kind::kv, kv, true, false);
     const Ticks has_q = l2_.touch(time, Kind::q, row_of(task), true, false);
     agenda_.push({std::max({time + timing_.launch, has_kv, has_q}), index, Act::task});
@@ -264,7 +264,7 @@ class Agenda {
       ask_to_join(index, task);
     } else if (last) {
       const std::int32_t gradient =
-          problem_.part_of(task.head).value * problem_.grid.kv_tiles() + task.kv.value;
+          problem_.part_of(task.head).value * problem_.kv_tiles() + task.kv.value;
       l2_.touch(time, Kind::gradient, gradient, false, true);
     }
     if (waited && !(last && stays())) {
@@ -327,7 +327,7 @@ class Agenda {
   }
 
   void unlock(const Slot& done, Ticks time) {
-    if (done.rank + 1 == problem_.grid.contributions(done.task.q)) return;
+    if (done.rank + 1 == problem_.contributions(done.task)) return;
     const std::size_t place = places_.of(done.task, done.rank + 1);
     const Ticks before = std::exchange(turn_[place], time + timing_.latency);
     if (before >= kUnknown) return;

@@ -247,7 +247,7 @@ class Optimizer {
     return !objective_.slot_model && !objective_.timing.memory && optimum_.best && in_any_order() &&
            objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
-           problem_.grid.q_tiles() <= kExactTasks;
+           problem_.q_tiles() <= kExactTasks;
   }
 
   void exhaustive_search() {
@@ -327,8 +327,10 @@ ProvenBound work_bound(const Problem& problem, const Timing& timing) {
   if (problem.tasks() == 0) return {0, "work"};
   const std::int64_t sms = resident_lanes(problem, timing.residency);
   std::int64_t most = (problem.tasks() + sms - 1) / sms;
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-    most = std::max<std::int64_t>(most, problem.grid.chain_length(kv));
+  for (const TileGrid& grid : problem.grids.distinct()) {
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+      most = std::max<std::int64_t>(most, grid.chain_length(kv));
+  }
   const bool overlap = timing.model == Model::overlap;
   const Ticks compute = timing.shortest_compute();
   const Ticks task = overlap ? std::max(compute, timing.reduce) : compute + timing.reduce;

@@ -13,19 +13,23 @@ namespace {
 constexpr std::int64_t kPairwise = 6;
 
 /// The chains that have to start in this order, if symmetry is broken: equal rows of a head by
-/// their starts, and heads by the start of their first chain. Both can be had at once: renaming
-/// rows within heads makes each first chain the earliest of its equals, and renaming heads leaves
-/// that so.
+/// their starts, and heads of one grid by the start of their first chain. Both can be had at once:
+/// renaming rows within heads makes each first chain the earliest of its equals, and renaming heads
+/// leaves that so.
 std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
     const Problem& problem, const std::vector<Chain>& chains,
     const std::vector<std::vector<QTile>>& live_q) {
   std::vector<std::pair<std::size_t, std::size_t>> ordered;
-  const std::size_t a_head = chains.size() / at(problem.heads);
-  for (std::size_t first = 0; first + a_head < chains.size(); first += a_head)
-    ordered.emplace_back(first, first + a_head);
+  std::map<std::int32_t, std::size_t> last_first;  // first chain of the last head, by grid
+  for (std::size_t chain = 0; chain < chains.size(); ++chain) {
+    const Head head = chains[chain].head;
+    if (chain > 0 && chains[chain - 1].head == head) continue;
+    const auto [first, is_new] = last_first.emplace(problem.grids.place_of(head), chain);
+    if (!is_new) ordered.emplace_back(std::exchange(first->second, chain), chain);
+  }
   std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
   for (std::size_t chain = 0; chain < chains.size(); ++chain) {
-    const std::pair key{chains[chain].head, live_q[at(chains[chain].kv.value)]};
+    const std::pair key{chains[chain].head, live_q[chain]};
     if (const auto same = last.find(key); same != last.end())
       ordered.emplace_back(same->second, chain);
     last[key] = chain;
@@ -33,10 +37,13 @@ std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
   return ordered;
 }
 
-std::vector<std::vector<QTile>> live_rows(const TileGrid& grid) {
+/// The Q tiles of every chain.
+std::vector<std::vector<QTile>> live_rows(const Problem& problem,
+                                          const std::vector<Chain>& chains) {
   std::vector<std::vector<QTile>> rows;
-  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
-    rows.push_back(grid.live_q(kv));
+  rows.reserve(chains.size());
+  for (const Chain& chain : chains)
+    rows.push_back(problem.grid_of(chain.head).live_q(chain.kv));
   return rows;
 }
 
@@ -81,7 +88,7 @@ RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetr
                                       std::to_string(kMostLiterals) + " literals");
   }
   chains_ = chains_of(problem);
-  live_q_ = live_rows(problem.grid);
+  live_q_ = live_rows(problem, chains_);
   STAGGER_EXPECTS(rounds >= 1 && !chains_.empty());
   cnf_.literals.reserve(at(literals));
   for (const Chain& chain : chains_) {
@@ -106,12 +113,15 @@ std::int64_t RoundCnf::literals(const Problem& problem, std::int32_t rounds, Sym
   std::int64_t literals = rounds * counter_literals(problem.sms, std::ssize(chains));
   for (const Chain& chain : chains)
     literals += chain_literals(chain.length, rounds);
-  for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-    literals +=
-        std::int64_t{problem.heads} * rounds * at_most_one_literals(problem.grid.contributions(q));
+  const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
+  for (std::size_t place = 0; place < heads.size(); ++place) {
+    const TileGrid& grid = problem.grids.distinct()[place];
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      literals += std::int64_t{heads[place]} * rounds * at_most_one_literals(grid.contributions(q));
+    }
   }
   if (symmetry == Symmetry::left) return literals;
-  for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem.grid)))
+  for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem, chains)))
     literals += order_literals(chains[first], chains[second], rounds);
   return literals;
 }
@@ -221,7 +231,7 @@ void RoundCnf::place_tasks(std::size_t chain) {
 void RoundCnf::separate_contributions() {
   std::map<std::pair<Head, QTile>, std::vector<std::pair<std::size_t, std::int32_t>>> tasks;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
-    const auto& live = live_q_[at(chains_[chain].kv.value)];
+    const auto& live = live_q_[chain];
     for (std::int32_t k = 0; k < chains_[chain].length; ++k)
       tasks[{chains_[chain].head, live[at(k)]}].emplace_back(chain, k);
   }
@@ -259,7 +269,7 @@ RoundTimes RoundCnf::times(const std::function<bool(int)>& is_true) const {
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
     const auto& [head, kv, length] = chains_[chain];
     for (std::int32_t k = 0; k < length; ++k) {
-      const QTile q = live_q_[at(kv.value)][at(k)];
+      const QTile q = live_q_[chain][at(k)];
       for (std::int32_t round = 0; round < rounds_; ++round) {
         if (is_true(task(chain, k, round))) times.push_back({{head, kv, q}, round});
       }
@@ -280,7 +290,7 @@ std::string RoundCnf::dimacs() const {
     for (std::int32_t round = 0; round < rounds_; ++round) {
       name(start(chain, round), "start" + place + " round " + std::to_string(round));
       for (std::int32_t k = 0; k < length; ++k) {
-        const QTile q = live_q_[at(kv.value)][at(k)];
+        const QTile q = live_q_[chain][at(k)];
         name(task(chain, k, round),
              "task" + place + " q " + std::to_string(q.value) + " round " + std::to_string(round));
       }

@@ -73,7 +73,7 @@ class RoundCnf {
   const Problem& problem_;
   std::int32_t rounds_;
   std::vector<Chain> chains_;
-  std::vector<std::vector<QTile>> live_q_;  ///< by KV tile
+  std::vector<std::vector<QTile>> live_q_;  ///< by chain
   std::vector<int> first_variable_;         ///< by chain
   Cnf cnf_;
 };

@@ -89,7 +89,7 @@ class LinearProgram {
     for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
       starts.push_back(start_name(chain, round));
     row(starts, {}, "= 1");
-    const std::vector<QTile> live = problem_.grid.live_q(chain.kv);
+    const std::vector<QTile> live = problem_.grid_of(chain.head).live_q(chain.kv);
     for (const QTile q : live) {
       std::vector<std::string> tasks;
       tasks.reserve(static_cast<std::size_t>(rounds_));
@@ -109,7 +109,7 @@ class LinearProgram {
   void name_variables(const Chain& chain) {
     for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
       text_ += " " + start_name(chain, round) + "\n";
-    for (const QTile q : problem_.grid.live_q(chain.kv)) {
+    for (const QTile q : problem_.grid_of(chain.head).live_q(chain.kv)) {
       for (std::int32_t round = 0; round < rounds_; ++round)
         text_ += " " + task_name(chain, q, round) + "\n";
     }
@@ -117,12 +117,12 @@ class LinearProgram {
 
   void separate_contributions() {
     for (Head head{0}; head.value < problem_.heads; ++head) {
-      for (QTile q{0}; q.value < problem_.grid.q_tiles(); ++q) {
-        if (problem_.grid.contributions(q) < 2) continue;
+      for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
+        if (problem_.contributions(head, q) < 2) continue;
         for (std::int32_t round = 0; round < rounds_; ++round) {
           std::vector<std::string> tasks;
           for (const Chain& chain : chains_) {
-            if (chain.head == head && problem_.grid.live(chain.kv, q))
+            if (chain.head == head && problem_.live({head, chain.kv, q}))
               tasks.push_back(task_name(chain, q, round));
           }
           row(tasks, {}, "<= 1");
@@ -239,7 +239,7 @@ std::string write_minizinc_data(const Problem& problem, std::int32_t rounds) {
   const std::vector<Chain> chains = chains_of(problem);
   for (std::size_t chain = 0; chain < chains.size(); ++chain) {
     add(0, chains[chain].length);
-    for (const QTile q : problem.grid.live_q(chains[chain].kv)) {
+    for (const QTile q : problem.grid_of(chains[chain].head).live_q(chains[chain].kv)) {
       add(1, static_cast<std::int64_t>(chain) + 1);
       add(2, chains[chain].head.value);
       add(3, chains[chain].kv.value);

@@ -31,7 +31,7 @@ std::vector<TimedChain> chains_by_start(const Problem& problem, RoundTimes times
   for (const RoundTime& time : times) {
     const Task& task = time.task;
     if (!problem.contains(task)) reject(source, task, "is not in the problem");
-    if (!problem.grid.live(task.kv, task.q)) reject(source, task, "is not live");
+    if (!problem.live(task)) reject(source, task, "is not live");
     if (time.round < 0) reject(source, task, "has a round below 0");
     const Task* last = chains.empty() ? nullptr : &chains.back().back().task;
     if (last == nullptr || last->head != task.head || last->kv != task.kv) {
@@ -60,7 +60,7 @@ void check_tasks(const Problem& problem, const std::vector<TimedChain>& chains,
   if (twice != tasks.end()) reject(source, *twice, "has two rounds");
   if (std::ssize(tasks) == problem.tasks()) return;
   for (const Chain& chain : chains_of(problem)) {
-    for (const QTile q : problem.grid.live_q(chain.kv)) {
+    for (const QTile q : problem.grid_of(chain.head).live_q(chain.kv)) {
       const Task task{chain.head, chain.kv, q};
       if (!std::binary_search(tasks.begin(), tasks.end(), task))
         reject(source, task, "has no round");

@@ -10,10 +10,10 @@ Table safe_table(const Problem& problem) {
   Head head{-1};
   std::size_t next = 0;
   for (const Chain& chain : chains_of(problem)) {
-    if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem.grid.q_tiles()), 0);
+    if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem.q_tiles()), 0);
     head = chain.head;
     std::vector<Slot>& lane = lanes[next++ % lanes.size()];
-    for (const QTile q : problem.grid.live_q(chain.kv)) {
+    for (const QTile q : problem.grid_of(chain.head).live_q(chain.kv)) {
       lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
     }
   }

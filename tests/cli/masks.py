@@ -29,8 +29,13 @@ def ordered(live):
 
 
 def flex(mask, bq, bk):
-    kinds = tiles(mask, bq, bk, "flex")[None, None]
-    fields = {"seq_lengths": np.array(mask.shape), "BLOCK_SIZE": np.array([bq, bk])}
+    return flex_by_head([[mask]], bq, bk)
+
+
+def flex_by_head(masks, bq, bk):
+    """Masks of the heads of batches."""
+    kinds = np.array([[tiles(mask, bq, bk, "flex") for mask in heads] for heads in masks])
+    fields = {"seq_lengths": np.array(masks[0][0].shape), "BLOCK_SIZE": np.array([bq, bk])}
     for prefix, kind in (("", 1), ("full_", 2)):
         live = kinds == kind
         for side, lists in (("kv", live), ("q", live.transpose(0, 1, 3, 2))):
@@ -80,6 +85,19 @@ np.savez_compressed(f"{folder}/flex_packed.npz", **flex(w8, 2, 2))
 fortran = {k: np.asfortranarray(v) for k, v in flex(w8, 2, 2).items()}
 np.savez(f"{folder}/flex_fortran.npz", **{k: v.astype(">i8") for k, v in fortran.items()})
 safetensors(f"{folder}/flex.safetensors", flex(w8, 2, 2))
+causal16 = j <= i
+np.savez(f"{folder}/by_head.npz", **flex_by_head([[w8, causal16], [causal16, w8]], 2, 2))
+np.savez(f"{folder}/by_batch.npz", **flex_by_head([[w8], [causal16]], 2, 2))
+fields = [fa4(mask, 2, 2, False) for mask in (w8, causal16)]
+np.savez(f"{folder}/fa4_by_head.npz", **{
+    name: np.concatenate([np.pad(each[name], [(0, 0)] * 3 + [(0, 8 - each[name].shape[-1])])
+                          if each[name].ndim == 4 else each[name] for each in fields], axis=1)
+    if fields[0][name].ndim > 2 else fields[0][name] for name in fields[0]})
+end = np.full((1, 2, 16, 1), 16, np.int32)
+end[0, 0, :, 0] = np.minimum(np.arange(16) + 6, 16)
+np.savez(f"{folder}/flashmask_by_head.npz", startend_row_indices=end, causal=np.array(True))
+np.savez(f"{folder}/dense_by_head.npz", block_mask=np.stack(
+    [np.tril(np.ones((4, 4), bool)), np.ones((4, 4), bool), np.eye(4, dtype=bool)])[None])
 i, j = np.arange(13)[:, None], np.arange(11)[None, :]
 np.savez(f"{folder}/ragged_flex.npz", **flex(j <= i, 4, 3))
 np.savez(f"{folder}/ragged_fa4.npz", **fa4(j <= i, 4, 3, False))

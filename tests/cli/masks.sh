@@ -75,6 +75,23 @@ expect 0 "the ranks do not go with the launch" export --mask full --n 4 --schedu
 expect 2 "--schedule means nothing to --as flex" export $w8 --schedule spt --as flex -o "$work/no.npz"
 expect 2 "FlashAttention-4 cannot run the table" export $w8 --schedule descending --as fa4 -o "$work/no.npz"
 
+# Masks by head, in words, JSON, tables and pictures.
+by_head="heads:heads=0+1; causal; sliding:left=1,right=0"
+expect 0 "by head: causal; sliding left=1 right=0" show --mask "$by_head" --n 4
+expect 0 "4 heads on 4 SMs" compare --mask "$by_head" --n 4 --heads 4
+expect 0 "\"grids\"" show --mask "$by_head" --n 4 --json
+expect 0 "" export --mask "$by_head" --n 4 -o "$work/by_head.svg"
+grep -q ">head 1</text>" "$work/by_head.svg" || fail "no second head in the picture"
+"$stagger" export --mask "$by_head" --n 4 -o "$work/by_head.mask.json"
+expect 0 "2 grids by head" show --mask-file "$work/by_head.mask.json"
+expect 2 "heads[1] = 5 is no mask; there are 2" show --mask "heads:heads=0+5; causal; full" --n 4
+expect 2 "a mask by head is a whole mask" show --n 4 \
+  --mask '{"kind": "or", "of": [{"kind": "full"}, {"kind": "heads", "of": [{"kind": "full"}, {"kind": "causal"}]}]}'
+expect 2 "masks for 2 heads, over and over, are none for 3" show --mask "$by_head" --n 4 --heads 3
+fits show --mask "$by_head" --n 4
+# What would help a mask of tiles has no tiles of half the tokens.
+expect 0 "one more SM" optimize --mask tiles:rows=ff+pf --seq 8 --tile-q 4 --tile-kv 4 --compute 4 --sms 1
+
 # Files that are none.
 head -c 200 "$work/order.npz" >"$work/cut.npz"
 expect 3 "cut short" show --mask-file "$work/cut.npz"
@@ -102,7 +119,35 @@ if [ -n "$python" ]; then
   cmp -s "$work/flex.rows" "$work/fa4.rows" && fail "the two rules of ragged tiles are told apart"
   expect 0 "read as block-mask" show --mask-file "$work/dense.npy"
   expect 3 "pickled objects, which are not read" show --mask-file "$work/pickled.npz"
-  expect 2 "choose by --mask-head 0 to 1" show --mask-file "$work/heads.npz"
+  # Heads with masks of their own: those of a window and of a causal mask, in four layouts.
+  {
+    printf 'head %d\n' 0
+    cat "$work/grid"
+    printf 'head %d\n' 1
+    "$stagger" show --mask causal --seq 16 --tile-q 2 --tile-kv 2 | grep '^kv '
+  } >"$work/two"
+  for file in by_head fa4_by_head flashmask_by_head by_batch; do
+    "$stagger" show --mask-file "$work/$file.npz" --tile-q 2 --tile-kv 2 2>/dev/null | grep '^kv ' >"$work/shown"
+    grep '^kv ' "$work/two" | cmp -s - "$work/shown" || fail "numpy's $file.npz is other masks"
+    for schedule in ascending spt balanced; do
+      expect 0 "ok" run --mask-file "$work/$file.npz" --tile-q 2 --tile-kv 2 --schedule $schedule --head-dim 8 --heads 4
+    done
+  done
+  expect 0 "heads 0, 3" show --mask-file "$work/by_head.npz"
+  expect 0 "the mask of batch 1, head 1 of 2 batches of 2 heads" show --mask-file "$work/by_head.npz" --mask-head 3 --heads 8
+  expect 0 "3 grids by head" show --mask-file "$work/dense_by_head.npz"
+  expect 0 "2 grids by head" show --mask-file "$work/dense_by_head.npz" --mask-causal true
+  expect 0 "2 masks that differ" compare --mask-file "$work/heads.npz"
+  expect 2 "masks for 2 batches of 2 heads are none for --heads 6" show --mask-file "$work/by_head.npz" --heads 6
+  expect 2 "would be ragged" analyze --mask-file "$work/by_head.npz" --heads-kv 1 --span 4 --schedule spt
+  expect 2 "needs one mask for all heads" analyze --mask-file "$work/by_head.npz" --schedule shift
+  expect 2 "does not know heads with masks of their own" export --mask-file "$work/by_head.npz" --as flex -o "$work/no.npz"
+  expect 2 "does not know heads with masks of their own" compare --mask-file "$work/by_head.npz" --designs
+  "$stagger" export --mask-file "$work/by_head.npz" --schedule spt -o "$work/by_head.table.json" 2>/dev/null
+  "$stagger" export --mask-file "$work/by_head.npz" --schedule spt -o "$work/by_head.csv" 2>/dev/null
+  expect 0 "ok" verify "$work/by_head.table.json"
+  expect 0 "ok" verify "$work/by_head.csv"
+  expect 0 "the same" diff "$work/by_head.table.json" "$work/by_head.csv"
   expect 0 "the mask of batch 0, head 1" show --mask-file "$work/heads.npz" --mask-head 1
   expect 0 "" lint "$work/fa4.npz"
   expect 0 "" lint "$work/fa4_spt.npz"

@@ -64,7 +64,8 @@ TEST_CASE("masks from words, and what is said of wrong ones, are as kept") {
     text << words << ": " << test::said([&] {
       const Mask mask = parse_mask(words);
       const Problem problem = make_problem(mask, {6, 6}, {}, 1, 2);
-      return mask_words(mask) + "; " + describe(problem) + " " + write_mask_json(problem.grid);
+      return mask_words(mask) + "; " + describe(problem) + " " +
+             write_mask_json(problem.common_grid());
     }) << "\n";
   }
   const std::string count = "csr:mask_block_cnt=";
@@ -93,7 +94,7 @@ TEST_CASE("masks from words, and what is said of wrong ones, are as kept") {
         "full_block_idx="}) {
     text << rest << ": " << test::said([&] {
       const Problem problem = make_problem(parse_mask(count + rest), {2, 2}, {}, 1, 2);
-      return describe(problem) + " " + write_mask_json(problem.grid);
+      return describe(problem) + " " + write_mask_json(problem.common_grid());
     }) << "\n";
   }
   for (const MaskFamily& family : mask_families()) {  // each without one of its keys

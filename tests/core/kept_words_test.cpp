@@ -94,7 +94,8 @@ TEST_CASE("what is understood of files and words with a piece missing or wrong i
   }
   keep(" full & ( causal|sliding:left=1 )|(full) ", ",:=+&|() ", true,
        [](const std::string& changed) { return mask_words(parse_mask(changed)); });
-  keep(write_mask_json(test::tiles_problem({"f.", "pf"}, 1, 1).grid), ",:[{", true, read_mask);
+  keep(write_mask_json(test::tiles_problem({"f.", "pf"}, 1, 1).common_grid()), ",:[{", true,
+       read_mask);
   CHECK(test::golden_difference("core-words.txt", text.str()) == "");
 }
 
@@ -160,8 +161,8 @@ TEST_CASE("a file's problem has the tiles that its lengths make") {
   Table nothing;
   nothing.problem = make_problem(make_mask("full"), {0, 0}, {}, 1, 1);
   const Table read = read_table_json(write_table_json(nothing), "t");
-  CHECK(read.problem.grid.kv_tiles() == 0);
-  CHECK(read.problem.grid.q_tiles() == 0);
+  CHECK(read.problem.kv_tiles() == 0);
+  CHECK(read.problem.q_tiles() == 0);
 }
 
 }  // namespace

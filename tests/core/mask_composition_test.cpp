@@ -197,8 +197,8 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
     std::int64_t pairs = 0;
     const std::vector<bool> split_of = split_tiles(problem);
     bool is_split = false;
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
         std::int64_t seen = 0;
         std::int64_t all = 0;
         bool tile_is_split = false;
@@ -217,11 +217,11 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
         }
         pairs += seen;
         is_split = is_split || tile_is_split;
-        const std::size_t place = at(std::int64_t{kv.value} * problem.grid.q_tiles() + q.value);
+        const std::size_t place = at(std::int64_t{kv.value} * problem.q_tiles() + q.value);
         REQUIRE((!split_of.empty() && split_of[place]) == tile_is_split);
-        REQUIRE(problem.grid.kind(kv, q) == (seen == 0     ? TileKind::empty
-                                             : seen == all ? TileKind::full
-                                                           : TileKind::partial));
+        REQUIRE(problem.common_grid().kind(kv, q) == (seen == 0     ? TileKind::empty
+                                                      : seen == all ? TileKind::full
+                                                                    : TileKind::partial));
       }
     }
     REQUIRE(mask.pairs() == pairs);
@@ -229,7 +229,7 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
     split += is_split ? 1 : 0;
     // In words and in JSON it is the same mask.
     REQUIRE(read_mask_json(mask_json(meant.mask).text(), "again") == meant.mask);
-    REQUIRE(tile(parse_mask(mask_words(meant.mask)), lengths, shape) == problem.grid);
+    REQUIRE(tile(parse_mask(mask_words(meant.mask)), lengths, shape) == problem.common_grid());
   }
   CHECK(split > 100);
 }
@@ -301,6 +301,46 @@ TEST_CASE("sequences begin at the multiples that are asked for, and each is alig
     CAPTURE(query);
     CHECK(rows[query] == expected[query]);
   }
+}
+
+TEST_CASE("masks by head are written after `heads`, and read back") {
+  for (const char* words :
+       {"heads; causal; full", "heads:heads=0+1+1; causal; sliding:left=2,right=0 & causal",
+        "heads:heads=1+0; tiles:rows=ff+.f; (full | causal) & prefix:length=2"}) {
+    const Mask mask = parse_mask(words);
+    CAPTURE(words);
+    CHECK(mask_words(mask) == words);
+    CHECK(read_mask_json(mask_json(mask).line(), "again") == mask);
+  }
+  CHECK(mask_heads(parse_mask("heads; causal; full")) == 2);
+  CHECK(mask_heads(parse_mask("heads:heads=0+1+1; causal; full")) == 3);
+  CHECK(mask_heads(parse_mask("causal")) == 0);
+  CHECK(mask_of(parse_mask("heads:heads=0+1+1; causal; full"), Head{4}) == make_mask("full"));
+  const std::pair<const char*, const char*> wrong[] = {
+      {"heads; causal", "of must be two masks or more"},
+      {"heads", "of must be two masks or more"},
+      {"heads:heads=0+2; causal; full", "heads: heads[1] = 2 is no mask; there are 2"},
+      {"heads:heads=-1; causal; full", "heads[0] = -1 is no mask"},
+      {"heads:of=1; causal; full", "masks follow it after ;"},
+      {"heads:head=0; causal; full", "unknown key 'head'"},
+      {"heads; causal;", "a mask is missing"},
+      {"heads; causal; full)", "closes nothing"},
+      {"causal; full", "masks by head follow `heads`"},
+      {"heads; causal; heads; full; full", "comes first"},
+      {"(heads; causal; full)", "comes first"},
+      {"causal & heads", "comes first"}};
+  for (const auto& [words, what] : wrong) {
+    CAPTURE(words);
+    CHECK_THROWS_WITH(parse_mask(words), Catch::Contains(what));
+  }
+  CHECK_THROWS_WITH(
+      read_mask_json(R"({"kind": "and", "of": [{"kind": "full"}, {"kind": "heads", "of":
+                         [{"kind": "full"}, {"kind": "causal"}]}]})",
+                     "x"),
+      Catch::Contains("a mask by head is a whole mask"));
+  CHECK_THROWS_WITH(make_problem(parse_mask("heads; causal; full"), {4, 4}, {}, 3, 0),
+                    Catch::Contains("masks for 2 heads, over and over, are none for 3"));
+  CHECK_THROWS_AS(tile(parse_mask("heads; causal; full"), {4, 4}, {}), Error);
 }
 
 }  // namespace

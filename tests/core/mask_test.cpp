@@ -142,7 +142,7 @@ TEST_CASE("the same example as FlashAttention-4's CSR arrays is the same grid") 
 TEST_CASE("any grid written as tiles reads back as itself") {
   Random random(11);
   for (int round = 0; round < 200; ++round) {
-    const TileGrid grid = test::random_problem(random, 8).grid;
+    const TileGrid grid = test::random_problem(random, 8).common_grid();
     const Mask mask = read_mask_json(write_mask_json(grid), "grid");
     REQUIRE(tile(mask, {grid.q_tiles(), grid.kv_tiles()}, {}) == grid);
   }
@@ -152,7 +152,7 @@ TEST_CASE("131,072 tokens at 128 x 128 tile for every kind") {
   const Lengths lengths{.q = 131'072, .kv = 131'072};
   for (const Problem& problem : test::every_mask(lengths, {128, 128}, 1, 3)) {
     CAPTURE(problem.mask.family->name);
-    CHECK(problem.grid.live_tiles() > 0);
+    CHECK(problem.common_grid().live_tiles() > 0);
   }
   CHECK(tile(parse_mask("causal"), lengths, {128, 128}).live_tiles() == 1024 * 1025 / 2);
 }
@@ -207,7 +207,7 @@ TEST_CASE("a CSR mask with a tile in both lists, or entries out of bounds, is re
     text.pop_back();
     return tile(parse_mask(text), {2, 2}, {});
   };
-  CHECK(grid() == test::tiles_problem({"pf", "ff"}, 1, 1).grid);
+  CHECK(grid() == test::tiles_problem({"pf", "ff"}, 1, 1).common_grid());
   const auto refused = [&](const char* key, const char* list, const char* words) {
     CAPTURE(key, list);
     expect_error([&] { (void)grid(key, list); }, words);

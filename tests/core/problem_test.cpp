@@ -87,7 +87,7 @@ TEST_CASE("heads, KV heads, parts and chains") {
   CHECK(problem.kv_head_of(Head{6}) == KvHead{1});
   CHECK(problem.part_of(Head{6}) == Part{2});
   CHECK(problem.kv_head_of(Part{2}) == KvHead{1});
-  CHECK(problem.chain_length(KvTile{1}) == 9);
+  CHECK(problem.chain_length(Part{0}, KvTile{1}) == 9);
   CHECK(problem.chains() == 16);
   CHECK(problem.same_chain({Head{3}, KvTile{1}, QTile{2}}, {Head{5}, KvTile{1}, QTile{1}}));
   CHECK_FALSE(problem.same_chain({Head{2}, KvTile{1}, QTile{2}}, {Head{3}, KvTile{1}, QTile{2}}));
@@ -102,6 +102,57 @@ TEST_CASE("heads, KV heads, parts and chains") {
   CHECK_THROWS_AS(with_span(problem, 2, Combine::none), Error);
   CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 6, 0, {.heads_kv = 4}), Error);
   CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 2, 0, {.heads_kv = 4}), Error);
+}
+
+TEST_CASE("heads with masks of their own have grids, chains and contributions of their own") {
+  const Problem problem =
+      make_problem(parse_mask("heads:heads=0+0+1+1; tiles:rows=fp+.f; tiles:rows=f.+.."), {2, 2},
+                   {}, 8, 3, {.heads_kv = 2, .span = 2, .combine = Combine::ordered});
+  CHECK(problem.grids.distinct().size() == 2);
+  CHECK(problem.tasks() == 4 * 3 + 4 * 1);
+  CHECK(problem.chain_length(Part{0}, KvTile{0}) == 4);
+  CHECK(problem.chain_length(Part{1}, KvTile{0}) == 2);
+  CHECK(problem.chain_length(Part{3}, KvTile{1}) == 0);
+  CHECK(problem.contributions(Head{1}, QTile{1}) == 2);
+  CHECK(problem.contributions(Head{2}, QTile{1}) == 0);
+  CHECK(problem.kind({Head{5}, KvTile{0}, QTile{1}}) == TileKind::partial);
+  CHECK_FALSE(problem.live({Head{7}, KvTile{0}, QTile{1}}));
+  CHECK(problem.dkv_contributions(KvHead{1}, KvTile{0}) == 2);
+  CHECK(problem.dkv_contributions(KvHead{1}, KvTile{1}) == 1);
+  CHECK(problem.place_among_parts(Part{3}, KvTile{0}) == 1);
+  CHECK(problem_of_parts(problem).tasks() == 2 * 3 + 2 * 1);
+  CHECK_THROWS_WITH(problem.common_grid(), Catch::Contains("heads have different masks"));
+  CHECK_THROWS_WITH(with_span(problem, 4, Combine::none), Catch::Contains("would be ragged"));
+  CHECK_THROWS_WITH(expect_one_mask(problem, "this"), Catch::StartsWith("this does not know"));
+  CHECK(describe(problem) ==
+        "by head: tiles; tiles, 2 KV x 2 Q tiles, 8 heads of 2 KV heads, 2 a chain on 3 SMs: 16 "
+        "tasks");
+}
+
+TEST_CASE("grids that are alike are one grid, whichever masks they are of") {
+  const Problem alike =
+      make_problem(parse_mask("heads; causal; tiles:rows=ff+.f"), {2, 2}, {}, 4, 0);
+  CHECK(alike.grids.all_alike());
+  CHECK(alike.grids == make_problem(make_mask("causal"), {2, 2}, {}, 4, 0).grids);
+  CHECK_THROWS_AS(expect_one_mask(alike, "this"), Error);
+  const Problem first = make_problem(parse_mask("heads; causal; full"), {2, 2}, {}, 4, 0);
+  const Problem second =
+      make_problem(parse_mask("heads:heads=1+0+1+0; full; causal; full"), {2, 2}, {}, 4, 0);
+  CHECK(first.grids == second.grids);
+  CHECK_FALSE(first.grids ==
+              make_problem(parse_mask("heads; full; causal"), {2, 2}, {}, 4, 0).grids);
+}
+
+TEST_CASE("a span is chosen within which masks are alike") {
+  const auto span_of = [](const char* mask) {
+    const Problem problem = make_problem(parse_mask(mask), {8, 8}, {}, 8, 2, {.heads_kv = 1});
+    return span_rule(problem);
+  };
+  CHECK(span_of("causal").span == 8);
+  CHECK(span_of("heads:heads=0+0+0+0+1+1+1+1; causal; full").span == 4);
+  CHECK(span_of("heads; causal; full").span == 1);
+  CHECK_THAT(span_of("heads; causal; full").why,
+             Catch::Contains("of 2 heads some have other masks"));
 }
 
 TEST_CASE("the span rule on real models: 132 SMs, tiles of 128 x 128") {

@@ -28,8 +28,8 @@ Table renamed(const Table& table, test::Random& random) {
   std::vector<std::vector<KvTile>> kv;
   std::vector<std::vector<QTile>> q;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    kv.push_back(shuffled<KvTile>(random, problem.grid.kv_tiles()));
-    q.push_back(shuffled<QTile>(random, problem.grid.q_tiles()));
+    kv.push_back(shuffled<KvTile>(random, problem.kv_tiles()));
+    q.push_back(shuffled<QTile>(random, problem.q_tiles()));
   }
   Table other = table;
   for (Slot& slot : other.slots) {

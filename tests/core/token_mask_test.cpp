@@ -1,5 +1,6 @@
 #include "core/token_mask.hpp"
 
+#include "core/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/masks.hpp"
 
@@ -14,8 +15,8 @@ TEST_CASE("a mask at token level fills its tiles as their kinds say") {
     const TokenMask mask(problem);
     CAPTURE(problem.mask.family->name, problem.lengths.q, problem.lengths.kv);
     std::int64_t pairs = 0;
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
         std::int64_t seen = 0;
         std::int64_t all = 0;
         for (std::int64_t query = q.value * problem.shape.q;
@@ -28,7 +29,7 @@ TEST_CASE("a mask at token level fills its tiles as their kinds say") {
         }
         pairs += seen;
         ++tiles;
-        const TileKind kind = problem.grid.kind(kv, q);
+        const TileKind kind = problem.common_grid().kind(kv, q);
         REQUIRE((seen > 0) == (kind != TileKind::empty));
         if (kind == TileKind::full) REQUIRE(seen == all);
       }
@@ -36,6 +37,36 @@ TEST_CASE("a mask at token level fills its tiles as their kinds say") {
     REQUIRE(mask.pairs() == pairs);
   }
   CHECK(tiles > 400);
+}
+
+TEST_CASE("Heads with masks of their own see what they would see alone") {
+  std::int64_t heads = 0;
+  for (const Problem& problem : test::small_masks_by_head()) {
+    const HeadMasks masks(problem);
+    std::int64_t pairs = 0;
+    for (Head head{0}; head.value < problem.heads; ++head) {
+      const auto& places = problem.mask.integers("heads");
+      const auto& parts = problem.mask.masks("of");
+      const std::int64_t period = places.empty() ? std::ssize(parts) : std::ssize(places);
+      const std::int64_t place = head.value % period;
+      const Mask& own = parts[at(places.empty() ? place : places[at(place)])];
+      const Problem alone = make_problem(own, problem.lengths, problem.shape, 1, 1);
+      CAPTURE(mask_words(problem.mask), head.value, mask_words(own));
+      REQUIRE(problem.grid_of(head) == alone.common_grid());
+      const TokenMask mask(alone);
+      for (std::int64_t query = 0; query < problem.lengths.q; ++query) {
+        for (std::int64_t key = 0; key < problem.lengths.kv; ++key)
+          REQUIRE(masks.of(head).sees(query, key) == mask.sees(query, key));
+      }
+      pairs += mask.pairs();
+      ++heads;
+    }
+    REQUIRE(masks.pairs(problem.heads) == pairs);
+    REQUIRE_THROWS_AS(masks.common(), Error);
+    REQUIRE_THROWS_AS(TokenMask(problem), Error);
+    REQUIRE_THROWS_AS(split_tiles(problem), Error);
+  }
+  CHECK(heads > 30);
 }
 
 TEST_CASE("the ranges of keys that a query sees are apart, and are what it sees") {

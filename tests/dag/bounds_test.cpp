@@ -103,14 +103,14 @@ TEST_CASE("no table at all beats the bounds, and some meets them") {
   std::int64_t problems = 0;
   std::int64_t mixed = 0;
   while (problems < 60) {
-    const Problem problem = test::random_problem(random, 3);
+    const Problem problem = test::any_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 5) continue;
     ++problems;
     Timing timing = test::random_timing(random, problem);
     timing.release = Release::immediate;
     const Ticks optimum = test::naive_optimum(problem, timing);
     const Ticks bound = lower_bounds(problem, timing, Dispatch::static_).best.ticks;
-    CAPTURE(problems, problem.grid.kv_tiles(), problem.grid.q_tiles(), problem.heads, problem.sms,
+    CAPTURE(problems, problem.kv_tiles(), problem.q_tiles(), problem.heads, problem.sms,
             timing.model == Model::overlap, timing.compute, timing.longest_compute(),
             timing.shortest_compute(), timing.reduce, timing.latency, timing.launch,
             timing.epilogue, timing.residency);
@@ -125,7 +125,7 @@ TEST_CASE("no table at all beats the bounds, and some meets them") {
 TEST_CASE("random tables never beat the bounds of their dispatch") {
   test::Random random(12);
   for (int round = 0; round < 3'000; ++round) {
-    const Problem problem = test::random_problem(random, 5);
+    const Problem problem = test::any_problem(random, 5);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = test::random_live_table(random, problem, dispatch);
     const Timing timing = test::random_timing(random, problem);
@@ -156,8 +156,8 @@ TEST_CASE("what whole chains of a group cost in packing, on real models and 132 
       const Problem problem = make_problem(make_mask(mask), {tiles, tiles}, {}, heads, 132,
                                            {.heads_kv = heads_kv, .span = span});
       std::vector<Ticks> chains;
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-        chains.insert(chains.end(), at(problem.parts()), problem.chain_length(kv));
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
+        chains.insert(chains.end(), at(problem.parts()), problem.chain_length(Part{0}, kv));
       const auto longest_first = static_cast<double>(pack(chains, 132, 0).upper);
       const double share = static_cast<double>(problem.tasks()) / 132;
       CHECK(std::abs(100 * (longest_first / share - 1) - expected) < 0.06);

@@ -55,7 +55,7 @@ constexpr Break kBreaks[] = {
      }},
     {"no such KV tile",
      [](Table& table, std::int64_t slot) {
-       table.slots[slot].task.kv = KvTile{table.problem.grid.kv_tiles()};
+       table.slots[slot].task.kv = KvTile{table.problem.kv_tiles()};
      }},
     {"no such Q tile",
      [](Table& table, std::int64_t slot) { table.slots[slot].task.q = QTile{-1}; }},
@@ -96,7 +96,7 @@ std::vector<Table> sound_tables() {
   Table& ranked = tables.back();
   ranked.dkv_ranks.assign(grouped.chains(), 0);
   for (Part part{0}; part.value < grouped.parts(); ++part) {
-    for (KvTile kv{0}; kv.value < grouped.grid.kv_tiles(); ++kv)
+    for (KvTile kv{0}; kv.value < grouped.kv_tiles(); ++kv)
       ranked.dkv_ranks[grouped.chain_place(part, kv)] = part.value % grouped.group_parts();
   }
   return tables;

@@ -136,7 +136,7 @@ TEST_CASE("edges, violations and harmful edges are what counting along the lanes
   std::int64_t harmful = 0;
   std::int64_t beyond_limit = 0;
   for (int round = 0; round < 3'000; ++round) {
-    Problem problem = test::random_problem(random, 3);
+    Problem problem = test::any_problem(random, 3);
     if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
     Table table = test::random_live_table(random, problem, Dispatch::static_);
     if (problem.combine == Combine::ordered && random.chance(2))

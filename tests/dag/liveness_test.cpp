@@ -102,7 +102,7 @@ TEST_CASE("the residency needed is the smallest at which the simulator finishes"
   std::int64_t above_one = 0;
   std::int64_t never = 0;
   for (int round = 0; round < 3'000; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     Table table = random.chance(2) ? test::random_live_table(random, problem, dispatch)
                                    : test::random_table(random, problem, dispatch);
@@ -149,7 +149,7 @@ std::vector<Liveness::Hanging> naive_hanging(const Table& table, Release release
   }
   std::vector<Liveness::Hanging> hanging;
   for (const auto& [tile, value] : locks) {
-    if (value < table.problem.grid.contributions(tile.q)) hanging.push_back(tile);
+    if (value < table.problem.contributions(tile.head, tile.q)) hanging.push_back(tile);
   }
   return hanging;
 }
@@ -159,7 +159,7 @@ TEST_CASE("the tiles that hang are those whose locks stop short, under either re
   std::int64_t delayed = 0;
   std::int64_t others_end = 0;
   for (int round = 0; round < 3'000; ++round) {
-    Problem problem = test::random_problem(random, 5);
+    Problem problem = test::any_problem(random, 5);
     problem.sms = 8;
     const Table table = random.chance(2)
                             ? test::random_table(random, problem, Dispatch::static_)
@@ -172,7 +172,7 @@ TEST_CASE("the tiles that hang are those whose locks stop short, under either re
     REQUIRE(liveness.live == liveness.hanging.empty());
     if (liveness.live) continue;
     delayed += timing.release == Release::delayed ? 1 : 0;
-    const std::int64_t locks = std::int64_t{problem.heads} * problem.grid.q_tiles();
+    const std::int64_t locks = std::int64_t{problem.heads} * problem.q_tiles();
     others_end += std::ssize(liveness.hanging) < locks ? 1 : 0;
   }
   CHECK(delayed > 300);
@@ -240,7 +240,7 @@ TEST_CASE("every cycle found is one: each wait is for the next one's lane") {
   test::Random random(6);
   std::int64_t cycles = 0;
   for (int round = 0; round < 3'000; ++round) {
-    const Problem problem = test::random_problem(random, 5);
+    const Problem problem = test::any_problem(random, 5);
     const Table table = test::random_table(random, problem, Dispatch::static_);
     const Liveness liveness = check_liveness(table, {});
     REQUIRE(liveness.live == liveness.cycle.empty());

@@ -47,14 +47,14 @@ Ticks shortest_packing(const std::vector<Ticks>& jobs, std::vector<Ticks>& loads
 /// What one set of KV tiles says, of one head and of all.
 Ticks said_of(const Problem& problem, const Tiles& tiles) {
   std::set<QTile> taken;
-  const std::int64_t edges = largest_matching(problem.grid, tiles, 0, taken);
+  const std::int64_t edges = largest_matching(problem.common_grid(), tiles, 0, taken);
   if (edges == std::ssize(tiles)) return 0;
   Ticks most = 0;
   for (const std::int32_t heads : {1, problem.heads}) {
     std::vector<Ticks> jobs;
     for (std::int32_t head = 0; head < heads; ++head) {
       for (const KvTile kv : tiles)
-        jobs.push_back(problem.grid.chain_length(kv));
+        jobs.push_back(problem.common_grid().chain_length(kv));
     }
     std::sort(jobs.rbegin(), jobs.rend());
     std::vector<Ticks> loads(at(std::min<std::int64_t>(edges * heads, problem.sms)), 0);
@@ -81,7 +81,7 @@ Tiles component_of(const TileGrid& grid, KvTile first) {
 }
 
 Ticks said(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   Ticks most = 0;
   const auto try_all = [&](const Tiles& tiles) {
     for (std::int32_t least = 1; least <= grid.q_tiles(); ++least) {

@@ -76,7 +76,7 @@ void check_stuck(const Table& table, const Timing& timing, const Liveness& liven
 void spoil_ranks(test::Random& random, Table& table) {
   if (table.slots.empty()) return;
   Slot& slot = table.slots[random.between(0, std::ssize(table.slots) - 1)];
-  const std::int32_t ranks = table.problem.grid.contributions(slot.task.q);
+  const std::int32_t ranks = table.problem.contributions(slot.task);
   switch (random.between(0, 4)) {
     case 0:
       use_kv_index_ranks(table);

@@ -238,7 +238,7 @@ TEST_CASE("cross-attention to few keys is where Q tiles should stay") {
   CHECK(mirror.lanes == 768);
   CHECK(ordered.makespan == 32 * 5);
   CHECK(mirror.makespan == 6 * 3 * 5);
-  CHECK(mirror.table->table.problem.grid.kv_tiles() == 32);
+  CHECK(mirror.table->table.problem.kv_tiles() == 32);
 }
 
 TEST_CASE("a mirrored problem and pairs have the tasks of the problem") {
@@ -252,12 +252,12 @@ TEST_CASE("a mirrored problem and pairs have the tasks of the problem") {
   CHECK(std::ssize(seen) == problem.tasks());
   for (const Task& task : seen) {
     CHECK(problem.contains(task));
-    CHECK(problem.grid.live(task.kv, task.q));
+    CHECK(problem.live(task));
     CHECK(seen.count(task) == 1);
   }
   // A pair of tiles is one task: 2 of the 3 KV tiles, and the third.
   const Analysis pairs = played("cluster", problem);
-  CHECK(pairs.table->table.problem.grid.kv_tiles() == 2);
+  CHECK(pairs.table->table.problem.kv_tiles() == 2);
   CHECK(pairs.table->table.problem.sms == 2);
 }
 

@@ -51,7 +51,7 @@ struct Lengthy {
   const Timing& timing;
 
   [[nodiscard]] Ticks fifths(std::int32_t kv, std::int32_t q, int gemms) const {
-    const TileKind kind = problem.grid.kind({kv}, {q});
+    const TileKind kind = problem.common_grid().kind({kv}, {q});
     if (kind == TileKind::empty) return -1;
     const Ticks whole = kind == TileKind::partial && timing.compute_partial
                             ? *timing.compute_partial
@@ -62,7 +62,7 @@ struct Lengthy {
   [[nodiscard]] Ticks kv_chain(std::int32_t kv, int gemms, int heads = 1) const {
     Ticks all = 0;
     int live = 0;
-    for (std::int32_t q = 0; q < problem.grid.q_tiles(); ++q) {
+    for (std::int32_t q = 0; q < problem.q_tiles(); ++q) {
       const Ticks takes = fifths(kv, q, gemms);
       if (takes < 0) continue;
       all += takes;
@@ -73,7 +73,7 @@ struct Lengthy {
   [[nodiscard]] Ticks q_chain(std::int32_t q, int gemms) const {
     Ticks all = 0;
     int live = 0;
-    for (std::int32_t kv = 0; kv < problem.grid.kv_tiles(); ++kv) {
+    for (std::int32_t kv = 0; kv < problem.kv_tiles(); ++kv) {
       const Ticks takes = fifths(kv, q, gemms);
       if (takes < 0) continue;
       all += takes;
@@ -91,13 +91,13 @@ std::vector<Work> one_kind(const Lengthy& times, bool kv, int gemms, int group, 
   };
   std::vector<One> all;
   for (std::int32_t head = 0; head < times.problem.heads; head += group) {
-    const std::int32_t tiles = kv ? times.problem.grid.kv_tiles() : times.problem.grid.q_tiles();
+    const std::int32_t tiles = kv ? times.problem.kv_tiles() : times.problem.q_tiles();
     for (std::int32_t tile = 0; tile < tiles; ++tile) {
       std::int32_t tasks = 0;
       for (std::int32_t other = 0;
-           other < (kv ? times.problem.grid.q_tiles() : times.problem.grid.kv_tiles()); ++other) {
-        tasks += (kv ? times.problem.grid.live({tile}, {other})
-                     : times.problem.grid.live({other}, {tile}))
+           other < (kv ? times.problem.q_tiles() : times.problem.kv_tiles()); ++other) {
+        tasks += (kv ? times.problem.common_grid().live({tile}, {other})
+                     : times.problem.common_grid().live({other}, {tile}))
                      ? 1
                      : 0;
       }
@@ -154,11 +154,11 @@ TEST_CASE("two passes take what a clock that steps through them takes") {
     const Lengthy times{problem, timing};
     std::vector<Work> programs;
     for (std::int32_t head = 0; head < problem.heads; ++head) {
-      for (std::int32_t place = 0;
-           place < std::max(problem.grid.kv_tiles(), problem.grid.q_tiles()); ++place) {
+      for (std::int32_t place = 0; place < std::max(problem.kv_tiles(), problem.q_tiles());
+           ++place) {
         Work& work = programs.emplace_back();
-        if (place < problem.grid.kv_tiles()) work.push_back(times.kv_chain(place, 4));
-        if (place < problem.grid.q_tiles()) work.push_back(times.q_chain(place, 3));
+        if (place < problem.kv_tiles()) work.push_back(times.kv_chain(place, 4));
+        if (place < problem.q_tiles()) work.push_back(times.q_chain(place, 3));
       }
     }
     CHECK(makespan_of("two-pass", problem, timing) == rounded_up(stepped(programs, problem.sms)));
@@ -191,12 +191,12 @@ Table targets_table(const Problem& problem, std::int64_t buffers, bool upwards =
   Table table{.name = "targets", .problem = problem, .dispatch = Dispatch::in_order};
   table.problem.heads = table.problem.heads_kv = static_cast<std::int32_t>(problem.heads * buffers);
   for (std::int32_t target = 0; target < table.problem.heads; ++target) {
-    std::vector<std::int32_t> ranks(static_cast<std::size_t>(problem.grid.q_tiles()), 0);
-    for (auto kv = static_cast<std::int32_t>(target % buffers); kv < problem.grid.kv_tiles();
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(problem.q_tiles()), 0);
+    for (auto kv = static_cast<std::int32_t>(target % buffers); kv < problem.kv_tiles();
          kv += static_cast<std::int32_t>(buffers)) {
-      for (std::int32_t place = 0; place < problem.grid.q_tiles(); ++place) {
-        const std::int32_t q = upwards ? place : problem.grid.q_tiles() - 1 - place;
-        if (!problem.grid.live({kv}, {q})) continue;
+      for (std::int32_t place = 0; place < problem.q_tiles(); ++place) {
+        const std::int32_t q = upwards ? place : problem.q_tiles() - 1 - place;
+        if (!problem.common_grid().live({kv}, {q})) continue;
         table.slots.push_back({{{target}, {kv}, {q}}, ranks[static_cast<std::size_t>(q)]++});
       }
     }
@@ -227,7 +227,7 @@ TEST_CASE("a split is a table without waits") {
 
 TEST_CASE("without an order every chain is a lane of its own") {
   each_small([](const Problem& problem, const Timing& timing) {
-    const std::int64_t all = std::max(problem.grid.kv_tiles(), 1);
+    const std::int64_t all = std::max(problem.kv_tiles(), 1);
     workbench::TimeModel model;
     model.timing = timing;
     CHECK(without_order(problem, model) ==

@@ -43,5 +43,19 @@ TEST_CASE("boolean block masks are read, causal too, with tiles that are not squ
             .find("mask_id[0,1] = 7, neither 0 nor 1") != std::string::npos);
 }
 
+TEST_CASE("boolean block masks of several heads are masks by head, each of them causal too") {
+  const Bundle bundle = bundle_of({{"block_mask", ints({2, 2, 2, 2}, {1, 0, 1, 1, 1, 1, 1, 1,  //
+                                                                      1, 0, 1, 1, 0, 0, 0, 1})}});
+  const ImportedMask plain = read(bundle);
+  CHECK(rows_of(plain) == std::vector<std::string>{"ff", ".f", "|", "ff", "ff", "|", "..", ".f"});
+  CHECK(plain.mask.integers("heads") == std::vector<std::int64_t>{0, 1, 0, 2});
+  CHECK(refusal_of(bundle, {.heads = 8}).find("masks for 2 batches of 2 heads are none") !=
+        std::string::npos);
+  const ImportedMask causal = read(bundle, {.shape = {.q = 2, .kv = 2}, .causal = true});
+  CHECK(rows_of(causal, {2, 2}) ==  // in whole tiles causal leaves of all three what it is
+        std::vector<std::string>{"pf", ".p", "|", "..", ".p"});
+  CHECK(causal.mask.masks("of").size() == 3);
+}
+
 }  // namespace
 }  // namespace stagger::formats

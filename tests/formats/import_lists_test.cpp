@@ -101,18 +101,49 @@ TEST_CASE("FlexAttention's lists that contradict themselves are refused with the
             .find("save them by name") != std::string::npos);
 }
 
-TEST_CASE("masks that differ by head are chosen among") {
+using Places = std::vector<std::int64_t>;
+
+TEST_CASE("masks that differ by head are masks by head, or one of them") {
   const Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 2, 2}, {1, 1, 1, 1})},
                                    {"kv_indices", ints({1, 2, 2, 1}, {0, 1, 1, 0})}});
-  CHECK(refusal_of(bundle).find("batch 0, head 0 and batch 0, head 1 in row 0") !=
-        std::string::npos);
-  CHECK(refusal_of(bundle).find("--mask-head 0 to 1") != std::string::npos);
+  const ImportedMask imported = read(bundle);
+  CHECK(rows_of(imported) == std::vector<std::string>{"p.", ".p", "|", ".p", "p."});
+  CHECK(imported.mask.integers("heads") == Places{0, 1});
+  CHECK(says(imported, "2 masks that differ for 1 batches of 2 heads"));
   CHECK(rows_of(read(bundle, {.head = 1})) == std::vector<std::string>{".p", "p."});
+  CHECK(says(read(bundle, {.head = 1}), "the masks of the other heads"));
   CHECK(refusal_of(bundle, {.head = 2}).find("0 to 1") != std::string::npos);
+  // A batch has the masks of one over and over; heads that are no such batch have none.
+  CHECK(read(bundle, {.heads = 6}).mask.integers("heads") == Places{0, 1});
+  CHECK(refusal_of(bundle, {.heads = 3}) ==
+        "x.npz: masks for 1 batches of 2 heads are none for --heads 3; --mask-head chooses one for "
+        "all");
   // The same tiles in another order are the same mask.
   const Bundle same = bundle_of({{"kv_num_blocks", ints({2, 1, 1}, {2, 2})},
                                  {"kv_indices", ints({2, 1, 1, 2}, {0, 1, 1, 0})}});
   CHECK(says(read(same), "the same mask for 2 batches of 1 heads"));
+}
+
+TEST_CASE("masks of batches alone are for all heads of their batch") {
+  const Bundle bundle = bundle_of({{"kv_num_blocks", ints({3, 1, 1}, {1, 1, 1})},
+                                   {"kv_indices", ints({3, 1, 1, 2}, {0, 1, 1, 0, 0, 1})}});
+  CHECK(read(bundle).mask.integers("heads") == Places{0, 1, 0});
+  CHECK(read(bundle, {.heads = 6}).mask.integers("heads") == Places{0, 0, 1, 1, 0, 0});
+  for (const std::int64_t heads : {1, 2, 4, 8}) {
+    CAPTURE(heads);
+    CHECK(refusal_of(bundle, {.heads = heads}).find("are none for --heads") != std::string::npos);
+  }
+}
+
+TEST_CASE("transposed lists of every head are held against its own") {
+  Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 2, 2}, {1, 1, 1, 1})},
+                             {"kv_indices", ints({1, 2, 2, 1}, {0, 1, 1, 1})},
+                             {"q_num_blocks", ints({1, 2, 2}, {1, 1, 0, 2})},
+                             {"q_indices", ints({1, 2, 2, 2}, {0, 1, 1, 0, 0, 0, 0, 1})}});
+  CHECK(rows_of(read(bundle)) == std::vector<std::string>{"p.", ".p", "|", "..", "pp"});
+  bundle.tensors[2].tensor.elements = {1, 1, 1, 1};
+  CHECK(refusal_of(bundle).find("q_indices are not the transpose of kv_indices") !=
+        std::string::npos);
 }
 
 TEST_CASE("blocks are cut into the tiles that are asked for") {

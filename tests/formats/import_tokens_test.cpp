@@ -64,6 +64,24 @@ TEST_CASE("tiles that FlashMask's kernel visits although they are empty are coun
   CHECK(says(window, "0 empty tiles that its kernel visits"));
 }
 
+TEST_CASE("FlashMask's columns of KV heads are those of the heads that share them") {
+  // Causal documents of 2 + 2 tokens, and no documents.
+  const Bundle bundle =
+      bundle_of({{"startend_row_indices", ints({1, 2, 4, 1}, {2, 2, 4, 4, 4, 4, 4, 4})}});
+  const ImportedMask alone = read(bundle);
+  CHECK(rows_of(alone, {2, 2}) == std::vector<std::string>{"p.", ".p", "|", "pf", ".p"});
+  CHECK(alone.mask.integers("heads") == std::vector<std::int64_t>{0, 1});
+  const auto heads_of = [&](std::int64_t heads, std::int64_t heads_kv) {
+    return read(bundle, {.heads = heads, .heads_kv = heads_kv}).mask.integers("heads");
+  };
+  CHECK(heads_of(8, 2) == std::vector<std::int64_t>{0, 0, 0, 0, 1, 1, 1, 1});
+  CHECK(heads_of(8, 4) == std::vector<std::int64_t>{0, 0, 1, 1});  // a batch of two
+  CHECK(heads_of(8, 0) == std::vector<std::int64_t>{0, 1});
+  CHECK(refusal_of(bundle, {.heads = 9, .heads_kv = 3}).find("are none for --heads 9") !=
+        std::string::npos);
+  CHECK(rows_of(read(bundle, {.head = 1}), {2, 2}) == std::vector<std::string>{"pf", ".p"});
+}
+
 TEST_CASE("MagiAttention's slices are read, and what two of them share is said") {
   const Bundle w8 = bundle_of({{"q_ranges", ints({2, 2}, {0, 5, 5, 16})},
                                {"k_ranges", ints({2, 2}, {0, 5, 0, 16})},

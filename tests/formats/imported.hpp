@@ -34,10 +34,18 @@ inline ImportedMask read(const Bundle& bundle, const MaskFileRequest& request = 
   return read_mask_file(write_npz(bundle), "x.npz", request);
 }
 
+/// The rows of the grid, or of all that differ by head, a bar between them.
 inline std::vector<std::string> rows_of(const ImportedMask& imported, TileShape shape = {}) {
   if (imported.shape.q > 0) shape = imported.shape;
-  const Problem problem = make_problem(imported.mask, imported.lengths, shape, 1, 1);
-  return tiles_mask(problem.grid).strings("rows");
+  const std::int64_t heads = std::max<std::int64_t>(mask_heads(imported.mask), 1);
+  const Problem problem = make_problem(imported.mask, imported.lengths, shape, heads, 1);
+  std::vector<std::string> rows;
+  for (const TileGrid& grid : problem.grids.distinct()) {
+    if (!rows.empty()) rows.emplace_back("|");
+    const Mask tiles = tiles_mask(grid);
+    rows.insert(rows.end(), tiles.strings("rows").begin(), tiles.strings("rows").end());
+  }
+  return rows;
 }
 
 inline std::string refusal_of(const Bundle& bundle, const MaskFileRequest& request = {}) {

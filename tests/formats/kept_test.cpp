@@ -38,11 +38,15 @@ std::string imported_words(const ImportedMask& imported) {
   if (lengths.q == 0) lengths.q = 6;
   if (lengths.kv == 0) lengths.kv = 6;
   if (lengths.q > 16 * shape.q || lengths.kv > 16 * shape.kv) return text.str() + "; large";
-  const Problem problem = make_problem(imported.mask, lengths, shape, 1, 1);
+  const std::int64_t heads = std::max<std::int64_t>(mask_heads(imported.mask), 1);
+  const Problem problem = make_problem(imported.mask, lengths, shape, heads, 1);
   text << ";";
-  const Mask tiles = tiles_mask(problem.grid);
-  for (const std::string& row : tiles.strings("rows"))
-    text << " " << row;
+  for (const TileGrid& grid : problem.grids.distinct()) {
+    if (&grid != &problem.grids.distinct().front()) text << " |";
+    const Mask tiles = tiles_mask(grid);
+    for (const std::string& row : tiles.strings("rows"))
+      text << " " << row;
+  }
   return text.str();
 }
 

@@ -35,7 +35,7 @@ std::string refusal(const char* mask, Lengths lengths, TileShape shape, const ch
 TileGrid read_again(const std::string& bytes, const char* file, const Problem& problem) {
   const ImportedMask imported =
       read_mask_file(bytes, file, {.lengths = problem.lengths, .shape = problem.shape});
-  return make_problem(imported.mask, imported.lengths, problem.shape, 1, 1).grid;
+  return make_problem(imported.mask, imported.lengths, problem.shape, 1, 1).common_grid();
 }
 
 TEST_CASE(

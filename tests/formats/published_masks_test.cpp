@@ -175,7 +175,7 @@ TEST_CASE("published masks have the tiles that are published of them") {
   for (const Case& each : cases()) {
     CAPTURE(each.what);
     const Problem problem = make_problem(each.mask, each.lengths, each.shape, 1, 1);
-    const TileCounts in_bounds = problem.grid.counts();
+    const TileCounts in_bounds = problem.common_grid().counts();
     CAPTURE(in_bounds.full, in_bounds.partial, in_bounds.empty);
     CHECK(in_bounds == each.in_bounds);
     const TileCounts flex = by_rule(problem, Ragged::flex).counts();
@@ -187,7 +187,7 @@ TEST_CASE("published masks have the tiles that are published of them") {
 TEST_CASE("a shared prefix has the tiles of its picture") {
   const Problem problem = make_problem(
       shared_prefix({3, 2, 2, 2, 3, 2, 2, 2}, {0, 0, 0, 0, 4, 4, 4, 4}), {18, 18}, {3, 3}, 1, 1);
-  CHECK(tiles_mask(problem.grid).strings("rows") ==
+  CHECK(tiles_mask(problem.common_grid()).strings("rows") ==
         std::vector<std::string>{"pff...", ".pp...", "..p...", "...pff", "....pp", ".....p"});
 }
 

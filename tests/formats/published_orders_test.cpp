@@ -91,11 +91,11 @@ TEST_CASE("22: ranks are counted over the tiles that are live, or the first of t
       1, 0);
   Table table = schedules::build(schedules::select("fa4-sparse"), problem);
   CHECK(dag::verify(table, {}).verdict == dag::Verdict::ok);
-  const WriteOrder order = write_order_of(table, problem.grid);
+  const WriteOrder order = write_order_of(table, problem.common_grid());
   CHECK(order.full.ranks == std::vector<std::vector<std::int64_t>>{{}, {0}, {1}, {2}, {3}});
   use_kv_index_ranks(table);  // 1 to 4
   CHECK(dag::verify(table, {}).verdict == dag::Verdict::deadlock);
-  CHECK_THROWS_WITH(write_order_of(table, problem.grid),
+  CHECK_THROWS_WITH(write_order_of(table, problem.common_grid()),
                     Catch::Contains("the ranks of head 0, q 0 are not 0 to 3"));
 }
 

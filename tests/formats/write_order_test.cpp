@@ -22,7 +22,7 @@ Table built(const char* schedule, const char* mask, std::int64_t n, std::int64_t
 
 std::string refusal(const Table& table) {
   try {
-    static_cast<void>(write_order_of(table, table.problem.grid));
+    static_cast<void>(write_order_of(table, table.problem.common_grid()));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::unsupported);
     const std::string what = error.what();
@@ -51,7 +51,7 @@ TEST_CASE("FlashAttention-4's own order has the lock values that it computes") {
   // formats.md: 16 tokens, tiles of 2, left 5.
   const WriteOrder up =
       write_order_of(built("fa4-sparse", "sliding:left=5,right=0", 8, 2),
-                     built("fa4-sparse", "sliding:left=5,right=0", 8, 2).problem.grid);
+                     built("fa4-sparse", "sliding:left=5,right=0", 8, 2).problem.common_grid());
   CHECK_FALSE(up.spt);
   CHECK(up.heads == 1);
   CHECK(up.notes.empty());
@@ -65,11 +65,11 @@ TEST_CASE("FlashAttention-4's own order has the lock values that it computes") {
 
 TEST_CASE("launched downwards it is spt") {
   Table table = by_hand("ff+ff", {{{0, 1}, {1, 1}}, {{0, 0}, {1, 0}}});
-  CHECK(write_order_of(table, table.problem.grid).notes.size() == 1);
+  CHECK(write_order_of(table, table.problem.common_grid()).notes.size() == 1);
   // The same with the lanes the other way round.
   std::swap(table.slots[0], table.slots[2]);
   std::swap(table.slots[1], table.slots[3]);
-  const WriteOrder order = write_order_of(table, table.problem.grid);
+  const WriteOrder order = write_order_of(table, table.problem.common_grid());
   CHECK(order.spt);
   CHECK(order.notes.empty());
   CHECK(order.full.ranks == std::vector<Elements>{{1, 1}, {0, 0}});
@@ -77,7 +77,7 @@ TEST_CASE("launched downwards it is spt") {
 
 TEST_CASE("any order of a chain's tiles within a class is written by the lists") {
   const Table table = by_hand("pf+ff", {{{0, 0}, {1, 0}}, {{1, 1}, {0, 1}}});
-  const WriteOrder order = write_order_of(table, table.problem.grid);
+  const WriteOrder order = write_order_of(table, table.problem.common_grid());
   CHECK(order.partial.ids == std::vector<Elements>{{0}, {}});
   CHECK(order.full.ids == std::vector<Elements>{{1}, {1, 0}});
   CHECK(order.full.ranks == std::vector<Elements>{{0}, {1, 1}});
@@ -111,7 +111,7 @@ TEST_CASE("a table that FlashAttention-4 cannot run is refused with the conditio
 
 TEST_CASE("ranks that need more CTAs at once are written, and said") {
   const Table table = built("shift", "full", 4, 1, 2);
-  const WriteOrder order = write_order_of(table, table.problem.grid);
+  const WriteOrder order = write_order_of(table, table.problem.common_grid());
   CHECK(order.heads == 1);
   REQUIRE(order.notes.size() == 1);
   CHECK(

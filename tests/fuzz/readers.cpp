@@ -37,7 +37,7 @@ void expect(bool holds, const char* what) {
 
 bool is_small(const Problem& problem) {
   return problem.tasks() <= kPlayed && problem.sms <= kPlayed && problem.heads <= kPlayed &&
-         std::int64_t{problem.grid.kv_tiles()} * problem.grid.q_tiles() <= kPlayed;
+         std::int64_t{problem.kv_tiles()} * problem.q_tiles() <= kPlayed;
 }
 
 /// Analyses a table, where the makespan is computed twice, and draws it.
@@ -110,7 +110,7 @@ void read_tensors(std::string_view text) {
       const std::string bytes = formats::write_bundle(bundle, "x.npz");
       const formats::ImportedMask again =
           formats::read_mask_file(bytes, "again", {.lengths = lengths, .shape = shape});
-      expect(make_problem(again.mask, again.lengths, shape, 1, 1).grid ==
+      expect(make_problem(again.mask, again.lengths, shape, 1, 1).common_grid() ==
                  formats::by_rule(problem, format.ragged),
              "a mask changes as tensors");
     } catch (const Error& error) {

@@ -69,6 +69,8 @@ TEST_CASE("the reference gradients are the finite differences of the forward pas
   for (const Problem& problem : test::every_small_mask()) {
     if (problem.heads == 1) slopes += check_slopes(problem, std::nullopt);
   }
+  for (const Problem& problem : test::small_masks_by_head())
+    slopes += check_slopes(problem, std::nullopt);
   CHECK(slopes > 1000);
 }
 

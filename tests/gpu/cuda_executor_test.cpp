@@ -77,7 +77,7 @@ TEST_CASE("every head_dim and tile shape leaves the CPU's bits") {
       }
     }
   }
-  CHECK(cases == 5 * 4 * std::ssize(kCudaDtypes) * std::ssize(mask_families()));
+  CHECK(cases == 5 * 4 * std::ssize(kCudaDtypes) * test::kinds_of_masks());
 }
 
 TEST_CASE("masks told bit by bit leave the CPU's bits, whatever the tiles and groups") {

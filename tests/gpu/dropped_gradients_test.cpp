@@ -228,7 +228,7 @@ class Mistaken {
   void each_key(Head head, std::int64_t query, Use use) const {
     const std::size_t row = shape_.q_row(head, query);
     for (std::int64_t key = 0; key < shape_.seq_kv; ++key) {
-      if (!attention_.mask.sees(query, key)) continue;
+      if (!attention_.masks.of(head).sees(query, key)) continue;
       const std::size_t column = shape_.kv_row(head, key);
       use(column,
           std::exp(shape_.scale() * dot(attention_.inputs.q, row, attention_.inputs.k, column) -

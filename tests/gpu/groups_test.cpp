@@ -95,7 +95,7 @@ TEST_CASE("random tables of grouped heads give right gradients, bits and orders"
   std::map<Combine, int> cases;
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const Problem problem = test::with_random_groups(random, test::random_problem(random, 4), 4);
+    const Problem problem = test::with_random_groups(random, test::any_problem(random, 4), 4);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = test::random_live_table(random, problem, dispatch);
     if (table.slots.empty() || !dag::check_liveness(table, {}).live) continue;
@@ -114,7 +114,7 @@ TEST_CASE("tables of grouped heads finish or hang as the liveness check says") {
   std::int64_t finished = 0;
   for (int round = 0; round < 1'000; ++round) {
     CAPTURE(round);
-    const Problem problem = test::with_random_groups(random, test::random_problem(random, 4), 4);
+    const Problem problem = test::with_random_groups(random, test::any_problem(random, 4), 4);
     Timing timing = test::random_timing(random, problem);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = random.chance(3) ? test::random_live_table(random, problem, dispatch)

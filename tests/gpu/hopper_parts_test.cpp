@@ -146,7 +146,7 @@ TEST_CASE("hopper: the ranks of parts are the order of their sum, whatever they 
       Table turned = table;
       turned.dkv_ranks.assign(problem.chains(), 0);
       for (Part part{0}; part.value < problem.parts(); ++part) {
-        for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
+        for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
           turned.dkv_ranks[problem.chain_place(part, kv)] = (part.value + shift) % 4;
       }
       REQUIRE(dag::check_liveness(turned, {.model = Model::overlap}).live);

@@ -162,20 +162,20 @@ TEST_CASE("a plan's image says of every pair of tokens what the mask does") {
       CHECK(plan.layout.bytes == std::ssize(plan.image));
       check_image(plan, table);
       const auto counts =
-          part<std::int32_t>(plan, plan.layout.contributions, at(problem.grid.q_tiles()));
-      for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q)
-        CHECK(counts[at(q)] == problem.grid.contributions(q));
-      const auto seen = part<std::uint8_t>(plan, plan.layout.seen, at(problem.grid.kv_tiles()));
+          part<std::int32_t>(plan, plan.layout.contributions, at(problem.q_tiles()));
+      for (QTile q{0}; q.value < problem.q_tiles(); ++q)
+        CHECK(counts[at(q)] == problem.common_grid().contributions(q));
+      const auto seen = part<std::uint8_t>(plan, plan.layout.seen, at(problem.kv_tiles()));
       bool unseen = false;
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-        CHECK((seen[at(kv)] != 0) == (problem.grid.chain_length(kv) > 0));
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+        CHECK((seen[at(kv)] != 0) == (problem.common_grid().chain_length(kv) > 0));
         unseen = unseen || seen[at(kv)] == 0;
       }
       CHECK(plan.has_unseen == unseen);
       ++cases;
     }
   }
-  CHECK(cases == 3 * std::ssize(mask_families()));
+  CHECK(cases == 3 * test::kinds_of_masks());
 }
 
 TEST_CASE(
@@ -290,9 +290,9 @@ TEST_CASE("where parts are added in order, a plan has their ranks, sums and sema
     const auto ranks = part<std::int32_t>(plan, plan.layout.dkv_ranks, at(problem.chains()));
     // As the kernel finds a chain's rank by its head.
     for (Head head{0}; head.value < 8; ++head) {
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-        const std::int32_t rank = ranks[at(head.value / span * problem.grid.kv_tiles() + kv.value)];
-        const bool is_seen = problem.grid.chain_length(kv) > 0;
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+        const std::int32_t rank = ranks[at(head.value / span * problem.kv_tiles() + kv.value)];
+        const bool is_seen = problem.common_grid().chain_length(kv) > 0;
         REQUIRE(rank == (is_seen ? table.dkv_rank({head, kv, QTile{0}}) : -1));
         ranked += is_seen ? 1 : 0;
       }

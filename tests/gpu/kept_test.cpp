@@ -279,7 +279,7 @@ TEST_CASE("a table is complete with every live task once and no chain split, and
       for (const Slot& slot : table.lane(lane)) {
         const Task& task = slot.task;
         exists = exists && task.head.value >= 0 && task.head.value < problem.heads &&
-                 problem.grid.contains(task.kv, task.q) && problem.grid.live(task.kv, task.q);
+                 problem.common_grid().contains(task.kv, task.q) && problem.live(task);
         tasks.push_back(task);
         const bool goes_on = before != nullptr && before->kv == task.kv &&
                              before->head.value / problem.span == task.head.value / problem.span;

@@ -58,10 +58,10 @@ std::int64_t check_tiles(const Problem& problem) {
   }
   // Each tile of which something is hidden, and no other.
   REQUIRE(places.size() == masked.tiles.size());
-  for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+  for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
     const bool ragged = (kv.value + 1) * problem.shape.kv > problem.lengths.kv;
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q) {
-      const TileKind kind = problem.grid.kind(kv, q);
+    for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
+      const TileKind kind = problem.common_grid().kind(kv, q);
       REQUIRE(places.contains({kv, q}) ==
               (kind == TileKind::partial || (kind == TileKind::full && ragged)));
     }

@@ -13,11 +13,11 @@ inline Stint stint_of(const Problem& problem, Makes makes, std::int32_t head, st
                       std::int32_t buffer = 0) {
   Stint stint{.makes = makes, .buffer = buffer, .tasks = {}};
   const bool by_q = makes == Makes::dq;
-  const std::int32_t others = by_q ? problem.grid.kv_tiles() : problem.grid.q_tiles();
+  const std::int32_t others = by_q ? problem.kv_tiles() : problem.q_tiles();
   for (std::int32_t member = head; member < head + (by_q ? 1 : problem.span); ++member) {
     for (std::int32_t other = 0; other < others; ++other) {
       const Task task{Head{member}, KvTile{by_q ? other : tile}, QTile{by_q ? tile : other}};
-      if (problem.grid.live(task.kv, task.q)) stint.tasks.push_back(task);
+      if (problem.live(task)) stint.tasks.push_back(task);
     }
   }
   return stint;
@@ -37,7 +37,7 @@ inline Program workers(const Problem& problem, std::int32_t buffers,
   for (std::int32_t head = 0; head < problem.heads; ++head) {
     for (std::int32_t buffer = 0; buffer < buffers; ++buffer) {
       auto& lane = program.kernels[0].lanes.emplace_back();
-      for (std::int32_t kv = buffer; kv < problem.grid.kv_tiles(); kv += buffers) {
+      for (std::int32_t kv = buffer; kv < problem.kv_tiles(); kv += buffers) {
         Stint stint = stint_of(problem, Makes::all, head, kv, buffer);
         if (!stint.tasks.empty()) lane.push_back(std::move(stint));
       }
@@ -56,11 +56,11 @@ inline Program owners(const Problem& problem, std::int32_t kernels,
     if (!stint.tasks.empty()) lane.push_back(std::move(stint));
   };
   for (std::int32_t head = 0; head < problem.heads; head += problem.span) {
-    for (std::int32_t kv = 0; kv < problem.grid.kv_tiles(); ++kv)
+    for (std::int32_t kv = 0; kv < problem.kv_tiles(); ++kv)
       add(program.kernels.front(), stint_of(problem, Makes::dkv, head, kv));
   }
   for (std::int32_t head = 0; head < problem.heads; ++head) {
-    for (std::int32_t q = problem.grid.q_tiles() - 1; q >= 0; --q)
+    for (std::int32_t q = problem.q_tiles() - 1; q >= 0; --q)
       add(program.kernels.back(), stint_of(problem, Makes::dq, head, q));
   }
   return program;

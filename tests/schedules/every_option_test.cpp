@@ -175,8 +175,8 @@ TEST_CASE("every option with a search: the table is what the search says of it")
       return items[static_cast<std::size_t>(random.between(0, std::ssize(items) - 1))];
     };
     const Timing timing = pick(timings);
-    const Problem problem = random.chance(2) ? pick(problems) : test::random_problem(random, 4);
-    CAPTURE(round, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles());
+    const Problem problem = random.chance(2) ? pick(problems) : test::any_problem(random, 4);
+    CAPTURE(round, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles());
     CAPTURE(named(timing));
     if (refused(timing, problem)) continue;
     ++searched;
@@ -189,10 +189,10 @@ TEST_CASE("every option with a search: the table is what the search says of it")
 TEST_CASE("random problems with residency: 500 rounds of searching harder") {
   test::Random random(test::seed(83));
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::random_problem(random, 5);
+    const Problem problem = test::any_problem(random, 5);
     Timing timing = test::random_timing(random, problem);
     timing.residency = static_cast<std::int32_t>(random.between(1, problem.sms));
-    CAPTURE(round, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles());
+    CAPTURE(round, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles());
     CAPTURE(named(timing));
     check_optimum(problem, {.timing = timing}, 2);
   }

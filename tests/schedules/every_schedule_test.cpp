@@ -109,10 +109,10 @@ void check_problem(const Problem& problem, const Timing& timing, std::int64_t gr
     if (selection.parameters.contains("swizzle")) selection.parameters["swizzle"] = group;
     if (selection.parameters.contains("heads")) selection.parameters["heads"] = group;
     if (selection.parameters.contains("effort")) selection.parameters["effort"] = 0;
-    CAPTURE(schedule->name, problem.mask.family->name, problem.grid.kv_tiles(),
-            problem.grid.q_tiles(), problem.heads, problem.sms, group,
-            timing.model == Model::overlap, timing.compute, timing.reduce, timing.latency,
-            timing.launch, timing.epilogue, timing.residency, timing.release == Release::delayed);
+    CAPTURE(schedule->name, problem.mask.family->name, problem.kv_tiles(), problem.q_tiles(),
+            problem.heads, problem.sms, group, timing.model == Model::overlap, timing.compute,
+            timing.reduce, timing.latency, timing.launch, timing.epilogue, timing.residency,
+            timing.release == Release::delayed);
     if (schedules::why_unsupported(selection, problem)) {
       REQUIRE_THROWS_AS(schedules::build(selection, problem), Error);
       continue;
@@ -157,7 +157,7 @@ TEST_CASE("they agree on random problems under every option of the model") {
   test::Random random(42);
   for (int round = 0; round < 3'000; ++round) {
     CAPTURE(round);
-    const Problem problem = test::random_problem(random, 7);
+    const Problem problem = test::any_problem(random, 7);
     check_problem(problem, test::random_timing(random, problem), random.between(1, 3), counts);
   }
   CHECK(counts.tables > 20'000);
@@ -168,7 +168,7 @@ TEST_CASE("a tick-by-tick play of the rules agrees too") {
   test::Random random(43);
   std::int64_t finished = 0;
   for (int round = 0; round < 300; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     const Timing timing = test::random_timing(random, problem);
     for (const schedules::Schedule* schedule : schedules::all()) {
       schedules::Selection selection = schedules::select(schedule->name);
@@ -190,7 +190,7 @@ TEST_CASE("schedules whose ranks follow the launch order run at any residency an
   test::Random random(5);
   std::int64_t tables = 0;
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::random_problem(random, 6);
+    const Problem problem = test::any_problem(random, 6);
     Timing timing;
     timing.release = random.chance(2) ? Release::delayed : Release::immediate;
     timing.residency = 1;

@@ -19,7 +19,7 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
           for (std::int64_t n_q = 1; n_q <= 7; ++n_q) {
             for (std::int64_t heads = 1; heads <= 6; ++heads) {
               const Problem problem = make_problem(make_mask(mask), {n_q, n_kv}, {}, heads, 0);
-              if (!formula.shape(problem.grid)) continue;
+              if (!formula.shape(problem.common_grid())) continue;
               if (why_unsupported(selection, problem)) continue;
               const Table table = build(selection, problem);
               for (const auto& [compute, reduce] :
@@ -45,9 +45,9 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
 /// Whether a case is in a domain as its words say it.
 bool in_words(std::string_view domain, const Problem& problem, const Timing& timing) {
   const auto says = [&](std::string_view words) { return domain.find(words) != domain.npos; };
-  const std::int32_t n = problem.grid.kv_tiles();
+  const std::int32_t n = problem.kv_tiles();
   if (says("S = n") && problem.sms != n) return false;
-  if (says("n_kv <= n_q (or r = 0)") && n > problem.grid.q_tiles() && timing.reduce != 0) {
+  if (says("n_kv <= n_q (or r = 0)") && n > problem.q_tiles() && timing.reduce != 0) {
     return false;
   }
   if (says("even m with r < c, or m = 2, or r = c, or n = 1")) {
@@ -63,15 +63,15 @@ TEST_CASE(
   std::int64_t outside = 0;
   const auto check = [&](const Schedule& schedule, const Formula& formula, const Problem& problem,
                          const Timing& timing) {
-    CAPTURE(schedule.name, formula.name, problem.grid.kv_tiles(), problem.grid.q_tiles(),
-            problem.heads, problem.sms);
+    CAPTURE(schedule.name, formula.name, problem.kv_tiles(), problem.q_tiles(), problem.heads,
+            problem.sms);
     const Selection selection = select(schedule.name);
-    if (!formula.shape(problem.grid) || why_unsupported(selection, problem)) return;
+    if (!formula.shape(problem.common_grid()) || why_unsupported(selection, problem)) return;
     const bool claimed = formula.in_domain(problem, timing);
     REQUIRE(claimed == in_words(formula.domain, problem, timing));
     (claimed ? inside : outside) += 1;
     // Without "S = n" a formula speaks of as many SMs as KV tiles all the same: DASH section 3.
-    if (!claimed || problem.sms != problem.grid.kv_tiles()) return;
+    if (!claimed || problem.sms != problem.kv_tiles()) return;
     const Ticks makespan = sim::simulate(build(selection, problem), timing).makespan;
     REQUIRE(formula.twice_ticks(problem, timing) == 2 * makespan);
   };

@@ -133,8 +133,8 @@ TEST_CASE("what formulas claim, and where, is as kept") {
       }
       for (const Formula& formula : schedule->formulas) {
         text << describe(problem) << "; " << schedule->name << ", " << formula.name << ": "
-             << formula.shape(problem.grid);
-        if (!formula.shape(problem.grid)) {
+             << formula.shape(problem.common_grid());
+        if (!formula.shape(problem.common_grid())) {
           text << "\n";
           continue;
         }

@@ -31,7 +31,7 @@ TEST_CASE("of all small grids those are staircases, full or causal that are by t
         for (int q = 0; q < q_tiles; ++q)
           rows.back() += (pattern >> (kv * q_tiles + q) & 1U) != 0 ? 'f' : '.';
       }
-      const TileGrid grid = test::tiles_problem(rows, 1, 1).grid;
+      const TileGrid grid = test::tiles_problem(rows, 1, 1).common_grid();
       CAPTURE(rows);
       const auto found = staircase(grid);
       bool any = false;

@@ -26,7 +26,7 @@ TEST_CASE("the exhaustive search finds what trying every table finds") {
   test::Random random(test::seed(65));
   std::int64_t searched = 0;
   while (searched < 400) {
-    const Problem problem = test::random_problem(random, 3);
+    const Problem problem = test::any_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 5) continue;
     ++searched;
     Timing timing;
@@ -36,7 +36,7 @@ TEST_CASE("the exhaustive search finds what trying every table finds") {
     timing.latency = random.between(0, 2);
     timing.launch = random.between(0, 2);
     timing.epilogue = random.between(0, 2);
-    CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles(),
+    CAPTURE(searched, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles(),
             timing.compute, timing.longest_compute(), timing.reduce, timing.latency, timing.launch,
             timing.epilogue);
     const ChainSearch found = search_chains(problem, timing, kFar, 0, 1'000'000, never);
@@ -58,7 +58,7 @@ class EveryState {
  public:
   EveryState(const Problem& problem, const Timing& timing) : problem_(problem), timing_(timing) {
     for (const Chain& chain : chains_of(problem))
-      state_.left.emplace_back(chain, problem.grid.live_q(chain.kv));
+      state_.left.emplace_back(chain, problem.grid_of(chain.head).live_q(chain.kv));
     state_.sms.assign(static_cast<std::size_t>(problem.sms), {0, -1});
   }
 
@@ -102,7 +102,7 @@ class EveryState {
     const QTile q = left[place];
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(place));
     auto& [free, at_chain] = state_.sms[sm];
-    const bool partial = problem_.grid.kind(row.kv, q) == TileKind::partial;
+    const bool partial = problem_.kind({row.head, row.kv, q}) == TileKind::partial;
     const Ticks computed =
         free + (own ? 0 : timing_.launch) +
         (partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute);
@@ -154,8 +154,7 @@ TEST_CASE("up to nine tasks, with latency and launch, pruning loses nothing") {
   test::Random random(test::seed(85));
   std::int64_t searched = 0;
   while (searched < 150) {
-    const Problem problem =
-        random.chance(2) ? short_chains(random) : test::random_problem(random, 4);
+    const Problem problem = random.chance(2) ? short_chains(random) : test::any_problem(random, 4);
     if (problem.tasks() < 3 || problem.tasks() > 9 || problem.sms > 3) continue;
     if (problem.tasks() > 6 && !random.chance(6)) continue;  // large ones cost most of the time
     ++searched;
@@ -165,7 +164,7 @@ TEST_CASE("up to nine tasks, with latency and launch, pruning loses nothing") {
                   .launch = random.between(0, 6),
                   .epilogue = random.between(0, 3)};
     if (random.chance(3)) timing.compute_partial = random.between(0, 8);
-    CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles(),
+    CAPTURE(searched, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles(),
             timing.compute, timing.longest_compute(), timing.reduce, timing.latency, timing.launch,
             timing.epilogue);
     const Ticks best = EveryState(problem, timing).best();

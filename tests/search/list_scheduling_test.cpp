@@ -26,8 +26,8 @@ class NaiveListScheduling {
         order_(order),
         queues_(std::move(queues)),
         sms_(at(resident_lanes(problem, timing.residency))),
-        turn_(at(problem.heads), std::vector<Ticks>(at(problem.grid.q_tiles()), 0)),
-        taken_(at(problem.heads), std::vector<std::int32_t>(at(problem.grid.q_tiles()), 0)) {}
+        turn_(at(problem.heads), std::vector<Ticks>(at(problem.q_tiles()), 0)),
+        taken_(at(problem.heads), std::vector<std::int32_t>(at(problem.q_tiles()), 0)) {}
 
   Table run() {
     std::vector<std::vector<Slot>> lanes(at(problem_.sms));
@@ -62,14 +62,14 @@ class NaiveListScheduling {
     if (queue.empty()) return false;
     state.chain = queue.front();
     queue.erase(queue.begin());
-    state.left = problem_.grid.live_q(state.chain.kv);
+    state.left = problem_.grid_of(state.chain.head).live_q(state.chain.kv);
     state.begun = false;
-    state.next_q = state.chain.kv.value % problem_.grid.q_tiles();
+    state.next_q = state.chain.kv.value % problem_.q_tiles();
     return true;
   }
 
   [[nodiscard]] Ticks handed(const State& state, QTile q, Ticks now) const {
-    const bool partial = problem_.grid.kind(state.chain.kv, q) == TileKind::partial;
+    const bool partial = problem_.kind({state.chain.head, state.chain.kv, q}) == TileKind::partial;
     const Ticks computed =
         now + (state.begun ? 0 : timing_.launch) +
         (partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute);
@@ -78,10 +78,11 @@ class NaiveListScheduling {
 
   Slot take(State& state, Ticks now) {
     const std::size_t head = at(state.chain.head.value);
-    const std::int32_t q_tiles = problem_.grid.q_tiles();
+    const std::int32_t q_tiles = problem_.q_tiles();
     const auto key = [&](QTile q) {
       const std::int32_t turns = (q.value - state.next_q + q_tiles) % q_tiles;
-      const std::int32_t awaited = problem_.grid.contributions(q) - taken_[head][at(q.value)];
+      const std::int32_t awaited =
+          problem_.contributions(state.chain.head, q) - taken_[head][at(q.value)];
       const std::int32_t by_rule[] = {turns, q.value, -q.value, -awaited};
       return std::tuple(std::max(handed(state, q, now), turn_[head][at(q.value)]),
                         by_rule[static_cast<std::size_t>(order_)], turns);
@@ -135,7 +136,7 @@ TEST_CASE("list scheduling takes what can reduce soonest, under every option and
   test::Random random(test::seed(64));
   std::int64_t latent = 0;
   for (int round = 0; round < 1'500; ++round) {
-    const Problem problem = test::random_problem(random, 7);
+    const Problem problem = test::any_problem(random, 7);
     Timing timing = test::random_timing(random, problem);
     timing.release = Release::immediate;
     const auto q = static_cast<QOrder>(random.between(0, kQOrders - 1));

@@ -34,7 +34,7 @@ TEST_CASE("what is called optimal is what trying every table finds") {
   test::Random random(test::seed(67));
   std::int64_t searched = 0;
   while (searched < 150) {
-    const Problem problem = test::random_problem(random, 3);
+    const Problem problem = test::any_problem(random, 3);
     if (problem.tasks() > 5) continue;
     ++searched;
     const Timing timing{.compute = random.between(1, 5), .reduce = random.between(0, 5)};
@@ -51,7 +51,7 @@ TEST_CASE("in the slot model too") {
   test::Random random(test::seed(68));
   std::int64_t searched = 0;
   while (searched < 150) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     if (problem.tasks() == 0 || problem.tasks() > 8) continue;
     ++searched;
     CAPTURE(searched);
@@ -68,7 +68,7 @@ TEST_CASE("in the slot model too") {
 TEST_CASE("every option of the model gives a whole table that runs, between bound and schedules") {
   test::Random random(test::seed(69));
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::random_problem(random, 6);
+    const Problem problem = test::any_problem(random, 6);
     const Timing timing = test::random_timing(random, problem);
     CAPTURE(round);
     const Optimum optimum = optimized(problem, timing, options_of(1));
@@ -97,7 +97,7 @@ TEST_CASE("the bound of searches that were given none is below every table") {
   CHECK(ticks({"..", ".."}, 1, 2, {}) == 0);
   test::Random random(test::seed(76));
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::random_problem(random, 5);
+    const Problem problem = test::any_problem(random, 5);
     const Timing timing = test::random_timing(random, problem);
     CAPTURE(round);
     REQUIRE(work_bound(problem, timing).ticks <=
@@ -126,11 +126,11 @@ TEST_CASE("local search improves, and the number of its threads does not matter"
   std::int64_t reached = 0;
   std::int64_t improved = 0;
   while (reached < 12) {
-    const Problem problem = test::random_problem(random, 9);
+    const Problem problem = test::any_problem(random, 9);
     Timing timing = test::random_timing(random, problem);
     timing.model = Model::overlap;  // nothing else proves or finds much there
     if (problem.tasks() < 20) continue;
-    CAPTURE(reached, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles());
+    CAPTURE(reached, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles());
     const LocallySearched one = locally_searched(problem, timing, 1);
     if (!one.before) continue;
     ++reached;
@@ -148,7 +148,7 @@ TEST_CASE("a search that its effort cuts short proves nothing and leaves the bou
   std::int64_t unproved = 0;
   std::int64_t proved_by_search = 0;
   for (int round = 0; round < 1'000; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     Timing timing = test::random_timing(random, problem);
     timing.model = Model::chain;
     timing.release = Release::immediate;
@@ -222,7 +222,7 @@ TEST_CASE("a search that is stopped at any question has a table that runs, and n
   test::Random random(test::seed(77));
   std::int64_t stopped = 0;
   for (int round = 0; stopped < 150; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     const Timing timing = test::random_timing(random, problem);
     const bool slot_model = random.chance(4) && problem.combine != Combine::ordered;
     const dag::Bounds bounds = slot_model ? dag::slot_bounds(problem)

@@ -30,8 +30,7 @@ const SatLimits kNoLimits = {-1, [] { return false; }};
 /// The fewest rounds by SAT, from one round up.
 std::int32_t fewest_rounds(const Problem& problem) {
   for (std::int32_t rounds = 1;; ++rounds) {
-    if (rounds < problem.grid.q_tiles() && rounds < dag::slot_bounds(problem).degree_rounds)
-      continue;
+    if (rounds < problem.q_tiles() && rounds < dag::slot_bounds(problem).degree_rounds) continue;
     const RoundCnf cnf(problem, rounds);
     const SatAnswer answer = solve(cnf.cnf(), kNoLimits);
     if (answer.verdict != Satisfiable::yes) continue;
@@ -51,10 +50,10 @@ TEST_CASE(
   test::Random random(test::seed(66));
   std::int64_t searched = 0;
   while (searched < 300) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     if (problem.tasks() == 0 || problem.tasks() > 9) continue;
     ++searched;
-    CAPTURE(searched, problem.heads, problem.sms, problem.grid.kv_tiles(), problem.grid.q_tiles());
+    CAPTURE(searched, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles());
     const std::int64_t fewest = test::naive_round_optimum(problem);
     REQUIRE(fewest_rounds(problem) == fewest);
     for (const dag::Bound& bound : dag::slot_bounds(problem).all) {
@@ -140,7 +139,7 @@ TEST_CASE("every exported question has an answer exactly where a table fits") {
   std::int64_t asked = 0;
   std::int64_t enumerated = 0;
   while (asked < 150) {
-    const Problem problem = test::random_problem(random, 3);
+    const Problem problem = test::any_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 6) continue;
     ++asked;
     const auto fewest = static_cast<std::int32_t>(test::naive_round_optimum(problem));
@@ -169,7 +168,7 @@ TEST_CASE("every exported question has an answer exactly where a table fits") {
 TEST_CASE("the literals of a formula are counted without it") {
   test::Random random(test::seed(92));
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::random_problem(random, 9);
+    const Problem problem = test::any_problem(random, 9);
     if (problem.tasks() == 0) continue;
     const auto rounds = static_cast<std::int32_t>(random.between(1, 20));
     for (const Symmetry symmetry : {Symmetry::broken, Symmetry::left}) {

@@ -40,7 +40,7 @@ constexpr const char* kLegend = "f full, p partial, . empty; a column for each Q
 
 TEST_CASE("a mask that fits is drawn tile by tile, with a number at each row") {
   const std::vector<std::string> rows = {"pffp....", ".pffp...", "..pffp..", "...f...."};
-  const TileGrid grid = test::tiles_problem(rows, 1, 1).grid;
+  const TileGrid grid = test::tiles_problem(rows, 1, 1).common_grid();
   const std::string text = mask_text(grid, {});
   CHECK(text == "kv 0  pffp....\nkv 1  .pffp...\nkv 2  ..pffp..\nkv 3  ...f....\n" +
                     std::string(kLegend) + "\n");
@@ -48,7 +48,8 @@ TEST_CASE("a mask that fits is drawn tile by tile, with a number at each row") {
   CHECK(mask_text(grid, {.width = 14, .rows = 4}) == text);
   CHECK(mask_text(grid, {.width = 13}) != text);
   CHECK(mask_text(grid, {.width = 14, .rows = 3}) != text);
-  const TileGrid eleven = test::tiles_problem(std::vector<std::string>(11, "f"), 1, 1).grid;
+  const TileGrid eleven =
+      test::tiles_problem(std::vector<std::string>(11, "f"), 1, 1).common_grid();
   CHECK(mask_text(eleven, {}).starts_with("kv  0  f\nkv  1  f\n"));
   CHECK(mask_text(eleven, {}).find("kv 10  f\n") != std::string::npos);
   CHECK(mask_text(TileGrid(), {}) == std::string(kLegend) + "\n");
@@ -67,8 +68,8 @@ TEST_CASE("a letter of a large mask is a square of tiles, partial if they are no
     const auto width = static_cast<int>(random.between(1, 30));
     const auto most_rows = static_cast<std::int32_t>(random.between(0, 12));
     CAPTURE(round, rows.size(), q_tiles, width, most_rows);
-    const std::string text =
-        mask_text(test::tiles_problem(rows, 1, 1).grid, {.width = width, .rows = most_rows});
+    const std::string text = mask_text(test::tiles_problem(rows, 1, 1).common_grid(),
+                                       {.width = width, .rows = most_rows});
     const Lines lines = lines_of(text);
     REQUIRE_FALSE(lines.rows.empty());
     // The least side with which the columns and the rows fit.
@@ -110,7 +111,7 @@ TEST_CASE("the rectangles of a picture are the tiles, those of one kind in a row
       for (std::int64_t q = 0; q < q_tiles; ++q)
         row += ".ffp"[random.between(0, 3)];
     }
-    const std::string svg = mask_svg(test::tiles_problem(rows, 1, 1).grid);
+    const std::string svg = mask_svg(test::tiles_problem(rows, 1, 1).common_grid());
     std::vector<std::string> drawn(rows.size(),
                                    std::string(static_cast<std::size_t>(q_tiles), '.'));
     std::size_t rectangles = 0;

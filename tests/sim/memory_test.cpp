@@ -142,7 +142,7 @@ struct Remembering {
 
 /// A random table, with a random memory.
 Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch) {
-  const Problem problem = test::random_problem(random, tiles);
+  const Problem problem = test::any_problem(random, tiles);
   Remembering made{.table = test::random_live_table(random, problem, dispatch),
                    .timing = test::random_timing(random, problem)};
   made.timing.memory = Memory{.l2 = random.between(1, 3'000),

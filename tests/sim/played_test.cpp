@@ -12,7 +12,7 @@ namespace stagger::sim {
 namespace {
 
 Table random_table(test::Random& random) {
-  const Problem problem = test::random_problem(random, 4);
+  const Problem problem = test::any_problem(random, 4);
   const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
   return random.chance(3) ? test::random_table(random, problem, dispatch)
                           : test::random_live_table(random, problem, dispatch);

@@ -114,7 +114,7 @@ TEST_CASE("random tables: simulator, graph and tick-by-tick play agree, deadlock
   std::int64_t finished = 0;
   std::int64_t hung = 0;
   for (int round = 0; round < 4'000; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = random.chance(3) ? test::random_table(random, problem, dispatch)
                                          : test::random_live_table(random, problem, dispatch);
@@ -150,7 +150,7 @@ TEST_CASE("random tables: simulator, graph and tick-by-tick play agree, deadlock
 TEST_CASE("a timeline holds every phase once, and an SM never does two things of a kind at once") {
   test::Random random(21);
   for (int round = 0; round < 1'000; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     const Table table = test::random_live_table(random, problem, dispatch);
     const Timing timing = test::random_timing(random, problem);

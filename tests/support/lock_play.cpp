@@ -56,11 +56,12 @@ LockPlay::Awaited LockPlay::awaited(Lane lane) const {
   const auto& [next, reduced] = lanes_[at(lane)];
   const auto& [task, rank] = table_.slots[next];
   const Lock lock = reduced ? dkv_lock(task) : dq_lock(task);
-  return {
-      .lock = lock,
-      .rank = reduced ? table_.dkv_rank(task) : rank,
-      .value = value_of(lock),
-      .ranks = reduced ? table_.problem.group_parts() : table_.problem.grid.contributions(task.q)};
+  const Problem& problem = table_.problem;
+  return {.lock = lock,
+          .rank = reduced ? table_.dkv_rank(task) : rank,
+          .value = value_of(lock),
+          .ranks = reduced ? problem.dkv_contributions(problem.kv_head_of(task.head), task.kv)
+                           : problem.contributions(task)};
 }
 
 const std::pair<Lane, std::int64_t>* LockPlay::holder(const Lock& lock, std::int32_t rank) const {

@@ -79,7 +79,7 @@ std::optional<Problem> problem_of(const Mask& mask, const Lengths& lengths, cons
                                   std::int64_t heads) {
   try {
     Problem problem = make_problem(mask, lengths, shape, heads, 0);
-    if (problem.grid.live_tiles() > 0) return problem;
+    if (problem.tasks() > 0) return problem;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::invalid_input) throw;
   }
@@ -119,10 +119,54 @@ std::vector<Problem> every_mask(const Lengths& lengths, const TileShape& shape, 
   Random random(seed);
   std::vector<Problem> problems;
   for (const MaskFamily& family : mask_families()) {
+    if (family.by_head) continue;
     auto problem = random_problem_of(family, random, lengths, shape, heads);
     if (!problem) problem = example_of(family, lengths, shape, heads);
     if (!problem) throw std::logic_error(std::string(family.name) + ": no values fit the lengths");
     problems.push_back(std::move(*problem));
+  }
+  return problems;
+}
+
+std::int64_t kinds_of_masks() {
+  return std::ranges::count_if(mask_families(),
+                               [](const MaskFamily& family) { return !family.by_head; });
+}
+
+std::vector<Problem> small_masks_by_head() {
+  struct Case {
+    const char* mask;
+    Lengths lengths;
+    TileShape shape;
+    std::int64_t heads;
+    Grouping grouping;
+  };
+  const Case cases[] = {
+      {"heads; causal; full", {.q = 16, .kv = 16}, {.q = 4, .kv = 4}, 2, {}},
+      {"heads:heads=0+1+1; sliding:left=3,right=0; causal", {.q = 13, .kv = 17}, {3, 4}, 6, {}},
+      {"heads; sliding:left=3,right=0 | global:first=2 & causal; tiles:rows=f.p+.pf",
+       {.q = 11, .kv = 9},
+       {.q = 4, .kv = 5},
+       4,
+       {}},
+      // Tiles alike, and pairs in them not.
+      {"heads; causal; sliding:left=9,right=0", {.q = 8, .kv = 8}, {.q = 4, .kv = 4}, 2, {}},
+      {"heads:heads=0+0+1+1; causal; full", {.q = 12, .kv = 10}, {4, 4}, 8, {.heads_kv = 2}},
+      {"heads:heads=0+0+1+1+2+2; tiles:rows=f.p+...+pp.; causal; tiles:rows=..f+.f.+...",
+       {.q = 11, .kv = 15},
+       {.q = 4, .kv = 5},
+       6,
+       {.heads_kv = 1, .span = 2, .combine = Combine::ordered}},
+      {"heads:heads=0+1; tiles:rows=fp+..; tiles:rows=.p+f.",
+       {.q = 5, .kv = 7},
+       {.q = 3, .kv = 4},
+       4,
+       {.heads_kv = 2, .span = 1, .combine = Combine::partials}},
+  };
+  std::vector<Problem> problems;
+  for (const Case& each : cases) {
+    problems.push_back(make_problem(parse_mask(each.mask), each.lengths, each.shape, each.heads, 3,
+                                    each.grouping));
   }
   return problems;
 }

@@ -143,8 +143,7 @@ class Clock {
   [[nodiscard]] Ticks handed(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
     if (task.computing == kNever) return kNever;
-    const bool partial =
-        table_.problem.grid.kind(task.slot.task.kv, task.slot.task.q) == TileKind::partial;
+    const bool partial = table_.problem.kind(task.slot.task) == TileKind::partial;
     const Ticks compute =
         partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute;
     const Ticks computed = task.computing + compute;
@@ -177,10 +176,14 @@ class Clock {
     const std::int32_t group = problem.heads / problem.heads_kv;
     const std::int32_t number = task.head.value % group / problem.span;
     const std::int32_t first = task.head.value / group * (group / problem.span);
-    const std::int32_t rank =
-        table_.dkv_ranks.empty()
-            ? number
-            : table_.dkv_ranks[(first + number) * problem.grid.kv_tiles() + task.kv.value];
+    std::int32_t rank = 0;  // by default, of the parts before those that have tasks of the KV tile
+    for (std::int32_t part = first; part < first + number; ++part) {
+      const TileGrid& grid = problem.grid_of(Head{part * problem.span});
+      rank += grid.live_q(task.kv).empty() ? 0 : 1;
+    }
+    if (!table_.dkv_ranks.empty()) {
+      rank = table_.dkv_ranks[(first + number) * problem.kv_tiles() + task.kv.value];
+    }
     return {task.head.value / group, task.kv.value, rank};
   }
 
@@ -256,9 +259,9 @@ class AllTables {
     table_.problem = problem;
     table_.dispatch = dispatch;
     for (Head head{0}; head.value < problem.heads; ++head) {
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
         std::vector<Task> chain;
-        for (const QTile q : problem.grid.live_q(kv))
+        for (const QTile q : problem.grid_of(head).live_q(kv))
           chain.push_back({head, kv, q});
         if (!chain.empty()) chains_.push_back(chain);
       }
@@ -290,15 +293,15 @@ class AllTables {
 
   /// Every combination of accumulation orders.
   void rank(std::int32_t tile) {
-    const std::int32_t q_tiles = table_.problem.grid.q_tiles();
+    const std::int32_t q_tiles = table_.problem.q_tiles();
     if (tile == table_.problem.heads * q_tiles) {
       visit();
       return;
     }
     std::vector<std::int32_t> kv;
     const QTile q{tile % q_tiles};
-    for (KvTile live{0}; live.value < table_.problem.grid.kv_tiles(); ++live) {
-      if (table_.problem.grid.live(live, q)) kv.push_back(live.value);
+    for (KvTile live{0}; live.value < table_.problem.kv_tiles(); ++live) {
+      if (table_.problem.live({Head{tile / q_tiles}, live, q})) kv.push_back(live.value);
     }
     do {
       for (std::size_t place = 0; place < kv.size(); ++place) {
@@ -394,8 +397,9 @@ class AllRounds {
  public:
   explicit AllRounds(const Problem& problem) : problem_(problem) {
     for (Head head{0}; head.value < problem.heads; ++head) {
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-        if (problem.grid.chain_length(kv) > 0) chains_.emplace_back(head, problem.grid.live_q(kv));
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+        const TileGrid& grid = problem.grid_of(head);
+        if (grid.chain_length(kv) > 0) chains_.emplace_back(head, grid.live_q(kv));
       }
     }
   }

@@ -29,10 +29,10 @@ Table deal_chains(Random& random, const Problem& problem, Dispatch dispatch) {
   table.dispatch = dispatch;
   std::vector<std::vector<Slot>> chains;
   for (std::int32_t first = 0; first < problem.heads; first += problem.span) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       std::vector<Slot> chain;
       for (Head head{first}; head.value < first + problem.span; ++head) {
-        for (const QTile q : problem.grid.live_q(kv))
+        for (const QTile q : problem.grid_of(head).live_q(kv))
           chain.push_back({{head, kv, q}, 0});
       }
       random.shuffle(chain);
@@ -55,7 +55,7 @@ Table deal_chains(Random& random, const Problem& problem, Dispatch dispatch) {
 }
 
 std::size_t lock_of(const Problem& problem, const Task& task) {
-  return at(std::int64_t{task.head.value} * problem.grid.q_tiles() + task.q.value);
+  return at(std::int64_t{task.head.value} * problem.q_tiles() + task.q.value);
 }
 
 }  // namespace
@@ -133,6 +133,30 @@ Problem random_problem(Random& random, std::int64_t most) {
                       heads, sms);
 }
 
+Problem random_problem_by_head(Random& random, std::int64_t most) {
+  const Problem like = random_problem(random, most);
+  const std::int64_t heads = random.between(2, 4);
+  std::vector<Mask> masks;
+  std::vector<std::int64_t> of_head;
+  for (std::int64_t count = random.between(2, 3); count > 0; --count) {
+    std::vector<std::string> rows(at(like.kv_tiles()));
+    for (std::string& row : rows) {
+      for (QTile q{0}; q.value < like.q_tiles(); ++q)
+        row += ".fp"[random.between(0, 2)];
+    }
+    masks.push_back(make_mask("tiles", {{"rows", std::move(rows)}}));
+  }
+  if (random.chance(2)) masks.back() = like.mask;
+  for (std::int64_t head = 0; head < heads; ++head)
+    of_head.push_back(random.between(0, std::ssize(masks) - 1));
+  return make_problem(make_mask("heads", {{"of", masks}, {"heads", of_head}}), like.lengths,
+                      like.shape, heads, like.sms);
+}
+
+Problem any_problem(Random& random, std::int64_t most) {
+  return random.chance(3) ? random_problem_by_head(random, most) : random_problem(random, most);
+}
+
 Problem with_random_groups(Random& random, Problem problem, std::int32_t most) {
   const auto group = static_cast<std::int32_t>(random.between(1, most));
   problem.heads_kv = problem.heads;
@@ -140,8 +164,16 @@ Problem with_random_groups(Random& random, Problem problem, std::int32_t most) {
   std::int64_t span = random.between(1, group);
   while (group % span != 0)
     --span;
-  return with_span(std::move(problem), span,
-                   random.chance(2) ? Combine::partials : Combine::ordered);
+  const Combine combine = random.chance(2) ? Combine::partials : Combine::ordered;
+  if (problem.grids.all_alike()) return with_span(std::move(problem), span, combine);
+  std::vector<std::int64_t> of_head;  // the heads of a part have one mask
+  for (std::int64_t part = 0; part < problem.heads / span; ++part) {
+    const std::int64_t place = random.between(0, std::ssize(problem.mask.masks("of")) - 1);
+    of_head.insert(of_head.end(), at(span), place);
+  }
+  Mask mask = make_mask("heads", {{"of", problem.mask.masks("of")}, {"heads", of_head}});
+  return make_problem(std::move(mask), problem.lengths, problem.shape, problem.heads, problem.sms,
+                      {.heads_kv = problem.heads_kv, .span = span, .combine = combine});
 }
 
 Timing random_timing(Random& random, const Problem& problem) {
@@ -173,23 +205,23 @@ void shuffle_dkv_ranks(Random& random, Table& table) {
   const std::int32_t parts = problem.group_parts();
   table.dkv_ranks.assign(problem.chains(), -1);
   for (std::int32_t kv_head = 0; kv_head < problem.heads_kv; ++kv_head) {
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      std::vector<std::int32_t> ranks(at(problem.grid.chain_length(kv) > 0 ? parts : 0));
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      std::vector<Part> live;  // the last first
+      for (Part part{(kv_head + 1) * parts - 1}; part.value >= kv_head * parts; --part.value) {
+        if (problem.grid_of(part).chain_length(kv) > 0) live.push_back(part);
+      }
+      std::vector<std::int32_t> ranks(live.size());
       std::iota(ranks.begin(), ranks.end(), 0);
       random.shuffle(ranks);
-      for (std::size_t part = 0; part < ranks.size(); ++part) {
-        const std::int64_t first = std::int64_t{kv_head} * parts + std::ssize(ranks) - 1;
-        table.dkv_ranks[(first - static_cast<std::int64_t>(part)) * problem.grid.kv_tiles() +
-                        kv.value] = ranks[part];
-      }
+      for (std::size_t place = 0; place < live.size(); ++place)
+        table.dkv_ranks[problem.chain_place(live[place], kv)] = ranks[place];
     }
   }
 }
 
 Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {
   Table table = deal_chains(random, problem, dispatch);
-  std::vector<std::vector<std::int32_t>> ranks(
-      at(std::int64_t{problem.heads} * problem.grid.q_tiles()));
+  std::vector<std::vector<std::int32_t>> ranks(at(std::int64_t{problem.heads} * problem.q_tiles()));
   for (const Slot& slot : table.slots) {
     auto& tile = ranks[lock_of(problem, slot.task)];
     tile.push_back(static_cast<std::int32_t>(tile.size()));
@@ -206,7 +238,7 @@ Table random_table(Random& random, const Problem& problem, Dispatch dispatch) {
 
 Table random_live_table(Random& random, const Problem& problem, Dispatch dispatch) {
   Table table = deal_chains(random, problem, dispatch);
-  std::vector<std::int32_t> next_rank(at(std::int64_t{problem.heads} * problem.grid.q_tiles()), 0);
+  std::vector<std::int32_t> next_rank(at(std::int64_t{problem.heads} * problem.q_tiles()), 0);
   std::vector<std::int64_t> next(table.lane_begin.begin(), table.lane_begin.end() - 1);
   std::map<std::int64_t, std::int32_t> next_part;
   if (problem.combine == Combine::ordered) table.dkv_ranks.assign(problem.chains(), -1);

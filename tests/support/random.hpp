@@ -35,6 +35,10 @@ class Random {
 
 /// A problem of up to `most` tiles a side, heads and SMs: full, causal or any pattern of tiles.
 [[nodiscard]] Problem random_problem(Random& random, std::int64_t most);
+/// A problem of 2 to 4 heads, some of which have other masks than others, as small.
+[[nodiscard]] Problem random_problem_by_head(Random& random, std::int64_t most);
+/// One of the two, mostly of one mask for all heads.
+[[nodiscard]] Problem any_problem(Random& random, std::int64_t most);
 
 /// The problem with each head shared by a group of up to `most` heads, chains of some of them.
 [[nodiscard]] Problem with_random_groups(Random& random, Problem problem, std::int32_t most);

@@ -74,7 +74,7 @@ class Toy {
     const Timing& timing = device_.timing;
     for (std::int64_t index = table_.begin_of(lane); index < table_.end_of(lane); ++index) {
       const Slot& slot = table_.slots[index];
-      const bool partial = table_.problem.grid.kind(slot.task.kv, slot.task.q) == TileKind::partial;
+      const bool partial = table_.problem.kind(slot.task) == TileKind::partial;
       ToyTask task{.slot = slot, .lane = at(lane)};
       task.first = table_.begins_chain(lane, index);
       task.last = table_.ends_chain(lane, index);

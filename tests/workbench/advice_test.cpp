@@ -59,7 +59,7 @@ TEST_CASE("advice is the bound of a problem that is changed by hand") {
   test::Random random(test::seed(61));
   int advised = 0;
   for (int round = 0; round < 300; ++round) {
-    const Problem problem = test::random_problem(random, 6);
+    const Problem problem = test::any_problem(random, 6);
     Timing timing = test::random_timing(random, problem);
     timing.residency = 0;
     const bool slot_model = random.chance(3);
@@ -76,8 +76,13 @@ TEST_CASE("advice is the bound of a problem that is changed by hand") {
     more.sms += 1;
     REQUIRE(advice[0].lower_bound == bound_of(more, timing, slot_model));
     CHECK(advice[1].change == "the longest KV tile in two (dK, dV spilled once)");
-    const auto rows = split_longest(rows_of(problem.grid));
-    const Problem split = test::tiles_problem(rows, problem.heads, problem.sms);
+    std::vector<Mask> masks;
+    for (Head head{0}; head.value < problem.heads; ++head)
+      masks.push_back(
+          make_mask("tiles", {{"rows", split_longest(rows_of(problem.grid_of(head)))}}));
+    const Lengths tiles{problem.q_tiles(), problem.kv_tiles() + 1};
+    const Mask by_head = masks.size() == 1 ? masks.front() : make_mask("heads", {{"of", masks}});
+    const Problem split = make_problem(by_head, tiles, {}, problem.heads, problem.sms);
     REQUIRE(advice[1].lower_bound == bound_of(split, timing, slot_model));
     ++advised;
   }

@@ -66,7 +66,8 @@ TEST_CASE("every table is measured by its run of median length, and problems wit
   for (std::size_t index = 0; index < tables.size(); ++index) {
     const Table& table = tables[index];
     CHECK(told[index] == Approx(static_cast<double>(index) / static_cast<double>(tables.size())));
-    const bool is_new = last == nullptr || last->problem.grid != table.problem.grid;
+    const bool is_new =
+        last == nullptr || last->problem.common_grid() != table.problem.common_grid();
     for (const gpu::Mode mode : {gpu::Mode::no_reduce, gpu::Mode::deterministic}) {
       if (mode == gpu::Mode::no_reduce && !is_new) continue;
       REQUIRE(next < runs.size());

@@ -17,13 +17,13 @@ TEST_CASE("the calibration set runs on any device, fills it and is none of the p
       std::set<std::string> names;
       std::set<std::string> masks;
       for (const Table& table : tables) {
-        CAPTURE(table.name, table.problem.grid.kv_tiles());
+        CAPTURE(table.name, table.problem.kv_tiles());
         names.insert(table.name);
         masks.insert(table.problem.mask.family->name);
         const std::int64_t seq = table.problem.lengths.kv;
         CHECK((seq < 512 || (seq & (seq - 1)) != 0));
         CHECK(table.problem.sms <= sms);
-        CHECK(table.problem.heads * table.problem.grid.kv_tiles() >= sms);
+        CHECK(table.problem.heads * table.problem.kv_tiles() >= sms);
         CHECK(table.problem.shape == tile);
         REQUIRE(dag::verify(table, {.residency = sms}).verdict == dag::Verdict::ok);
       }
@@ -64,7 +64,8 @@ TEST_CASE("tables of one problem are next to each other") {
   std::int64_t changes = 0;
   std::int64_t tasks = 0;
   for (std::size_t table = 1; table < tables.size(); ++table) {
-    changes += tables[table].problem.grid != tables[table - 1].problem.grid ? 1 : 0;
+    changes +=
+        tables[table].problem.common_grid() != tables[table - 1].problem.common_grid() ? 1 : 0;
     tasks += tables[table].problem.tasks();
   }
   CHECK(changes == 5);

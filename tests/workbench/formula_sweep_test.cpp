@@ -25,7 +25,8 @@ std::pair<std::int64_t, std::int64_t> counted(const schedules::Schedule& schedul
     for (std::int64_t heads = request.heads.first; heads <= request.heads.last; ++heads) {
       Problem problem = make_problem(make_mask("full"), {n_q, n_kv}, {}, heads, 0);
       const auto meant = [&] {
-        return formula.shape(problem.grid) && !schedules::why_unsupported(selection, problem);
+        return formula.shape(problem.common_grid()) &&
+               !schedules::why_unsupported(selection, problem);
       };
       if (!meant()) problem = make_problem(make_mask("causal"), {n_q, n_kv}, {}, heads, 0);
       if (!meant()) continue;

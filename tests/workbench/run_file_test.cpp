@@ -38,7 +38,7 @@ TEST_CASE("a run that is written reads back") {
   const MeasuredRun& run = read.runs.front();
   CHECK(run.source == "run.json");
   CHECK(run.schedule == "descending");
-  CHECK(run.problem.grid == descending().table.problem.grid);
+  CHECK(run.problem.grids == descending().table.problem.grids);
   CHECK(run.problem.heads == 2);
   CHECK(run.kernel ==
         KernelKey{.kernel = "portable", .dtype = "fp32", .head_dim = 4, .tile = {.q = 2, .kv = 2}});

@@ -144,10 +144,10 @@ TEST_CASE("what is left of a run that stopped, tile by tile") {
   std::vector<dag::Liveness::Hanging> left;
   std::size_t lock = 0;
   for (Head head{0}; head.value < problem.heads; ++head) {
-    for (QTile q{0}; q.value < problem.grid.q_tiles(); ++q, ++lock) {
+    for (QTile q{0}; q.value < problem.q_tiles(); ++q, ++lock) {
       std::int32_t live = 0;
-      for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv)
-        live += problem.grid.live(kv, q) ? 1 : 0;
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
+        live += problem.common_grid().live(kv, q) ? 1 : 0;
       if (execution.runs->run.lock_values[lock] < live) left.push_back({head, q});
     }
   }

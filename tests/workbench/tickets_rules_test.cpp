@@ -28,7 +28,7 @@ std::vector<Finding> findings_of(const Tickets& tickets, Origin origin = Origin:
 std::vector<Finding> findings_of(const Table& table) {
   const Tickets tickets = from_table(existing_tasks(table));
   Findings findings(100);
-  apply_rules(Facts(tickets, Origin::given, &table.problem.grid, table.problem.heads), findings);
+  apply_rules(Facts(tickets, Origin::given, &table.problem.grids, table.problem.heads), findings);
   return findings.take();
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("a table hangs as tickets where it hangs as a table, and needs as many
   test::Random random(test::seed(17));
   std::int64_t hanging = 0;
   for (int round = 0; round < 3'000; ++round) {
-    Problem problem = test::random_problem(random, 4);
+    Problem problem = test::any_problem(random, 4);
     if (random.chance(3)) problem = test::with_random_groups(random, std::move(problem), 3);
     const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
     Table table = random.chance(3) ? test::random_table(random, problem, dispatch)
@@ -285,7 +285,7 @@ TEST_CASE("what verify calls sound has no finding, and what it calls wrong has a
   std::int64_t sound = 0;
   std::int64_t wrong = 0;
   for (int round = 0; round < 2'000; ++round) {
-    const Problem problem = test::random_problem(random, 4);
+    const Problem problem = test::any_problem(random, 4);
     Table table = test::random_live_table(random, problem, Dispatch::static_);
     table.problem.sms = std::max(table.problem.sms, table.lanes());
     if (random.chance(2) && !table.slots.empty()) {
@@ -295,12 +295,10 @@ TEST_CASE("what verify calls sound has no finding, and what it calls wrong has a
           slot.rank += random.chance(2) ? 1 : -1;
           break;
         case 1:
-          slot.task.q.value =
-              static_cast<std::int32_t>(random.between(0, problem.grid.q_tiles() - 1));
+          slot.task.q.value = static_cast<std::int32_t>(random.between(0, problem.q_tiles() - 1));
           break;
         default:
-          slot.task.kv.value =
-              static_cast<std::int32_t>(random.between(0, problem.grid.kv_tiles() - 1));
+          slot.task.kv.value = static_cast<std::int32_t>(random.between(0, problem.kv_tiles() - 1));
       }
     }
     const dag::Verification verification = dag::verify(table, {});

@@ -60,7 +60,7 @@ void rank_by_starts(Table& table, Dice& dice) {
     }
   }
   std::ranges::sort(starts);
-  const std::int64_t q_tiles = table.problem.grid.q_tiles();
+  const std::int64_t q_tiles = table.problem.q_tiles();
   IndexVector<std::int64_t, std::int32_t> seen(table.problem.heads * q_tiles);
   for (const auto& [time, slot] : starts) {
     const Task& task = table.slots[slot].task;
@@ -75,7 +75,7 @@ Table irregular_table(const Problem& problem, std::uint64_t seed) {
   Table table{.name = "irregular " + std::to_string(seed), .problem = problem};
   for (const std::vector<Chain>& chains : deal(problem, dice)) {
     for (const Chain& chain : chains) {
-      for (const QTile q : q_order(problem.grid, chain.kv, dice))
+      for (const QTile q : q_order(problem.grid_of(chain.head), chain.kv, dice))
         table.slots.push_back({{chain.head, chain.kv, q}, 0});
     }
     table.end_lane();

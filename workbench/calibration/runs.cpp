@@ -50,7 +50,7 @@ class Measurement {
   }
 
   [[nodiscard]] bool is_new_problem(const Table& table) const {
-    return !last_ || last_->problem.grid != table.problem.grid ||
+    return !last_ || last_->problem.grids != table.problem.grids ||
            last_->problem.heads != table.problem.heads;
   }
 

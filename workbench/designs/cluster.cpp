@@ -71,7 +71,7 @@ Plan plan_cluster(const Request& request) {
   const Sizes sizes = sizes_of(request);
   const Timing timing = timing_of(request);
   const Problem pairs = problem_of_grid(
-      paired(problem.grid), problem.heads, problem.sms / 2,
+      paired(problem.common_grid()), problem.heads, problem.sms / 2,
       {.heads_kv = problem.heads_kv, .span = problem.span, .combine = problem.combine});
   check_timing(timing, pairs);
   Played played = play_schedule(request.schedule, pairs, timing);
@@ -84,7 +84,7 @@ Plan plan_cluster(const Request& request) {
             .flops = flops_of(problem, request.head_dim, kGemms),
             .hbm_bytes = least_bytes(sizes),
             .passes = {d_pass(sizes)},
-            .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
+            .dq_targets = std::int64_t{problem.heads} * problem.q_tiles(),
             .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks, bits::kPairs},
             .original = first_of_pair};
   plan.workspace_bytes = 4 * plan.dq_targets;

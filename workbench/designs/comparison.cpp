@@ -10,7 +10,7 @@ namespace stagger::designs {
 namespace {
 
 void forget_tiles(Problem& problem) {
-  problem.grid = TileGrid();
+  problem.grids = HeadGrids();
   problem.mask.values.clear();
 }
 
@@ -105,6 +105,7 @@ Comparison compare(ComparisonRequest request) {
                     .model = asked.model,
                     .head_dim = asked.head_dim,
                     .element_bytes = asked.element_bytes};
+  expect_one_mask(asked.problem, "a comparison of designs");
   check_timing(asked.model.timing, asked.problem);
   result.without_order = without_order(asked.problem, asked.model);
   const std::vector<Wanted> designs = wanted(std::move(request.schedules));

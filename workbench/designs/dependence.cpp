@@ -63,10 +63,10 @@ Problem probed(Problem problem) {
   constexpr std::int64_t kMostTiles = std::int64_t{1} << 14;
   constexpr std::int64_t kMostTasks = std::int64_t{1} << 20;
   const bool tokens = problem.mask.family != nullptr && problem.mask.family->rows != nullptr;
-  while (tokens && problem.grid.live_tiles() > kMostTiles) {
+  while (tokens && problem.common_grid().live_tiles() > kMostTiles) {
     problem.shape.q *= 2;
     problem.shape.kv *= 2;
-    problem.grid = tile(problem.mask, problem.lengths, problem.shape);
+    problem.grids = tile(problem.mask, problem.lengths, problem.shape);
   }
   while (problem.heads_kv > 1 && problem.tasks() > kMostTasks) {
     problem = *changed(problem, problem.sms, problem.heads_kv / 2);

@@ -67,6 +67,7 @@ std::optional<std::string> why_unsupported(const Selection& selection, const Req
     return std::string("it plays no schedule");
   }
   if (design.needs_schedule && !request.schedule) return std::string("it needs a schedule");
+  if (mask_heads(request.problem.mask) > 0) return std::string("it knows one mask for all heads");
   if (design.unsupported == nullptr) return std::nullopt;
   Request asked = request;
   asked.parameters = selection.parameters;

@@ -18,10 +18,10 @@ namespace {
 
 /// Bytes of dS, written and read: the part of all pairs that is the live tiles' of all tiles.
 std::int64_t stored_and_loaded(const Problem& problem, const Sizes& sizes) {
-  const std::int64_t tiles = std::int64_t{problem.grid.kv_tiles()} * problem.grid.q_tiles();
+  const std::int64_t tiles = std::int64_t{problem.kv_tiles()} * problem.q_tiles();
   const std::int64_t of_head =
       counted_up(Checked(2 * sizes.e) * problem.lengths.q * problem.lengths.kv);
-  const std::int64_t live = problem.grid.live_tiles();
+  const std::int64_t live = problem.common_grid().live_tiles();
   // Whole multiples first, as the product may not fit.
   return counted_up(Checked(problem.heads) *
                     (Checked(of_head / tiles) * live + of_head % tiles * live / tiles));

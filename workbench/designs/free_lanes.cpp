@@ -96,9 +96,7 @@ Ticks duration_of(const Stage& stage, const Chain& chain) {
 class Durations {
  public:
   explicit Durations(const Stage& stage)
-      : stage_(stage),
-        of_kv_(stage.problem.grid.kv_tiles(), -1),
-        of_q_(stage.problem.grid.q_tiles(), -1) {}
+      : stage_(stage), of_kv_(stage.problem.kv_tiles(), -1), of_q_(stage.problem.q_tiles(), -1) {}
 
   Ticks of(const Chain& chain) {
     Ticks& known = (chain.keeps == Keeps::kv ? of_kv_ : of_q_)[chain.tile];
@@ -148,7 +146,7 @@ class Drawing {
 std::vector<Task> tasks_of(const Chain& chain, const FreeLanes& lanes, const Problem& problem) {
   const bool keeps_kv = chain.keeps == Keeps::kv;
   const std::vector<std::int32_t> tiles =
-      tiles_of(chain, keeps_kv ? lanes.q_order : lanes.kv_order, problem.grid);
+      tiles_of(chain, keeps_kv ? lanes.q_order : lanes.kv_order, problem.common_grid());
   std::vector<Task> tasks;
   for (std::int32_t head = chain.head.value; head < chain.head.value + chain.heads; ++head) {
     for (const std::int32_t tile : tiles) {

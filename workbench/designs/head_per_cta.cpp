@@ -14,9 +14,9 @@ namespace {
 Table table_of(const Problem& problem) {
   Table table{.name = "head-per-cta", .problem = problem, .dispatch = Dispatch::in_order};
   for (Part part{0}; part.value < problem.parts(); ++part) {
-    IndexVector<QTile, std::int32_t> ranks(problem.grid.q_tiles(), 0);
-    for (KvTile kv{0}; kv.value < problem.grid.kv_tiles(); ++kv) {
-      for (const QTile q : problem.grid.live_q(kv)) {
+    IndexVector<QTile, std::int32_t> ranks(problem.q_tiles(), 0);
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      for (const QTile q : problem.grid_of(part).live_q(kv)) {
         for (std::int32_t member = 0; member < problem.span; ++member) {
           table.slots.push_back({{{part.value * problem.span + member}, kv, q}, ranks[q]});
         }
@@ -38,7 +38,7 @@ Plan plan_head_per_cta(const Request& request) {
             .flops = flops_of(problem, request.head_dim, kGemms),
             .hbm_bytes = least_bytes(sizes),
             .passes = {d_pass(sizes)},
-            .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
+            .dq_targets = std::int64_t{problem.heads} * problem.q_tiles(),
             .bits_depend_on = {bits::kTileQ, bits::kTileKv}};
   add_dq_sums(sizes, plan);
   add_parts(problem, sizes, plan);

@@ -10,7 +10,7 @@ std::int32_t chain_tasks(const TileGrid& grid, Keeps keeps, std::int32_t tile) {
 
 FreeLanes a_lane_each(const Problem& problem, Keeps keeps, std::int32_t gemms, std::int32_t heads,
                       Launched launched) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   std::vector<Chain> chains;
   for (std::int32_t head = 0; head < problem.heads; head += heads) {
     for (std::int32_t tile = 0; tile < (keeps == Keeps::kv ? grid.kv_tiles() : grid.q_tiles());

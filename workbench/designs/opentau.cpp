@@ -39,8 +39,8 @@ Problem tiled(const Request& request) {
   const std::int64_t side = request.parameters.at(kTile.name);
   if (side == 0) return problem;
   problem.shape = {.q = side, .kv = side};
-  problem.grid = tile(problem.mask, problem.lengths, problem.shape);
-  if (std::int64_t{problem.heads} * (problem.grid.kv_tiles() + problem.grid.q_tiles()) >
+  problem.grids = tile(problem.mask, problem.lengths, problem.shape);
+  if (std::int64_t{problem.heads} * (problem.kv_tiles() + problem.q_tiles()) >
       (std::int64_t{1} << 25)) {
     throw Error(ErrorKind::limit, "more than 2^25 chains");
   }

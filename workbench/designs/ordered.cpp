@@ -21,7 +21,7 @@ Plan plan_ordered(const Request& request) {
       .flops = flops_of(problem, request.head_dim, kGemms),
       .hbm_bytes = least_bytes(sizes),
       .passes = {d_pass(sizes)},
-      .dq_targets = std::int64_t{problem.heads} * problem.grid.q_tiles(),
+      .dq_targets = std::int64_t{problem.heads} * problem.q_tiles(),
       .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kRanks}};
   plan.workspace_bytes = 4 * plan.dq_targets;
   add_dq_sums(sizes, plan);

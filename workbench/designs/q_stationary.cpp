@@ -23,7 +23,7 @@ namespace stagger::designs {
 namespace {
 
 Problem mirrored(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   const Checked rows = Checked(problem.group()) * grid.q_tiles();
   if (!rows.within(kMaxTiles) || !(rows * grid.kv_tiles()).within(kMaxGridTiles)) {
     throw Error(ErrorKind::limit, "q-stationary: the Q tiles of a group are too many");
@@ -41,9 +41,9 @@ Problem mirrored(const Problem& problem) {
 }
 
 Task exchanged(const Problem& problem, const Task& task) {
-  const std::int32_t q_tiles = problem.grid.q_tiles();
+  const std::int32_t q_tiles = problem.q_tiles();
   return {{task.head.value * problem.group() + task.kv.value / q_tiles},
-          {problem.grid.kv_tiles() - 1 - task.q.value},
+          {problem.kv_tiles() - 1 - task.q.value},
           {q_tiles - 1 - task.kv.value % q_tiles}};
 }
 
@@ -74,7 +74,7 @@ Plan plan_q_stationary(const Request& request) {
   const auto [timing, per_tick] = units_of(request);
   check_timing(timing, mirror);
   Played played = play_schedule(request.schedule, mirror, timing);
-  const std::int64_t kv_tiles = std::int64_t{problem.heads_kv} * problem.grid.kv_tiles();
+  const std::int64_t kv_tiles = std::int64_t{problem.heads_kv} * problem.kv_tiles();
   Plan plan{
       .note = "by " + played.schedule.text,
       .stages = {{.name = "dK, dV, dQ",

@@ -54,8 +54,7 @@ void add_dq_sums(const Sizes& sizes, Plan& plan) {
 void add_parts(const Problem& problem, const Sizes& sizes, Plan& plan) {
   const std::int64_t parts = problem.group_parts();
   if (problem.combine == Combine::ordered) {
-    plan.workspace_bytes +=
-        8 * sizes.y + 8 * std::int64_t{problem.heads_kv} * problem.grid.kv_tiles();
+    plan.workspace_bytes += 8 * sizes.y + 8 * std::int64_t{problem.heads_kv} * problem.kv_tiles();
     plan.hbm_bytes += 16 * sizes.y;
     plan.passes.push_back({.name = "clear dK, dV", .bytes = 8 * sizes.y, .launches = 2});
     plan.passes.push_back(

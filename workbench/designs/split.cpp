@@ -33,7 +33,7 @@ std::vector<Ticks> chain_durations(const Problem& problem, const Timing& timing)
   Stage stage{.name = "one head", .problem = problem, .timing = timing, .work = {}};
   stage.problem.heads = stage.problem.heads_kv = stage.problem.span = 1;
   stage.problem.combine = Combine::none;
-  stage.work = split_lanes(stage.problem, problem.grid.kv_tiles());
+  stage.work = split_lanes(stage.problem, problem.kv_tiles());
   return lane_durations(stage);
 }
 
@@ -63,7 +63,7 @@ Plan plan_with(const Request& request, std::int64_t buffers) {
                   .bytes = sizes.e * (2 * sizes.x + 2 * sizes.y)}},
       .units = per_tick,
       .flops = flops_of(problem, request.head_dim, kGemms),
-      .dq_targets = problem.heads * buffers * problem.grid.q_tiles(),
+      .dq_targets = problem.heads * buffers * problem.q_tiles(),
       .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kSplits}};
   const std::int64_t expanded = shares ? 2 * sizes.e * sizes.yh : 0;
   plan.workspace_bytes = counted_up(buffer_elements(request) * 4 * buffers + expanded);
@@ -110,9 +110,9 @@ FreeLanes split_lanes(const Problem& problem, std::int64_t buffers) {
   FreeLanes lanes{.q_order = TileOrder::descending};
   for (std::int32_t head = 0; head < problem.heads; ++head) {
     for (std::int64_t buffer = 0; buffer < buffers; ++buffer) {
-      for (std::int64_t kv = buffer; kv < problem.grid.kv_tiles(); kv += buffers) {
+      for (std::int64_t kv = buffer; kv < problem.kv_tiles(); kv += buffers) {
         const auto tile = static_cast<std::int32_t>(kv);
-        if (chain_tasks(problem.grid, Keeps::kv, tile) == 0) continue;
+        if (chain_tasks(problem.common_grid(), Keeps::kv, tile) == 0) continue;
         lanes.chains.push_back(
             {.head = {head}, .tile = tile, .buffer = static_cast<std::int32_t>(buffer)});
       }
@@ -126,7 +126,7 @@ std::int64_t best_buffers(const Problem& problem, const Timing& timing) {
   constexpr std::int64_t kMostWorkers = 32;  // an SM
   const Timing units = gemm_units(timing).timing;
   const std::int64_t most = std::clamp<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1,
-                                                     std::max(problem.grid.kv_tiles(), 1));
+                                                     std::max(problem.kv_tiles(), 1));
   const std::vector<Ticks> chains = chain_durations(problem, units);
   std::int64_t best = 1;
   Ticks shortest = 0;

@@ -33,7 +33,7 @@ std::optional<std::string> unsupported(const Request& request) {
 
 /// A program for each place: the KV tile there, then the Q tile there.
 FreeLanes programs(const Problem& problem) {
-  const TileGrid& grid = problem.grid;
+  const TileGrid& grid = problem.common_grid();
   FreeLanes lanes;
   for (std::int32_t head = 0; head < problem.heads; ++head) {
     for (std::int32_t place = 0; place < std::max(grid.kv_tiles(), grid.q_tiles()); ++place) {

@@ -29,7 +29,7 @@ Linted lint(std::string_view text, const std::string& file, const LintRequest& r
   tickets.release = request.release.value_or(tickets.release);
   tickets.dispatch = request.dispatch.value_or(tickets.dispatch);
   const Problem* problem = document.problem ? &*document.problem : nullptr;
-  const Facts facts(tickets, document.origin, problem == nullptr ? nullptr : &problem->grid,
+  const Facts facts(tickets, document.origin, problem == nullptr ? nullptr : &problem->grids,
                     problem == nullptr ? 0 : problem->heads);
   Findings findings(request.limit);
   for (Finding& finding : document.found)

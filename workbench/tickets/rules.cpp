@@ -68,10 +68,10 @@ std::vector<Finding> Findings::take() {
   return all;
 }
 
-Facts::Facts(const Tickets& linted, Origin from, const TileGrid* live, std::int32_t live_heads)
+Facts::Facts(const Tickets& linted, Origin from, const HeadGrids* live, std::int32_t live_heads)
     : tickets(linted),
       origin(from),
-      grid(live),
+      grids(live),
       heads(live_heads),
       chains(linted),
       races(find_races(linted, chains)),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/tile_grid.hpp"
+#include "core/head_grids.hpp"
 #include "workbench/tickets/chains.hpp"
 #include "workbench/tickets/play.hpp"
 #include "workbench/tickets/tickets.hpp"
@@ -89,8 +89,8 @@ struct Facts {
   const Tickets& tickets;
   Origin origin = Origin::given;
   /// What is live in each head, where the source says so.
-  const TileGrid* grid = nullptr;
-  std::int32_t heads = 0;  ///< with a grid
+  const HeadGrids* grids = nullptr;
+  std::int32_t heads = 0;  ///< with grids
 
   Chains chains;
   Races races;
@@ -98,7 +98,7 @@ struct Facts {
   Outcome ordered;  ///< likewise, without what is broken
   Numbering numbering;
 
-  Facts(const Tickets& linted, Origin from, const TileGrid* live, std::int32_t live_heads);
+  Facts(const Tickets& linted, Origin from, const HeadGrids* live, std::int32_t live_heads);
 };
 
 /// A small example of what a rule is about, and what becomes of it.

@@ -14,18 +14,16 @@ Program Tickets::program_of(std::int64_t step) const {
 
 Tickets from_table(const Table& table) {
   const Problem& problem = table.problem;
-  const std::int64_t dq_tiles = std::int64_t{problem.heads} * problem.grid.q_tiles();
+  const std::int64_t dq_tiles = std::int64_t{problem.heads} * problem.q_tiles();
   const bool combines = problem.combine == Combine::ordered;
-  const std::int64_t dkv_tiles =
-      combines ? std::int64_t{problem.heads_kv} * problem.grid.kv_tiles() : 0;
+  const std::int64_t dkv_tiles = combines ? std::int64_t{problem.heads_kv} * problem.kv_tiles() : 0;
   Tickets tickets{.name = table.name, .dispatch = table.dispatch, .residency = problem.sms};
   tickets.initial.assign(dq_tiles + dkv_tiles, 0);
   tickets.steps.reserve(std::ssize(table.slots));
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
       const auto& [task, rank] = table.slots[slot];
-      const std::int64_t place =
-          std::int64_t{task.head.value} * problem.grid.q_tiles() + task.q.value;
+      const std::int64_t place = std::int64_t{task.head.value} * problem.q_tiles() + task.q.value;
       const std::int64_t chain = problem.chain_place(task);
       tickets.steps.push_back({.semaphore = Semaphore{static_cast<std::int32_t>(place)},
                                .wait = rank,

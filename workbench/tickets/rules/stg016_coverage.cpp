@@ -27,7 +27,7 @@ class Coverage {
   void run() {
     for (Program program{0}; program.value < facts_.tickets.programs(); ++program)
       check_program(program);
-    if (facts_.grid != nullptr) check_grid();
+    if (facts_.grids != nullptr) check_grids();
   }
 
  private:
@@ -57,24 +57,26 @@ class Coverage {
     }
   }
 
-  void check_grid() {
-    const TileGrid& grid = *facts_.grid;
+  void check_grids() {
     for (std::int64_t step = 0; step < std::ssize(facts_.tickets.steps); ++step) {
       const Step& at = facts_.tickets.steps[step];
       if (!at.reduces) continue;
-      STAGGER_EXPECTS(grid.contains(at.task.kv, at.task.q) && at.task.head.value < facts_.heads);
+      STAGGER_EXPECTS(at.task.head.value < facts_.heads);
+      const TileGrid& grid = facts_.grids->of(at.task.head);
+      STAGGER_EXPECTS(grid.contains(at.task.kv, at.task.q));
       if (!grid.live(at.task.kv, at.task.q)) add(step, " is an empty tile of the mask");
     }
     for (Head head{0}; head.value < facts_.heads; ++head) {
-      for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+      for (KvTile kv{0}; kv.value < facts_.grids->of(head).kv_tiles(); ++kv)
         check_missing(head, kv);
     }
   }
 
   void check_missing(Head head, KvTile kv) {
-    for (QTile q{0}; q.value < facts_.grid->q_tiles(); ++q) {
+    const TileGrid& grid = facts_.grids->of(head);
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
       const Task task{head, kv, q};
-      if (!facts_.grid->live(kv, q) || tasks_.contains(task)) continue;
+      if (!grid.live(kv, q) || tasks_.contains(task)) continue;
       const bool full = findings_.full(kStg016);
       findings_.push_back({.rule = &kStg016,
                            .level = kStg016.level,
