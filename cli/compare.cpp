@@ -133,6 +133,20 @@ std::vector<ExpectName> expect_names() {
   return names;
 }
 
+/// Throws Error{usage} if an expectation speaks of a baseline or a table where none is given.
+void expect_given(std::span<const Expectation> expectations, const Options& options) {
+  for (const Expectation& expectation : expectations) {
+    for (const char* name : {"speedup", "makespan_baseline"}) {
+      if (options.baseline.empty() && expectation.names().count(name) > 0) {
+        throw Error(ErrorKind::usage, "--expect: " + std::string(name) + " needs --baseline");
+      }
+    }
+    if (options.tables.empty() && expectation.names().count("makespan_table") > 0) {
+      throw Error(ErrorKind::usage, "--expect: makespan_table needs --table");
+    }
+  }
+}
+
 /// What is known of the best and of the rows. Requires a comparison with a best.
 Values values_of(const Comparison& comparison) {
   Values values = numbers_of(*comparison.best);
@@ -181,6 +195,7 @@ int compare_command(const Options& options) {
                                                               : selections_in(options.schedules));
   }
   const std::vector<Expectation> expectations = expectations_of(options.expect, expect_names());
+  expect_given(expectations, options);
   ComparisonRequest request = comparison_request(options);
   Progress progress;
   request.progress = [&](double fraction) { progress.show("comparing schedules", fraction); };

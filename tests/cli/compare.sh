@@ -32,6 +32,8 @@ same "optimal ascending " "$(rows $causal --schedules optimal --baseline ascendi
 expect 0 '"baseline": "spt"' compare $causal --baseline spt --json
 expect 0 '"speedup": 1.2222222222222223' compare $causal --baseline spt --json
 expect 2 "--baseline shift: needs a full mask" compare $causal --baseline shift
+expect 2 "speedup needs --baseline" compare $causal --expect 'speedup > 1'
+expect 2 "makespan_table needs --table" compare $causal --expect 'makespan_table > 1'
 expect 2 "unknown schedule 'sptt'; did you mean spt?" compare $causal --baseline sptt
 "$stagger" export $causal --schedule descending -o "$work/x.table.json"
 sed 's/"name": "descending"/"name": "mine"/' "$work/x.table.json" >"$work/mine.table.json"
