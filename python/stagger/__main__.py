@@ -24,6 +24,8 @@ def doctor(_=None):
               f"{known['cc_major']}.{known['cc_minor']}, driver for CUDA "
               f"{known['driver'] // 1000}.{known['driver'] % 1000 // 10}")
     print("backward pass: " + ("runs" if known["usable"] else f"refused: {known['why_not']}"))
+    print("refused on a GPU: float32, head_dims other than 64 and 128, dropout, bias, softcap, sinks, "
+          "lengths on the device; on the CPU: all but float32")
     try:
         import torch
     except ImportError:
@@ -31,9 +33,28 @@ def doctor(_=None):
         return 0
     print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
           f"{torch.backends.cudnn.version()}")
+    if torch.cuda.is_available():
+        from .machines import profile_of
+        print(f"profile: {profile_of(torch.cuda.get_device_name()) or 'the one of an H200'}")
+    for name, state in operators():
+        print(f"operator {name}: {state}")
     for hook, state in hooks():
         print(f"hook {hook}: {state}")
     return 0
+
+
+def operators():
+    """What attention on a GPU is made of: ours, and torch's forward passes with their schemas."""
+    import torch
+
+    from .torch import ops_available
+    yield "stagger::forward, stagger::backward", (
+        "there" if ops_available() else "refused: they need torch 2.4 or later")
+    for name in ("_flash_attention_forward", "_scaled_dot_product_cudnn_attention"):
+        try:
+            yield f"aten::{name}", str(getattr(torch.ops.aten, name).default._schema)
+        except AttributeError:
+            yield f"aten::{name}", "not in this torch"
 
 
 def hooks():

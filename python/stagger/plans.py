@@ -85,6 +85,7 @@ class PlanCache:
     def __init__(self, plans=128, bytes=1 << 30):
         self._most_plans, self._most_bytes = plans, bytes
         self._plans = collections.OrderedDict()
+        self._pinned = []
         self._lock = threading.Lock()
         self.hits = self.misses = 0
 
@@ -100,10 +101,23 @@ class PlanCache:
         plan = make()
         with self._lock:
             plan = self._plans.setdefault(key, plan)  # another thread's, if it was first
-            while len(self._plans) > 1 and (len(self._plans) > self._most_plans or
-                                            self._bytes() > self._most_bytes):
-                self._plans.popitem(last=False)
+            self._shed()
         return plan
+
+    def pin(self, plan):
+        """Keeps a plan of the cache for good, however many others come; returns it."""
+        with self._lock:
+            if plan not in self._pinned:
+                self._pinned.append(plan)
+        return plan
+
+    def _shed(self):
+        """Drops the plans that were used longest ago, but for pinned ones and the last."""
+        for key in list(self._plans)[:-1]:
+            if len(self._plans) <= self._most_plans and self._bytes() <= self._most_bytes:
+                return
+            if self._plans[key] not in self._pinned:
+                del self._plans[key]
 
     def _bytes(self):
         return sum(plan.host_bytes for plan in self._plans.values())
@@ -119,8 +133,10 @@ class PlanCache:
             return list(self._plans.values())
 
     def clear(self):
+        """Drops every plan, pinned ones too."""
         with self._lock:
             self._plans.clear()
+            self._pinned.clear()
 
 
 plans = PlanCache()

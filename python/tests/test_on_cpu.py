@@ -1,5 +1,7 @@
 """stagger.attention on the CPU: beside attention in double precision by torch's autograd."""
 
+import contextlib
+import io
 import unittest
 from unittest import mock
 
@@ -9,6 +11,7 @@ except ImportError:
     torch = None
 
 import stagger
+from stagger.__main__ import main
 
 if torch:
     from stagger.torch import calls
@@ -152,6 +155,15 @@ class OnCpu(unittest.TestCase):
         with mock.patch.object(calls, "_OPERATORS", False), \
                 self.assertRaisesRegex(ImportError, "torch 2.4 or later"):
             calls._is_on_gpu(mock.Mock(is_cuda=True))
+
+    def test_doctor_says_what_there_is(self):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(main(["doctor"]), 0)
+        for words in (f"stagger {stagger.__version__}", "library: with", "backward pass: ",
+                      "refused on a GPU: float32", f"torch {torch.__version__}",
+                      "operator stagger::forward, stagger::backward: ",
+                      "operator aten::_flash_attention_forward: ", "hook transformers: "):
+            self.assertIn(words, said.getvalue())
 
     def test_looking_for_stopped_calls_needs_a_gpu(self):
         if torch.cuda.is_available():

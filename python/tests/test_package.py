@@ -16,6 +16,7 @@ import stagger
 from stagger import _lib, numpy_ref
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROFILE = str(ROOT.parent / "configs" / "machines" / "h200.json")
 
 
 class Structs(unittest.TestCase):
@@ -53,24 +54,39 @@ class Commands(unittest.TestCase):
     #: Command and options, as the command line would have them.
     CASES = [
         ("list", {"topic": "masks"}), ("list", {"topic": "schedules"}),
+        ("list", {"topic": "designs"}),
         ("compare", {"mask": "causal", "n": 8, "heads": 4}),
         ("compare", {"mask": "full", "n": 5, "heads": 2, "model": "overlap", "latency": 2}),
         ("compare", {"mask": "sliding:left=3,right=0", "n": 9, "sms": 4}),
         ("analyze", {"mask": "causal", "n": 8, "heads": 4, "schedule": "symmetric-shift"}),
         ("analyze", {"mask": "full", "n": 4, "schedule": "shift", "release": "delayed"}),
         ("analyze", {"n": 8, "heads": 8, "heads-kv": 2, "schedule": "spt"}),
-        ("formulas", {"n": "1..3"}),
+        *(("analyze", {"mask": mask, "n": 6, "heads": heads, "sms": 4, "schedule": schedule})
+          for mask in ("causal", "full", "sliding:left=2,right=1", "document:lengths=2+4")
+          for heads in (1, 3) for schedule in ("ascending", "spt", "lpt-descending")),
+        *(("analyze", {"mask": "full", "n": 4, "heads": 4, "heads-kv": 2, "span": span,
+                       "combine": combine, "schedule": "descending"})
+          for span, combine in ((1, "partials"), (1, "ordered"))),
+        ("analyze", {"mask": "causal", "seq": 512, "tile-q": 64, "tile-kv": 128, "heads": 2,
+                     "head-dim": 128, "schedule": "spt", "machine": PROFILE, "kernel": "hopper",
+                     "dtype": "bf16"}),
+        ("compare", {"mask": "causal", "n": 6, "heads": 2, "designs": True}),
+        ("block", {"model": "llama3-8b", "seq": 8192, "machine": PROFILE}),
+        ("formulas", {"n": "1..3"}), ("formulas", {"n": "2", "heads": "1..4"}),
         ("optimize", {"mask": "causal", "n": 4, "sms": 2, "time-limit": 5.0}),
+        ("optimize", {"mask": "full", "n": 3, "heads": 2, "time-limit": 5.0}),
         ("version", {}),
     ]
 
     @unittest.skipUnless(os.environ.get("STAGGER_COMMAND"), "no command to compare with")
     def test_reports_are_those_of_the_command(self):
+        self.assertGreaterEqual(len(self.CASES), 40)
         for name, options in self.CASES:
             with self.subTest(name=name, options=options):
                 code, report = stagger.call(name, options)
                 words = [word for key, value in options.items() for word in
-                         ([str(value)] if key == "what" else [f"--{key}", str(value)])]
+                         ([str(value)] if key == "topic" else [f"--{key}"] if value is True
+                          else [f"--{key}", str(value)])]
                 ran = subprocess.run([os.environ["STAGGER_COMMAND"], name, *words, "--json"],
                                      capture_output=True, text=True)
                 self.assertEqual(ran.returncode, code, ran.stderr)
@@ -203,6 +219,21 @@ class Plans(unittest.TestCase):
             cache.get(key, make)
         self.assertEqual(cache.stats()["misses"], 4)
         self.assertEqual(cache.stats()["plans"], 2)
+
+    def test_a_pinned_plan_stays(self):
+        cache = stagger.PlanCache(plans=2)
+
+        def make():
+            return stagger.Plan("full", "spt", seq_q=64, sms=2)
+
+        pinned = cache.pin(cache.get("a", make))
+        for key in ("b", "c", "d"):
+            cache.get(key, make)
+        self.assertIs(cache.get("a", make), pinned)
+        self.assertEqual((cache.stats()["plans"], cache.stats()["misses"]), (2, 4))
+        cache.clear()
+        self.assertEqual(cache.stats()["plans"], 0)
+        self.assertIsNot(cache.get("a", make), pinned)
 
     def test_errors(self):
         for error, arguments in ((stagger.UsageError, {"schedule": "none"}),
