@@ -9,6 +9,7 @@
 #include "core/version.hpp"
 #include "schedules/schedule.hpp"
 #include "workbench/designs/design.hpp"
+#include "workbench/invariance.hpp"
 
 #include <fmt/format.h>
 
@@ -109,6 +110,13 @@ std::string designs_text() {
   return text;
 }
 
+/// Where one order is every head's; null for a schedule that searches.
+Json invariant_json(const schedules::Schedule& schedule) {
+  const std::optional<workbench::SteadySms> steady = workbench::steady_sms_of(schedule);
+  if (!steady) return nullptr;
+  return {{"kv_tiles", steady->kv_tiles}, {"sms", steady->invariant}, {"of", steady->applies}};
+}
+
 Json schedules_json() {
   Json rows = Json::array();
   for (const schedules::Schedule* schedule : schedules::all()) {
@@ -125,11 +133,21 @@ Json schedules_json() {
                     {"preconditions", schedule->preconditions},
                     {"dispatch", dispatch_name(schedule->dispatch)},
                     {"searches", schedule->searches},
+                    {"invariant", invariant_json(*schedule)},
                     {"parameters", parameters_json(schedule->parameters)},
                     {"formulas", std::move(formulas)}});
   }
   return {
       {"schema", "stagger.schedules/1"}, {"version", version()}, {"schedules", std::move(rows)}};
+}
+
+std::string invariant_words(const schedules::Schedule& schedule) {
+  const std::optional<workbench::SteadySms> steady = workbench::steady_sms_of(schedule);
+  if (!steady) return "found by search: its bits move with heads, SMs and durations";
+  if (steady->invariant.empty()) return "several: its bits move with heads and SMs";
+  if (steady->invariant == steady->applies) return "one for every head, on any SMs that it is for";
+  return fmt::format("one for every head on {} of 1 to {} SMs, for {} KV tiles",
+                     fmt::join(steady->invariant, ", "), 2 * steady->kv_tiles, steady->kv_tiles);
 }
 
 /// The example as words, or as JSON, which may be broken at its spaces, if the line would be too
@@ -171,6 +189,7 @@ std::string schedules_text() {
     text += fmt::format("{:<17}for: {}\n", "", schedule->preconditions);
     text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
                         dispatch_name(schedule->dispatch));
+    text += fmt::format("{:<17}orders: {}\n", "", invariant_words(*schedule));
     text += parameters_text(schedule->parameters);
     for (const schedules::Formula& formula : schedule->formulas) {
       text +=

@@ -12,6 +12,7 @@
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "workbench/builtin_machines.hpp"
+#include "workbench/invariance.hpp"
 #include "workbench/time_model.hpp"
 
 #include <algorithm>
@@ -65,22 +66,17 @@ const KernelTimes* times_of(const PlanRequest& request, const TileShape& tile) {
   return nullptr;
 }
 
-Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms,
-                   std::int64_t batch, std::int64_t heads_kv, std::int64_t span) {
+Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms) {
   if (mask_heads(request.mask) > 0) {
     throw Error(ErrorKind::unsupported,
                 "a plan does not know heads with masks of their own yet: give one mask for all");
   }
-  const std::int64_t group = request.heads_q / request.heads_kv;
-  const Checked kv_heads = Checked(batch) * heads_kv;
-  const Checked heads = Checked(batch) * heads_kv * group;
+  const Checked kv_heads = Checked(request.batch) * request.heads_kv;
+  const Checked heads = Checked(request.batch) * request.heads_q;
   if (!heads.within(std::int64_t{1} << 40)) throw Error(ErrorKind::limit, "too many heads");
   return make_problem(request.mask, request.lengths,
                       {tile_q, request.tile_kv == 0 ? kTileKv : request.tile_kv}, heads.value(),
-                      sms, {.heads_kv = kv_heads.value(), .span = span});
-}
-Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms) {
-  return problem_of(request, tile_q, sms, request.batch, request.heads_kv, request.span);
+                      sms, {.heads_kv = kv_heads.value(), .span = request.span});
 }
 
 /// A table and what it is predicted to take, if the profile knows.
@@ -118,30 +114,15 @@ Candidate built(const PlanRequest& request, const schedules::Selection& selectio
   return candidate;
 }
 
-/// Whether every head has one order, and it is what a single KV head's heads have.
 bool is_invariant(const PlanRequest& request, const schedules::Selection& selection,
                   const Table& table) {
-  const HeadOrders orders = head_orders(table);
-  if (orders.distinct > 1) return false;
-  const Problem one = problem_of(request, table.problem.shape.q, table.problem.sms, /*batch=*/1,
-                                 /*heads_kv=*/1, table.problem.span);
-  if (schedules::why_unsupported(selection, one)) return false;
-  const Table alone = schedules::build(selection, one, timing_of(request, one));
-  const HeadOrders own = head_orders(alone);
-  return own.distinct <= 1 && own.first == orders.first;
+  return is_batch_invariant(selection, table, timing_of(request, table.problem));
 }
 
-/// The table on as many SMs as make it invariant: all, or a multiple of a head's units, which are
-/// its KV tiles or half of them. Absent if none does.
+/// The table on as many SMs as make it invariant. Absent if none does.
 std::optional<Candidate> invariant(const PlanRequest& request,
                                    const schedules::Selection& selection, std::int64_t tile_q) {
-  const Problem problem = problem_of(request, tile_q, request.sms);
-  const std::int64_t tiles = problem.kv_tiles();
-  std::vector<std::int64_t> counts = {problem.sms};
-  for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
-    if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
-  }
-  for (const std::int64_t sms : counts) {
+  for (const std::int64_t sms : steady_sms(problem_of(request, tile_q, request.sms))) {
     Candidate candidate = built(request, selection, tile_q, sms);
     if (is_invariant(request, selection, candidate.table)) return candidate;
   }

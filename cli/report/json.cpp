@@ -1,6 +1,8 @@
 #include "cli/report/json.hpp"
 
+#include "cli/report/text.hpp"
 #include "core/version.hpp"
+#include "workbench/invariance.hpp"
 #include "workbench/json.hpp"
 
 namespace stagger::cli {
@@ -108,6 +110,17 @@ Json formula_json(const std::optional<FormulaCheck>& check) {
           {"source", check->formula->source}};
 }
 
+/// What the bits move with beside the numbers; of a table that is not right nothing is known.
+Json orders_json(const Analysis& analysis) {
+  if (!analysis.ok()) return nullptr;
+  const workbench::OrderReport orders = orders_of(analysis);
+  return {{"digest", hexadecimal(orders.digest)},
+          {"head_dim", orders.head_dim},
+          {"distinct", orders.distinct},
+          {"invariant", orders.invariant},
+          {"invariant_sms", orders.sms}};
+}
+
 Json co_residency_json(const dag::Verification& verification) {
   const std::int32_t needed = verification.liveness.residency_needed;
   return {{"needed", needed == 0 ? Json() : Json(needed)},
@@ -149,6 +162,7 @@ Json report(const Problem& problem, const TimeModel& model, const Summary& summa
 
 Json report_json(const Analysis& analysis, std::span<const Judgement> judgements) {
   Json json = report(analysis.table.problem, analysis.model, analysis, &analysis.critical_path);
+  json["orders"] = orders_json(analysis);
   if (!judgements.empty()) json["expectations"] = judgements_json(judgements);
   return json;
 }

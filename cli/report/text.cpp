@@ -66,6 +66,7 @@ class Report {
     findings();
     co_residency();
     if (analysis_.ok()) {
+      line("orders", orders_line(orders_of(analysis_), analysis_.table.problem.heads));
       times();
       lemma1();
       critical_path();
@@ -241,6 +242,20 @@ class Report {
 };
 
 }  // namespace
+
+std::string hexadecimal(std::uint64_t number) {
+  return fmt::format("{:016x}", number);
+}
+
+std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads) {
+  std::string text = fmt::format("{} among {}", orders.distinct, counted(heads, "head"));
+  if (orders.invariant) {
+    text += *orders.invariant ? ": batch invariant" : ": bits move with heads and SMs";
+    if (orders.sms) text += fmt::format(", but not on {} SMs", *orders.sms);
+  }
+  return text +
+         fmt::format("; digest {} at head_dim {}", hexadecimal(orders.digest), orders.head_dim);
+}
 
 std::string schedule_line(const Summary& summary) {
   return fmt::format("{} ({} dispatch; {})", printable(summary.name),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cli/terminal.hpp"
-#include "workbench/analysis.hpp"
+#include "workbench/invariance.hpp"
 
 #include <string>
 #include <vector>
@@ -14,6 +14,10 @@ namespace stagger::cli {
 
 /// One line: `spt (in-order dispatch; FlashAttention-3)`.
 [[nodiscard]] std::string schedule_line(const workbench::Summary& summary);
+/// One line: `1 among 4 heads: batch invariant; digest 0123456789abcdef at head_dim 64`.
+[[nodiscard]] std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads);
+/// Sixteen digits.
+[[nodiscard]] std::string hexadecimal(std::uint64_t number);
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);

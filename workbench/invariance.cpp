@@ -1,0 +1,100 @@
+#include "workbench/invariance.hpp"
+
+#include "core/order_digest.hpp"
+#include "workbench/stagger.h"
+
+namespace stagger::workbench {
+namespace {
+
+constexpr std::int64_t kHeadDim = 64;  ///< where nothing says another
+constexpr std::int64_t kProbeTiles = 8;
+constexpr std::int64_t kProbeHeads = 5;
+
+Problem of_one_kv_head(Problem problem) {
+  problem.heads = problem.group();
+  problem.heads_kv = 1;
+  return problem;
+}
+
+/// The most SMs below the problem's on which the schedule is batch invariant.
+std::optional<std::int64_t> fewer_sms(const schedules::Selection& selection,
+                                      const Problem& problem) {
+  std::optional<std::int64_t> most;
+  for (const std::int64_t sms : steady_sms(problem)) {
+    Problem fewer = problem;
+    fewer.sms = static_cast<std::int32_t>(sms);
+    if (sms == problem.sms || sms <= most.value_or(0) ||
+        schedules::why_unsupported(selection, fewer)) {
+      continue;
+    }
+    if (is_batch_invariant(selection, schedules::build(selection, fewer))) most = sms;
+  }
+  return most;
+}
+
+/// Whether a schedule is batch invariant on so many SMs for every number of heads that it applies
+/// to; absent if it applies to none.
+std::optional<bool> probed(const schedules::Selection& selection, std::int64_t sms) {
+  std::optional<bool> holds;
+  for (const char* const mask : {"causal", "full"}) {
+    for (std::int64_t heads = 1; heads <= kProbeHeads; ++heads) {
+      const Problem problem =
+          make_problem(make_mask(mask), {kProbeTiles, kProbeTiles}, {}, heads, sms);
+      if (schedules::why_unsupported(selection, problem)) continue;
+      holds = holds.value_or(true) &&
+              is_batch_invariant(selection, schedules::build(selection, problem));
+    }
+  }
+  return holds;
+}
+
+}  // namespace
+
+bool is_batch_invariant(const schedules::Selection& selection, const Table& table,
+                        const Timing& timing) {
+  if (!table.problem.grids.all_alike()) return false;
+  const HeadOrders orders = head_orders(table);
+  if (orders.distinct > 1) return false;
+  const Problem one = of_one_kv_head(table.problem);
+  if (schedules::why_unsupported(selection, one)) return false;
+  const HeadOrders own = head_orders(schedules::build(selection, one, timing));
+  return own.distinct <= 1 && own.first == orders.first;
+}
+
+std::vector<std::int64_t> steady_sms(const Problem& problem) {
+  const std::int64_t tiles = problem.kv_tiles();
+  std::vector<std::int64_t> counts = {problem.sms};
+  for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
+    if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
+  }
+  return counts;
+}
+
+OrderReport orders_of(const Analysis& analysis) {
+  const Table& table = analysis.table;
+  const auto& selection = analysis.selection;
+  const std::int64_t profiled = analysis.model.kernel.head_dim;
+  OrderReport report{.head_dim = profiled > 0 ? profiled : kHeadDim};
+  report.digest = order_digest(table, STAGGER_NUMERICS, report.head_dim);
+  report.distinct = head_orders(table).distinct;
+  if (!selection || !table.problem.grids.all_alike()) return report;
+  report.invariant = is_batch_invariant(*selection, table, analysis.model.timing);
+  if (!*report.invariant && !selection->schedule->searches)
+    report.sms = fewer_sms(*selection, table.problem);
+  return report;
+}
+
+std::optional<SteadySms> steady_sms_of(const schedules::Schedule& schedule) {
+  if (schedule.searches) return std::nullopt;
+  const schedules::Selection selection = schedules::select(schedule.name);
+  SteadySms found{.kv_tiles = kProbeTiles};
+  for (std::int64_t sms = 1; sms <= 2 * kProbeTiles; ++sms) {
+    const std::optional<bool> holds = probed(selection, sms);
+    if (!holds) continue;
+    found.applies.push_back(sms);
+    if (*holds) found.invariant.push_back(sms);
+  }
+  return found;
+}
+
+}  // namespace stagger::workbench
