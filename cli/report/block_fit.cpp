@@ -17,7 +17,7 @@ namespace {
 
 using block::FittedBlock;
 using block::MeasuredBlock;
-using Prediction = std::optional<double> FittedBlock::*;
+using PredictedTime = std::optional<double> FittedBlock::*;
 
 /// `+0.7 %`, `-` where nothing is predicted.
 std::string error_text(const std::optional<double>& ms, const MeasuredBlock& block,
@@ -67,7 +67,7 @@ Json errors_json(const FitErrors& errors) {
 
 }  // namespace
 
-FitErrors BlockFitReport::errors(Prediction which) const {
+FitErrors BlockFitReport::errors(PredictedTime which) const {
   std::vector<std::int64_t> found;
   for (std::size_t index = 0; index < fitted.size(); ++index) {
     const std::optional<double>& ms = fitted[index].*which;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMostWork = std::int64_t{1} << 58;  ///< so that the sum over a block fits
 
-std::int64_t counted(Checked number, const Transformer& model) {
+std::int64_t work_within(Checked number, const Transformer& model) {
   if (!number.within(kMostWork)) {
     throw Error(ErrorKind::limit, model.name + ": more than 2^58 FLOPs or bytes in one kernel");
   }
@@ -36,7 +36,7 @@ class Block {
  public:
   Block(const Transformer& model)
       : model_(model),
-        tokens_(counted(Checked(model.batch) * model.seq, model)),
+        tokens_(work_within(Checked(model.batch) * model.seq, model)),
         inner_(model.heads * model.head_dim),
         inner_kv_(model.heads_kv * model.head_dim) {}
 
@@ -82,15 +82,15 @@ class Block {
             .pass = pass,
             .work = Work::gemm,
             .launches = times * gemm.experts,
-            .flops = counted(Checked(2 * times) * tokens * weights, model_),
-            .bytes = counted(Checked(2 * times) * elements, model_)};
+            .flops = work_within(Checked(2 * times) * tokens * weights, model_),
+            .bytes = work_within(Checked(2 * times) * elements, model_)};
   }
 
   [[nodiscard]] Kernel elementwise(const char* name, Pass pass, Checked elements) const {
     return {.name = name,
             .pass = pass,
             .work = Work::elementwise,
-            .bytes = counted(Checked(2) * tokens_ * elements, model_)};
+            .bytes = work_within(Checked(2) * tokens_ * elements, model_)};
   }
 
   /// Twice the live pairs of one head of one sequence.
@@ -115,9 +115,9 @@ class Block {
     return {.name = "attention",
             .pass = pass,
             .work = Work::attention,
-            .flops =
-                counted(Checked(forward ? 2 : 5) * heads * twice_pairs() * model_.head_dim, model_),
-            .bytes = counted(bytes, model_)};
+            .flops = work_within(Checked(forward ? 2 : 5) * heads * twice_pairs() * model_.head_dim,
+                                 model_),
+            .bytes = work_within(bytes, model_)};
   }
 
   const Transformer& model_;
@@ -164,7 +164,7 @@ std::vector<Kernel> kernels_of(const Transformer& model, std::int64_t tp) {
 std::int64_t reduced_bytes(const Transformer& model, std::int64_t tp) {
   if (tp == 1) return 0;
   constexpr std::int64_t kBytes = 8;  // 4 sums of 2 bytes an element
-  return counted(Checked(kBytes) * model.batch * model.seq * model.hidden, model);
+  return work_within(Checked(kBytes) * model.batch * model.seq * model.hidden, model);
 }
 
 std::int64_t flops_of(const std::vector<Kernel>& kernels, Work work) {

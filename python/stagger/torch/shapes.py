@@ -80,7 +80,7 @@ def check(q, k, v, layout):
 
 
 def check_outputs(q, out, d_out, lse, layout):
-    """The same of what a forward pass left, and of the gradient of it."""
+    """Raises ValueError for outputs of a forward pass, or a gradient of them, that do not fit q."""
     for name, tensor in (("d_out", d_out), ("out", out)):
         if tensor.shape != q.shape or tensor.dtype != q.dtype or tensor.device != q.device:
             raise ValueError(f"{name} is {tensor.dtype} {tuple(tensor.shape)} on {tensor.device}, "
