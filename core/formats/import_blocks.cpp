@@ -121,8 +121,8 @@ ImportedMask read_bsr(Import& import) {
     const auto value = import.numbers(name, 1);
     return value && block.q > 0 && block.kv > 0 ? value->front() : 0;
   };
-  const TileGrid grid(static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
-                      std::move(kinds));
+  TileGrid grid(static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
+                std::move(kinds));
   return import.tiled({}, [&](std::int64_t) { return grid; }, block, {tokens("M"), tokens("N")});
 }
 
