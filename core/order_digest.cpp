@@ -81,6 +81,11 @@ HeadOrders head_orders(const Table& table) {
 }
 
 std::uint64_t order_digest(const Table& table, std::int32_t numerics, std::int64_t head_dim) {
+  return order_digest(table, head_orders(table), numerics, head_dim);
+}
+
+std::uint64_t order_digest(const Table& table, const HeadOrders& orders, std::int32_t numerics,
+                           std::int64_t head_dim) {
   const Problem& problem = table.problem;
   Hash hash;
   for (const std::int64_t word :
@@ -89,7 +94,7 @@ std::uint64_t order_digest(const Table& table, std::int32_t numerics, std::int64
     hash.add_long(static_cast<std::uint64_t>(word));
   }
   hash.add(static_cast<std::int32_t>(problem.combine));
-  hash.add_long(head_orders(table).digest);
+  hash.add_long(orders.digest);
   if (problem.combine == Combine::ordered) add_dkv_ranks(table, hash);
   return hash.value();
 }

@@ -23,5 +23,8 @@ struct HeadOrders {
 /// orders, and of what else the arithmetic is made of.
 [[nodiscard]] std::uint64_t order_digest(const Table& table, std::int32_t numerics,
                                          std::int64_t head_dim);
+/// That number where the table's orders are known already. O(chains).
+[[nodiscard]] std::uint64_t order_digest(const Table& table, const HeadOrders& orders,
+                                         std::int32_t numerics, std::int64_t head_dim);
 
 }  // namespace stagger

@@ -16,6 +16,16 @@ Problem of_one_kv_head(Problem problem) {
   return problem;
 }
 
+/// Whether a table whose heads have these orders is batch invariant.
+bool is_invariant_with(const HeadOrders& orders, const schedules::Selection& selection,
+                       const Table& table, const Timing& timing) {
+  if (!table.problem.grids.all_alike() || orders.distinct > 1) return false;
+  const Problem one = of_one_kv_head(table.problem);
+  if (schedules::why_unsupported(selection, one)) return false;
+  const HeadOrders own = head_orders(schedules::build(selection, one, timing));
+  return own.distinct <= 1 && own.first == orders.first;
+}
+
 /// The most SMs below the problem's on which the schedule is batch invariant.
 std::optional<std::int64_t> fewer_sms(const schedules::Selection& selection,
                                       const Problem& problem) {
@@ -52,13 +62,7 @@ std::optional<bool> probed(const schedules::Selection& selection, std::int64_t s
 
 bool is_batch_invariant(const schedules::Selection& selection, const Table& table,
                         const Timing& timing) {
-  if (!table.problem.grids.all_alike()) return false;
-  const HeadOrders orders = head_orders(table);
-  if (orders.distinct > 1) return false;
-  const Problem one = of_one_kv_head(table.problem);
-  if (schedules::why_unsupported(selection, one)) return false;
-  const HeadOrders own = head_orders(schedules::build(selection, one, timing));
-  return own.distinct <= 1 && own.first == orders.first;
+  return is_invariant_with(head_orders(table), selection, table, timing);
 }
 
 std::vector<std::int64_t> steady_sms(const Problem& problem) {
@@ -75,10 +79,11 @@ OrderReport orders_of(const Analysis& analysis) {
   const auto& selection = analysis.selection;
   const std::int64_t profiled = analysis.model.kernel.head_dim;
   OrderReport report{.head_dim = profiled > 0 ? profiled : kHeadDim};
-  report.digest = order_digest(table, STAGGER_NUMERICS, report.head_dim);
-  report.distinct = head_orders(table).distinct;
+  const HeadOrders orders = head_orders(table);
+  report.digest = order_digest(table, orders, STAGGER_NUMERICS, report.head_dim);
+  report.distinct = orders.distinct;
   if (!selection || !table.problem.grids.all_alike()) return report;
-  report.invariant = is_batch_invariant(*selection, table, analysis.model.timing);
+  report.invariant = is_invariant_with(orders, *selection, table, analysis.model.timing);
   if (!*report.invariant && !selection->schedule->searches)
     report.sms = fewer_sms(*selection, table.problem);
   return report;
