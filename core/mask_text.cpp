@@ -45,7 +45,8 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
     if (text == "false" || text == "0") return false;
     reject_mask(place + " = '" + std::string(text) + "' is neither true nor false");
   }
-  const std::vector<std::string> parts = split(text, '+');
+  std::vector<std::string> parts = split(text, '+');
+  if (text.ends_with('+')) parts.emplace_back();  // nothing behind a + is a part, too
   if (std::holds_alternative<std::vector<std::string>>(key.fallback)) return parts;
   std::vector<std::int64_t> integers;
   integers.reserve(parts.size());
