@@ -231,7 +231,7 @@ TEST_CASE("masks of several ranges, and masks of masks, are what they mean, pair
     REQUIRE(read_mask_json(mask_json(meant.mask).text(), "again") == meant.mask);
     REQUIRE(tile(parse_mask(mask_words(meant.mask)), lengths, shape) == problem.common_grid());
   }
-  CHECK(split > 100);
+  CHECK(split > 50);
 }
 
 TEST_CASE("& binds closer than |, and parentheses closer than both") {
