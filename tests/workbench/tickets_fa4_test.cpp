@@ -278,7 +278,7 @@ TEST_CASE("sound write orders have no finding, and those of other masks do") {
     CHECK(linted.places[0].place.line > 0);
     CHECK(linted.places[0].pointer.starts_with("/backward/dq_write_order"));
   }
-  CHECK(stale > 30);
+  CHECK(stale > 15);
 }
 
 TEST_CASE("forward and backward lists are the same tiles, class by class") {
