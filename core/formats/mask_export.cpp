@@ -34,22 +34,8 @@ std::string words_of(const Tensor& tensor) {
   return words;
 }
 
-}  // namespace
-
-std::span<const ExportFormat> export_formats() {
-  return kFormats;
-}
-
-const ExportFormat* find_export_format(std::string_view name) {
-  const auto found = std::ranges::find(kFormats, name, &ExportFormat::name);
-  return found == kFormats.end() ? nullptr : &*found;
-}
-
-TileGrid by_rule(const Problem& problem, Ragged ragged) {
-  const TileGrid& grid = problem.common_grid();
-  const bool ragged_q = problem.lengths.q % problem.shape.q != 0;
-  const bool ragged_kv = problem.lengths.kv % problem.shape.kv != 0;
-  if (ragged == Ragged::in_bounds || !(ragged_q || ragged_kv)) return grid;
+/// The grid with no full tile at the ends that are ragged.
+TileGrid with_partial_ends(const TileGrid& grid, bool ragged_q, bool ragged_kv) {
   std::vector<TileKind> kinds;
   kinds.reserve(at(grid.kv_tiles()) * at(grid.q_tiles()));
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
@@ -63,31 +49,63 @@ TileGrid by_rule(const Problem& problem, Ragged ragged) {
   return {grid.kv_tiles(), grid.q_tiles(), std::move(kinds)};
 }
 
-void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why) {
-  throw Error(ErrorKind::unsupported, std::string(format) + " cannot hold the mask: in tile (kv " +
-                                          std::to_string(kv.value) + ", q " +
+}  // namespace
+
+std::span<const ExportFormat> export_formats() {
+  return kFormats;
+}
+
+const ExportFormat* find_export_format(std::string_view name) {
+  const auto found = std::ranges::find(kFormats, name, &ExportFormat::name);
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
+HeadGrids by_rule(const Problem& problem, Ragged ragged) {
+  const bool ragged_q = problem.lengths.q % problem.shape.q != 0;
+  const bool ragged_kv = problem.lengths.kv % problem.shape.kv != 0;
+  if (ragged == Ragged::in_bounds || !(ragged_q || ragged_kv)) return problem.grids;
+  std::vector<TileGrid> ruled;
+  for (const TileGrid& grid : problem.grids.distinct())
+    ruled.push_back(with_partial_ends(grid, ragged_q, ragged_kv));
+  if (problem.grids.all_alike()) return std::move(ruled.front());
+  return {ruled, problem.grids.places()};
+}
+
+void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why,
+                 std::optional<Head> head) {
+  const std::string whose = head ? " of head " + std::to_string(head->value) : "";
+  throw Error(ErrorKind::unsupported, format + (" cannot hold the mask" + whose) +
+                                          ": in tile (kv " + std::to_string(kv.value) + ", q " +
                                           std::to_string(q.value) + ") " + why);
 }
 
-void expect_known_pairs(const Problem& problem, const char* format) {
+void expect_known_pairs(const Problem& problem, const char* format, std::optional<Head> head) {
   if (problem.mask.family->tiles == nullptr) return;
   const TileGrid& grid = problem.common_grid();
   for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
     for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
       if (grid.kind(kv, q) == TileKind::partial) {
-        refuse_tile(format, kv, q, "some pairs attend, and a block-sparse mask does not say which");
+        refuse_tile(format, kv, q, "some pairs attend, and a block-sparse mask does not say which",
+                    head);
       }
     }
   }
 }
 
+void expect_room(const Checked& numbers, const char* format) {
+  if (numbers.within(kMaxElements)) return;
+  throw Error(ErrorKind::limit, std::string(format) + ": more than " +
+                                    std::to_string(kMaxElements) +
+                                    " numbers in a file are neither written nor read");
+}
+
 Bundle export_mask(const Problem& problem, const ExportFormat& format, Ragged ragged,
                    const Table* table, std::vector<std::string>& notes) {
   const std::string_view name = format.name;
-  expect_one_mask(problem, format.name);
   if (name == "flex") return flex_bundle(by_rule(problem, ragged), problem);
   if (name == "fa4") return fa4_bundle(by_rule(problem, ragged), problem, table, notes);
   if (name == "flashmask") return flashmask_bundle(problem);
+  expect_one_mask(problem, (std::string("--as ") + format.name).c_str());
   if (name == "magi") return magi_bundle(problem);
   if (name == "bsr") return bsr_bundle(problem);
   return cu_seqlens_bundle(problem);

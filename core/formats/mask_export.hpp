@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/checked.hpp"
 #include "core/formats/bundle.hpp"
 #include "core/problem.hpp"
 #include "core/table.hpp"
@@ -32,10 +33,11 @@ struct ExportFormat {
 /// nullptr if there is none of that name.
 [[nodiscard]] const ExportFormat* find_export_format(std::string_view name);
 
-/// The tensors of a mask in a format, for one head of all. With a table the backward lists of `fa4`
-/// are in the order of its chains, and `dq_write_order` has its ranks. What is to be known of them
-/// is added to `notes`. Throws Error{unsupported}, naming the tile, if the format cannot hold the
-/// mask, or the condition, if FlashAttention-4 cannot run the table.
+/// The tensors of a mask in a format: one head's for all, or, where heads have masks of their own,
+/// every head's. With a table the backward lists of `fa4` are in the order of its chains, and
+/// `dq_write_order` has its ranks. What is to be known of them is added to `notes`. Throws
+/// Error{unsupported}, naming the tile, if the format cannot hold the mask, or the condition, if
+/// FlashAttention-4 cannot run the table; Error{limit} above kMaxElements.
 [[nodiscard]] Bundle export_mask(const Problem& problem, const ExportFormat& format, Ragged ragged,
                                  const Table* table, std::vector<std::string>& notes);
 
@@ -43,23 +45,29 @@ struct ExportFormat {
 /// of another.
 [[nodiscard]] std::string write_bundle(Bundle bundle, std::string_view path);
 
-/// The grid with ragged tiles by that rule.
-[[nodiscard]] TileGrid by_rule(const Problem& problem, Ragged ragged);
+/// The grids with ragged tiles by that rule.
+[[nodiscard]] HeadGrids by_rule(const Problem& problem, Ragged ragged);
 
 // The formats, a file each.
-[[nodiscard]] Bundle flex_bundle(const TileGrid& grid, const Problem& problem);
-[[nodiscard]] Bundle fa4_bundle(const TileGrid& grid, const Problem& problem, const Table* table,
+[[nodiscard]] Bundle flex_bundle(const HeadGrids& grids, const Problem& problem);
+[[nodiscard]] Bundle fa4_bundle(const HeadGrids& grids, const Problem& problem, const Table* table,
                                 std::vector<std::string>& notes);
 [[nodiscard]] Bundle flashmask_bundle(const Problem& problem);
 [[nodiscard]] Bundle magi_bundle(const Problem& problem);
 [[nodiscard]] Bundle bsr_bundle(const Problem& problem);
 [[nodiscard]] Bundle cu_seqlens_bundle(const Problem& problem);
 
-/// Throws Error{unsupported}: `why` a format cannot hold a tile of the mask.
-[[noreturn]] void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why);
+/// Throws Error{unsupported}: `why` a format cannot hold a tile of the mask, which is all heads' or
+/// that of one.
+[[noreturn]] void refuse_tile(const char* format, KvTile kv, QTile q, const std::string& why,
+                              std::optional<Head> head = std::nullopt);
 
 /// Throws Error{unsupported} if the mask is block-sparse and a tile is partial: nobody knows of
 /// which pairs.
-void expect_known_pairs(const Problem& problem, const char* format);
+void expect_known_pairs(const Problem& problem, const char* format,
+                        std::optional<Head> head = std::nullopt);
+
+/// Throws Error{limit} if so many numbers are more than a file of tensors has.
+void expect_room(const Checked& numbers, const char* format);
 
 }  // namespace stagger::formats

@@ -49,8 +49,8 @@ std::vector<Chain> chains_of(const Table& table) {
 
 class Writer {
  public:
-  Writer(const Table& table, const TileGrid& grid)
-      : table_(table), problem_(table.problem), grid_(grid) {}
+  Writer(const Table& table, const HeadGrids& grids)
+      : table_(table), problem_(table.problem), grids_(grids) {}
 
   WriteOrder run() {
     if (problem_.span > 1) {
@@ -58,7 +58,7 @@ class Writer {
                    " heads, its CTAs have one (--span 1)");
     }
     order_.heads = problem_.heads;
-    const auto rows = at(std::int64_t{problem_.heads} * grid_.kv_tiles());
+    const auto rows = at(std::int64_t{problem_.heads} * problem_.kv_tiles());
     for (OrderedList* list : {&order_.partial, &order_.full}) {
       list->ids.resize(rows);
       list->ranks.resize(rows);
@@ -75,7 +75,7 @@ class Writer {
 
  private:
   [[nodiscard]] std::size_t row_of(Head head, KvTile kv) const {
-    return at(std::int64_t{head.value} * grid_.kv_tiles() + kv.value);
+    return at(std::int64_t{head.value} * problem_.kv_tiles() + kv.value);
   }
 
   void add(const Chain& chain) {
@@ -88,10 +88,10 @@ class Writer {
     }
     for (std::int64_t slot = chain.begin; slot < chain.end; ++slot) {
       const auto& [task, rank] = table_.slots[slot];
-      if (!problem_.contains(task) || !grid_.live(task.kv, task.q)) {
+      if (!problem_.contains(task) || !grids_.of(task.head).live(task.kv, task.q)) {
         refuse_order(describe(task) + " is no live tile");
       }
-      const bool full = grid_.kind(task.kv, task.q) == TileKind::full;
+      const bool full = grids_.of(task.head).kind(task.kv, task.q) == TileKind::full;
       if (!full && !order_.full.ids[row].empty()) {
         refuse_order(describe(task) +
                      " is partial and comes behind a full tile of its chain; a CTA takes "
@@ -105,16 +105,16 @@ class Writer {
 
   void check_complete() const {
     for (Head head{0}; head.value < problem_.heads; ++head) {
-      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
         std::vector<std::int64_t> ids = order_.partial.ids[row_of(head, kv)];
         const auto& full = order_.full.ids[row_of(head, kv)];
         ids.insert(ids.end(), full.begin(), full.end());
         std::ranges::sort(ids);
         const bool twice = std::ranges::adjacent_find(ids) != ids.end();
-        if (twice || std::ssize(ids) != grid_.chain_length(kv)) {
+        if (twice || std::ssize(ids) != grids_.of(head).chain_length(kv)) {
           refuse_order("the chain of head " + std::to_string(head.value) + ", kv " +
                        std::to_string(kv.value) + " does not have each of its " +
-                       std::to_string(grid_.chain_length(kv)) + " live tiles once");
+                       std::to_string(grids_.of(head).chain_length(kv)) + " live tiles once");
         }
       }
     }
@@ -124,8 +124,8 @@ class Writer {
   void check_ranks() const {
     std::vector<bool> taken;
     for (Head head{0}; head.value < problem_.heads; ++head) {
-      IndexVector<QTile, std::vector<std::int64_t>> ranks(grid_.q_tiles());
-      for (KvTile kv{0}; kv.value < grid_.kv_tiles(); ++kv) {
+      IndexVector<QTile, std::vector<std::int64_t>> ranks(problem_.q_tiles());
+      for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
         for (const OrderedList* list : {&order_.partial, &order_.full}) {
           const std::size_t row = row_of(head, kv);
           for (std::size_t place = 0; place < list->ids[row].size(); ++place) {
@@ -134,7 +134,7 @@ class Writer {
           }
         }
       }
-      for (QTile q{0}; q.value < grid_.q_tiles(); ++q) {
+      for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
         std::ranges::sort(ranks[q]);
         for (std::size_t rank = 0; rank < ranks[q].size(); ++rank) {
           if (ranks[q][rank] != static_cast<std::int64_t>(rank)) {
@@ -171,9 +171,9 @@ class Writer {
   /// Where ranks do not go with the launch, those that are waited for may not be resident.
   void say_launch() {
     for (Head head{0}; head.value < problem_.heads; ++head) {
-      IndexVector<QTile, std::int64_t> next(grid_.q_tiles(), 0);
-      for (std::int32_t place = 0; place < grid_.kv_tiles(); ++place) {
-        const KvTile kv{order_.spt ? grid_.kv_tiles() - 1 - place : place};
+      IndexVector<QTile, std::int64_t> next(problem_.q_tiles(), 0);
+      for (std::int32_t place = 0; place < problem_.kv_tiles(); ++place) {
+        const KvTile kv{order_.spt ? problem_.kv_tiles() - 1 - place : place};
         const std::size_t row = row_of(head, kv);
         for (const OrderedList* list : {&order_.partial, &order_.full}) {
           for (std::size_t entry = 0; entry < list->ids[row].size(); ++entry) {
@@ -191,7 +191,7 @@ class Writer {
   }
 
   [[nodiscard]] bool alike() const {
-    const auto rows = grid_.kv_tiles();
+    const auto rows = problem_.kv_tiles();
     for (const OrderedList* list : {&order_.partial, &order_.full}) {
       for (std::size_t row = at(rows); row < list->ids.size(); ++row) {
         if (list->ids[row] != list->ids[row % at(rows)] ||
@@ -206,21 +206,21 @@ class Writer {
   void keep_one_head() {
     order_.heads = 1;
     for (OrderedList* list : {&order_.partial, &order_.full}) {
-      list->ids.resize(at(grid_.kv_tiles()));
-      list->ranks.resize(at(grid_.kv_tiles()));
+      list->ids.resize(at(problem_.kv_tiles()));
+      list->ranks.resize(at(problem_.kv_tiles()));
     }
   }
 
   const Table& table_;
   const Problem& problem_;
-  const TileGrid& grid_;
+  const HeadGrids& grids_;
   WriteOrder order_;
 };
 
 }  // namespace
 
-WriteOrder write_order_of(const Table& table, const TileGrid& grid) {
-  return Writer(table, grid).run();
+WriteOrder write_order_of(const Table& table, const HeadGrids& grids) {
+  return Writer(table, grids).run();
 }
 
 }  // namespace stagger::formats

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/head_grids.hpp"
 #include "core/table.hpp"
-#include "core/tile_grid.hpp"
 
 #include <cstdint>
 #include <string>
@@ -27,8 +27,8 @@ struct WriteOrder {
 
 /// Throws Error{unsupported}, with the condition that fails and its place, if FlashAttention-4
 /// cannot run the table: chains have one head each, are whole, take partial tiles before full ones,
-/// and are launched by KV tile in one direction; the ranks of a dQ tile are 0 to k - 1. `grid` says
+/// and are launched by KV tile in one direction; the ranks of a dQ tile are 0 to k - 1. `grids` say
 /// which tiles are partial.
-[[nodiscard]] WriteOrder write_order_of(const Table& table, const TileGrid& grid);
+[[nodiscard]] WriteOrder write_order_of(const Table& table, const HeadGrids& grids);
 
 }  // namespace stagger::formats

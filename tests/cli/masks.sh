@@ -141,7 +141,19 @@ if [ -n "$python" ]; then
   expect 2 "masks for 2 batches of 2 heads are none for --heads 6" show --mask-file "$work/by_head.npz" --heads 6
   expect 2 "would be ragged" analyze --mask-file "$work/by_head.npz" --heads-kv 1 --span 4 --schedule spt
   expect 2 "needs one mask for all heads" analyze --mask-file "$work/by_head.npz" --schedule shift
-  expect 2 "does not know heads with masks of their own" export --mask-file "$work/by_head.npz" --as flex -o "$work/no.npz"
+  expect 2 "does not know heads with masks of their own" export --mask-file "$work/by_head.npz" --as magi -o "$work/no.npz"
+  for layout in flex fa4 flashmask; do
+    from=by_head
+    test $layout != flashmask || from=flashmask_by_head
+    for file in "$work/out_$layout.npz" "$work/out2_$layout.npz"; do
+      "$stagger" export --mask-file "$work/$from.npz" --tile-q 2 --tile-kv 2 --as $layout -o "$file" 2>/dev/null
+    done
+    cmp -s "$work/out_$layout.npz" "$work/out2_$layout.npz" || fail "$layout by head is other bytes"
+    "$stagger" show --mask-file "$work/out_$layout.npz" --tile-q 2 --tile-kv 2 2>/dev/null | grep '^kv ' >"$work/shown"
+    grep '^kv ' "$work/two" | cmp -s - "$work/shown" || fail "$layout by head is other masks"
+  done
+  "$stagger" export --mask-file "$work/by_head.npz" --schedule fa4-sparse --as fa4 -o "$work/out_order.npz" 2>/dev/null
+  expect 0 "" lint "$work/out_order.npz"
   expect 2 "does not know heads with masks of their own" compare --mask-file "$work/by_head.npz" --designs
   "$stagger" export --mask-file "$work/by_head.npz" --schedule spt -o "$work/by_head.table.json" 2>/dev/null
   "$stagger" export --mask-file "$work/by_head.npz" --schedule spt -o "$work/by_head.csv" 2>/dev/null

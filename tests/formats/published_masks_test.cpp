@@ -178,7 +178,7 @@ TEST_CASE("published masks have the tiles that are published of them") {
     const TileCounts in_bounds = problem.common_grid().counts();
     CAPTURE(in_bounds.full, in_bounds.partial, in_bounds.empty);
     CHECK(in_bounds == each.in_bounds);
-    const TileCounts flex = by_rule(problem, Ragged::flex).counts();
+    const TileCounts flex = by_rule(problem, Ragged::flex).distinct().front().counts();
     CAPTURE(flex.full, flex.partial, flex.empty);
     CHECK(flex == each.flex);
   }

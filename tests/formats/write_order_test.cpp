@@ -130,5 +130,26 @@ TEST_CASE("a task that is none of the problem's is refused, whether it begins a 
   CHECK(with(3, {Head{0}, KvTile{1}, QTile{2}}) == "(head 0, kv 1, q 2) is no live tile");
 }
 
+TEST_CASE("the write order of masks by head is of every head's own tiles") {
+  const Table table = schedules::build(
+      schedules::select("fa4-sparse"),
+      make_problem(parse_mask("heads; causal; sliding:left=5,right=0"), {16, 16}, {2, 2}, 4, 0));
+  const WriteOrder order = write_order_of(table, table.problem.grids);
+  CHECK(order.heads == 4);
+  for (const Head head : {Head{0}, Head{1}, Head{2}, Head{3}}) {
+    const Mask& own = mask_of(table.problem.mask, head);
+    const WriteOrder alone = write_order_of(built("fa4-sparse", mask_words(own).c_str(), 8, 2),
+                                            table.problem.grid_of(head));
+    for (std::size_t kv = 0; kv < 8; ++kv) {
+      CAPTURE(head.value, kv);
+      const std::size_t row = at(head.value * 8) + kv;
+      CHECK(order.partial.ids[row] == alone.partial.ids[kv]);
+      CHECK(order.partial.ranks[row] == alone.partial.ranks[kv]);
+      CHECK(order.full.ids[row] == alone.full.ids[kv]);
+      CHECK(order.full.ranks[row] == alone.full.ranks[kv]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stagger::formats

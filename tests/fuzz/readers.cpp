@@ -100,7 +100,9 @@ void read_tensors(std::string_view text) {
   if (lengths.kv == 0) lengths.kv = 12;
   if (lengths.q > kPlayed || lengths.kv > kPlayed) return;
   const TileShape shape = imported.shape.q > 0 ? imported.shape : TileShape{3, 3};
-  const Problem problem = make_problem(imported.mask, lengths, shape, 1, 1);
+  const std::int64_t heads = std::max<std::int64_t>(mask_heads(imported.mask), 1);
+  if (heads > kPlayed) return;
+  const Problem problem = make_problem(imported.mask, lengths, shape, heads, 1);
   if (!is_small(problem)) return;
   for (const formats::ExportFormat& format : formats::export_formats()) {
     try {
@@ -110,7 +112,7 @@ void read_tensors(std::string_view text) {
       const std::string bytes = formats::write_bundle(bundle, "x.npz");
       const formats::ImportedMask again =
           formats::read_mask_file(bytes, "again", {.lengths = lengths, .shape = shape});
-      expect(make_problem(again.mask, again.lengths, shape, 1, 1).common_grid() ==
+      expect(make_problem(again.mask, again.lengths, shape, heads, 1).grids ==
                  formats::by_rule(problem, format.ragged),
              "a mask changes as tensors");
     } catch (const Error& error) {
