@@ -33,6 +33,42 @@ TEST_CASE("a table above two million tasks is analysed without the steps of its 
         "2002225 tasks; at most 2000000 are drawn or listed");
 }
 
+/// Chains of one KV tile, as many as SMs: nobody waits, and a task is two steps of the path.
+Analysis chains_of(std::int64_t q_tiles, std::int64_t heads, bool graph) {
+  const Problem problem = make_problem(make_mask("full"), {q_tiles, 1}, {}, heads, heads);
+  return analyze(source_of(schedules::select("lpt-ascending"), problem),
+                 {.always_build_graph = graph});
+}
+
+TEST_CASE("what is known of a table without its graph is what the graph says") {
+  const Problem problem = make_problem(make_mask("causal"), {450, 450}, {}, 1, 60);
+  const Timing timing{.model = Model::overlap, .compute = 3, .reduce = 2, .latency = 1};
+  const auto analysis = [&](bool graph) {
+    return analyze(source_of(schedules::select("descending"), problem, {.timing = timing}),
+                   {.always_build_graph = graph});
+  };
+  const Analysis with = analysis(true);
+  const Analysis without = analysis(false);
+  CHECK(with.longest_path == with.makespan);
+  CHECK_FALSE(without.longest_path.has_value());
+  CHECK(without.makespan == with.makespan);
+  CHECK(without.phases == with.phases);
+  CHECK(without.last_reduction == with.last_reduction);
+  CHECK(without.critical_path.length == with.critical_path.length);
+  CHECK_FALSE(without.critical_path.steps.empty());
+  CHECK(without.bubbles.total() == with.bubbles.total());
+  CHECK(without.lemma1.harmful_count == with.lemma1.harmful_count);
+  CHECK(without.optimal == with.optimal);
+  CHECK(without.gap().packing == with.gap().packing);
+}
+
+TEST_CASE("of a path found without the graph 100,000 steps are kept, and not one more") {
+  CHECK(chains_of(50'000, 3, false).critical_path.steps.size() == 100'000);
+  CHECK(chains_of(50'001, 3, false).critical_path.steps.empty());
+  CHECK(chains_of(50'001, 3, false).critical_path.length == 50'001 * 6);
+  CHECK(chains_of(50'001, 3, true).critical_path.steps.size() == 100'002);
+}
+
 TEST_CASE("two million tasks are drawn, and not one more") {
   const auto problem = [](std::int64_t q_tiles) {
     return make_problem(make_mask("full"), {q_tiles, 1'000}, {}, 1, 1);

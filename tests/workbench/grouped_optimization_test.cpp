@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace stagger::workbench {
 namespace {
@@ -87,6 +88,32 @@ TEST_CASE("a search over spans takes as long as all its searches, by a clock of 
   REQUIRE(naps >= 1);
   CHECK(found.seconds <= passed.count());
   CHECK(found.seconds >= naps * std::chrono::duration<double>(kNap).count());
+}
+
+TEST_CASE(
+    "a search over two spans may take half of the time for the first, and what is left then") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("causal"), {5, 5}, {}, 4, 3, {.heads_kv = 2});
+  REQUIRE(request.problem.group() == 2);
+  request.any_span = true;
+  request.model.timing = {.latency = 12};
+  request.effort = 1;
+  request.threads = 1;
+  request.time_limit = 0.2;
+  // It sleeps once in each search: in the first for more than a half, and in the second for more
+  // than is left. What is told afterwards is that a search that was stopped ends.
+  std::vector<std::string> told;
+  request.progress = [&](const SearchState& state) {
+    const bool begins = told.empty() || state.phase == told.front();
+    told.push_back(state.phase);
+    if (!begins) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(told.size() == 1 ? 120 : 90));
+  };
+  const Optimization found = optimize(request);
+  CHECK(found.optimum.stopped);
+  CHECK(std::ranges::count(told, told.front()) == 2);
+  CHECK(std::ranges::count(told, "verifying what was found") == 2);
+  CHECK(told.size() == 5);
 }
 
 TEST_CASE("lifted shift is proved optimal among all spans") {

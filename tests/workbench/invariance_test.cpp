@@ -40,6 +40,59 @@ TEST_CASE(
   CHECK(!steady("balanced"));
 }
 
+TEST_CASE("SMs that may make orders one are the problem's, and whole heads' units on those") {
+  using Counts = std::vector<std::int64_t>;
+  const auto counts = [](std::int64_t tiles, std::int64_t sms) {
+    return workbench::steady_sms(make_problem(make_mask("full"), {3, tiles}, {}, 2, sms));
+  };
+  CHECK(counts(16, 44) == Counts{44, 40, 32});
+  CHECK(counts(15, 44) == Counts{44, 40, 30});
+  CHECK(counts(1, 7) == Counts{7, 7, 7});
+  CHECK(counts(16, 16) == Counts{16, 16, 16});
+  CHECK(counts(16, 15) == Counts{15, 8});
+  CHECK(counts(17, 9) == Counts{9, 9});
+  CHECK(counts(17, 8) == Counts{8});
+  CHECK(counts(18, 8) == Counts{8});
+}
+
+TEST_CASE("a schedule is batch invariant where any number of heads has one head's order") {
+  int invariant = 0;
+  int cut = 0;
+  for (const char* name : {"shift", "symmetric-shift", "spt", "descending", "head-blocks"}) {
+    const schedules::Selection selection = schedules::select(name);
+    for (std::int64_t sms = 1; sms <= 9; ++sms) {
+      for (const std::int64_t heads : {1, 2, 5}) {
+        const auto problem = [&](std::int64_t count) {
+          return make_problem(make_mask(name == std::string("shift") ? "full" : "causal"), {4, 4},
+                              {}, count, sms);
+        };
+        if (schedules::why_unsupported(selection, problem(heads))) continue;
+        const Table table = schedules::build(selection, problem(heads));
+        // A head's order is the ranks of its tasks, by tile.
+        const auto order_of = [](const Table& any, Head head) {
+          std::vector<std::int32_t> ranks(16, -1);
+          for (const Slot& slot : any.slots) {
+            if (slot.task.head == head) {
+              ranks[static_cast<std::size_t>(4 * slot.task.kv.value + slot.task.q.value)] =
+                  slot.rank;
+            }
+          }
+          return ranks;
+        };
+        bool alike = !schedules::why_unsupported(selection, problem(1));
+        const Table one = alike ? schedules::build(selection, problem(1)) : Table{};
+        for (Head head{0}; alike && head.value < heads; ++head)
+          alike = order_of(table, head) == order_of(one, Head{0});
+        CAPTURE(name, sms, heads);
+        REQUIRE(workbench::is_batch_invariant(selection, table) == alike);
+        (alike ? invariant : cut) += 1;
+      }
+    }
+  }
+  CHECK(invariant > 50);
+  CHECK(cut > 10);
+}
+
 TEST_CASE("a report has the orders, and SMs on which they would be one") {
   const OrderReport cut = orders_of("symmetric-shift", "causal", 16, 12, 44);
   CHECK(cut.distinct > 1);

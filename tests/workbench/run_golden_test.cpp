@@ -96,6 +96,46 @@ TEST_CASE("run files say everything of a run, each number in its place") {
   CHECK(difference("no-reduce", run_of(causal_source(), gpu::Mode::no_reduce)) == "");
 }
 
+/// What a profile speaks of: a GPU's run in ns, with all lanes there.
+Execution predicted_run(std::optional<std::int64_t> untimed, std::optional<std::int64_t> rested) {
+  TimeModel model = machine_model();
+  model.timing.residency = 0;
+  Execution execution = on_gpu(run_of(causal_source(std::move(model))));
+  execution.runs->untimed_median_ns = untimed;
+  execution.runs->rested_median_ns = rested;
+  return execution;
+}
+
+TEST_CASE("run files say how wrong a prediction is, of each time that was measured") {
+  CHECK(difference("predicted-untimed", predicted_run(4'100, std::nullopt)) == "");
+  CHECK(difference("predicted-rested", predicted_run(4'100, 3'900)) == "");
+  // Without its own time of an untimed run no makespan is told from an untimed median.
+  Execution stamped = predicted_run(std::nullopt, 4'400);
+  stamped.runs->run.untimed_ns = 0;
+  stamped.runs->run.passes_ns = 0;
+  stamped.analysis.model.passes = 0;
+  CHECK(difference("predicted-stamped", stamped) == "");
+}
+
+TEST_CASE("run files of heads that share K and V say which of their sums hang") {
+  Source source{.table = {}, .model = {}, .selection = {}};
+  source.table.name = "mine";
+  source.table.problem = make_problem(make_mask("full"), {2, 4}, {2, 2}, 4, 2,
+                                      {.heads_kv = 2, .span = 1, .combine = Combine::ordered});
+  // The second KV head's heads are in each other's way on the first KV tile.
+  for (const std::int32_t kv : {0, 1}) {
+    for (const std::int32_t head : {0, 1})
+      source.table.slots.push_back({{Head{head}, KvTile{kv}, QTile{0}}, kv});
+  }
+  source.table.end_lane();
+  for (const std::int32_t kv : {1, 0}) {
+    for (const std::int32_t head : {3, 2})
+      source.table.slots.push_back({{Head{head}, KvTile{kv}, QTile{0}}, 1 - kv});
+  }
+  source.table.end_lane();
+  CHECK(difference("groups", run_of(std::move(source))) == "");
+}
+
 TEST_CASE("run files say what is wrong with a run") {
   Source hanging = causal_source();
   hanging.table.slots.front().rank = 5;
