@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "dag/packing.hpp"
+#include "dag/traffic.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -190,34 +191,6 @@ Ticks dkv_accumulation(const Problem& problem, const Timing& timing, const Costs
   return longest;
 }
 
-/// The KV tiles of all KV heads whose K and V somebody reads.
-std::int64_t kv_tiles_read(const Problem& problem) {
-  const std::int32_t kv_heads = problem.grids.all_alike() ? 1 : problem.heads_kv;
-  std::int64_t tiles = 0;
-  for (KvHead kv_head{0}; kv_head.value < kv_heads; ++kv_head) {
-    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv)
-      tiles += problem.dkv_contributions(kv_head, kv) > 0 ? 1 : 0;
-  }
-  return tiles * (problem.heads_kv / kv_heads);
-}
-
-/// Ticks that device memory takes for what every table moves: inputs are read once, and what is
-/// written leaves L2 as far as it does not fit.
-Ticks traffic(const Problem& problem, const Memory& memory) {
-  const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
-  std::int64_t q_tiles = 0;
-  for (std::size_t place = 0; place < heads.size(); ++place) {
-    const TileGrid& grid = problem.grids.distinct()[place];
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
-      q_tiles += grid.contributions(q) > 0 ? heads[place] : 0;
-  }
-  const std::int64_t chains = problem.grids.live_chains(problem.heads) / problem.span;
-  const TileBytes& tile = memory.tile;
-  const std::int64_t read = kv_tiles_read(problem) * tile.kv + q_tiles * tile.q;
-  const std::int64_t written = chains * tile.gradient + q_tiles * tile.dq;
-  return divide_up(read + std::max<std::int64_t>(written - memory.l2, 0), memory.rate);
-}
-
 }  // namespace
 
 Bound largest_of(const std::vector<Bound>& bounds) {
@@ -282,7 +255,8 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
                           "the parts of one KV tile's dK and dV one after the other"});
   }
   if (timing.memory) {
-    bounds.all.push_back({"traffic", traffic(problem, *timing.memory),
+    const std::int64_t bytes = least_traffic(problem, *timing.memory, sms);
+    bounds.all.push_back({"traffic", divide_up(bytes, timing.memory->rate),
                           "what has to come from device memory or go there, at its rate"});
   }
   bounds.packing_exact = packing.exact();

@@ -135,19 +135,42 @@ class Said {
     return most;
   }
 
-  /// Every tile with a task is read once; what is written leaves a cache that cannot hold it.
+  /// Every tile with a task is read once; what is written leaves a cache that cannot hold it. Of Q
+  /// and dQ some SM moves what its chains' passes do, if that is more.
   [[nodiscard]] Ticks traffic(const Memory& memory) const {
-    std::int64_t read = std::ssize(of_kv_) * memory.tile.kv;
-    std::int64_t written = std::ssize(chains_) * memory.tile.gradient;
+    std::int64_t read = 0;
+    std::int64_t written =
+        (ordered_ ? std::ssize(of_kv_) : std::ssize(chains_)) * memory.tile.gradient;
+    std::int64_t passes = 0;
+    for (const Values& chain : chains_)
+      passes += passed(std::ssize(chain), memory);
+    passes = (passes + sms_ - 1) / sms_;
     for (Head head{0}; head.value < problem_.heads; ++head) {
       for (QTile q{0}; q.value < problem_.q_tiles(); ++q) {
         if (problem_.contributions(head, q) == 0) continue;
         read += memory.tile.q;
         written += memory.tile.dq;
+        passes -= 2 * memory.tile.dq;  // the first addition is none, and no write comes before
       }
     }
+    read = std::max(read, passes) + std::ssize(of_kv_) * memory.tile.kv;
     const std::int64_t bytes = read + (written > memory.l2 ? written - memory.l2 : 0);
     return bytes / memory.rate + (bytes % memory.rate > 0 ? 1 : 0);
+  }
+
+  /// What a chain of so many tasks moves: the tiles that L2 may hold at its start are taken out one
+  /// after the other, dQ's first, which are read and were written.
+  static std::int64_t passed(std::int64_t tasks, const Memory& memory) {
+    std::int64_t bytes = 0;
+    std::int64_t room = memory.l2;
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t kept = std::min(room, memory.tile.dq);
+      bytes += 2 * (memory.tile.dq - kept);
+      room -= kept;
+    }
+    for (std::int64_t task = 2; task < tasks; ++task)  // two may have come before
+      bytes += memory.tile.q;
+    return bytes > room ? bytes - room : 0;
   }
 
   static Ticks best_packing(const Values& jobs, Values& loads, std::size_t next) {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "core/memory.hpp"
+#include "core/problem.hpp"
+
+#include <cstdint>
+
+namespace stagger::dag {
+
+/// Bytes that every table of a problem moves between device memory and an L2 of `memory.l2` bytes,
+/// whatever the L2 keeps, on so many SMs: what is read or written once at least, and what an SM's
+/// chains, each of which passes over all its Q tiles, cannot have left there for one another.
+/// O(tiles). Source: dag/README.md.
+[[nodiscard]] std::int64_t least_traffic(const Problem& problem, const Memory& memory,
+                                         std::int64_t sms);
+
+}  // namespace stagger::dag
