@@ -39,7 +39,8 @@ struct Bounds {
 /// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
 /// their SM's first (last) chain.
 /// dkv, where parts are combined in order: the reductions of one KV tile's parts, after a chain.
-/// traffic, with a memory: the bytes of dag/traffic.hpp at its rate. O(chains log chains). Source: theory in dag/README.md.
+/// traffic, with a memory: the bytes of dag/traffic.hpp at its rate.
+/// O(chains log chains). Source: dag/README.md.
 [[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch);
 
 }  // namespace stagger::dag
