@@ -75,6 +75,7 @@ void add_baseline(ComparisonRequest& request, const std::string& name) {
 ComparisonRequest comparison_request(const Options& options) {
   ComparisonRequest request{.problem = {},
                             .kv_index_ranks = options.ranks == dag::LockValues::absolute,
+                            .invariant = options.invariant,
                             .analysis = analysis_options(options)};
   // The report of each row lists little, or thirteen of them would be megabytes.
   request.analysis.limit = options.limit.value_or(kListedOfRow);
@@ -92,6 +93,7 @@ ComparisonRequest comparison_request(const Options& options) {
     throw Error(ErrorKind::usage, options.tables[index] + ": its problem is another than " +
                                       (described ? "the options'" : "that of the first table"));
   }
+  expect_fixed_span(options, request.problem);
   request.model = time_model_of(options, request.problem);
   if (!options.baseline.empty()) add_baseline(request, options.baseline);
   return request;

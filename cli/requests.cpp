@@ -10,6 +10,7 @@
 #include "core/files.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
+#include "workbench/invariance.hpp"
 #include "workbench/kernels.hpp"
 
 #include <charconv>
@@ -74,6 +75,12 @@ Problem problem_of(const Options& options) {
   return problem;
 }
 
+void expect_fixed_span(const Options& options, const Problem& problem) {
+  if (!options.invariant || problem.group() == 1 || options.span != kAutoSpan) return;
+  reject_usage("--invariant: --span auto moves with heads and SMs; give --span P, auto is " +
+               std::to_string(problem.span) + " here");
+}
+
 Table read_table(const std::string& path, const Options& options) {
   const std::string file = read_file(path);
   const std::string_view text = without_bom(file);
@@ -134,7 +141,11 @@ workbench::Source source_of(const Options& options, void (*expect)(const Problem
     schedules::Selection selection = schedules::select(options.schedule);
     const Problem problem = problem_of(options);
     expect(problem);
-    source = workbench::source_of(std::move(selection), problem, time_model_of(options, problem));
+    workbench::TimeModel model = time_model_of(options, problem);
+    expect_fixed_span(options, problem);
+    source = options.invariant
+                 ? workbench::invariant_source_of(std::move(selection), problem, std::move(model))
+                 : workbench::source_of(std::move(selection), problem, std::move(model));
   } else {
     reject_usage(
         "give --schedule NAME (see `stagger list schedules`), --design NAME or --table FILE");

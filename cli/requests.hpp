@@ -17,6 +17,9 @@ struct Options;
 
 [[nodiscard]] Problem problem_of(const Options& options);
 
+/// Throws Error{usage} if `--invariant` is asked for where `--span auto` would move the order.
+void expect_fixed_span(const Options& options, const Problem& problem);
+
 /// Reads a table by extension (.csv or JSON; `-` is standard input, told apart by its first byte).
 [[nodiscard]] Table read_table(const std::string& path, const Options& options);
 

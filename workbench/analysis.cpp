@@ -108,12 +108,16 @@ double Summary::bubble_fraction() const {
   return all == 0 ? 0.0 : static_cast<double>(bubbles.total()) / static_cast<double>(all);
 }
 
-Source source_of(schedules::Selection selection, const Problem& problem, TimeModel model) {
+void expect_searchable(const schedules::Selection& selection, const Problem& problem) {
   constexpr std::int64_t kMostSearched = kMaxTasks / 3 * 2;  // at half as many bytes again
   if (selection.schedule->searches && problem.tasks() + problem.chains() > kMostSearched) {
     throw Error(ErrorKind::limit, selection.text + " searches " + describe(problem) + "; at most " +
                                       std::to_string(kMostSearched) + " tasks and chains");
   }
+}
+
+Source source_of(schedules::Selection selection, const Problem& problem, TimeModel model) {
+  expect_searchable(selection, problem);
   Table table = schedules::build(selection, problem, model.timing);
   return {.table = std::move(table), .model = std::move(model), .selection = std::move(selection)};
 }
@@ -122,6 +126,7 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   Analysis analysis;
   analysis.name = source.table.name;
   analysis.dispatch = source.table.dispatch;
+  analysis.sms = source.table.problem.sms;
   analysis.selection = std::move(source.selection);
   analysis.table = std::move(source.table);
   analysis.model = std::move(source.model);

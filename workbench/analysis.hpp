@@ -43,6 +43,7 @@ struct Gap {
 struct Summary {
   std::string name;
   Dispatch dispatch = Dispatch::static_;
+  std::int32_t sms = 0;  ///< that the table is for
   std::optional<schedules::Selection> selection;  ///< absent for a table from elsewhere
   dag::Verification verification;
   dag::Bounds bounds;
@@ -82,6 +83,9 @@ struct AnalysisOptions {
   std::int64_t limit = 10'000;  ///< findings of a kind, violating edges
   bool always_build_graph = false;
 };
+
+/// Throws Error{limit} if a schedule searches and the problem is too large for that.
+void expect_searchable(const schedules::Selection& selection, const Problem& problem);
 
 /// Builds a schedule's table. Throws Error{unsupported} with the reason if it does not apply.
 [[nodiscard]] Source source_of(schedules::Selection selection, const Problem& problem,

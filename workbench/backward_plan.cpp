@@ -104,14 +104,18 @@ Timing timing_of(const PlanRequest& request, const Problem& problem) {
   return timing;
 }
 
-Candidate built(const PlanRequest& request, const schedules::Selection& selection,
-                std::int64_t tile_q, std::int64_t sms) {
-  const Problem problem = problem_of(request, tile_q, sms);
-  Candidate candidate{.table = schedules::build(selection, problem, timing_of(request, problem)),
-                      .schedule = selection.text,
-                      .selection = selection};
-  candidate.predicted_ns = predicted_ns(request, candidate.table);
-  return candidate;
+/// A schedule's table, on as many SMs as make it invariant if that is asked for. Absent if none do.
+std::optional<Candidate> built(const PlanRequest& request, const schedules::Selection& selection,
+                               const Problem& problem) {
+  const Timing timing = timing_of(request, problem);
+  std::optional<Table> table = request.invariant ? invariant_table(selection, problem, timing)
+                                                 : schedules::build(selection, problem, timing);
+  if (!table) return std::nullopt;
+  const Ticks ns = predicted_ns(request, *table);
+  return Candidate{.table = *std::move(table),
+                   .schedule = selection.text,
+                   .selection = selection,
+                   .predicted_ns = ns};
 }
 
 bool is_invariant(const PlanRequest& request, const schedules::Selection& selection,
@@ -119,15 +123,6 @@ bool is_invariant(const PlanRequest& request, const schedules::Selection& select
   return is_batch_invariant(selection, table, timing_of(request, table.problem));
 }
 
-/// The table on as many SMs as make it invariant. Absent if none does.
-std::optional<Candidate> invariant(const PlanRequest& request,
-                                   const schedules::Selection& selection, std::int64_t tile_q) {
-  for (const std::int64_t sms : steady_sms(problem_of(request, tile_q, request.sms))) {
-    Candidate candidate = built(request, selection, tile_q, sms);
-    if (is_invariant(request, selection, candidate.table)) return candidate;
-  }
-  return std::nullopt;
-}
 
 /// The tiles that a plan may have.
 std::vector<std::int64_t> tiles_of(const PlanRequest& request) {
@@ -155,9 +150,7 @@ std::optional<Candidate> candidate_of(const PlanRequest& request,
                                       const schedules::Selection& selection, std::int64_t tile_q) {
   const Problem problem = problem_of(request, tile_q, request.sms);
   if (schedules::why_unsupported(selection, problem)) return std::nullopt;
-  std::optional<Candidate> candidate = request.invariant
-                                           ? invariant(request, selection, tile_q)
-                                           : built(request, selection, tile_q, request.sms);
+  std::optional<Candidate> candidate = built(request, selection, problem);
   if (candidate && request.launch == PlanLaunch::elastic && !needs_one_cta(candidate->table)) {
     return std::nullopt;
   }

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "workbench/invariance.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -39,26 +40,54 @@ class Comparer {
 
  private:
   void add(schedules::Selection selection) {
-    if (const auto reason = schedules::why_unsupported(selection, result_.problem)) {
-      result_.rows.push_back({.name = selection.text, .unsupported = *reason, .summary = {}});
-      --result_.missing;
-      return;
+    const std::string name = selection.text;
+    std::string why_not;
+    if (std::optional<Source> source = source_or_reason(std::move(selection), why_not)) {
+      if (request_.kv_index_ranks) use_kv_index_ranks(source->table);
+      return add(*std::move(source));
     }
-    Source source = source_of(std::move(selection), result_.problem, result_.model);
-    if (request_.kv_index_ranks) use_kv_index_ranks(source.table);
-    add(std::move(source));
+    result_.rows.push_back({.name = name, .unsupported = why_not, .summary = {}});
+    --result_.missing;
+  }
+
+  /// Absent, and why, if the schedule has no table for what is asked.
+  std::optional<Source> source_or_reason(schedules::Selection selection, std::string& why_not) {
+    const Problem& problem = result_.problem;
+    if (const auto reason = schedules::why_unsupported(selection, problem)) {
+      why_not = *reason;
+      return std::nullopt;
+    }
+    if (!request_.invariant) return source_of(std::move(selection), problem, result_.model);
+    expect_searchable(selection, problem);
+    std::optional<Table> table = invariant_table(selection, problem, result_.model.timing);
+    if (!table) {
+      why_not = why_not_invariant(selection, problem);
+      return std::nullopt;
+    }
+    return Source{
+        .table = *std::move(table), .model = result_.model, .selection = std::move(selection)};
   }
 
   /// A row has the name that was asked for, whatever its table says was chosen.
   void add(Source source) {
     if (source.selection) source.table.name = source.selection->text;
     Analysis analysis = analyze(std::move(source), request_.analysis);
+    bound_by_all_sms(analysis);
     const Summary& summary = analysis;
     result_.rows.push_back({.name = summary.name, .unsupported = {}, .summary = summary});
     --result_.missing;
     if (!analysis.ok()) return;
     if (result_.best && result_.best->makespan <= analysis.makespan) return;
     result_.best = std::move(analysis);
+  }
+
+  /// A table that leaves SMs idle is held against what all of them could do.
+  void bound_by_all_sms(Analysis& analysis) const {
+    if (analysis.sms == result_.problem.sms) return;
+    analysis.bounds =
+        dag::lower_bounds(result_.problem, result_.model.timing, analysis.table.dispatch);
+    analysis.optimal.reset();
+    if (analysis.ok() && analysis.makespan == analysis.bounds.best.ticks) analysis.optimal = true;
   }
 
   /// What is beaten is not optimal, even if nothing with its dispatch is shorter.

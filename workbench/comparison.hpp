@@ -17,6 +17,7 @@ struct ComparisonRequest {
   std::vector<Table> tables = {};  ///< of the same problem, beside the schedules'
   std::string baseline = {};       ///< the row that others are held against; empty: none
   bool kv_index_ranks = false;     ///< the schedules' tables get absolute lock values
+  bool invariant = false;          ///< the schedules' tables are batch invariant, on fewer SMs maybe
   AnalysisOptions analysis = {};
   std::function<void(double fraction)> progress = {};
   std::function<bool()> stop = {};  ///< asked before each row
@@ -52,8 +53,8 @@ struct Comparison {
   [[nodiscard]] std::optional<double> speedup(const ComparisonRow& row) const;
 };
 
-/// Analyses the table of every schedule asked for, and those given. What another one beats is not
-/// optimal. Throws Error.
+/// Analyses the table of every schedule asked for, and those given. Bounds are those of all SMs,
+/// and what another one beats is not optimal. Throws Error.
 [[nodiscard]] Comparison compare(ComparisonRequest request);
 
 }  // namespace stagger::workbench

@@ -1,7 +1,12 @@
 #include "workbench/invariance.hpp"
 
+#include "core/error.hpp"
 #include "core/order_digest.hpp"
 #include "workbench/stagger.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace stagger::workbench {
 namespace {
@@ -26,20 +31,17 @@ bool is_invariant_with(const HeadOrders& orders, const schedules::Selection& sel
   return own.distinct <= 1 && own.first == orders.first;
 }
 
-/// The most SMs below the problem's on which the schedule is batch invariant.
-std::optional<std::int64_t> fewer_sms(const schedules::Selection& selection,
-                                      const Problem& problem) {
-  std::optional<std::int64_t> most;
-  for (const std::int64_t sms : steady_sms(problem)) {
-    Problem fewer = problem;
-    fewer.sms = static_cast<std::int32_t>(sms);
-    if (sms == problem.sms || sms <= most.value_or(0) ||
-        schedules::why_unsupported(selection, fewer)) {
-      continue;
-    }
-    if (is_batch_invariant(selection, schedules::build(selection, fewer))) most = sms;
+/// The numbers of SMs on which a schedule that goes by waves may have one order, the most first.
+std::vector<std::int32_t> steady_sms(const Problem& problem) {
+  const std::int32_t tiles = problem.kv_tiles();
+  std::vector<std::int32_t> counts = {problem.sms};
+  for (const std::int32_t units : {(tiles + 1) / 2, tiles}) {
+    if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
   }
-  return most;
+  std::ranges::sort(counts, std::greater());
+  const auto repeated = std::ranges::unique(counts);
+  counts.erase(repeated.begin(), repeated.end());
+  return counts;
 }
 
 /// Whether a schedule is batch invariant on so many SMs for every number of heads that it applies
@@ -65,28 +67,66 @@ bool is_batch_invariant(const schedules::Selection& selection, const Table& tabl
   return is_invariant_with(head_orders(table), selection, table, timing);
 }
 
-std::vector<std::int64_t> steady_sms(const Problem& problem) {
-  const std::int64_t tiles = problem.kv_tiles();
-  std::vector<std::int64_t> counts = {problem.sms};
-  for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
-    if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
+std::optional<Table> invariant_table(const schedules::Selection& selection, const Problem& problem,
+                                     const Timing& timing) {
+  if (selection.schedule->searches) return std::nullopt;
+  for (const std::int32_t sms : steady_sms(problem)) {
+    Problem fewer = problem;
+    fewer.sms = sms;
+    if (schedules::why_unsupported(selection, fewer)) continue;
+    Table table = schedules::build(selection, fewer, timing);
+    if (is_batch_invariant(selection, table, timing)) return table;
   }
-  return counts;
+  return std::nullopt;
 }
 
-OrderReport orders_of(const Analysis& analysis) {
+Source invariant_source_of(schedules::Selection selection, const Problem& problem,
+                           TimeModel model) {
+  expect_searchable(selection, problem);
+  std::optional<Table> table = invariant_table(selection, problem, model.timing);
+  if (!table) {
+    throw Error(ErrorKind::unsupported,
+                selection.text + ": " + why_not_invariant(selection, problem));
+  }
+  return {
+      .table = *std::move(table), .model = std::move(model), .selection = std::move(selection)};
+}
+
+std::string why_not_invariant(const schedules::Selection& selection, const Problem& problem) {
+  if (auto why = schedules::why_unsupported(selection, problem)) return *std::move(why);
+  if (selection.schedule->searches) {
+    return "what a search finds moves with heads, SMs and durations";
+  }
+  if (!problem.grids.all_alike()) {
+    return "heads have masks of their own, so no head's order is every head's";
+  }
+  if (const auto why = schedules::why_unsupported(selection, of_one_kv_head(problem))) {
+    return "a KV head alone has no table to be like: " + *why;
+  }
+  return "the order of heads moves with their number on " + std::to_string(problem.sms) +
+         (steady_sms(problem).size() > 1 ? " SMs, and on fewer" : " SMs") +
+         "; `stagger list schedules` says whose does not";
+}
+
+OrderReport orders_of(const Analysis& analysis, std::int64_t head_dim) {
   const Table& table = analysis.table;
   const auto& selection = analysis.selection;
-  const std::int64_t profiled = analysis.model.kernel.head_dim;
-  OrderReport report{.head_dim = profiled > 0 ? profiled : kHeadDim};
+  OrderReport report{.head_dim = head_dim};
   const HeadOrders orders = head_orders(table);
   report.digest = order_digest(table, orders, STAGGER_NUMERICS, report.head_dim);
   report.distinct = orders.distinct;
   if (!selection || !table.problem.grids.all_alike()) return report;
   report.invariant = is_invariant_with(orders, *selection, table, analysis.model.timing);
-  if (!*report.invariant && !selection->schedule->searches)
-    report.sms = fewer_sms(*selection, table.problem);
+  if (*report.invariant) return report;
+  if (const auto fewer = invariant_table(*selection, table.problem)) {
+    report.sms = fewer->problem.sms;
+  }
   return report;
+}
+
+OrderReport orders_of(const Analysis& analysis) {
+  const std::int64_t profiled = analysis.model.kernel.head_dim;
+  return orders_of(analysis, profiled > 0 ? profiled : kHeadDim);
 }
 
 std::optional<SteadySms> steady_sms_of(const schedules::Schedule& schedule) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace stagger::workbench {
@@ -14,9 +15,21 @@ namespace stagger::workbench {
 [[nodiscard]] bool is_batch_invariant(const schedules::Selection& selection, const Table& table,
                                       const Timing& timing = {});
 
-/// The numbers of SMs on which a schedule that goes by waves may have one order: all of the
-/// problem's, and multiples below of a head's units, which are its KV tiles or half of them.
-[[nodiscard]] std::vector<std::int64_t> steady_sms(const Problem& problem);
+/// A schedule's table on the most SMs, at most the problem's, on which it is batch invariant: all of
+/// them, or a multiple of a head's units, which are its KV tiles or half of them. Absent if it is on
+/// none of these, and of a schedule that searches.
+[[nodiscard]] std::optional<Table> invariant_table(const schedules::Selection& selection,
+                                                   const Problem& problem,
+                                                   const Timing& timing = {});
+
+/// The table of invariant_table() as a source. Throws Error{unsupported} with the reason if there is
+/// none.
+[[nodiscard]] Source invariant_source_of(schedules::Selection selection, const Problem& problem,
+                                         TimeModel model = {});
+
+/// Why a schedule has no batch-invariant table for a problem. Requires that it has none.
+[[nodiscard]] std::string why_not_invariant(const schedules::Selection& selection,
+                                            const Problem& problem);
 
 /// In how many orders the heads of a table are added up, and where they are one.
 struct OrderReport {
@@ -28,8 +41,9 @@ struct OrderReport {
   std::optional<std::int64_t> sms = std::nullopt;  ///< it is not, but would be on so many
 };
 
-/// What is known of the orders of a table that is right. head_dim is that of the machine profile's
-/// entry, else 64; no other numbers of SMs are tried for a schedule that searches.
+/// What is known of the orders of a table that is right, for heads of so many elements.
+[[nodiscard]] OrderReport orders_of(const Analysis& analysis, std::int64_t head_dim);
+/// That for the head_dim of the machine profile's entry, else 64.
 [[nodiscard]] OrderReport orders_of(const Analysis& analysis);
 
 /// Numbers of SMs, from one to twice a head's KV tiles: those that a schedule applies to, and those

@@ -6,6 +6,8 @@
 #include "core/span.hpp"
 #include "core/wait.hpp"
 
+#include <fmt/format.h>
+
 namespace stagger::workbench {
 namespace {
 
@@ -132,6 +134,18 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
   if (model.has("memory")) timing.memory = read_memory_model(model.at("memory"));
   check_timing(timing, problem);
   return timing;
+}
+
+Json orders_json(const OrderReport& orders) {
+  return {{"digest", hexadecimal(orders.digest)},
+          {"head_dim", orders.head_dim},
+          {"distinct", orders.distinct},
+          {"invariant", orders.invariant},
+          {"invariant_sms", orders.sms}};
+}
+
+std::string hexadecimal(std::uint64_t number) {
+  return fmt::format("{:016x}", number);
 }
 
 Json schedule_json(const Summary& summary) {

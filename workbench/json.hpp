@@ -2,8 +2,10 @@
 
 #include "core/json.hpp"
 #include "core/json_value.hpp"
-#include "workbench/analysis.hpp"
+#include "workbench/invariance.hpp"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace stagger::workbench {
@@ -19,6 +21,11 @@ void add_dkv(Json& json, const Problem& problem);
 /// Reads and writes a timing model; only the timing is read back. Throws Error{invalid_input}.
 [[nodiscard]] Json model_json(const Problem& problem, const TimeModel& model);
 [[nodiscard]] Timing read_model(const JsonValue& model, const Problem& problem);
+
+/// In which orders a table's heads are added up, and the digest of what the bits move with.
+[[nodiscard]] Json orders_json(const OrderReport& orders);
+/// A digest as reports have it: sixteen digits.
+[[nodiscard]] std::string hexadecimal(std::uint64_t number);
 
 /// Where a table is from.
 [[nodiscard]] Json schedule_json(const Summary& summary);

@@ -76,6 +76,12 @@ Json order_json(const Execution& execution) {
   return {{"matches_table", ordered ? Json(execution.runs->order_matches) : Json()}};
 }
 
+/// Of a table that is not right, or a kernel that adds nothing up, nothing is known.
+Json orders_json(const Execution& execution) {
+  if (!execution.analysis.ok() || execution.kernel->spins()) return nullptr;
+  return orders_json(orders_of(execution.analysis, execution.shape.head_dim));
+}
+
 Json reaccumulation_json(const Execution& execution) {
   Json json = {{"identical", execution.runs ? Json(execution.runs->reaccumulated) : Json()}};
   if (execution.lost_partials > 0) json["partial_bytes"] = execution.lost_partials;
@@ -218,7 +224,8 @@ void expect_run(const JsonValue& run) {
   run.expect_keys({"schema",   "version", "device",         "kernel",   "mode",      "dtype",
                    "head_dim", "seed",    "timeout_ms",     "problem",  "dkv",       "dropout",
                    "schedule", "model",   "verdict",        "tick_ns",  "spins",     "error",
-                   "bitwise",  "order",   "reaccumulation", "measured", "predicted", "findings"});
+                   "bitwise",  "order",   "orders",         "reaccumulation", "measured",
+                   "predicted", "findings"});
   run.at("schedule").expect_keys({"name", "dispatch", "source"});
   static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
   holds(run, "dkv", {"span", "combine", "auto"});
@@ -235,6 +242,7 @@ void expect_run(const JsonValue& run) {
     holds(run.at("bitwise"), "digest", {"dq", "dk", "dv"});
   }
   holds(run, "order", {"matches_table"});
+  holds(run, "orders", {"digest", "head_dim", "distinct", "invariant", "invariant_sms"});
   holds(run, "reaccumulation", {"identical", "partial_bytes"});
   holds(run, "measured",
         {"ms", "tflops", "makespan_ns", "passes_ns", "clock_error_ns", "hand_over_ns", "untimed_ms",
@@ -358,6 +366,7 @@ std::string write_run(const Execution& execution) {
   json["error"] = runs ? error_json(*runs, execution.device_reference) : Json();
   json["bitwise"] = runs ? bitwise_json(execution) : Json();
   json["order"] = order_json(execution);
+  json["orders"] = orders_json(execution);
   json["reaccumulation"] = reaccumulation_json(execution);
   json["measured"] = runs ? measured_json(execution) : Json();
   json["predicted"] = predicted_json(execution);

@@ -32,6 +32,13 @@ class Columns {
 
   std::vector<ComparisonColumn> all() {
     add("schedule", true, [](const Summary& row) { return printable(row.name); });
+    add(
+        "SMs", false,
+        [&](const Summary& row) {
+          return row.sms == comparison_.problem.sms ? "" : std::to_string(row.sms);
+        },
+        fmt::format("SMs: of {}, where one order for all heads leaves some idle",
+                    comparison_.problem.sms));
     add("makespan" + in_unit(), false, [&](const Summary& row) {  //
       return unit_.number(row.makespan);
     });

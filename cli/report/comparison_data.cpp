@@ -70,15 +70,16 @@ std::string comparison_json(const Comparison& comparison, std::span<const Judgem
 }
 
 std::string comparison_csv(const Comparison& comparison) {
-  constexpr std::size_t kCells = 15;
+  constexpr std::size_t kCells = 15;  // without the SMs
   std::string text = fmt::format(
       "schedule,dispatch,verdict,makespan_{0},speedup,bound_{0},bound_by,optimal,gap,why,bubbles,"
-      "lemma1_violations,formula,formula_holds,reason\n",
+      "lemma1_violations,formula,formula_holds,reason,sms\n",
       comparison.model.unit());
   for (const ComparisonRow& row : comparison.rows) {
     std::vector<std::string> cells = cells_of(comparison, row);
     cells.resize(kCells);
     if (!row.ok()) cells.back() = printable(reason_of(row));
+    cells.push_back(row.summary ? std::to_string(row.summary->sms) : "");
     const char* separator = "";
     for (const std::string& cell : cells)
       text += std::exchange(separator, ",") + in_csv(cell);

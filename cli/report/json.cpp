@@ -110,17 +110,6 @@ Json formula_json(const std::optional<FormulaCheck>& check) {
           {"source", check->formula->source}};
 }
 
-/// What the bits move with beside the numbers; of a table that is not right nothing is known.
-Json orders_json(const Analysis& analysis) {
-  if (!analysis.ok()) return nullptr;
-  const workbench::OrderReport orders = orders_of(analysis);
-  return {{"digest", hexadecimal(orders.digest)},
-          {"head_dim", orders.head_dim},
-          {"distinct", orders.distinct},
-          {"invariant", orders.invariant},
-          {"invariant_sms", orders.sms}};
-}
-
 Json co_residency_json(const dag::Verification& verification) {
   const std::int32_t needed = verification.liveness.residency_needed;
   return {{"needed", needed == 0 ? Json() : Json(needed)},
@@ -162,13 +151,18 @@ Json report(const Problem& problem, const TimeModel& model, const Summary& summa
 
 Json report_json(const Analysis& analysis, std::span<const Judgement> judgements) {
   Json json = report(analysis.table.problem, analysis.model, analysis, &analysis.critical_path);
-  json["orders"] = orders_json(analysis);
+  // Of a table that is not right nothing is known.
+  json["orders"] = analysis.ok() ? workbench::orders_json(orders_of(analysis)) : Json();
   if (!judgements.empty()) json["expectations"] = judgements_json(judgements);
   return json;
 }
 
 Json row_json(const workbench::Comparison& comparison, const workbench::ComparisonRow& row) {
-  if (row.summary) return report(comparison.problem, comparison.model, *row.summary, nullptr);
+  if (row.summary) {
+    Json json = report(comparison.problem, comparison.model, *row.summary, nullptr);
+    if (row.summary->sms != comparison.problem.sms) json["on_sms"] = row.summary->sms;
+    return json;
+  }
   return {{"schema", "stagger.report/1"},
           {"version", version()},
           {"schedule", {{"name", row.name}}},

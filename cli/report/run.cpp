@@ -202,6 +202,10 @@ class RunReport {
   void order() {
     if (execution_.options.mode == gpu::Mode::no_reduce) return;
     const bool promised = execution_.options.mode == gpu::Mode::deterministic;
+    if (promised && analysis_.ok() && !execution_.kernel->spins()) {
+      line("orders", orders_line(orders_of(analysis_, execution_.shape.head_dim),
+                                 analysis_.table.problem.heads));
+    }
     line("order", execution_.runs->order_matches ? "of every dQ tile as its ranks say, in every run"
                   : promised                     ? "NOT as the ranks say"
                              : "another than the ranks'; this mode promises none");

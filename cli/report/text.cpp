@@ -243,10 +243,6 @@ class Report {
 
 }  // namespace
 
-std::string hexadecimal(std::uint64_t number) {
-  return fmt::format("{:016x}", number);
-}
-
 std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads) {
   std::string text = fmt::format("{} among {}", orders.distinct, counted(heads, "head"));
   if (orders.invariant) {
@@ -254,7 +250,7 @@ std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads
     if (orders.sms) text += fmt::format(", but not on {} SMs", *orders.sms);
   }
   return text +
-         fmt::format("; digest {} at head_dim {}", hexadecimal(orders.digest), orders.head_dim);
+         fmt::format("; digest {} at head_dim {}", workbench::hexadecimal(orders.digest), orders.head_dim);
 }
 
 std::string schedule_line(const Summary& summary) {

@@ -16,8 +16,6 @@ namespace stagger::cli {
 [[nodiscard]] std::string schedule_line(const workbench::Summary& summary);
 /// One line: `1 among 4 heads: batch invariant; digest 0123456789abcdef at head_dim 64`.
 [[nodiscard]] std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads);
-/// Sixteen digits.
-[[nodiscard]] std::string hexadecimal(std::uint64_t number);
 /// One line: `head 0: 3-7 hang, 0-2 finish`.
 [[nodiscard]] std::string hanging_line(const Problem& problem,
                                        const std::vector<dag::Liveness::Hanging>& hanging);

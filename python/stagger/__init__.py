@@ -20,7 +20,7 @@ from .plans import Plan, PlanCache, plans
 from .tables import Table, table
 
 #: What needs torch, which is imported when it is used.
-_TORCH = ("attention", "attention_backward", "check", "prepare")
+_TORCH = ("attention", "attention_backward", "check", "prefetch", "prepare")
 
 
 def __getattr__(name):

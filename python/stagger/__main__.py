@@ -50,11 +50,13 @@ def operators():
     from .torch import ops_available
     yield "stagger::forward, stagger::backward", (
         "there" if ops_available() else "refused: they need torch 2.4 or later")
-    for name in ("_flash_attention_forward", "_scaled_dot_product_cudnn_attention"):
-        try:
-            yield f"aten::{name}", str(getattr(torch.ops.aten, name).default._schema)
-        except AttributeError:
-            yield f"aten::{name}", "not in this torch"
+    from .torch import forward, schemas
+    for way, (name, *_) in schemas.OPERATORS.items():
+        if way in forward.CLOSED:
+            yield f"forward {way}", f"refused: {forward.CLOSED[way]}"
+        else:
+            yield f"forward {way}", str(getattr(torch.ops.aten, name).default._schema)
+    yield "forward fa3", schemas.fa3_forward()[1] or "there"
 
 
 def hooks():

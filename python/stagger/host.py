@@ -4,10 +4,11 @@ import ctypes
 
 import numpy as np
 
-from . import _lib, locks
+from . import _lib, locks, settings
 from .masks import mask as as_mask
 from .plans import plans
 
+SMS = 16  #: that tables for threads are for
 LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}  # axes of batch, row, head
 
 
@@ -17,7 +18,14 @@ def tensor(array, axes):
     return _lib.Tensor(array.ctypes.data, (ctypes.c_int64 * 3)(*strides))
 
 
-def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16, tile_q=0,
+def plan_of(*, mask, sms=SMS, tile_q=0, tile_kv=0, **arguments):
+    """The plan of a problem (arguments of Plan), from the cache if it is there."""
+    arguments.update(mask=as_mask(mask).text, sms=sms, tile_q=tile_q, tile_kv=tile_kv)
+    key = ("host", *sorted(arguments.items()), locks.current())
+    return plans.get(key, lambda: locks.plan(**arguments))
+
+
+def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=SMS, tile_q=0,
              tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", invariant=False, plan=None):
     """dq, dk, dv of attention, in the order of a table.
 
@@ -49,17 +57,14 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=16,
     if lse.shape != (batch, heads, seq_q):
         raise ValueError(f"lse is {lse.shape}, not (batch, head, row) {(batch, heads, seq_q)}")
     if plan is None:
-        key = (as_mask(mask).text, schedule, seq_q, seq_kv, batch, heads, heads_kv, dim, sms,
-               tile_q, tile_kv, invariant, locks.current())
-        plan = plans.get(("host", *key), lambda: locks.plan(
-            mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads=heads,
-            heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q, tile_kv=tile_kv,
-            invariant=invariant))
+        plan = plan_of(mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
+                       heads=heads, heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q,
+                       tile_kv=tile_kv, invariant=invariant)
     gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},
                      **{name: tensor(array, axes)
                         for name, array in zip(("dq", "dk", "dv"), gradients)},
-                     lse=tensor(lse, (0, 2, 1)))
+                     lse=tensor(lse, (0, 2, 1)), timeout_ms=settings.timeout_ms())
     _lib.check(_lib.library().stagger_backward_host(
         plan.handle, ctypes.byref(call), threads, _lib.DTYPES[arithmetic]))
     return tuple(gradients)

@@ -1,8 +1,10 @@
 """Plans: a table for a problem, verified, and what a device needs of it; and their cache."""
 
 import collections
+import concurrent.futures
 import ctypes
 import json
+import os
 import threading
 
 import numpy as np
@@ -86,11 +88,18 @@ class PlanCache:
         self._most_plans, self._most_bytes = plans, bytes
         self._plans = collections.OrderedDict()
         self._pinned = []
-        self._lock = threading.Lock()
         self.hits = self.misses = 0
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self):
+        """No thread makes anything: in a child those that did are gone."""
+        self._lock = threading.Lock()
+        self._making = {}  # plans that a thread makes just now, by their keys
 
     def get(self, key, make):
-        """The plan of a key, made outside of the lock if there is none."""
+        """The plan of a key, made outside of the lock if there is none; a thread that is at it
+        already is waited for."""
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
@@ -98,10 +107,22 @@ class PlanCache:
                 self.hits += 1
                 return plan
             self.misses += 1
-        plan = make()
+            others = self._making.get(key)
+            made = self._making.setdefault(key, concurrent.futures.Future())
+        if others is not None:
+            return others.result()
+        try:
+            plan = make()
+        except BaseException as error:
+            with self._lock:
+                del self._making[key]
+            made.set_exception(error)
+            raise
         with self._lock:
-            plan = self._plans.setdefault(key, plan)  # another thread's, if it was first
+            self._plans[key] = plan
             self._shed()
+            del self._making[key]
+        made.set_result(plan)
         return plan
 
     def pin(self, plan):

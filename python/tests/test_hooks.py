@@ -534,6 +534,19 @@ class Sdpa(Hooked):
             self.call(self.FLASH)
         handle.remove()
 
+    def test_the_environment_forbids_falling_back_to_what_is_not_deterministic(self):
+        handle = self.sdpa.install("torch")
+        for name, value in (("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0"),
+                            ("FLASH_ATTENTION_DETERMINISTIC", "1")):
+            with mock.patch.dict("os.environ", {name: value}):
+                with self.assertRaisesRegex(stagger.Unsupported, f"dropout_p is 0.5.*{name}"):
+                    self.call(self.SDPA, dropout_p=0.5)
+                with mock.patch.object(torch, "are_deterministic_algorithms_enabled",
+                                       lambda: True), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    self.assertEqual(self.call(self.SDPA, dropout_p=0.5), "torch's")
+        handle.remove()
+
     def test_without_get_kernel_there_is_no_falling_back(self):
         with mock.patch.object(torch.library, "get_kernel", None):
             with self.assertRaisesRegex(stagger.Unsupported, "get_kernel"):

@@ -162,7 +162,7 @@ class OnCpu(unittest.TestCase):
         for words in (f"stagger {stagger.__version__}", "library: with", "backward pass: ",
                       "refused on a GPU: float32", f"torch {torch.__version__}",
                       "operator stagger::forward, stagger::backward: ",
-                      "operator aten::_flash_attention_forward: ", "hook transformers: "):
+                      "operator forward flash: ", "operator forward fa3: ", "hook transformers: "):
             self.assertIn(words, said.getvalue())
 
     def test_looking_for_stopped_calls_needs_a_gpu(self):

@@ -26,6 +26,11 @@ class Forward(unittest.TestCase):
     DOCUMENTS = ("document:lengths=3+4,causal=true",
                  '{"causal":true,"kind":"document","lengths":[3,4]}')
 
+    def setUp(self):
+        open_ways = mock.patch.dict(forward.CLOSED, clear=True)  # whatever this torch has
+        open_ways.start()
+        self.addCleanup(open_ways.stop)
+
     def test_ways(self):
         documents = self.DOCUMENTS[0]
         for mask, sizes, way in (
@@ -43,6 +48,12 @@ class Forward(unittest.TestCase):
                 forward.way(mask, 7, 7, 4, 4, how)
         with self.assertRaisesRegex(stagger.UsageError, "fa2"):
             forward.way("causal", 7, 7, 4, 4, "fa2")
+        with mock.patch.dict(forward.CLOSED, cudnn="it differs"):
+            self.assertEqual(forward.way("causal", 7, 7, 4, 4, "auto"), "flash")
+            with self.assertRaisesRegex(stagger.Unsupported, "forward cudnn: it differs"):
+                forward.way("causal", 7, 7, 4, 4, "cudnn")
+        with mock.patch.dict(forward.CLOSED, cudnn="", flash=""):
+            self.assertEqual(forward.way("causal", 7, 7, 4, 4, "auto"), "reference")
 
     def test_what_is_visible(self):
         for mask in ("causal", "full", "sliding:left=2,right=1", "sliding:left=-1,right=3",

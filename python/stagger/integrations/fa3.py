@@ -38,10 +38,9 @@ def _module():
     return flash_attn_interface
 
 
-def _parameters(function):
-    """Names of a function's parameters; of an operator's, those of what it was made of."""
-    function = getattr(function, "_init_fn", function)
-    return tuple(inspect.signature(function).parameters)
+def parameters_of(function):
+    """A function's parameters, by name; of an operator's, those of what it was made of."""
+    return inspect.signature(getattr(function, "_init_fn", function)).parameters
 
 
 def _gradients(call):
@@ -69,10 +68,10 @@ def patch(fallback="error"):
         raise errors.UsageError(f"fallback is \"error\" or \"fa3\", not {fallback!r}")
     module = _module()
     original = module._flash_attn_backward
-    if _parameters(original) != PARAMETERS:
+    if tuple(parameters_of(original)) != PARAMETERS:
         raise errors.Unsupported(
             "this FlashAttention-3 has another _flash_attn_backward, with the parameters "
-            f"{', '.join(_parameters(original))}")
+            f"{', '.join(parameters_of(original))}")
     signature = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
                                    for name in PARAMETERS])
     defaults = {"softcap": 0.0, "deterministic": False, "sm_margin": 0, "is_causal": False,

@@ -23,7 +23,7 @@ import warnings
 
 import torch
 
-from .. import errors
+from .. import errors, settings
 from ..masks import window
 
 NAME, NAME_OR_TORCH = "STAGGER", "STAGGER_OR_TORCH"
@@ -82,6 +82,11 @@ def or_torch(kernel, original):
         try:
             return kernel(*args, **kwargs)
         except errors.Unsupported as error:
+            strict = settings.strictness()
+            if strict and not torch.are_deterministic_algorithms_enabled():
+                raise errors.Unsupported(
+                    f"{error}; and {strict} forbids torch's own flash backward pass, which is "
+                    "deterministic under torch.use_deterministic_algorithms(True) alone") from error
             warnings.warn(f"torch's own flash backward pass instead of Stagger's: {error}",
                           stacklevel=2)
         return original.call_boxed(keyset, *args, **kwargs)

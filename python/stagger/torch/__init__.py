@@ -20,7 +20,7 @@ from ..integrations import sdpa
 
 #: Names, and the module that each is in.
 _PLACES = {"attention": "calls", "attention_backward": "calls", "ops_available": "calls",
-           "prepare": "calls", "workspace_bytes": "calls", "check": "runtime"}
+           "prefetch": "calls", "prepare": "calls", "workspace_bytes": "calls", "check": "runtime"}
 
 
 def __getattr__(name):

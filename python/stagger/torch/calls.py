@@ -1,12 +1,17 @@
 """`attention` and what belongs to it: on a GPU by operators, on the CPU by threads."""
 
+import concurrent.futures
+import functools
 import math
+import os
 
 import torch
 
-from .. import errors
+from .. import errors, host
+from ..plans import plans
+from . import fallback as fallbacks
 from . import forward as forwards
-from . import on_cpu, shapes
+from . import on_cpu, runtime, shapes
 
 
 def ops_available():
@@ -18,7 +23,7 @@ def ops_available():
 #: Found once, since torch.compile traces what asks for it.
 _OPERATORS = ops_available()
 if _OPERATORS:
-    from .operators import backward_operator, forward_operator, image_of
+    from .operators import backward_operator, forward_operator, image_of, plan_of
 
 
 def _is_on_gpu(q):
@@ -26,6 +31,8 @@ def _is_on_gpu(q):
     if q.is_cuda and not _OPERATORS:
         raise ImportError("stagger.attention on a GPU needs torch 2.4 or later; this is "
                           f"{torch.__version__}")
+    if q.is_cuda:
+        runtime.expect_own_devices()
     return q.is_cuda
 
 
@@ -37,7 +44,8 @@ def _scale(q, scale):
 
 
 def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bshd",
-              sm_margin=None, forward="auto", invariant=False, return_lse=False):
+              sm_margin=None, forward="auto", invariant=False, return_lse=False,
+              fallback="error"):
     """softmax(scale q k^T, masked) v, whose gradients have the same bits in every run.
 
     q: (B, Sq, Hq, D) by layout ("bshd", "bhsd", "sbhd"), k and v: (B, Skv, Hkv, D); bf16 or fp16,
@@ -48,9 +56,11 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     mask: `stagger.mask(...)` or words ("causal", "full", "sliding:left=511,right=0"). Causal masks
     end together where the lengths differ. scale: 1 / sqrt(D). schedule: a name, or "auto", which
     is a pure function of shape, device and version. sm_margin: SMs left free; beside NCCL they are
-    found by default. forward: "auto", "cudnn", "flash", "reference". invariant: every head is
-    added up in one order, whatever the batch, and the forward pass is one whose bits do not depend
-    on it either.
+    found by default. forward: "auto", "cudnn", "flash", "reference", or "fa3", an installed
+    FlashAttention-3. invariant: every head is added up in one order, whatever the batch, and the
+    forward pass is one whose bits do not depend on it either. fallback: what becomes of a call that
+    is refused as Unsupported: an "error", or torch's scaled_dot_product_attention ("sdpa"), which is
+    then held to its deterministic way where torch's flag or the environment ask for such alone.
 
     On the CPU it is for float32 of any D, on threads and for checks: the order is that of a table
     for 16 SMs, whatever sm_margin, and autocast is left out.
@@ -63,15 +73,42 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     if on_gpu and torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (each.to(dtype) for each in (q, k, v))
-    shapes.check(q, k, v, layout)
+    fallbacks.expect_known(fallback)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
-    if on_gpu:
-        out, lse = forward_operator(
-            q, k, v, mask, schedule, scale, layout, forward,
-            -1 if sm_margin is None else sm_margin, invariant)
-    else:
-        out, lse = on_cpu.attention(q, k, v, mask, schedule, scale, layout, forward, invariant)
+    sm_margin = -1 if sm_margin is None else sm_margin
+    elsewhere = fallback == "sdpa" and not (return_lse or invariant)
+    try:
+        shapes.check(q, k, v, layout)
+        if elsewhere and not _compiles():
+            # Its refusal would come with the backward pass, when it is too late to go elsewhere.
+            _planned(q, k, mask, schedule, layout, sm_margin, invariant)()
+        attend = _on_gpu if on_gpu else on_cpu.attention
+        out, lse = attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)
+    except errors.Unsupported as why:
+        if not elsewhere:
+            raise
+        return fallbacks.sdpa(why, q, k, v, mask, scale, layout)
     return (out, lse) if return_lse else out
+
+
+def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
+    return forward_operator(q, k, v, mask, schedule, scale, layout, forward, sm_margin, invariant)
+
+
+def _compiles():
+    """Whether torch.compile traces a call: then there are shapes, and no plan is made of them."""
+    return hasattr(torch, "compiler") and torch.compiler.is_compiling()
+
+
+def _planned(q, k, mask, schedule, layout, sm_margin, invariant):
+    """What puts the plan of tensors of these shapes into the cache, and returns it."""
+    if q.is_cuda:
+        _, key, make = plan_of(q, k, mask, schedule, layout, sm_margin, invariant)
+        return functools.partial(plans.get, key, make)
+    batch, seq_q, heads, seq_kv, heads_kv, dim, _ = shapes.sizes_of(q, k, layout)
+    return functools.partial(
+        host.plan_of, mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
+        heads=heads, heads_kv=heads_kv, head_dim=dim, invariant=invariant)
 
 
 def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="auto", scale=None,
@@ -103,10 +140,33 @@ def prepare(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=No
                         -1 if sm_margin is None else sm_margin, invariant)[1].plan
 
 
+@functools.lru_cache(maxsize=1)
+def _workers():
+    """The thread that makes plans ahead; another one in a child."""
+    return concurrent.futures.ThreadPoolExecutor(1, "stagger-plans")
+
+
+os.register_at_fork(after_in_child=_workers.cache_clear)
+
+
+def prefetch(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=None,
+             invariant=False):
+    """Begins to build the plan for tensors of these shapes in a thread, for masks that change with
+    every step: the call that comes takes it, or waits for it. Of q and k shapes, dtype and device
+    are looked at. Arguments as of attention(). Returns a concurrent.futures.Future of the
+    `stagger.Plan`, whose result() raises what the call would; what the tensors themselves are wrong
+    with is raised at once."""
+    _is_on_gpu(q)
+    shapes.check(q, k, k, layout)
+    return _workers().submit(_planned(q, k, forwards.text_of(mask), schedule, layout,
+                                      -1 if sm_margin is None else sm_margin, invariant))
+
+
 def workspace_bytes(q, k, **arguments):
     """Bytes of device memory that a backward call takes beside its outputs, freed when it is
     enqueued. Arguments as of prepare()."""
     return prepare(q, k, **arguments).workspace_bytes
 
 
-__all__ = ["attention", "attention_backward", "ops_available", "prepare", "workspace_bytes"]
+__all__ = ["attention", "attention_backward", "ops_available", "prefetch", "prepare",
+           "workspace_bytes"]

@@ -3,6 +3,7 @@
 cudnn      fastest on Hopper: full and causal masks of equal lengths, no shared heads
 flash      full, causal and sliding masks, documents of equal lengths of queries and keys, shared
            heads
+fa3        an installed FlashAttention-3: full, causal and sliding masks, shared heads; by name alone
 reference  any mask that can be spelled, in fp32 by query blocks: slow, for checks
 """
 
@@ -15,6 +16,12 @@ from torch._subclasses import FakeTensor
 
 from .. import errors
 from ..masks import mask as as_mask
+from . import schemas
+
+#: Ways that this torch does not have as they are called, and why.
+CLOSED = schemas.closed_ways()
+
+_NAMES = ("cudnn", "flash", "fa3", "reference")
 
 
 def _window(mask):
@@ -46,20 +53,28 @@ def way(mask, seq_q, seq_kv, heads, heads_kv, how, invariant=False):
     cudnn = plain and seq_q == seq_kv and heads == heads_kv
     flash = window is not None or (_documents(mask) is not None and seq_q == seq_kv)
     if how == "auto":
-        return "cudnn" if cudnn and not invariant else "flash" if flash else "reference"
+        if cudnn and not invariant and "cudnn" not in CLOSED:
+            return "cudnn"
+        return "flash" if flash and "flash" not in CLOSED else "reference"
+    if how not in _NAMES:
+        raise errors.UsageError(f"forward is auto, {', '.join(_NAMES[:-1])} or {_NAMES[-1]}, not "
+                                f"{how!r}")
+    if how in CLOSED:
+        raise errors.Unsupported(f"forward {how}: {CLOSED[how]}")
     if how == "cudnn" and not cudnn:
         raise errors.Unsupported("cudnn is for full and causal masks of equal lengths, without "
                                  "shared heads")
     if how == "flash" and not flash:
         raise errors.Unsupported(f"flash has no {mask} mask")
-    if how not in ("cudnn", "flash", "reference"):
-        raise errors.UsageError(f"forward is auto, cudnn, flash or reference, not {how!r}")
+    if how == "fa3" and window is None:
+        raise errors.Unsupported(f"fa3 has no {mask} mask here")
     return how
 
 
-def forward(q, k, v, mask, scale, how, invariant=False, sms=0):
+def forward(q, k, v, mask, scale, how, invariant=False, sms=0, sm_margin=0):
     """out (B, Sq, Hq, D) in q's dtype and lse fp32 (B, Hq, Sq), natural logarithm. `invariant`:
-    with bits that do not depend on the batch, on a device of `sms` SMs."""
+    with bits that do not depend on the batch, on a device of `sms` SMs. sm_margin: SMs left free, by
+    fa3."""
     how = way(mask, q.shape[1], k.shape[1], q.shape[2], k.shape[2], how, invariant)
     if invariant and how == "cudnn":
         raise errors.Unsupported("nothing is known of cuDNN's bits across batches: invariant asks "
@@ -71,6 +86,8 @@ def forward(q, k, v, mask, scale, how, invariant=False, sms=0):
             "pass of your own (stagger.attention_backward), or take forward reference")
     if how == "flash" and _window(mask) is None:
         return _flash_documents(q, k, v, mask, scale)
+    if how == "fa3":
+        return _fa3(q, k, v, mask, scale, sm_margin)
     return {"cudnn": _cudnn, "flash": _flash, "reference": _reference}[how](q, k, v, mask, scale)
 
 
@@ -88,6 +105,21 @@ def _flash(q, k, v, mask, scale):
     out, lse = torch.ops.aten._flash_attention_forward(
         q, k, v, None, None, q.shape[1], k.shape[1], 0.0, causal, False, scale=scale,
         window_size_left=left, window_size_right=right)[:2]
+    return out, lse
+
+
+def _fa3(q, k, v, mask, scale, sm_margin):
+    """FlashAttention-3's, without splitting keys: its bits do not depend on the batch."""
+    function, why = schemas.fa3_forward()
+    if function is None:
+        raise errors.Unsupported(f"forward fa3: {why}")
+    if isinstance(q, FakeTensor):
+        return (torch.empty_like(q, memory_format=torch.contiguous_format),
+                q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32))
+    causal, left, right = _window(mask)
+    out, lse = function(
+        q, k, v, softmax_scale=scale, causal=causal, window_size_left=-1 if left is None else left,
+        window_size_right=-1 if right is None else right, num_splits=1, sm_margin=sm_margin)[:2]
     return out, lse
 
 

@@ -44,8 +44,8 @@ class Attention(torch.autograd.Function):
         return (*backward(d_out, *ctx.saved_tensors, *ctx.arguments), *(None,) * 5)
 
 
-def attention(q, k, v, mask, schedule, scale, layout, how, invariant):
-    """out and lse of float32 tensors on the CPU."""
+def attention(q, k, v, mask, schedule, scale, layout, how, invariant, _=-1):
+    """out and lse of float32 tensors on the CPU, where no SMs are left free."""
     if how not in ("auto", "reference"):
         raise errors.Unsupported(f"forward {how} is a GPU's; on the CPU it is auto or reference")
     return Attention.apply(q, k, v, mask, schedule, scale, layout, invariant)

@@ -18,15 +18,21 @@ _library.define(
     "-> (Tensor, Tensor, Tensor)", tags=_TAGS)
 
 
-def image_of(q, k, mask, schedule, layout, sm_margin, invariant):
-    """The device of tensors, and the plan of their shapes on it."""
+def plan_of(q, k, mask, schedule, layout, sm_margin, invariant):
+    """The device of tensors, the key of the plan of their shapes on it, and what makes it."""
     device = runtime.device(q.get_device())
     if device.capability[0] != 9:
         raise errors.Unsupported(f"{device.name} has compute capability "
                                  f"{'.'.join(map(str, device.capability))}; the kernel is for 9.0")
     key = runtime.plan_key(shapes.sizes_of(q, k, layout), mask, schedule, sm_margin, invariant,
                            device.sms)
-    return device, device.image(key, lambda: runtime.make_plan(key, device.profile))
+    return device, key, lambda: runtime.make_plan(key, device.profile)
+
+
+def image_of(q, k, mask, schedule, layout, sm_margin, invariant):
+    """The device of tensors, and the plan of their shapes on it."""
+    device, key, make = plan_of(q, k, mask, schedule, layout, sm_margin, invariant)
+    return device, device.image(key, make)
 
 
 def _readable(tensors):
@@ -39,7 +45,7 @@ def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
                for each in _readable((q, k, v))]
     views = [shapes.view(tensor, layout) for tensor in aligned]
     sms = runtime.device(q.device.index).sms if invariant else 0
-    out, lse = forwards.forward(*views, mask, scale, how, invariant, sms)
+    out, lse = forwards.forward(*views, mask, scale, how, invariant, sms, max(sm_margin, 0))
     return shapes.back(out, layout), lse
 
 

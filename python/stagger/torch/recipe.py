@@ -6,7 +6,7 @@ after the first call of its kind, checks included: later ones copy the struct an
 
 import ctypes
 
-from .. import _lib
+from .. import _lib, settings
 
 #: Tensors of a call, in the order in which their addresses are put in.
 NAMES = ("q", "k", "v", "out", "d_out", "dq", "dk", "dv", "lse")
@@ -52,7 +52,8 @@ class Recipe:
         self.handle = image.plan.handle
         self.workspace_bytes = image.plan.workspace_bytes
         self.call = FlatCall(size=ctypes.sizeof(_lib.Call), scale=scale,
-                             workspace_bytes=self.workspace_bytes, status=status)
+                             workspace_bytes=self.workspace_bytes, status=status,
+                             timeout_ms=settings.timeout_ms())
         for name, stride in zip(NAMES, strides):
             setattr(self.call, f"{name}_stride", (ctypes.c_int64 * 3)(*stride))
 

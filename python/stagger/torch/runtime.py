@@ -3,11 +3,12 @@
 import collections
 import ctypes
 import itertools
+import os
 import threading
 
 import torch
 
-from .. import _lib, errors, locks, machines
+from .. import _lib, errors, locks, machines, settings
 from ..plans import plans
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -75,7 +76,9 @@ class Device:
         with self._lock:
             image = self._images.get(key)
         if image is None:
-            image = OnDevice(plans.get(key, make), torch.device("cuda", self.index))
+            plan = plans.get(key, make)
+            expect_room(plan, self.sms)
+            image = OnDevice(plan, torch.device("cuda", self.index))
             image.used = next(self._ids)
             with self._lock:
                 image = self._images.setdefault(key, image)
@@ -137,10 +140,35 @@ _devices = {}
 _lock = threading.Lock()
 
 
+#: What a parent had on its devices, in a child: kept, since to free it would call CUDA.
+_left_behind = []
+
+
+def _in_child():
+    """After a fork: the parent's CUDA is none of the child's."""
+    global _devices, _lock
+    _lock = threading.Lock()
+    if _devices:
+        _left_behind.append(_devices)
+        _devices = {}
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def expect_own_devices():
+    """Raises DeviceError in a child of a process that had used a GPU."""
+    if _left_behind:
+        raise errors.DeviceError(
+            "this process was forked from one that had used a GPU, and CUDA does not work in such a "
+            "child: start it by multiprocessing's \"spawn\" or \"forkserver\" method")
+
+
 def device(index):
     """The Device of an index."""
     known = _devices.get(index)
     if known is None:
+        expect_own_devices()
         with _lock:
             known = _devices.get(index) or Device(index)
             _devices[index] = known
@@ -150,6 +178,7 @@ def device(index):
 def check(index=None, sync=False):
     """Raises Timeout if a call on the device was stopped, whose gradients are NaN; `sync` waits
     for the device first, so that no call is still under way."""
+    expect_own_devices()
     if not torch.cuda.is_available():
         raise errors.NoDevice(_lib.info()["why_not"] or "torch has no GPU")
     index = torch.cuda.current_device() if index is None else index
@@ -201,3 +230,11 @@ def make_plan(key, machine=None):
     if plan.device_bytes == 0:
         raise errors.Unsupported(f"the kernel does not run {plan!r}")
     return plan
+
+
+def expect_room(plan, sms):
+    """Raises ResidencyError for a grid that may never start beside others under MPS, on a device of
+    so many SMs."""
+    why = "" if plan.launch == _lib.ELASTIC else settings.mps_refusal(plan.ctas, sms)
+    if why:
+        raise errors.ResidencyError(why)

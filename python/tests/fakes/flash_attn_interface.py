@@ -1,7 +1,12 @@
 """Of flash-attention 0251105a, hopper/flash_attn_interface.py: _flash_attn_backward, which mutates dq,
-dk and dv, and an autograd function that calls it as FlashAttnFunc does."""
+dk and dv, and an autograd function that calls it as FlashAttnFunc does; and _flash_attn_forward, with
+some of its parameters that come between."""
 
 import types
+
+import torch
+
+from . import attention
 
 
 def module(log):
@@ -25,5 +30,20 @@ def module(log):
             q.shape[-1] ** -0.5, causal, window[0], window[1], softcap, deterministic, sm_margin)
         return dq, dk, dv
 
-    made = types.SimpleNamespace(_flash_attn_backward=_flash_attn_backward, backward=backward)
+    def _flash_attn_forward(q, k, v, k_new=None, v_new=None, out_=None, softmax_scale=None,
+                            causal=False, window_size_left=-1, window_size_right=-1, softcap=0.0,
+                            num_splits=1, pack_gqa=None, sm_margin=0):
+        log.append({"num_splits": num_splits, "sm_margin": sm_margin, "causal": causal,
+                    "window": (window_size_left, window_size_right)})
+        kind = "causal" if causal else f"sliding:left={window_size_left},right={window_size_right}"
+        seen = attention.visible(kind, q.shape[1], k.shape[1])
+        group = q.shape[2] // k.shape[2]
+        keys, values = (each.repeat_interleave(group, 2) for each in (k, v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, keys) * softmax_scale
+        scores = scores.masked_fill(~seen, float("-inf"))
+        out = torch.einsum("bhqk,bkhd->bqhd", torch.softmax(scores, -1), values)
+        return out, torch.logsumexp(scores, -1), None, None
+
+    made = types.SimpleNamespace(_flash_attn_backward=_flash_attn_backward, backward=backward,
+                                 _flash_attn_forward=_flash_attn_forward)
     return made

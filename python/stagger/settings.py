@@ -1,0 +1,59 @@
+"""What the environment says, beside STAGGER_LIBRARY (_lib) and STAGGER_LOCK (locks).
+
+STAGGER_TIMEOUT_MS                  the longest wait for a turn, in ms; a minute if it is not there
+STAGGER_MPS_OK=1                    a grid whose CTAs must all be there may start under MPS with a
+                                    part of the SMs, if they fit into that part
+NVTE_ALLOW_NONDETERMINISTIC_ALGO=0  TransformerEngine's and transformers' words for: nothing but what
+FLASH_ATTENTION_DETERMINISTIC=1     is deterministic. Here they forbid fallbacks that are not
+"""
+
+import os
+
+from . import errors
+
+MOST_MS = 2**32 - 1
+
+
+def timeout_ms():
+    """STAGGER_TIMEOUT_MS, or 0 for the library's minute. Raises UsageError for what is none."""
+    word = os.environ.get("STAGGER_TIMEOUT_MS", "")
+    if not word:
+        return 0
+    if not (word.isascii() and word.isdigit() and 0 < int(word) <= MOST_MS):
+        raise errors.UsageError(f"STAGGER_TIMEOUT_MS is {word!r}; it is milliseconds, 1 to {MOST_MS}")
+    return int(word)
+
+
+def strictness():
+    """Which variable forbids what is not deterministic; "" if none does."""
+    for name, value in (("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0"),
+                        ("FLASH_ATTENTION_DETERMINISTIC", "1")):
+        if os.environ.get(name) == value:
+            return f"{name}={value}"
+    return ""
+
+
+def mps_percentage():
+    """The part of the SMs that MPS leaves to this process, in per cent; 100 without MPS."""
+    word = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "")
+    try:
+        return min(max(float(word), 0.0), 100.0) if word else 100.0
+    except ValueError:
+        return 100.0
+
+
+def mps_refusal(ctas, sms):
+    """Why a grid of so many CTAs, all of which must be there, is not started on a device of so many
+    SMs; "" if it is."""
+    part = mps_percentage()
+    if part >= 100:
+        return ""
+    there = int(sms * part / 100)
+    if os.environ.get("STAGGER_MPS_OK") != "1":
+        return (f"MPS leaves {part:g} % of the SMs to this process, where a grid of {ctas} CTAs that "
+                "must all be there may never start: take a schedule that needs one CTA (spt), which "
+                "starts as there is room, or say STAGGER_MPS_OK=1 if they fit")
+    if ctas > there:
+        return (f"{ctas} CTAs must all be there, and MPS leaves {there} of {sms} SMs to this process: "
+                f"take sm_margin={sms - there}, or a schedule that needs one CTA (spt)")
+    return ""
