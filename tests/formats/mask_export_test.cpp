@@ -6,8 +6,12 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/masks.hpp"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace stagger::formats {
 namespace {
@@ -296,6 +300,82 @@ TEST_CASE("FlashMask's columns are as few as they can be") {
         std::pair(false, std::int64_t{4}));
   CHECK(columns("sliding:left=2,right=0 | causal & slices:q=12+16,kv=0+8") ==
         std::pair(true, std::int64_t{2}));
+}
+
+/// The queries that do not see a key, as bits.
+using Masked = std::uint32_t;
+
+Masked between(std::int64_t begin, std::int64_t end) {
+  Masked bits = 0;
+  for (std::int64_t query = begin; query < end; ++query)
+    bits |= 1U << query;
+  return bits;
+}
+
+/// Whether FlashMask's columns of a form can say who does not see a key, by trying all numbers.
+bool can_say(bool causal, int columns, std::int64_t key, const Lengths& lengths, Masked masked) {
+  const std::int64_t end = lengths.q;
+  const std::int64_t diagonal = std::clamp<std::int64_t>(key - lengths.kv + end, 0, end);
+  for (std::int64_t lts = 0; lts <= end; ++lts) {
+    for (std::int64_t other = 0; other <= end; ++other) {
+      if (causal) {
+        const std::int64_t lte = columns == 1 ? end : other;
+        if ((between(0, diagonal) | between(lts, lte)) == masked) return true;
+        continue;
+      }
+      if (columns == 2 && (between(lts, end) | between(0, other)) == masked) return true;
+      for (std::int64_t pair = 0; columns == 4 && pair < (end + 1) * (end + 1); ++pair) {
+        const Masked upper = between(pair / (end + 1), pair % (end + 1));
+        if ((between(lts, other) | upper) == masked) return true;
+      }
+    }
+  }
+  return false;
+}
+
+TEST_CASE("FlashMask's form is the first that can say who sees what, of all small masks") {
+  constexpr std::array kForms = {std::pair(true, 1), std::pair(true, 2), std::pair(false, 2),
+                                 std::pair(false, 4)};
+  std::map<int, int> chosen;
+  for (const Lengths& lengths : {Lengths{4, 2}, Lengths{3, 3}, Lengths{2, 4}, Lengths{7, 1}}) {
+    for (Masked all = 0; all < 1U << (lengths.q * lengths.kv); ++all) {
+      std::vector<std::string> rows;
+      std::vector<Masked> masked;
+      for (std::int64_t key = 0; key < lengths.kv; ++key) {
+        masked.push_back(all >> (key * lengths.q) & between(0, lengths.q));
+        rows.emplace_back();
+        for (std::int64_t query = 0; query < lengths.q; ++query)
+          rows.back() += (masked.back() >> query & 1U) != 0 ? '.' : 'f';
+      }
+      int form = 0;
+      const auto says = [&](std::int64_t key) {
+        const auto [causal, columns] = kForms[at(form)];
+        return can_say(causal, columns, key, lengths, masked[at(key)]);
+      };
+      const auto all_say = [&] {
+        bool every = true;
+        for (std::int64_t key = 0; key < lengths.kv; ++key)
+          every = every && says(key);
+        return every;
+      };
+      while (form < std::ssize(kForms) && !all_say())
+        ++form;
+      ++chosen[form];
+      const Problem problem =
+          make_problem(make_mask("tiles", {{"rows", rows}}), lengths, {1, 1}, 1, 1);
+      CAPTURE(lengths.q, lengths.kv, all, form);
+      if (form == std::ssize(kForms)) {
+        REQUIRE(refusal(problem, "flashmask").find("more than two ranges") != std::string::npos);
+        continue;
+      }
+      const Bundle bundle = exported(problem, *find_export_format("flashmask"), Ragged::in_bounds);
+      REQUIRE((bundle.at("causal").elements.front() != 0) == kForms[at(form)].first);
+      REQUIRE(bundle.at("startend_row_indices").shape.back() == kForms[at(form)].second);
+      REQUIRE(read_again(write_bundle(bundle, "x.npz"), "x.npz", problem) == problem.common_grid());
+    }
+  }
+  for (int form = 0; form <= std::ssize(kForms); ++form)
+    CHECK(chosen[form] > 5);
 }
 
 TEST_CASE("FlexAttention's lists are those that PyTorch makes, up to the ids beyond the counts") {

@@ -33,7 +33,12 @@ struct Claim {
   std::uint64_t checksum = 0;
   std::uint64_t bytes = 0;
   std::uint64_t flags = 0;
-  bool zip64 = false;
+  bool zip64 = false;  ///< all of the next three
+  bool wide_bytes = false;
+  bool wide_packed = false;
+  bool wide_begin = false;
+  std::string before = {};  ///< extra fields before those of 64 bits
+  std::string behind = {};
   std::string name = "a.npy";
 };
 
@@ -46,7 +51,9 @@ Claim claim_of(const std::string& text) {
 
 /// What an archive's end says, true or not.
 struct End {
-  bool zip64 = false;  ///< numbers of 64 bits, in a record that a locator finds
+  bool zip64 = false;        ///< numbers of 64 bits, in a record that a locator finds
+  bool few_entries = false;  ///< their number is in 16 bits nevertheless
+  bool near = false;         ///< and the directory's place in 32
   std::uint64_t record = 0x06064b50;
   std::uint64_t locator = 0x07064b50;
   std::uint64_t disk = 0;
@@ -59,21 +66,28 @@ std::string archive(const std::vector<Claim>& claims, const End& end = {}) {
   std::string directory;
   for (const Claim& claim : claims) {
     const std::uint64_t ones = 0xFFFFFFFF;
-    std::string extra;
-    if (claim.zip64) {
+    const bool wide_bytes = claim.zip64 || claim.wide_bytes;
+    const bool wide_packed = claim.zip64 || claim.wide_packed;
+    const bool wide_begin = claim.zip64 || claim.wide_begin;
+    std::string wide;
+    if (wide_bytes) put_number(wide, claim.bytes, 8);
+    if (wide_packed) put_number(wide, claim.packed.size(), 8);
+    if (wide_begin) put_number(wide, bytes.size(), 8);
+    std::string extra = claim.before;
+    if (!wide.empty()) {
       put_number(extra, 1, 2);
-      put_number(extra, 24, 2);
-      for (const std::uint64_t value : {claim.bytes, claim.packed.size(), bytes.size()})
-        put_number(extra, value, 8);
+      put_number(extra, wide.size(), 2);
+      extra += wide;
     }
+    extra += claim.behind;
     const auto fields = [&](std::string& to) {
       put_number(to, 20, 2);
       put_number(to, claim.flags, 2);
       put_number(to, claim.method, 2);
       put_number(to, 0, 4);
       put_number(to, claim.checksum, 4);
-      put_number(to, claim.zip64 ? ones : claim.packed.size(), 4);
-      put_number(to, claim.zip64 ? ones : claim.bytes, 4);
+      put_number(to, wide_packed ? ones : claim.packed.size(), 4);
+      put_number(to, wide_bytes ? ones : claim.bytes, 4);
       put_number(to, claim.name.size(), 2);
     };
     put_number(directory, 0x02014b50, 4);
@@ -82,7 +96,7 @@ std::string archive(const std::vector<Claim>& claims, const End& end = {}) {
     put_number(directory, extra.size(), 2);
     put_number(directory, 0, 2);
     put_number(directory, 0, 8);
-    put_number(directory, claim.zip64 ? ones : bytes.size(), 4);
+    put_number(directory, wide_begin ? ones : bytes.size(), 4);
     directory += claim.name + extra;
     put_number(bytes, 0x04034b50, 4);
     fields(bytes);
@@ -108,10 +122,11 @@ std::string archive(const std::vector<Claim>& claims, const End& end = {}) {
   put_number(bytes, 0x06054b50, 4);
   put_number(bytes, end.disk, 2);
   put_number(bytes, end.disk, 2);
-  put_number(bytes, end.zip64 ? 0xFFFF : claims.size(), 2);
-  put_number(bytes, end.zip64 ? 0xFFFF : claims.size(), 2);
+  const bool many = end.zip64 && !end.few_entries;
+  put_number(bytes, many ? 0xFFFF : claims.size(), 2);
+  put_number(bytes, many ? 0xFFFF : claims.size(), 2);
   put_number(bytes, end.zip64 ? 0xFFFFFFFF : directory.size(), 4);
-  put_number(bytes, end.zip64 ? 0xFFFFFFFF : begin, 4);
+  put_number(bytes, end.zip64 && !end.near ? 0xFFFFFFFF : begin, 4);
   put_number(bytes, end.comment.size(), 2);
   return bytes + end.comment;
 }
@@ -179,6 +194,83 @@ TEST_CASE("an end of 64 bits is found by its locator, and behind any comment") {
         "x.npz: 65535 entries; at most 4096");
   CHECK(refusal(archive({}, {.comment = std::string(0x10000, 'c')})).find("cut short") !=
         std::string::npos);
+}
+
+TEST_CASE(
+    "of an entry's numbers those of 64 bits are read that are all ones, behind other fields") {
+  Claim first = claim_of("the first one");
+  first.name = "first";
+  Claim third = first;
+  third.name = "third";
+  std::string other;
+  put_number(other, 0x5455, 2);
+  put_number(other, 5, 2);
+  other += "12345";
+  for (unsigned wide = 0; wide < 8; ++wide) {
+    for (const std::string& before : {std::string(), other, other + other}) {
+      for (const std::string& behind : {std::string(), other, std::string(3, '\x01')}) {
+        Claim claim = claim_of("the second entry, the second entry");
+        claim.wide_bytes = (wide & 1U) != 0;
+        claim.wide_packed = (wide & 2U) != 0;
+        claim.wide_begin = (wide & 4U) != 0;
+        claim.before = before;
+        claim.behind = behind;
+        CAPTURE(wide, before.size(), behind.size());
+        const std::vector<ZipEntry> read = read_zip(archive({first, claim, third}), "x");
+        CHECK(read.at(2).bytes == "the first one");
+        CHECK(read.at(1).bytes == "the second entry, the second entry");
+      }
+    }
+  }
+}
+
+TEST_CASE("an end's record of 64 bits is looked for where a number is all ones, and only there") {
+  const std::vector<Claim> claims = {claim_of("text")};
+  for (const bool few : {false, true}) {
+    for (const bool near : {false, true}) {
+      CAPTURE(few, near);
+      CHECK(refusal(archive(claims, {.zip64 = true, .few_entries = few, .near = near})).empty());
+      const std::string broken =
+          refusal(archive(claims, {.zip64 = true, .few_entries = few, .near = near, .record = 1}));
+      CHECK(broken.empty() == (few && near));
+    }
+  }
+  // Of two disks only what its record of 64 bits says counts.
+  CHECK(refusal(archive(claims, {.zip64 = true, .few_entries = true, .near = true, .disk = 1}))
+            .empty());
+  CHECK(refusal(archive(claims, {.disk = 0xFFFF})) == "x.npz: a zip of several disks");
+}
+
+TEST_CASE("folders have no bytes, and what follows them is read") {
+  Claim folder{.packed = "", .method = 0, .name = "arrays/"};
+  Claim file = claim_of("in a folder");
+  file.name = "arrays/a.npy";
+  const std::vector<ZipEntry> read = read_zip(archive({folder, file}), "x");
+  REQUIRE(read.size() == 1);
+  CHECK(read.front().name == "arrays/a.npy");
+  CHECK(read.front().bytes == "in a folder");
+}
+
+TEST_CASE("sizes that are said are believed up to what deflate can do, and up to 256 MiB") {
+  // Zeros are no deflated text: what passes the sizes does not unpack.
+  const auto said = [](std::size_t packed, std::uint64_t bytes, int entries = 1) {
+    std::vector<Claim> claims;
+    for (int entry = 0; entry < entries; ++entry) {
+      claims.push_back(
+          {.packed = std::string(packed, '\0'), .bytes = bytes, .name = std::to_string(entry)});
+    }
+    const std::string why = refusal(archive(claims));
+    if (why.find("does not unpack") != std::string::npos) return "believed";
+    if (why.find("bytes are no") != std::string::npos) return "too many";
+    return why.find("larger than 256 MiB") != std::string::npos ? "too large" : "";
+  };
+  CHECK(said(10, 11 * 1032 - 1) == std::string("believed"));
+  CHECK(said(10, 11 * 1032) == std::string("too many"));
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
+  CHECK(said(300'000, kMost) == std::string("believed"));
+  CHECK(said(300'000, kMost + 1) == std::string("too large"));
+  CHECK(said(150'000, kMost / 2, 2) == std::string("believed"));
+  CHECK(said(150'000, kMost / 2 + 1, 2) == std::string("too large"));
 }
 
 TEST_CASE("an archive has as many entries as it may, and not one more") {

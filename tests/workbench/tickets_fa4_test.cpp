@@ -297,6 +297,136 @@ TEST_CASE("forward and backward lists are the same tiles, class by class") {
   CHECK(lint(fa4_json({"pp", ".p"}, false, forward), "x.json", {}).findings.size() == 2);
 }
 
+/// The forward lists of those rows: their KV tiles by Q tile.
+std::string forward_json(const Rows& rows) {
+  std::string text;
+  for (const char kind : {'p', 'f'}) {
+    std::string counts;
+    std::string ids;
+    for (std::size_t q = 0; q < rows.front().size(); ++q) {
+      std::vector<std::int64_t> row;
+      for (std::size_t kv = 0; kv < rows.size(); ++kv) {
+        if (rows[kv][q] == kind) row.push_back(static_cast<std::int64_t>(kv));
+      }
+      counts += (q == 0 ? "" : ",") + std::to_string(row.size());
+      ids += (q == 0 ? "" : ",") + list(row);
+    }
+    const std::string name = kind == 'p' ? "mask" : "full";
+    text += std::string(text.empty() ? "" : ", ") + "\"" + name + "_block_cnt\": [[[" + counts +
+            "]]], \"" + name + "_block_idx\": [[[" + ids + "]]]";
+  }
+  return ", \"forward\": {" + text + "}";
+}
+
+/// What lint says of the lists of two masks, a line for each tile, in no order.
+std::multiset<std::string> said_of(const Rows& forward, const Rows& backward) {
+  std::multiset<std::string> said;
+  const LintRequest request{.residency = 1, .limit = 1'000};
+  for (const Finding& finding :
+       lint(fa4_json(backward, false, forward_json(forward)), "x.json", request).findings)
+    said.insert(std::string(finding.rule->id) + " " + finding.message);
+  return said;
+}
+
+TEST_CASE("of random forward and backward lists each tile that only one has is said, by class") {
+  test::Random random(test::seed(7));
+  std::size_t all = 0;
+  for (int round = 0; round < 150; ++round) {
+    Rows forward(at(random.between(1, 4)));
+    Rows backward(forward.size());
+    const std::int64_t q_tiles = random.between(1, 5);
+    std::multiset<std::string> wanted;
+    for (std::size_t kv = 0; kv < forward.size(); ++kv) {
+      for (std::int64_t q = 0; q < q_tiles; ++q) {
+        const char ahead = "f.p"[random.between(0, 2)];
+        const char back = random.chance(3) ? "f.p"[random.between(0, 2)] : ahead;
+        forward[kv] += ahead;
+        backward[kv] += back;
+        if (ahead == back) continue;
+        const std::string tile =
+            "head 0, kv " + std::to_string(kv) + ", q " + std::to_string(q) + " is in the ";
+        const auto list_of = [](char kind) {
+          return std::string(kind == 'f' ? "full" : "partial") + " list";
+        };
+        if (ahead != '.') {
+          wanted.insert("STG016 " + tile + "forward lists, and not in the backward pass's " +
+                        list_of(ahead));
+        }
+        if (back != '.') {
+          wanted.insert("STG015 " + tile + "backward lists, and not in the forward pass's " +
+                        list_of(back));
+        }
+      }
+    }
+    CAPTURE(round, forward, backward);
+    REQUIRE(said_of(forward, backward) == wanted);
+    all += wanted.size();
+  }
+  CHECK(all > 100);
+}
+
+TEST_CASE("a hundred tiles that forward and backward lists do not share are said, and no more") {
+  const auto lists = [](std::size_t only_forward, std::size_t only_backward) {
+    Rows forward = {std::string(60, '.'), std::string(60, '.'), std::string(60, 'f')};
+    Rows backward = forward;
+    for (std::size_t tile = 0; tile < only_forward; ++tile)
+      forward[tile / 60][tile % 60] = 'p';
+    for (std::size_t tile = 0; tile < only_backward; ++tile)
+      backward[tile / 60][tile % 60] = 'f';
+    return said_of(forward, backward).size();
+  };
+  CHECK(lists(99, 0) == 99);
+  CHECK(lists(101, 0) == 100);
+  CHECK(lists(0, 99) == 99);
+  CHECK(lists(0, 101) == 100);
+  CHECK(lists(60, 39) == 99);
+  CHECK(lists(60, 60) == 100);
+}
+
+TEST_CASE("a KV block that is empty for some heads of a group is said, group by group") {
+  // Two batches of four heads of three KV blocks: which of them have a tile.
+  const auto said = [](const std::vector<std::string>& heads, std::int64_t heads_kv) {
+    std::string counts;
+    std::string ids;
+    for (std::size_t head = 0; head < heads.size(); ++head) {
+      const char* const open = head == 0 ? "[[" : head == 4 ? "]],[[" : "],[";
+      counts += head == 4 ? "]],[[" : head == 0 ? "[[" : "],[";
+      ids += open;
+      for (std::size_t kv = 0; kv < heads[head].size(); ++kv) {
+        const bool live = heads[head][kv] == 'f';
+        counts += std::string(kv == 0 ? "" : ",") + (live ? "1" : "0");
+        ids += std::string(kv == 0 ? "" : ",") + (live ? "[" + std::to_string(kv) + "]" : "[]");
+      }
+    }
+    std::string orders = ids;
+    for (const char* block : {"[1]", "[2]"}) {
+      for (std::size_t at = 0; (at = orders.find(block, at)) != std::string::npos;)
+        orders.replace(at, 3, "[0]");
+    }
+    const std::string text = R"({"schema": "stagger.fa4/1", "heads_kv": )" +
+                             std::to_string(heads_kv) + R"(, "backward": {"mask_block_cnt": [)" +
+                             counts + R"(]]], "mask_block_idx": [)" + ids +
+                             R"(]]], "dq_write_order": [)" + orders + R"(]]], "spt": false}})";
+    std::string words;
+    for (const Finding& finding : lint(text, "x.json", {.residency = 1, .limit = 100}).findings) {
+      CHECK(finding.level == Level::warning);
+      words += std::string(finding.rule->id) + " " +
+               finding.message.substr(0, finding.message.find(" on that share")) + "\n";
+    }
+    return words;
+  };
+  const std::vector<std::string> heads = {"fff", "ff.", "f.f", "f.f", "...", "f..", "..f", "..f"};
+  CHECK(said(heads, 4) == "");
+  CHECK(said(heads, 2) ==
+        "STG012 kv 2 is empty for 1 of the 2 heads from 0\n"
+        "STG012 kv 0 is empty for 1 of the 2 heads from 4\n");
+  CHECK(said(heads, 1) ==
+        "STG012 kv 1 is empty for 2 of the 4 heads from 0\n"
+        "STG012 kv 2 is empty for 1 of the 4 heads from 0\n"
+        "STG012 kv 0 is empty for 3 of the 4 heads from 4\n"
+        "STG012 kv 2 is empty for 2 of the 4 heads from 4\n");
+}
+
 TEST_CASE("block lists that cannot be lists are refused with their place") {
   const auto refusal = [](const std::string& text) {
     return test::message_of([&] { static_cast<void>(read_document(text, "x.json")); },
@@ -312,6 +442,28 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
   CHECK(refusal(with("\"dq_write_order_full\"", "\"dq_order_full\"")).find("unknown key") !=
         std::string::npos);
   CHECK(refusal(with("[[[1,1]]]", "[[[1],[1]]]")).find("is of another shape") != std::string::npos);
+  // The forward lists: batches and heads are the backward lists', and theirs are of one shape.
+  const auto ahead = [&](const std::string& lists) {
+    const std::string text =
+        refusal(fa4_json({"pf", ".p"}, false, ", \"forward\": {" + lists + "}"));
+    return text.substr(std::min(text.find("/forward"), text.size()));
+  };
+  const auto pair = [](const char* name, const char* counts, const char* ids) {
+    return std::string("\"") + name + "_block_cnt\": " + counts + ", \"" + name +
+           "_block_idx\": " + ids;
+  };
+  const std::string other =
+      "/forward/mask_block_cnt: has other batches or heads than the backward "
+      "lists";
+  CHECK(ahead(pair("mask", "[[[0],[0]]]", "[[[[]],[[]]]]")) == other);
+  CHECK(ahead(pair("mask", "[[[0]],[[0]]]", "[[[[]]],[[[]]]]")) == other);
+  const std::string one = pair("mask", "[[[0]]]", "[[[[]]]]") + ", ";
+  CHECK(ahead(one + pair("full", "[[[0,0]]]", "[[[[],[]]]]")) ==
+        "/forward/full_block_cnt: is of another shape than mask_block_cnt");
+  CHECK(ahead(pair("mask", "[[[0,0]]]", "[[[[]]]]")) ==
+        "/forward/mask_block_idx: is of another shape than mask_block_cnt");
+  CHECK(ahead(pair("mask", "[[[0]]]", "[[[[],[]]]]")) ==
+        "/forward/mask_block_idx/0/0/1: has no count in mask_block_cnt");
 }
 
 }  // namespace
