@@ -95,7 +95,6 @@ def model_of(config, attend):
 
 def attention_of(run):
     """How a run attends: stagger's attention, or torch's by flash or cuDNN."""
-    import torch
     from torch.nn import functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

@@ -8,7 +8,6 @@ import json
 import pathlib
 
 from .. import info
-from . import cases as case_sets
 from . import opponents as rows
 from . import protocol as fair
 from .device import CudaClock, Rates
