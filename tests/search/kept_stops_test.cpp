@@ -182,6 +182,72 @@ TEST_CASE("whole searches ask as often as kept, and go as far as their effort le
   CHECK(test::golden_difference("search-efforts.txt", text.str()) == "");
 }
 
+TEST_CASE("an effort buys a thousand evictions of a colouring") {
+  std::ostringstream text;
+  struct Row {
+    std::int64_t tiles, heads, sms;
+  };
+  // Which of eight shuffles is coloured first differs between 100, 1,000 and 4,000 evictions.
+  for (const auto& [tiles, heads, sms] :
+       {Row{8, 3, 4}, Row{14, 1, 9}, Row{16, 1, 11}, Row{18, 1, 10}, Row{18, 1, 12}, Row{18, 3, 5},
+        Row{20, 1, 15}}) {
+    for (const std::int64_t effort : {0, 1, 4}) {
+      const Problem problem = causal_problem(tiles, heads, sms);
+      bool coloured = false;  // nothing but colouring, which is what the slot model begins with
+      SearchOptions options;
+      options.effort = effort;
+      options.progress = [&](const std::string& phase, const Optimum&) {
+        coloured = coloured || phase == "list scheduling";
+      };
+      options.stop = [&] { return coloured; };
+      const Optimum found =
+          optimize(problem, {.timing = {}, .slot_model = true}, {1, "none"}, std::nullopt, options);
+      text << tiles << " effort " << effort << ": " << found.best->makespan << " by "
+           << found.found_by << " " << kept_words(found.best->table) << "\n";
+    }
+  }
+  CHECK(test::golden_difference("search-colourings.txt", text.str()) == "");
+}
+
+TEST_CASE("rounds are refuted one by one, each in words, and what cannot help is not asked") {
+  if (test::skipped_without_sat_solver()) return;
+  const auto said = [](const char* row, Ticks bound) {
+    std::string words;
+    SearchOptions options;
+    options.effort = 1;
+    options.stop = [] { return false; };
+    options.progress = [&](const std::string&, const Optimum& so_far) {
+      if (!so_far.detail.empty()) words += so_far.detail + "; ";
+    };
+    const Problem problem = test::tiles_problem({row}, 1, 1);
+    const Optimum found = optimize(problem, {.timing = {}, .slot_model = true}, {bound, "none"},
+                                   std::nullopt, options);
+    return words + found.detail;
+  };
+  CHECK(said("ff", 1) == "SAT: 1 round does not suffice; SAT: 1 round does not suffice");
+  CHECK(said("fff", 1) ==
+        "SAT: 1 round does not suffice; SAT: 2 rounds do not suffice; SAT: 2 rounds do not "
+        "suffice");
+  CHECK(said("fff", 2) == "SAT: 2 rounds do not suffice; SAT: 2 rounds do not suffice");
+  // Three rounds of two ticks are what is known: no answer of a solver is shorter. Of the two
+  // questions the first is the search's own, the second that of the phase behind.
+  std::int64_t questions = 0;
+  bool asks = false;
+  SearchOptions options;
+  options.effort = 1;
+  options.progress = [&](const std::string& phase, const Optimum&) {
+    asks = phase == "rounds by SAT";
+  };
+  options.stop = [&] {
+    questions += asks ? 1 : 0;
+    return false;
+  };
+  const Timing timing{.compute = 1, .reduce = 1};
+  static_cast<void>(optimize(test::tiles_problem({"fff"}, 1, 1), {.timing = timing}, {5, "none"},
+                             std::nullopt, options));
+  CHECK(questions == 2);
+}
+
 TEST_CASE("rounds of a long table are counted with a question a million steps") {
   // A chain is a step, and another for the chain after it on its lane: 2 SMs with 700,000 chains of
   // one task each make 2,799,998 steps, and 2^20 steps go by between two questions.
