@@ -43,7 +43,7 @@ struct Gap {
 struct Summary {
   std::string name;
   Dispatch dispatch = Dispatch::static_;
-  std::int32_t sms = 0;  ///< that the table is for
+  std::int32_t sms = 0;                           ///< that the table is for
   std::optional<schedules::Selection> selection;  ///< absent for a table from elsewhere
   dag::Verification verification;
   dag::Bounds bounds;

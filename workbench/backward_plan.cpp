@@ -123,7 +123,6 @@ bool is_invariant(const PlanRequest& request, const schedules::Selection& select
   return is_batch_invariant(selection, table, timing_of(request, table.problem));
 }
 
-
 /// The tiles that a plan may have.
 std::vector<std::int64_t> tiles_of(const PlanRequest& request) {
   if (request.tile_q > 0) return {request.tile_q};

@@ -17,7 +17,7 @@ struct ComparisonRequest {
   std::vector<Table> tables = {};  ///< of the same problem, beside the schedules'
   std::string baseline = {};       ///< the row that others are held against; empty: none
   bool kv_index_ranks = false;     ///< the schedules' tables get absolute lock values
-  bool invariant = false;          ///< the schedules' tables are batch invariant, on fewer SMs maybe
+  bool invariant = false;  ///< the schedules' tables are batch invariant, on fewer SMs maybe
   AnalysisOptions analysis = {};
   std::function<void(double fraction)> progress = {};
   std::function<bool()> stop = {};  ///< asked before each row

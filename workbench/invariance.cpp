@@ -32,10 +32,10 @@ bool is_invariant_with(const HeadOrders& orders, const schedules::Selection& sel
 }
 
 /// The numbers of SMs on which a schedule that goes by waves may have one order, the most first.
-std::vector<std::int32_t> steady_sms(const Problem& problem) {
-  const std::int32_t tiles = problem.kv_tiles();
-  std::vector<std::int32_t> counts = {problem.sms};
-  for (const std::int32_t units : {(tiles + 1) / 2, tiles}) {
+std::vector<std::int64_t> steady_sms(const Problem& problem) {
+  const std::int64_t tiles = problem.kv_tiles();
+  std::vector<std::int64_t> counts = {problem.sms};
+  for (const std::int64_t units : {(tiles + 1) / 2, tiles}) {
     if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
   }
   std::ranges::sort(counts, std::greater());
@@ -69,10 +69,9 @@ bool is_batch_invariant(const schedules::Selection& selection, const Table& tabl
 
 std::optional<Table> invariant_table(const schedules::Selection& selection, const Problem& problem,
                                      const Timing& timing) {
-  if (selection.schedule->searches) return std::nullopt;
-  for (const std::int32_t sms : steady_sms(problem)) {
+  for (const std::int64_t sms : steady_sms(problem)) {
     Problem fewer = problem;
-    fewer.sms = sms;
+    fewer.sms = static_cast<std::int32_t>(sms);
     if (schedules::why_unsupported(selection, fewer)) continue;
     Table table = schedules::build(selection, fewer, timing);
     if (is_batch_invariant(selection, table, timing)) return table;
@@ -88,8 +87,7 @@ Source invariant_source_of(schedules::Selection selection, const Problem& proble
     throw Error(ErrorKind::unsupported,
                 selection.text + ": " + why_not_invariant(selection, problem));
   }
-  return {
-      .table = *std::move(table), .model = std::move(model), .selection = std::move(selection)};
+  return {.table = *std::move(table), .model = std::move(model), .selection = std::move(selection)};
 }
 
 std::string why_not_invariant(const schedules::Selection& selection, const Problem& problem) {
@@ -117,7 +115,7 @@ OrderReport orders_of(const Analysis& analysis, std::int64_t head_dim) {
   report.distinct = orders.distinct;
   if (!selection || !table.problem.grids.all_alike()) return report;
   report.invariant = is_invariant_with(orders, *selection, table, analysis.model.timing);
-  if (*report.invariant) return report;
+  if (*report.invariant || selection->schedule->searches) return report;
   if (const auto fewer = invariant_table(*selection, table.problem)) {
     report.sms = fewer->problem.sms;
   }

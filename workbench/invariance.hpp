@@ -15,15 +15,15 @@ namespace stagger::workbench {
 [[nodiscard]] bool is_batch_invariant(const schedules::Selection& selection, const Table& table,
                                       const Timing& timing = {});
 
-/// A schedule's table on the most SMs, at most the problem's, on which it is batch invariant: all of
-/// them, or a multiple of a head's units, which are its KV tiles or half of them. Absent if it is on
-/// none of these, and of a schedule that searches.
+/// A schedule's table on the most SMs on which it is batch invariant, of all of the problem's and
+/// multiples of a head's units, which are its KV tiles or half of them; absent if it is on none.
+/// `timing` is what a schedule that searches is asked for.
 [[nodiscard]] std::optional<Table> invariant_table(const schedules::Selection& selection,
                                                    const Problem& problem,
                                                    const Timing& timing = {});
 
-/// The table of invariant_table() as a source. Throws Error{unsupported} with the reason if there is
-/// none.
+/// The table of invariant_table() as a source. Throws Error{unsupported} with the reason if there
+/// is none.
 [[nodiscard]] Source invariant_source_of(schedules::Selection selection, const Problem& problem,
                                          TimeModel model = {});
 
@@ -41,7 +41,8 @@ struct OrderReport {
   std::optional<std::int64_t> sms = std::nullopt;  ///< it is not, but would be on so many
 };
 
-/// What is known of the orders of a table that is right, for heads of so many elements.
+/// What is known of the orders of a table that is right, for heads of so many elements. No other
+/// numbers of SMs are tried for a schedule that searches.
 [[nodiscard]] OrderReport orders_of(const Analysis& analysis, std::int64_t head_dim);
 /// That for the head_dim of the machine profile's entry, else 64.
 [[nodiscard]] OrderReport orders_of(const Analysis& analysis);

@@ -221,11 +221,11 @@ bool holds(const JsonValue& run, const char* key, std::initializer_list<const ch
 /// Refuses what write_run() never wrote.
 void expect_run(const JsonValue& run) {
   run.expect_schema(kRunSchema);
-  run.expect_keys({"schema",   "version", "device",         "kernel",   "mode",      "dtype",
-                   "head_dim", "seed",    "timeout_ms",     "problem",  "dkv",       "dropout",
-                   "schedule", "model",   "verdict",        "tick_ns",  "spins",     "error",
-                   "bitwise",  "order",   "orders",         "reaccumulation", "measured",
-                   "predicted", "findings"});
+  run.expect_keys({"schema",  "version",        "device",   "kernel",     "mode",
+                   "dtype",   "head_dim",       "seed",     "timeout_ms", "problem",
+                   "dkv",     "dropout",        "schedule", "model",      "verdict",
+                   "tick_ns", "spins",          "error",    "bitwise",    "order",
+                   "orders",  "reaccumulation", "measured", "predicted",  "findings"});
   run.at("schedule").expect_keys({"name", "dispatch", "source"});
   static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
   holds(run, "dkv", {"span", "combine", "auto"});

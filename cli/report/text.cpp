@@ -249,8 +249,8 @@ std::string orders_line(const workbench::OrderReport& orders, std::int32_t heads
     text += *orders.invariant ? ": batch invariant" : ": bits move with heads and SMs";
     if (orders.sms) text += fmt::format(", but not on {} SMs", *orders.sms);
   }
-  return text +
-         fmt::format("; digest {} at head_dim {}", workbench::hexadecimal(orders.digest), orders.head_dim);
+  return text + fmt::format("; digest {} at head_dim {}", workbench::hexadecimal(orders.digest),
+                            orders.head_dim);
 }
 
 std::string schedule_line(const Summary& summary) {

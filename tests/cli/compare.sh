@@ -69,6 +69,28 @@ for width in 20 40 60 80; do
   [ "$widest" -le $((width < 40 ? 40 : width)) ] || fail "$widest columns of $width"
 done
 
+# ---- one order for every head
+
+steady="--mask causal --n 16 --heads 12 --sms 44"
+expect 0 "SMs: of 44, where one order for all heads leaves some idle" compare $steady --invariant
+expect 0 "symmetric-shift 40" compare $steady --invariant
+expect 0 '"on_sms": 40' compare $steady --invariant --json
+expect 0 "what a search finds moves with heads, SMs and durations" compare $steady --invariant
+expect 0 "" compare $steady --invariant --csv
+grep -q '^symmetric-shift,.*,40$' "$work/output" || fail "no SMs in the CSV"
+grep -q '^spt,.*,44$' "$work/output" || fail "no SMs in the CSV"
+expect 2 "--invariant excludes --designs" compare $steady --invariant --designs
+expect 2 "--invariant excludes --table" compare --table "$work/x.table.json" --invariant
+expect 0 "12 heads on 40 SMs" analyze $steady --schedule symmetric-shift --invariant
+expect 0 "1 among 12 heads: batch invariant" analyze $steady --schedule symmetric-shift --invariant
+expect 2 "head-blocks: the order of heads moves with their number on 8 SMs" analyze --n 8 --heads 3 --schedule head-blocks --invariant
+expect 2 "--invariant means nothing without --schedule" analyze --table "$work/x.table.json" --invariant
+expect 2 "--span auto moves with heads and SMs" analyze --n 8 --heads 8 --heads-kv 2 --schedule spt --invariant
+expect 0 "1 among 8 heads: batch invariant" analyze --n 8 --heads 8 --heads-kv 2 --span 2 --schedule spt --invariant
+checks=$((checks + 1))
+"$stagger" export $steady --schedule symmetric-shift --invariant -o "$work/steady.table.json"
+grep -q '"sms": 40' "$work/steady.table.json" || fail "the exported table is not for 40 SMs"
+
 # ---- JSON lists little unless it is asked to
 
 large="--mask full --seq 16384 --tile-q 128 --tile-kv 128 --heads 4 --sms 132 --schedules spt,ascending"

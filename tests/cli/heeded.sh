@@ -134,6 +134,8 @@ compare|--table table.csv|
 compare|--schedules spt,descending|
 compare|--baseline spt|
 compare|--csv|
+compare|--invariant|--mask causal --n 6 --heads 3 --sms 4
+show analyze export run|--invariant|--mask causal --n 6 --heads 3 --sms 4 --schedule symmetric-shift
 compare|--markdown|
 compare|--limit 0|$small --json
 compare|--designs|

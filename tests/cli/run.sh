@@ -16,6 +16,17 @@ expect 0 "of 3 x 5 tokens" run --mask full --seq-q 17 --seq-kv 10 --tile-q 5 --t
 expect 0 "1 thread;" run $causal --schedule symmetric-shift --threads 1
 expect 0 "6 threads;" run $causal --schedule symmetric-shift --threads 6
 
+# In which order heads are added up: the digest of a plan for heads of so many elements.
+expect 0 "1 among 2 heads: batch invariant" run $causal --schedule spt
+expect 0 "2 among 2 heads: bits move with heads and SMs, but not on 3 SMs" run $causal --schedule symmetric-shift --sms 4
+expect 0 "1 among 2 heads: batch invariant" run $causal --schedule symmetric-shift --sms 4 --invariant
+expect 0 '"invariant": true' run $causal --schedule spt --json
+digest() { "$stagger" "$@" | tr -s ' \n' ' ' | sed -n 's/.*; digest \([0-9a-f]*\) at head_dim 64 .*/\1/p'; }
+checks=$((checks + 1))
+in_run=$(digest run --n 4 --heads 2 --schedule spt --head-dim 64 --repeat 1)
+[ -n "$in_run" ] && [ "$in_run" = "$(digest analyze --n 4 --heads 2 --schedule spt)" ] ||
+  fail "run's digest '$in_run' is not that of analyze"
+
 # Number formats: each has its bound and its bits.
 expect 0 "bf16, head_dim 16, seed 1, deterministic" run $causal --schedule spt --dtype bf16 --perturb 3
 expect 0 "6 * 2^-8 + fp32's bound: roundings of P, dS and the gradient" run $causal --schedule spt --dtype bf16

@@ -1,7 +1,10 @@
 #include "workbench/invariance.hpp"
 
+#include "core/files.hpp"
 #include "core/order_digest.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
+#include "workbench/comparison.hpp"
 #include "workbench/stagger.h"
 
 #include <numeric>
@@ -123,6 +126,64 @@ TEST_CASE("a report has the orders, and SMs on which they would be one") {
   const OrderReport grouped = orders_of("spt", "causal", 8, 8, 5, {.heads_kv = 2, .span = 2});
   CHECK(grouped.distinct == 1);
   CHECK(grouped.invariant == true);
+}
+
+TEST_CASE("a table for one order leaves SMs idle if need be, and is that of a batch of one") {
+  const Problem problem = make_problem(make_mask("causal"), {16, 16}, {}, 12, 44);
+  for (const char* const name : {"spt", "symmetric-shift", "lpt-ascending"}) {
+    CAPTURE(name);
+    const schedules::Selection selection = schedules::select(name);
+    const std::optional<Table> table = workbench::invariant_table(selection, problem);
+    REQUIRE(table);
+    CHECK(table->problem.sms == (name == std::string("symmetric-shift") ? 40 : 44));
+    for (const std::int64_t heads : {1, 5, 30}) {
+      Problem other = problem;
+      other.heads = other.heads_kv = static_cast<std::int32_t>(heads);
+      const HeadOrders orders = head_orders(*workbench::invariant_table(selection, other));
+      CHECK(orders.distinct == 1);
+      CHECK(orders.first == head_orders(*table).first);
+    }
+    const workbench::Source source = workbench::invariant_source_of(selection, problem);
+    CHECK(write_table_json(source.table) == write_table_json(*table));
+    CHECK(workbench::orders_of(workbench::analyze(source)).invariant == true);
+  }
+}
+
+TEST_CASE("a schedule that has no such table says why") {
+  const auto why = [](const char* name, const char* mask, std::int64_t heads, std::int64_t sms,
+                      std::int64_t tiles = 8) {
+    const Problem problem = make_problem(parse_mask(mask), {tiles, tiles}, {}, heads, sms);
+    const schedules::Selection selection = schedules::select(name);
+    CHECK(!workbench::invariant_table(selection, problem));
+    const std::string reason = workbench::why_not_invariant(selection, problem);
+    CHECK(test::message_of(
+              [&] { static_cast<void>(workbench::invariant_source_of(selection, problem)); },
+              ErrorKind::unsupported) == std::string(name) + ": " + reason);
+    return reason;
+  };
+  CHECK_THAT(why("head-blocks", "causal", 3, 8), Catch::Contains("moves with their number on 8"));
+  CHECK_THAT(why("shift", "causal", 3, 8), Catch::Contains("full mask"));
+  CHECK_THAT(why("balanced", "causal", 12, 44, 16),
+             Catch::Contains("what a search finds moves with"));
+  CHECK_THAT(why("spt", "heads:heads=0+1; causal; full", 2, 8),
+             Catch::Contains("masks of their own"));
+}
+
+TEST_CASE("a comparison of one order bounds every row by all SMs") {
+  const Problem problem = make_problem(make_mask("full"), {6, 6}, {}, 6, 9);
+  const workbench::Comparison free = workbench::compare({.problem = problem});
+  const workbench::Comparison one = workbench::compare({.problem = problem, .invariant = true});
+  REQUIRE(one.rows.size() == free.rows.size());
+  const workbench::ComparisonRow* const shift = one.find("shift");
+  REQUIRE(shift != nullptr);
+  REQUIRE(shift->ok());
+  CHECK(shift->summary->sms == 6);
+  CHECK(shift->summary->bounds.best.ticks == free.find("shift")->summary->bounds.best.ticks);
+  CHECK(shift->summary->bounds.best.ticks == 144);
+  CHECK(shift->summary->optimal == false);
+  CHECK(shift->summary->makespan == 216);
+  CHECK(one.find("spt")->summary->sms == 9);
+  CHECK(one.find("spt")->summary->makespan == free.find("spt")->summary->makespan);
 }
 
 TEST_CASE("a report's digest is a plan's, and a table from elsewhere has orders alone") {

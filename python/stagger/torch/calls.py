@@ -76,19 +76,29 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     fallbacks.expect_known(fallback)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
     sm_margin = -1 if sm_margin is None else sm_margin
-    elsewhere = fallback == "sdpa" and not (return_lse or invariant)
+    call = q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin
+    if fallback == "sdpa" and not (return_lse or invariant):
+        return _attended_or_elsewhere(*call)
+    out, lse = _attended(*call)
+    return (out, lse) if return_lse else out
+
+
+def _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
+    shapes.check(q, k, v, layout)
+    attend = _on_gpu if q.is_cuda else on_cpu.attention
+    return attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)
+
+
+def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
+    """out, or what torch makes of a call that is refused."""
     try:
         shapes.check(q, k, v, layout)
-        if elsewhere and not _compiles():
-            # Its refusal would come with the backward pass, when it is too late to go elsewhere.
+        if not _compiles():
+            # A refusal of the backward pass would come when it is too late to go elsewhere.
             _planned(q, k, mask, schedule, layout, sm_margin, invariant)()
-        attend = _on_gpu if on_gpu else on_cpu.attention
-        out, lse = attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)
+        return _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)[0]
     except errors.Unsupported as why:
-        if not elsewhere:
-            raise
         return fallbacks.sdpa(why, q, k, v, mask, scale, layout)
-    return (out, lse) if return_lse else out
 
 
 def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):

@@ -2,11 +2,14 @@
 under every condition, refusals. Prints a line for each check, and a JSON document last.
 
     python3 python/tests/gpu/checks.py [NAME]...     exit code 0, 1, or 77 without a GPU
+    python3 python/tests/gpu/checks.py --list        names, the most seconds of each, what they are
 
-Every wait of the kernels has a deadline; the whole is to be run under one too.
+Every wait of the kernels has a deadline, and every check: a check that is not done by then ends the
+process, with where it was.
 """
 
 import ctypes
+import faulthandler
 import itertools
 import json
 import math
@@ -24,8 +27,8 @@ try:
     import torch
 except ImportError:
     torch = None
-if torch is None or not torch.cuda.is_available() or \
-        torch.cuda.get_device_capability()[0] != 9:
+if torch is None or ("--list" not in sys.argv and (
+        not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9)):
     print("SKIPPED: no torch with a GPU of compute capability 9.0")
     sys.exit(77)
 
@@ -35,12 +38,19 @@ from stagger.torch import forward as forwards  # noqa: E402
 from stagger.torch import runtime  # noqa: E402
 
 UNIT = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
-CHECKS, RESULTS = {}, []
+#: Seconds after which a check that says nothing else is taken for one that hangs.
+SECONDS = 180
+CHECKS, LIMITS, RESULTS = {}, {}, []
 
 
-def check(function):
-    CHECKS[function.__name__] = function
+def check(function, seconds=SECONDS):
+    CHECKS[function.__name__], LIMITS[function.__name__] = function, seconds
     return function
+
+
+def within(seconds):
+    """A check with so many seconds."""
+    return lambda function: check(function, seconds)
 
 
 def report(name, passed, **facts):
@@ -199,7 +209,8 @@ def attended(q, k, v, seen):
 def several_ranges():
     """Masks of which a query sees several ranges of keys, with a forward pass of one's own."""
     query, key = (torch.arange(700, device="cuda").view(shape) for shape in ((-1, 1), (1, -1)))
-    tokens = torch.isin(torch.arange(700, device="cuda"), torch.tensor([0, 130, 300], device="cuda"))
+    tokens = torch.isin(torch.arange(700, device="cuda"),
+                        torch.tensor([0, 130, 300], device="cuda"))
     for mask, seen in (
             ("sliding:left=100,right=0 | global:first=4 & causal",
              (key <= query) & ((key >= query - 100) | (key < 4))),
@@ -396,8 +407,9 @@ def threads():
     report("threads", all(bool(torch.isfinite(each).all()) for each in own), thread="autograd's")
 
 
-def raw_call(plan, case, workspace, **more):
-    """A call of the C interface on memory of our own: gradients between canaries."""
+def made_call(plan, case, workspace, **more):
+    """A call of the C interface on memory of our own: the struct, gradients between canaries, the
+    canaries, and the plan's image."""
     q, k, v, d_out, out, lse = case
     image = torch.empty(plan.device_bytes, dtype=torch.uint8, device="cuda")
     _lib.check(_lib.library().stagger_plan_upload(plan.handle, image.data_ptr(), image.numel(), 0))
@@ -415,10 +427,19 @@ def raw_call(plan, case, workspace, **more):
                      workspace=workspace.data_ptr() + 256, workspace_bytes=plan.workspace_bytes,
                      device_plan=image.data_ptr(), **more)
     torch.cuda.synchronize()
+    return call, grads, canaries, image
+
+
+def untouched(canaries):
+    return all(bool((c[:128] == 7).all() and (c[-128:] == 7).all()) for c in canaries)
+
+
+def raw_call(plan, case, workspace, **more):
+    """Makes such a call; gradients, and whether the canaries are whole."""
+    call, grads, canaries, _image = made_call(plan, case, workspace, **more)
     _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(call)))
     torch.cuda.synchronize()
-    whole = all(bool((c[:128] == 7).all() and (c[-128:] == 7).all()) for c in canaries)
-    return grads, whole
+    return grads, untouched(canaries)
 
 
 @check
@@ -737,6 +758,340 @@ def profile():
            compute_ns=kernels[0]["ns"]["compute"]["value"], auto=plan.schedule)
 
 
+@within(240)
+def compiled_lengths():
+    """torch.compile with dynamic=True over three lengths: eager's bits, compiled twice at most."""
+    import torch._dynamo
+    torch._dynamo.reset()
+    built = []
+
+    def counted(module, inputs):
+        built.append(module)
+        return module.forward
+
+    def attend(q, k, v):
+        return stagger.attention(q * 1.0, k, v, mask="causal")
+
+    compiled = torch.compile(attend, backend=counted, fullgraph=True, dynamic=True)
+    for seq in (256, 384, 1000):
+        case = tensors(2, seq, 4, 64, seed=seq)
+        leaves = [x.requires_grad_() for x in case[:3]]
+        eager = torch.autograd.grad(attend(*leaves), leaves, case[3])
+        found = torch.autograd.grad(compiled(*leaves), leaves, case[3])
+        report("compiled_lengths", same(eager, found), seq=seq, compiled=len(built))
+    report("compiled_lengths", len(built) <= 2, compiled=len(built))
+    torch._dynamo.reset()
+    inductor = torch.compile(attend, fullgraph=True, dynamic=True)
+    for seq in (256, 384, 1000):
+        case = tensors(2, seq, 4, 64, seed=seq)
+        leaves = [x.requires_grad_() for x in case[:3]]
+        eager = torch.autograd.grad(attend(*leaves), leaves, case[3])
+        found = torch.autograd.grad(inductor(*leaves), leaves, case[3])
+        report("compiled_lengths", same(eager, found), seq=seq, by="inductor")
+
+
+@within(240)
+def reduced_overhead():
+    """mode="reduce-overhead", whose graphs hold both passes: eager's bits in every replay."""
+    import torch._dynamo
+    torch._dynamo.reset()
+
+    def attend(q, k, v):
+        return stagger.attention(q * 1.0, k, v, mask="causal", forward="flash")
+
+    compiled = torch.compile(attend, fullgraph=True, mode="reduce-overhead")
+    equal = []
+    for turn in range(8):
+        case = tensors(2, 512, 4, 128, seed=turn)
+        leaves = [x.requires_grad_() for x in case[:3]]
+        eager = torch.autograd.grad(attend(*leaves), leaves, case[3])
+        torch.compiler.cudagraph_mark_step_begin()
+        found = torch.autograd.grad(compiled(*leaves), leaves, case[3])
+        equal.append(same(eager, [x.clone() for x in found]))
+    torch.cuda.synchronize()
+    stagger.check()  # no call of Python looks at replays
+    report("reduced_overhead", all(equal), turns=len(equal), same=sum(equal))
+
+
+@within(60)
+def batches_of_flash():
+    """torch's deterministic flash alone and in a batch of eight, and an invariant order: bits."""
+    q, k, v, d_out = tensors(8, 2048, 4, 64)
+    out, lse = stagger.attention(q, k, v, forward="flash", return_lse=True)
+
+    def row(each):
+        return [x[2:3] for x in each]
+
+    def flash(q, k, v, d_out):
+        theirs, sums, rng, unused = torch.ops.aten._flash_attention_forward(
+            q, k, v, None, None, q.shape[1], k.shape[1], 0.0, True, False)[:4]
+        torch.use_deterministic_algorithms(True)
+        try:
+            found = torch.ops.aten._flash_attention_backward(
+                d_out, q, k, v, theirs, sums, None, None, q.shape[1], k.shape[1], 0.0, True, rng,
+                unused)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        return theirs, found
+
+    for invariant in (True, False):
+        arguments = {"invariant": invariant, "schedule": "auto"}
+        whole = stagger.attention_backward(d_out, q, k, v, out, lse, **arguments)
+        alone = stagger.attention_backward(*row((d_out, q, k, v, out)), lse[2:3], **arguments)
+        equal = same(alone, row(whole))
+        report("batches_of_flash", equal or not invariant, invariant=invariant,
+               alone="same" if equal else "other bits")
+    (out_all, whole), (out_one, alone) = flash(q, k, v, d_out), flash(*row((q, k, v, d_out)))
+    again = flash(q, k, v, d_out)[1]
+    report("batches_of_flash", same(whole, again), flash="the same bits twice")
+    # What is known of it, not what is promised: dQ's copies are as many as fill the SMs.
+    report("batches_of_flash", True, flash_alone=[
+        "same" if torch.equal(a, b) else "other bits" for a, b in zip(alone, row(whole))],
+        forward="same" if torch.equal(out_one, row((out_all,))[0]) else "other bits")
+
+
+@within(240)
+def long_rows():
+    """4,096 tokens: errors against double precision, of both head_dims, dtypes and masks."""
+    for dim, dtype, (heads, heads_kv), mask in (
+            (64, torch.bfloat16, (2, 2), "causal"), (128, torch.bfloat16, (4, 1), "causal"),
+            (64, torch.float16, (2, 1), "full"), (128, torch.float16, (2, 2), "causal"),
+            (128, torch.bfloat16, (2, 2), "sliding:left=255,right=0"),
+            (128, torch.bfloat16, (8, 1), "full"),
+            (64, torch.bfloat16, (2, 2), "document:lengths=1000+2096+1000,causal=true")):
+        q, k, v, d_out = tensors(1, 4096, heads, dim, dtype, heads_kv=heads_kv, seed=dim)
+        got = gradients(q, k, v, d_out, mask=mask, forward="flash")
+        bound = 8 * 2.0**-24 * math.sqrt(dim + 4096) + 7 * UNIT[dtype]
+        if dtype == torch.float16:
+            bound += 6 * 2.0**-25 * 4096
+        worst = max(errors_of(got, exact(q, k, v, d_out, mask)))
+        report("long_rows", worst <= bound, case=f"{heads}/{heads_kv} x 4096 x {dim} {mask}",
+               dtype=dtype, of_bound=round(worst / bound, 3))
+
+
+@within(240)
+def replayed():
+    """Fifty replays of a graph of both passes' backward in six cases: one run's bits."""
+    for batch, seq, heads, heads_kv, dim, mask, schedule in (
+            (2, 2048, 8, 8, 128, "causal", "auto"), (1, 1000, 16, 4, 64, "full", "auto"),
+            (4, 4096, 16, 16, 128, "causal", "symmetric-shift"),
+            (2, 3000, 8, 2, 128, "sliding:left=511,right=0", "auto"),
+            (2, 2048, 8, 8, 64, "causal", "spt"),
+            (1, 1024, 8, 8, 128, "document:lengths=300+724,causal=true", "auto")):
+        q, k, v, d_out = tensors(batch, seq, heads, dim, heads_kv=heads_kv)
+        out, lse = stagger.attention(q, k, v, mask=mask, schedule=schedule, return_lse=True)
+
+        def run():
+            return stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask,
+                                              schedule=schedule)
+
+        first, equal = bits_of(run()), 0
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = run()
+        for _ in range(50):
+            for each in captured:
+                each.fill_(math.nan)
+            graph.replay()
+            equal += same(bits_of(captured), first)
+        torch.cuda.synchronize()
+        stagger.check()
+        report("replayed", equal == 50, same=equal,
+               case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask} {schedule}")
+
+
+@within(60)
+def host_time():
+    """A backward call takes the host less than 60 us, in each of five rounds of 200 the least."""
+    q, k, v, d_out = tensors(1, 256, 2, 64)
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    plain = d_out, q, k, v, out, lse
+    for name, call in (
+            ("operator", lambda: torch.ops.stagger.backward(
+                *plain, "causal", "spt", 0.125, "bshd", 0, False)),
+            ("attention_backward", lambda: stagger.attention_backward(
+                *plain, schedule="spt", sm_margin=0))):
+        least = math.inf
+        for _ in range(5):
+            for _ in range(20):
+                call()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(200):
+                call()
+            least = min(least, (time.perf_counter() - begin) / 200)
+        torch.cuda.synchronize()
+        report("host_time", least < 60e-6, call=name, host_us=round(1e6 * least, 1))
+
+
+def holding(ctas, ms):
+    """Starts a call of ours on a stream of its own, whose CTAs wait for turns that never come: it
+    holds as many SMs until its deadline. Returns what must live as long."""
+    heads, arguments = -(-ctas // 32), {"seq_q": 4096, "head_dim": 128, "dtype": "bf16"}
+    document = stagger.Plan("full", "spt", heads=heads, tile_q=64, sms=ctas, **arguments).json()
+    for lane in document["lanes"]:
+        lane[0][3] = 9999
+    plan = stagger.Plan("full", heads=heads, verify=False, table=json.dumps(document), sms=ctas,
+                        **arguments)
+    q, k, v, d_out = tensors(1, 4096, heads, 128)
+    stream = torch.cuda.Stream()
+    space = torch.zeros(plan.workspace_bytes + 512, dtype=torch.uint8, device="cuda")
+    case = q, k, v, d_out, d_out, torch.zeros(1, heads, 4096, device="cuda")
+    made = made_call(plan, case, space, timeout_ms=ms, stream=stream.cuda_stream)
+    torch.cuda.synchronize()
+    _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(made[0])))
+    time.sleep(0.1)
+    return plan, made, space, stream, case
+
+
+@within(120)
+def held():
+    """A kernel holds SMs for two seconds: no call hangs; what ends is right, or NaN with an error.
+
+    A grid that starts as there is room goes by it; one that must all be there waits for it."""
+    q, k, v, d_out = tensors(2, 2048, 8, 128)
+    out, lse = stagger.attention(q, k, v, return_lse=True)
+    case, device = (q, k, v, d_out, out, lse), runtime.device(0)
+    for schedule, elastic in (("spt", True), ("symmetric-shift", False)):
+        plan = stagger.Plan("causal", schedule, seq_q=2048, batch=2, heads=8, head_dim=128,
+                            dtype="bf16", elastic=elastic, sms=device.sms)
+        space = torch.zeros(plan.workspace_bytes + 512, dtype=torch.uint8, device="cuda")
+        wanted = bits_of(raw_call(plan, case, space)[0])
+        for ctas in (32, device.sms):
+            side = torch.cuda.Stream()
+            call, grads, canaries, image = made_call(
+                plan, case, space, timeout_ms=200, status=device.status, stream=side.cuda_stream,
+                call_id=device.note("the one beside"))
+            kept = holding(ctas, 2000)
+            begin = time.perf_counter()
+            _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(call)))
+            side.synchronize()
+            took = time.perf_counter() - begin
+            torch.cuda.synchronize()
+            nan = all(bool(torch.isnan(each).all()) for each in grads)
+            try:
+                stagger.check(sync=True)
+                told = ""
+            except stagger.Timeout as error:
+                told = str(error)
+            right = same(bits_of(grads), wanted)
+            again = bits_of(raw_call(plan, case, space)[0])
+            by_itself = took < 1 or not (elastic and ctas == 32)
+            ended = right if not told else nan and "the one beside" in told
+            report("held", ended and by_itself and untouched(canaries) and took < 20 and
+                   same(again, wanted), schedule=schedule, held_sms=ctas, seconds=round(took, 2),
+                   ended="by its deadline" if told else "right")
+            del kept, image
+
+
+@within(60)
+def deadline():
+    """A call of attention whose turn never comes: NaN everywhere, the next call raises Timeout, the
+    one after it is right. The wait is STAGGER_TIMEOUT_MS."""
+    q, k, v, d_out = tensors(1, 512, 1, 64)
+    out, lse = stagger.attention(q, k, v, mask="full", return_lse=True)
+    document = stagger.Plan("full", "spt", seq_q=512, heads=1, head_dim=64, dtype="bf16",
+                            tile_q=64).json()
+    document["lanes"][-1][-1][3] = 99  # a turn that never comes
+    hanging = stagger.Plan("full", seq_q=512, heads=1, head_dim=64, dtype="bf16", verify=False,
+                           table=json.dumps(document))
+    os.environ["STAGGER_TIMEOUT_MS"] = "300"
+    stock = runtime.make_plan
+    try:
+        runtime.make_plan = lambda key, machine=None: hanging
+        begin = time.perf_counter()
+        grads = stagger.attention_backward(d_out, q, k, v, out, lse, mask="full", schedule="shift")
+        torch.cuda.synchronize()
+        took = time.perf_counter() - begin
+    finally:
+        runtime.make_plan = stock
+        del os.environ["STAGGER_TIMEOUT_MS"]
+    nan = all(bool(torch.isnan(each).all()) for each in grads)
+
+    def call():
+        return stagger.attention_backward(d_out, q, k, v, out, lse, mask="full", schedule="spt")
+
+    try:
+        call()
+        told = "nothing"
+    except stagger.Timeout as error:
+        told = str(error)
+    fine = max(errors_of(call(), exact(q, k, v, d_out, "full"))) < 7 * 2.0**-8
+    report("deadline", nan and 0.2 < took < 20 and "was stopped" in told and fine,
+           seconds=round(took, 2), told=told[:60])
+
+
+@within(60)
+def elsewhere():
+    """fallback="sdpa" takes what is refused, held to its deterministic way where that is asked for;
+    forward="fa3" runs or says why not."""
+    import warnings
+    q, k, v, d_out = tensors(2, 256, 4, 96, heads_kv=2)  # no head_dim of the kernel's
+    for strict in (False, True):
+        torch.use_deterministic_algorithms(strict)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                runs = [gradients(q, k, v, d_out, fallback="sdpa") for _ in range(3)]
+        finally:
+            torch.use_deterministic_algorithms(False)
+        worst = max(errors_of(runs[0], exact(q, k, v, d_out, "causal")))
+        equal = all(same(runs[0], each) for each in runs[1:])
+        said = any("head_dim is 96" in str(each.message) for each in caught)
+        report("elsewhere", worst < 7 * 2.0**-8 and said and (equal or not strict), strict=strict,
+               error=f"{worst:.1e}", same_bits=equal)
+    q, k, v, d_out = tensors(2, 1024, 4, 128, heads_kv=2)
+    try:
+        found, said = gradients(q, k, v, d_out, forward="fa3"), "runs"
+        right = max(errors_of(found, exact(q, k, v, d_out, "causal"))) < 7 * 2.0**-8
+    except stagger.Unsupported as error:
+        said = str(error)
+        right = said.startswith("forward fa3: ")
+    report("elsewhere", right, fa3=said[:80])
+    report("elsewhere", not forwards.CLOSED, closed=forwards.CLOSED)
+
+
+@within(60)
+def forked():
+    """A child that is forked from a process with a GPU is told so, and touches no CUDA."""
+    q, k, v, d_out = tensors(1, 256, 2, 64)
+    wanted = gradients(q, k, v, d_out)
+    torch.cuda.synchronize()
+    for what in (lambda: stagger.attention(q, k, v), lambda: stagger.check(),
+                 lambda: stagger.prepare(q, k)):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                what()
+                said = "nothing"
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            os.write(writer, said.encode()[:1000])
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            said = pipe.read()
+        os.waitpid(child, 0)
+        report("forked", said.startswith("DeviceError: ") and "spawn" in said, said=said[:60])
+    report("forked", same(gradients(q, k, v, d_out), wanted), parent="goes on")
+
+
+@within(60)
+def prefetched():
+    """A plan made in a thread is the one that the call takes, for documents of every step."""
+    for turn in range(3):
+        q, k, v, d_out = tensors(1, 1024, 4, 64, seed=turn)
+        mask = stagger.mask("document", lengths=[300 + 7 * turn, 724 - 7 * turn], causal=True)
+        plan = stagger.prefetch(q, k, mask=mask).result(30)
+        before = stagger.plans.stats()
+        got = gradients(q, k, v, d_out, mask=mask)
+        after = stagger.plans.stats()
+        worst = max(errors_of(got, exact(q, k, v, d_out, mask.text)))
+        report("prefetched", worst < 7 * 2.0**-8 and after["misses"] == before["misses"] and
+               plan is stagger.prepare(q, k, mask=mask), error=f"{worst:.1e}")
+
+
 def elapsed_ms(functions, rounds=7, each=10):
     """Median ms of each function: in every round each runs a few times, in turn."""
     times = [[] for _ in functions]
@@ -792,9 +1147,14 @@ def speed():
 
 
 def main():
+    if "--list" in sys.argv:
+        for name, function in CHECKS.items():
+            print(f"{name:<18}{LIMITS[name]:>4} s  {function.__doc__.splitlines()[0]}")
+        return 0
     names = sys.argv[1:] or list(CHECKS)
     for name in names:
         begin = time.perf_counter()
+        faulthandler.dump_traceback_later(LIMITS[name], exit=True)
         try:
             CHECKS[name]()
         except Exception as error:  # of one check: the others go on
@@ -802,6 +1162,7 @@ def main():
             report(name, False, raised=f"{type(error).__name__}: {error}"[:300])
             if isinstance(error, torch.AcceleratorError):
                 break  # the context is lost
+        faulthandler.cancel_dump_traceback_later()
         print(f"       {name} took {time.perf_counter() - begin:.1f} s", flush=True)
     passed = all(result["passed"] for result in RESULTS)
     print(json.dumps({"schema": "stagger.torch-checks/1", "torch": torch.__version__,
