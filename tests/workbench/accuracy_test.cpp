@@ -35,6 +35,18 @@ TEST_CASE("a tie does not predict a difference, and a schedule is not ranked wit
   CHECK(accuracy.misranked[1].faster == 2);
 }
 
+TEST_CASE("a run whose table is not known may be of any table of its schedule") {
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{7}}) {
+    for (const std::uint64_t second : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{8}}) {
+      CAPTURE(first, second);
+      const Accuracy accuracy =
+          accuracy_of({{"a", "one", 1000, 1000, first}, {"a", "one", 2000, 1000, second}});
+      CHECK(accuracy.alike == (first == 7 && second == 7 ? 1 : 0));
+      CHECK(accuracy.pairs == (first == 7 && second == 8 ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("one table under two names is noise and no ranking") {
   const Accuracy accuracy = accuracy_of({
       {"a", "one", 1000, 1000, 7},

@@ -1,6 +1,7 @@
 #include "workbench/comparison.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace stagger::workbench {
 namespace {
@@ -136,6 +137,46 @@ TEST_CASE("a comparison that is stopped has the rows that were ready") {
   const Comparison none = compare({.problem = causal(6, 2), .stop = [] { return true; }});
   CHECK(none.rows.empty());
   CHECK_FALSE(none.best.has_value());
+}
+
+TEST_CASE("more tasks than two tables may have are not compared, nor more than a search may have") {
+  // Each task is a chain's and counts for it.
+  const auto said = [](std::int64_t tiles, std::int64_t more) {
+    return make_problem(make_mask("full"), {tiles, tiles + more}, {}, 1, 4);
+  };
+  const Problem compared = said(5'793, 0);  // 33,558,849 tasks: above 2^25
+  CHECK(
+      test::message_of([&] { static_cast<void>(compare({.problem = compared})); }, ErrorKind::limit)
+          .ends_with("a comparison keeps two tables, of 33554432 tasks and chains at most"));
+  const Problem searched = said(6'690, 0);  // 44,756,100 tasks
+  const schedules::Selection optimal = schedules::select("optimal:effort=0");
+  CHECK(test::message_of([&] { static_cast<void>(source_of(optimal, searched)); }, ErrorKind::limit)
+            .ends_with("at most 44739242 tasks and chains"));
+}
+
+TEST_CASE("what is known of a table has its dispatch, and where it is ordered though it hangs") {
+  const Problem problem = make_problem(make_mask("causal"), {4, 4}, {}, 2, 3);
+  for (const char* name : {"ascending", "spt"}) {
+    Source source = source_of(schedules::select(name), problem);
+    const Dispatch dispatch = source.table.dispatch;
+    Source hangs = source;
+    const Analysis analysis = analyze(std::move(source));
+    CHECK(analysis.dispatch == dispatch);
+    CHECK(analysis.ordered());
+    hangs.table.slots.front().rank = 1;
+    CHECK_FALSE(analyze(std::move(hangs)).ordered());  // two have a rank, and none another
+  }
+  // Each of two chains begins with what the other one has to do first: a deadlock, and in order.
+  Table table;
+  table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
+  for (const std::int32_t kv : {0, 1}) {
+    table.slots.push_back({{Head{0}, KvTile{kv}, QTile{kv}}, 1});
+    table.slots.push_back({{Head{0}, KvTile{kv}, QTile{1 - kv}}, 0});
+    table.end_lane();
+  }
+  const Analysis stuck = analyze({.table = table, .model = {}, .selection = {}});
+  CHECK(stuck.verification.verdict == dag::Verdict::deadlock);
+  CHECK(stuck.ordered());
 }
 
 TEST_CASE("what was given of a timing model wins over the rest of it") {

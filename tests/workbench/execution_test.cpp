@@ -258,6 +258,59 @@ TEST_CASE("runs beyond the memory that is stated are refused before it is asked 
   CHECK(refused(std::move(on_gpu)).ends_with(" GiB; the limit is 32 GiB"));
 }
 
+TEST_CASE("the memory that a run takes is said in tenths of a GiB, the nearest") {
+  int below = 0;
+  int above = 0;
+  for (std::int64_t heads = 4; heads <= 16; ++heads) {
+    ExecutionRequest request = request_of(
+        workbench::source_of(
+            schedules::select("ascending"),
+            make_problem(make_mask("full"), {1 << 16, 1 << 16}, {1 << 15, 1 << 15}, heads, 2)),
+        0);
+    request.head_dim = 200 + 17 * heads;
+    const Table& table = request.source.table;
+    const std::int64_t bytes = gpu::run_bytes(
+        table, gpu::attention_shape(table.problem, request.head_dim), {.keep_partials = true});
+    const std::int64_t tenths = 10 * bytes / (std::int64_t{1} << 30);
+    const bool up = 20 * bytes - tenths * (std::int64_t{2} << 30) >= std::int64_t{1} << 30;
+    const std::int64_t said = tenths + (up ? 1 : 0);
+    const std::string about =
+        "about " + std::to_string(said / 10) + "." + std::to_string(said % 10) + " GiB";
+    CAPTURE(heads, bytes);
+    CHECK(refused(std::move(request)).find(about) != std::string::npos);
+    (up ? above : below) += 1;
+  }
+  CHECK(below >= 2);
+  CHECK(above >= 2);
+}
+
+TEST_CASE("a run has the threads that are asked for, and those that suit it if none are") {
+  for (const std::int32_t threads : {0, 1, 3, 5}) {
+    ExecutionRequest request = request_of(source_on("ascending", 3, 3), 0);
+    request.threads = threads;
+    const Execution execution = execute(std::move(request));
+    const std::int32_t suits = gpu::default_threads(execution.analysis.table, {});
+    CHECK(execution.options.threads == (threads == 0 ? suits : threads));
+  }
+}
+
+TEST_CASE("the problem of a run with dropout has its bits, whether it is judged or not") {
+  const Problem problem = make_problem(make_mask("full"), {8, 8}, {4, 4}, 1, 2);
+  const gpu::AttentionShape shape = gpu::attention_shape(problem, 4);
+  const gpu::DropoutOptions half{.probability = 0.5};
+  for (const Reference reference : {Reference::none, Reference::host}) {
+    const auto judged = [&](const std::optional<gpu::DropoutOptions>& dropout) {
+      return judged_problem(problem, shape, 1, reference, false, {}, dropout);
+    };
+    const JudgedProblem without = judged(std::nullopt);
+    const JudgedProblem with = judged(half);
+    CHECK_FALSE(without.attention.dropout.has_value());
+    CHECK(with.attention.dropout.has_value());
+    REQUIRE(with.exact.has_value() == (reference == Reference::host));
+    if (with.exact) CHECK(with.exact->dv.values != without.exact->dv.values);
+  }
+}
+
 TEST_CASE("stored bits of dropout count as memory, and a rule is what `overlap` says of it") {
   Source wide = workbench::source_of(
       schedules::select("ascending"),
@@ -340,6 +393,8 @@ TEST_CASE("a prediction is judged where a profile speaks of the run") {
   other.dropout = gpu::DropoutOptions{.probability = 0.1};
   CHECK_FALSE(other.is_predicted());
   other = execution;
+  other.runs->median_ns = 1;
+  CHECK(other.is_predicted());
   other.runs->median_ns = 0;
   CHECK_FALSE(other.is_predicted());
   other.runs.reset();

@@ -73,6 +73,25 @@ TEST_CASE("an invariant table is on the most SMs that are whole heads' units, or
   CHECK(none > 10);
 }
 
+TEST_CASE("why a schedule has no invariant table is said in words") {
+  const auto why = [](const char* schedule, const char* mask, std::int64_t heads,
+                      std::int64_t sms) {
+    return workbench::why_not_invariant(schedules::select(schedule),
+                                        make_problem(parse_mask(mask), {4, 4}, {}, heads, sms));
+  };
+  CHECK(why("shift", "causal", 2, 4) ==
+        *schedules::why_unsupported(schedules::select("shift"),
+                                    make_problem(parse_mask("causal"), {4, 4}, {}, 2, 4)));
+  CHECK(why("balanced", "causal", 2, 4) ==
+        "what a search finds moves with heads, SMs and durations");
+  CHECK(why("descending", "heads; causal; full", 2, 4) ==
+        "heads have masks of their own, so no head's order is every head's");
+  CHECK(why("shift", "full", 2, 3)
+            .starts_with("the order of heads moves with their number on 3 SMs, and on fewer; "));
+  CHECK(why("shift", "full", 2, 1)
+            .starts_with("the order of heads moves with their number on 1 SMs; "));
+}
+
 TEST_CASE("a schedule is batch invariant where any number of heads has one head's order") {
   int invariant = 0;
   int cut = 0;

@@ -165,6 +165,43 @@ TEST_CASE("plans for other heads, tiles, dtypes and SMs are as kept") {
   CHECK(test::golden_difference("plans-other.txt", text.str()) == "");
 }
 
+TEST_CASE("an invariant plan has the schedule, tiles and span of any batch of its heads") {
+  int moves = 0;
+  for (const std::int64_t group : {2, 4, 6}) {
+    for (const char* mask : {"causal", "full"}) {
+      for (const char* schedule : {"auto", "symmetric-shift", "spt"}) {
+        const auto said = [&](std::int64_t batch, std::int64_t heads_kv, bool invariant) {
+          PlanRequest request = request_of(mask, 1'024);
+          request.schedule = schedule;
+          request.batch = batch;
+          request.heads_kv = heads_kv;
+          request.heads_q = heads_kv * group;
+          request.invariant = invariant;
+          try {
+            const auto made = plan_backward(request);
+            const auto& plan = std::get<BackwardPlan>(made);
+            const Problem& problem = plan.table.problem;
+            return plan.schedule + " " + std::to_string(problem.shape.q) + " " +
+                   std::to_string(problem.span);
+          } catch (const Error& error) {
+            return std::string(error.what());
+          }
+        };
+        CAPTURE(group, mask, schedule);
+        const std::string usual = said(1, 8, true);
+        for (const std::int64_t batch : {1, 2, 5}) {
+          for (const std::int64_t heads_kv : {1, 3, 8}) {
+            const std::string own = said(batch, heads_kv, true);
+            if (own.find("order") == std::string::npos) CHECK(own == usual);
+            moves += said(batch, heads_kv, false) != said(1, 8, false) ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+  CHECK(moves > 10);
+}
+
 TEST_CASE("a table is refused if its chains have other heads than asked for") {
   PlanRequest request = request_of("causal", 512);
   request.heads_kv = 1;
