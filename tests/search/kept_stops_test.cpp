@@ -209,6 +209,34 @@ TEST_CASE("an effort buys a thousand evictions of a colouring") {
   CHECK(test::golden_difference("search-colourings.txt", text.str()) == "");
 }
 
+TEST_CASE("a search goes through its phases in order: windows for heads in ticks alone") {
+  const auto phases_of = [](std::int64_t heads, bool slot_model) {
+    std::string phases;
+    SearchOptions options;
+    options.effort = 0;
+    options.stop = [] { return false; };
+    std::string last;
+    options.progress = [&](const std::string& phase, const Optimum&) {
+      if (phase != last) phases += phase + "; ";
+      last = phase;
+    };
+    const Optimum found =
+        optimize(causal_problem(5, heads, 3), {.timing = {.latency = 2}, .slot_model = slot_model},
+                 {1, "none"}, std::nullopt, options);
+    CHECK(found.proof == ProofKind::none);
+    return phases;
+  };
+  CHECK(phases_of(3, true) ==
+        "dealing chains in turn; edge colouring; list scheduling; packing; rounds by SAT; local "
+        "search; rounds by SAT; ");
+  CHECK(phases_of(3, false) ==
+        "dealing chains in turn; list scheduling; windows; packing; edge colouring; rounds by SAT; "
+        "exhaustive search; local search; ");
+  CHECK(phases_of(1, false) ==
+        "dealing chains in turn; list scheduling; packing; edge colouring; rounds by SAT; "
+        "exhaustive search; local search; ");
+}
+
 TEST_CASE("rounds are refuted one by one, each in words, and what cannot help is not asked") {
   if (test::skipped_without_sat_solver()) return;
   const auto said = [](const char* row, Ticks bound) {

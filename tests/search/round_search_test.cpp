@@ -361,5 +361,20 @@ TEST_CASE("wrong answers are refused with their place") {
   CHECK(message_of(right + "task 0 1 0 1\n", narrow, 2).find("no free SM") != std::string::npos);
 }
 
+TEST_CASE("every literal of a solver's lines counts, up to the zero that ends them") {
+  const Problem problem = test::tiles_problem({"f"}, 1, 1);
+  const RoundCnf cnf(problem, 1);
+  REQUIRE(cnf.cnf().variables > 1);
+  std::string line = "v";
+  for (int variable = 1; variable <= cnf.cnf().variables; ++variable)
+    line += " " + std::to_string(variable);
+  const auto slots = [&](const std::string& text) {
+    return read_round_solution("s SATISFIABLE\n" + text, "solver", problem, 1).slots.size();
+  };
+  CHECK(slots(line + " 0\n") == 1);
+  CHECK(slots(line + "\nv 0\n") == 1);
+  CHECK(slots(line + " 0 -1 -2 99\n") == 1);
+}
+
 }  // namespace
 }  // namespace stagger::search

@@ -21,6 +21,7 @@ TEST_CASE("a table above two million tasks is analysed without the steps of its 
   CHECK(small.critical_path.length == small.makespan);
   CHECK_FALSE(small.critical_path.steps.empty());
   const Timeline drawn = timeline_of(small);
+  CHECK(drawn.lower_bound == 20 * 6);
   CHECK(drawn.makespan == small.makespan);
   CHECK(std::ranges::count(drawn.intervals, true, &Interval::critical) ==
         std::ssize(small.critical_path.steps));

@@ -284,6 +284,19 @@ TEST_CASE("the memory that a run takes is said in tenths of a GiB, the nearest")
   CHECK(above >= 2);
 }
 
+TEST_CASE("heads with masks of their own are run on threads, and refused beside a GPU") {
+  const auto request = [](std::int32_t device_sms) {
+    return request_of(
+        workbench::source_of(schedules::select("ascending"),
+                             make_problem(parse_mask("heads; causal; full"), {6, 6}, {2, 2}, 2, 3)),
+        device_sms);
+  };
+  CHECK(execute(request(0)).verdict() == std::string("ok"));
+  CHECK(refused(request(3)) ==
+        "the fake kernel on a GPU does not know heads with masks of their own yet: give one mask "
+        "for all heads");
+}
+
 TEST_CASE("a run has the threads that are asked for, and those that suit it if none are") {
   for (const std::int32_t threads : {0, 1, 3, 5}) {
     ExecutionRequest request = request_of(source_on("ascending", 3, 3), 0);

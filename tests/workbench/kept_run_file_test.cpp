@@ -46,14 +46,16 @@ std::string understood(const std::string& text) {
 
 TEST_CASE("what is understood of runs with a piece missing or wrong is as kept") {
   std::ostringstream text;
-  for (const char* run : {"atomic", "cpu", "faulty", "gpu", "hangs", "invalid", "no-reduce",
-                          "predicted", "refused", "spins"}) {
+  for (const char* run :
+       {"atomic", "cpu", "faulty", "gpu", "hangs", "invalid", "no-reduce", "predicted",
+        "predicted-rested", "predicted-stamped", "refused", "spins"}) {
     const std::string path = std::string(STAGGER_SOURCE_DIR "/tests/golden/run-") + run + ".json";
     std::ifstream file(path);
     const std::string whole{std::istreambuf_iterator<char>(file), {}};
     REQUIRE(whole.size() > 500);
     std::ostringstream broken;
-    if (std::string_view("gpu predicted spins").find(run) != std::string_view::npos) {
+    if (std::string_view("gpu predicted-rested predicted-stamped spins").find(run) !=
+        std::string_view::npos) {
       test::break_everywhere(broken, whole, ",:[{", understood);
     }
     text << run << ": " << test::said([&] { return understood(whole); }) << "\n"

@@ -104,8 +104,9 @@ TEST_CASE("a run with dropout says which, and nothing is predicted of it") {
       .probability = 0.1, .seed = 5, .bits = 16, .mask_bits = gpu::MaskBits::stored};
   const std::string text = write_run(run_of({.source = descending(), .dropout = options}));
   for (const char* words :
-       {"\"probability\": 0.1,", "\"threshold\": 58982,", "\"bits\": 16,", "\"rounds\": 7,",
-        "\"seed\": 5,", "\"offset\": 0,", "\"mask_bits\": \"stored\"", "\"bytes\": 48"}) {
+       {"\"probability\": 0.1,", "\"dropped\": 0.100006103515625,", "\"threshold\": 58982,",
+        "\"bits\": 16,", "\"rounds\": 7,", "\"seed\": 5,", "\"offset\": 0,",
+        "\"mask_bits\": \"stored\"", "\"bytes\": 48"}) {
     CAPTURE(words, text);
     CHECK(text.find(words) != std::string::npos);
   }
