@@ -38,7 +38,7 @@ int advise_command(const Options& options) {
                                  .steady = steady_of(options.steady)};
   Progress progress;
   request.progress = [&](double fraction) { progress.show("asking the model", fraction); };
-  request.stop = interrupted;
+  request.stop = interruption();
   const designs::Advice advice = designs::advise(request);
   progress.end();
   if (options.json) {

@@ -6,6 +6,7 @@
 #include "cli/config.hpp"
 #include "cli/error_code.hpp"
 #include "cli/files.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/parser.hpp"
 #include "core/json.hpp"
 #include "core/json_value.hpp"
@@ -14,16 +15,21 @@
 #include "workbench/stagger.h"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::cli {
 namespace {
 
 constexpr const char* kCallable =
-    "list analyze compare verify export run calibrate predict formulas optimize lint diff block "
-    "overlap version";
+    "list show analyze compare advise verify export run calibrate predict formulas optimize lint "
+    "diff block overlap version";
+constexpr const char* kCancel = "cancel";
 
 const Command& command_named(const JsonValue& name) {
   std::vector<std::string> known;
@@ -32,7 +38,40 @@ const Command& command_named(const JsonValue& name) {
     if (name.string() == command->name) return *command;
     known.emplace_back(command->name);
   }
+  known.emplace_back(kCancel);
   name.reject(unknown_name("command", name.string(), known));
+}
+
+/// Requests under way that another thread can cancel, by the ids that they have.
+class Requests {
+ public:
+  /// nullptr if a request of that id is under way.
+  std::shared_ptr<const std::atomic<bool>> begin(const std::string& id) {
+    const std::scoped_lock lock(mutex_);
+    auto flag = std::make_shared<std::atomic<bool>>(false);
+    return running_.emplace(id, flag).second ? flag : nullptr;
+  }
+  void end(const std::string& id) {
+    const std::scoped_lock lock(mutex_);
+    running_.erase(id);
+  }
+  /// Whether there was one to cancel.
+  bool cancel(const std::string& id) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = running_.find(id);
+    if (found == running_.end()) return false;
+    *found->second = true;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<std::atomic<bool>>> running_;
+};
+
+Requests& requests() {
+  static Requests all;
+  return all;
 }
 
 /// Standard input is no program's to give away.
@@ -102,6 +141,32 @@ std::string response_to(const std::vector<std::string>& words) {
   }
 }
 
+/// The response to a request that another one can cancel.
+std::string response_to(const std::vector<std::string>& words, const JsonValue& id) {
+  const std::string name = id.string();
+  auto cancelled = requests().begin(name);
+  if (!cancelled) id.reject("a request of this id is under way");
+  struct End {
+    const std::string& name;
+    ~End() { requests().end(name); }
+  } const end{name};
+  const Cancellable cancellable(std::move(cancelled));
+  return response_to(words);
+}
+
+std::string response_to(const JsonValue& request) {
+  if (request.at("command").string() == kCancel) {
+    request.expect_keys({"command", "id"});
+    const bool found = requests().cancel(request.at("id").string());
+    return Json{{"exit_code", 0}, {"report", {{"cancelled", found}}}}.line();
+  }
+  request.expect_keys({"command", "options", "id"});
+  const Command& command = command_named(request.at("command"));
+  std::vector<std::string> words = {command.name, "--json"};
+  if (request.has("options")) words = words_of(command, request.at("options"));
+  return request.has("id") ? response_to(words, request.at("id")) : response_to(words);
+}
+
 }  // namespace
 }  // namespace stagger::cli
 
@@ -111,11 +176,6 @@ int32_t stagger_json(const char* request, char** response) {
     workbench::c::expect(request, "request");
     workbench::c::expect(response, "response");
     const JsonDocument document(request, "request");
-    const JsonValue& root = document.root();
-    root.expect_keys({"command", "options"});
-    const cli::Command& command = cli::command_named(root.at("command"));
-    std::vector<std::string> words = {command.name, "--json"};
-    if (root.has("options")) words = cli::words_of(command, root.at("options"));
-    *response = workbench::c::copied(cli::response_to(words));
+    *response = workbench::c::copied(cli::response_to(document.root()));
   });
 }

@@ -201,7 +201,7 @@ int compare_command(const Options& options) {
   ComparisonRequest request = comparison_request(options);
   Progress progress;
   request.progress = [&](double fraction) { progress.show("comparing schedules", fraction); };
-  request.stop = interrupted;
+  request.stop = interruption();
   finish_on_interrupt();
   const Comparison comparison = workbench::compare(std::move(request));
   progress.end();

@@ -112,7 +112,7 @@ std::optional<int> run_design(const Options& options) {
   Progress progress;
   request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
   request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
-  request.stop = interrupted;
+  request.stop = interruption();
   const designs::Execution execution = designs::execute(request);
   progress.end();
   if (options.json) {
@@ -161,7 +161,7 @@ int compare_designs(const Options& options, std::vector<schedules::Selection> sc
   request.analysis.limit = 0;
   Progress progress;
   request.progress = [&](double fraction) { progress.show("comparing designs", fraction); };
-  request.stop = interrupted;
+  request.stop = interruption();
   finish_on_interrupt();
   const designs::Comparison comparison = designs::compare(std::move(request));
   progress.end();

@@ -5,12 +5,14 @@
 
 #include <csignal>
 #include <unistd.h>
+#include <utility>
 
 namespace stagger::cli {
 namespace {
 
 volatile std::sig_atomic_t g_finishes = 0;
 volatile std::sig_atomic_t g_interrupted = 0;
+thread_local std::shared_ptr<const std::atomic<bool>> t_cancelled;
 
 /// Whoever waits is told that something happens. Async-signal-safe.
 void acknowledge() {
@@ -40,7 +42,18 @@ void handle_interrupts() {
 }
 
 bool interrupted() noexcept {
-  return g_interrupted != 0;
+  return g_interrupted != 0 || (t_cancelled && *t_cancelled);
+}
+
+std::function<bool()> interruption() {
+  return [cancelled = t_cancelled] { return g_interrupted != 0 || (cancelled && *cancelled); };
+}
+
+Cancellable::Cancellable(std::shared_ptr<const std::atomic<bool>> cancelled)
+    : outer_(std::exchange(t_cancelled, std::move(cancelled))) {}
+
+Cancellable::~Cancellable() {
+  t_cancelled = std::move(outer_);
 }
 
 }  // namespace stagger::cli

@@ -117,7 +117,7 @@ int optimize_command(const Options& options) {
   check_optimize(options);
   finish_on_interrupt();
   OptimizationRequest request = search_request(options);
-  request.stop = interrupted;
+  request.stop = interruption();
   // After a second interrupt nobody comes to an end of it.
   if (!options.proof.empty()) mark_temporary(search::unfinished_proof(request.proof_file));
   return options.archive.empty() ? search_table(options, std::move(request))

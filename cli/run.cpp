@@ -89,7 +89,7 @@ int run_command(const Options& options) {
   workbench::ExecutionRequest request = execution_request(options);
   request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
   request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
-  request.stop = interrupted;
+  request.stop = interruption();
   const Execution execution = workbench::execute(std::move(request));
   progress.end();
   if (execution.cut_short) {

@@ -200,7 +200,11 @@ STAGGER_API void stagger_status_free(stagger_status* status);
 /* Runs a command of the workbench: {"command": "compare", "options": {"mask": "causal", "n": 8}}
  * with the long options of `stagger compare` as keys. The response, to be freed by stagger_free(),
  * is {"exit_code": 0, "report": ...} with what --json prints, or {"exit_code": 2, "error": "..."}.
- * Fails only if the request is malformed. */
+ * Fails only if the request is malformed.
+ *
+ * A request may have an "id", a string: {"command": "cancel", "id": "..."} from another thread then
+ * ends it with what it has (exit code 130) where the command would be interrupted, and says whether
+ * there was one, {"cancelled": true}. */
 STAGGER_API int32_t stagger_json(const char* request, char** response);
 
 STAGGER_API void stagger_free(void* text);

@@ -8,7 +8,7 @@ the same bits in every run, on a Hopper GPU, and on the CPU for checks.
 from . import debug, errors, integrations
 from ._lib import info
 from ._version import __version__
-from .analysis import (analyze, call, command, compare, masks, optimize, schedules, simulate,
+from .analysis import (analyze, call, cancel, command, compare, masks, optimize, schedules, simulate,
                        verify)
 from .errors import (AlignmentError, CaptureError, Deadlock, DeviceError, DigestMismatch,
                      FileError, InputError, InternalError, LimitError, NoDevice, ResidencyError,
@@ -33,6 +33,6 @@ def __getattr__(name):
 __all__ = ["AlignmentError", "CaptureError", "Deadlock", "DeviceError", "DigestMismatch",
            "FileError", "InputError", "InternalError", "LimitError", "Mask", "NoDevice", "Plan",
            "PlanCache", "ResidencyError", "StaggerError", "Table", "Timeout", "Unsupported",
-           "UsageError", "WorkspaceError", "__version__", "analyze", "backward", "call", "command",
+           "UsageError", "WorkspaceError", "__version__", "analyze", "backward", "call", "cancel", "command",
            "compare", "debug", "errors", "info", "integrations", "lock", "mask", "masks",
            "optimize", "plans", "schedules", "simulate", "table", "verify", "window"]

@@ -23,16 +23,26 @@ def command(name, **options):
                        if value is not None})
 
 
-def call(name, options):
-    """The same, by options as they are spelled."""
+def call(name, options, id=None):
+    """The same, by options as they are spelled. A call with an `id`, a string, can be ended by
+    cancel(id) from another thread: its exit code is 130 then, its report what there was."""
     given = {key: _plain(value) for key, value in options.items()}
-    text = ctypes.c_void_p()
-    request = json.dumps({"command": name, "options": given}).encode()
-    _lib.check(_lib.library().stagger_json(request, ctypes.byref(text)))
-    response = json.loads(_lib.taken(text))
+    request = {"command": name, "options": given}
+    response = _response(request if id is None else {**request, "id": id})
     if "error" in response:
         raise _BY_EXIT.get(response["exit_code"], errors.StaggerError)(response["error"])
     return response["exit_code"], response.get("report", response.get("text"))
+
+
+def cancel(id):
+    """Ends the call of that id, in whichever thread it is; returns whether there was one."""
+    return _response({"command": "cancel", "id": id})["report"]["cancelled"]
+
+
+def _response(request):
+    text = ctypes.c_void_p()
+    _lib.check(_lib.library().stagger_json(json.dumps(request).encode(), ctypes.byref(text)))
+    return json.loads(_lib.taken(text))
 
 
 def _plain(value):

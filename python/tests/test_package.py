@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import numpy as np
@@ -71,6 +72,10 @@ class Commands(unittest.TestCase):
                      "head-dim": 128, "schedule": "spt", "machine": PROFILE, "kernel": "hopper",
                      "dtype": "bf16"}),
         ("compare", {"mask": "causal", "n": 6, "heads": 2, "designs": True}),
+        ("compare", {"mask": "causal", "n": 6, "heads": 3, "sms": 4, "invariant": True}),
+        ("show", {"mask": "causal", "n": 4, "heads": 2, "schedule": "descending"}),
+        ("show", {"mask": "sliding:left=2,right=0", "n": 5}),
+        ("advise", {"mask": "causal", "n": 8, "heads": 4, "steady": "sms"}),
         ("block", {"model": "llama3-8b", "seq": 8192, "machine": PROFILE}),
         ("formulas", {"n": "1..3"}), ("formulas", {"n": "2", "heads": "1..4"}),
         ("optimize", {"mask": "causal", "n": 4, "sms": 2, "time-limit": 5.0}),
@@ -104,6 +109,25 @@ class Commands(unittest.TestCase):
             stagger.compare("causal", n=4, headz=2)
         with self.assertRaises(stagger.InputError):
             stagger.call("none", {})
+
+    def test_a_call_is_cancelled_from_another_thread(self):
+        hard = {"mask": "causal", "n": 14, "heads": 5, "sms": 9, "model": "overlap", "reduce": 4,
+                "latency": 3, "time-limit": 60.0}
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.extend(stagger.call("optimize", hard, id="hard")))
+        self.assertFalse(stagger.cancel("hard"))
+        thread.start()
+        begin = time.monotonic()
+        while not stagger.cancel("hard"):
+            time.sleep(0.01)
+        other, _ = stagger.call("version", {}, id="other")
+        thread.join()
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual((found[0], other), (130, 0))
+        self.assertEqual(found[1]["schema"], "stagger.optimum/1")
+        self.assertFalse(stagger.cancel("hard"))
+        self.assertEqual(stagger.call("version", {}, id="hard")[0], 0)
 
     def test_optimize_returns_its_table(self):
         found = stagger.optimize("full", n=4, sms=4, time_limit=5)
