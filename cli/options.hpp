@@ -65,9 +65,9 @@ struct Options {
   std::vector<std::string> tables;  ///< of `compare` and `predict`
   std::string schedules;            ///< of `compare`: names; empty: all
   std::string design;               ///< empty: none, a schedule or a table is played
-  bool invariant = false;           ///< every head in one order, on fewer SMs if need be
   std::string steady;               ///< of `advise`: what bits must not move with
   bool designs = false;             ///< of `compare`: they, not schedules alone
+  bool invariant = false;           ///< every head in one order, on fewer SMs if need be
   std::string baseline;             ///< of `compare`; empty: none
   dag::LockValues ranks = dag::LockValues::ranks;
 

@@ -39,8 +39,7 @@ std::vector<std::int64_t> steady_sms(const Problem& problem) {
     if (units > 0 && units <= problem.sms) counts.push_back(problem.sms / units * units);
   }
   std::ranges::sort(counts, std::greater());
-  const auto repeated = std::ranges::unique(counts);
-  counts.erase(repeated.begin(), repeated.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
 }
 

@@ -5,6 +5,7 @@
 #include "core/span.hpp"
 #include "core/text.hpp"
 #include "dag/liveness.hpp"
+#include "workbench/json.hpp"
 
 #include <fmt/format.h>
 
