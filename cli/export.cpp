@@ -81,7 +81,6 @@ struct SlotQuestion {
 SlotQuestion question_of(const Problem& any, const Options& options) {
   Problem problem =
       on_resident_sms(any, static_cast<std::int32_t>(std::min(options.residency, kMaxSms)));
-  expect_no_groups(problem, "a question to a solver");
   if (problem.tasks() == 0) throw Error(ErrorKind::usage, "there is no live tile to ask about");
   const std::int64_t rounds =
       options.rounds > 0 ? options.rounds : dag::slot_bounds(problem).best.ticks;

@@ -157,15 +157,6 @@ Problem problem_of_parts(Problem problem) {
   return problem;
 }
 
-void expect_no_groups(const Problem& problem, const char* what) {
-  if (problem.group() == 1) return;
-  throw Error(ErrorKind::unsupported,
-              std::string(what) +
-                  " does not know heads that share K and V yet: give as many KV "
-                  "heads as heads, not " +
-                  std::to_string(problem.heads_kv) + " for " + std::to_string(problem.heads));
-}
-
 void expect_one_mask(const Problem& problem, const char* what) {
   if (mask_heads(problem.mask) == 0) return;
   throw Error(ErrorKind::unsupported,

@@ -147,10 +147,8 @@ struct Problem {
 /// apart. Its chains are as many, each as long as for one head.
 [[nodiscard]] Problem problem_of_parts(Problem problem);
 
-/// Throws Error{unsupported} if heads share K and V; `what` cannot do that: `run`, `the portable
-/// kernel`.
-void expect_no_groups(const Problem& problem, const char* what);
-/// Throws Error{unsupported} if heads have masks of their own, likewise.
+/// Throws Error{unsupported} if heads have masks of their own; `what` cannot do that: `run`, `the
+/// portable kernel`.
 void expect_one_mask(const Problem& problem, const char* what);
 
 /// One line: `causal, 8 KV x 8 Q tiles, 4 heads on 8 SMs: 144 tasks`; with groups, `8 heads of 2 KV

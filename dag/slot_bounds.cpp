@@ -3,6 +3,7 @@
 #include "dag/packing.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -14,7 +15,8 @@ constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
 // Of all sets of chains that are packed: a second.
 constexpr std::int64_t kPackedJobs = std::int64_t{1} << 22;
 constexpr std::int64_t kPackingNodes = 20'000'000;
-constexpr std::string_view kAccumulation = "accumulation";
+// Reductions take no time of their own here: what they are bound by are their rounds.
+constexpr std::string_view kReductions[] = {"accumulation", "dkv"};
 
 /// A maximum matching of KV tiles with Q tiles, grown by one KV tile at a time.
 class Matching {
@@ -162,16 +164,42 @@ std::int64_t matching_bound(const Problem& problem) {
   return bound;
 }
 
+/// The ends of a KV tile's chains are rounds apart: behind that of a chain are all that are no
+/// shorter, and one of them is the last.
+std::int64_t ends_bound(const Problem& problem) {
+  const std::int32_t kv_heads = problem.grids.all_alike() ? 1 : problem.heads_kv;
+  std::int64_t bound = 0;
+  for (std::int32_t first = 0; first < kv_heads * problem.group_parts();
+       first += problem.group_parts()) {
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      std::vector<std::int64_t> lengths;
+      for (Part part{first}; part.value < first + problem.group_parts(); ++part) {
+        const std::int64_t length = problem.chain_length(part, kv);
+        if (length > 0) lengths.push_back(length);
+      }
+      std::sort(lengths.begin(), lengths.end(), std::greater<>());
+      for (std::int64_t longer = 0; longer < std::ssize(lengths); ++longer)
+        bound = std::max(bound, lengths[at(longer)] + longer);
+    }
+  }
+  return bound;
+}
+
 }  // namespace
 
 Bounds slot_bounds(const Problem& problem) {
   constexpr Timing kOneRound{.model = Model::chain, .compute = 1, .reduce = 0};
   Bounds bounds = lower_bounds(problem, kOneRound, Dispatch::static_);
   if (bounds.degree_rounds == 0) return bounds;
-  // Reductions take no time of their own here: what a dQ tile is bound by are its rounds.
-  std::erase_if(bounds.all, [](const Bound& bound) { return bound.by == kAccumulation; });
+  std::erase_if(bounds.all, [](const Bound& bound) {
+    return std::ranges::find(kReductions, bound.by) != std::end(kReductions);
+  });
   bounds.all.push_back(
       {"degree", bounds.degree_rounds, "a chain or a dQ tile one round at a time"});
+  if (problem.combine == Combine::ordered) {
+    bounds.all.push_back(
+        {"dkv", ends_bound(problem), "the chains of one KV tile end one after the other"});
+  }
   // Chains of several heads can run at once on as many dQ tiles as all of those have.
   if (problem.span == 1 && std::int64_t{problem.kv_tiles()} * problem.q_tiles() <= kMatchedTiles) {
     bounds.all.push_back({"matching", matching_bound(problem),

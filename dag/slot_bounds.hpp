@@ -6,9 +6,11 @@
 namespace stagger::dag {
 
 /// Lower bounds in the slot model, in rounds: a task takes one, the tasks of a chain take one round
-/// after the other, and no two tasks of a dQ tile the same.
+/// after the other, no two tasks of a dQ tile the same, and where parts are combined in order no two
+/// chains of a KV tile end in one.
 ///
-/// work, chain and packing as in the chain model; degree the contributions to one dQ tile;
+/// work, chain and packing as in the chain model; degree the contributions to one dQ tile; dkv the
+/// ends of a KV tile's chains one after the other;
 /// matching: of a set of chains no more can run at once than a matching of their live tiles has
 /// edges, so they are packed on that many SMs. Sets tried: the chains of at least d tasks of one
 /// head or of all, and the components of one head. O(kv_tiles * live tiles) and the packings;

@@ -33,7 +33,12 @@ struct Place {
 class StartGraphBuilder {
  public:
   explicit StartGraphBuilder(const Table& table)
-      : table_(table), ranks_(table.problem), places_(ranks_.size()) {}
+      : table_(table), ranks_(table.problem), places_(ranks_.size()) {
+    if (table.problem.combine != Combine::ordered) return;
+    parts_.assign(at(std::int64_t{table.problem.heads_kv} * table.problem.kv_tiles() *
+                     table.problem.group_parts()),
+                  0);
+  }
 
   StartGraph run() {
     graph_.tasks.push_back(0);
@@ -58,11 +63,20 @@ class StartGraphBuilder {
         graph_.add(0, chain, 0);
         graph_.tasks.push_back(0);
         chains_.push_back({slot - table_.begin_of(lane), slot, chain});
+        if (!parts_.empty()) part(table_.slots[slot].task, 0) = chain;
       }
       const auto& [task, rank] = table_.slots[slot];
       places_[ranks_.of(task, rank)] = {static_cast<int>(graph_.tasks.size()) - 1,
                                         graph_.tasks.back()++};
     }
+  }
+
+  /// The vertex of the chain that is so far from a task's chain in the accumulation of its KV
+  /// tile's dK and dV.
+  int& part(const Task& task, std::int32_t distance) {
+    const Problem& problem = table_.problem;
+    return parts_[at(problem.dkv_place(task) * problem.group_parts() + table_.dkv_rank(task) +
+                     distance)];
   }
 
   /// Into the chains in about the order in which they start: an edge rarely moves a start from
@@ -78,6 +92,11 @@ class StartGraphBuilder {
         if (rank == 0) continue;
         const Place before = places_[ranks_.of(task, rank - 1)];
         waits_.emplace_back(before.chain, before.position + 1 - position);
+      }
+      const Task& task = table_.slots[chain.slot].task;
+      if (!parts_.empty() && table_.dkv_rank(task) > 0) {
+        const int before = part(task, -1);
+        waits_.emplace_back(before, graph_.tasks[at(before)] + 1 - tasks);
       }
       add_waits_of(chain.vertex);
     }
@@ -99,6 +118,7 @@ class StartGraphBuilder {
   RankPlaces ranks_;
   std::vector<Place> places_;
   StartGraph graph_;
+  std::vector<int> parts_;  ///< vertices by KV tile, then rank; empty unless combined in order
   std::vector<Chain> chains_;
   std::vector<std::pair<int, std::int64_t>> waits_;  ///< of a chain: for which, how far
 };

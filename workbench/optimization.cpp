@@ -35,7 +35,6 @@ class Search {
     result_.model = request.model;
     result_.slot_model = request.slot_model;
     check_timing(timing(), result_.problem);
-    if (request.slot_model) expect_no_groups(result_.problem, "the slot model");
     // The slot model has no dispatch: its SMs are those that are there.
     if (request.slot_model) {
       result_.problem = on_resident_sms(std::move(result_.problem), timing().residency);
@@ -113,14 +112,17 @@ class Search {
 
   /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
   /// what is found. What is proved of parts is not proved of their heads, which need not stay
-  /// together: the bound is that of the heads.
+  /// together: the bound is that of the heads, and rounds are refuted of them.
   Optimum search_parts(const search::SearchOptions& options) {
     const Problem& problem = result_.problem;
     const Problem parts = problem_of_parts(problem);
     const Timing timing_of_part = schedules::timing_of_parts(timing(), problem.span);
-    const dag::Bound bound = bounds_of(parts, timing_of_part, false).best;
-    Optimum found = search::optimize(parts, {.timing = timing_of_part}, {bound.ticks, bound.by},
-                                     std::nullopt, options);
+    const search::Objective of_parts{.timing = timing_of_part, .slot_model = request_.slot_model};
+    search::SearchOptions unproved = options;
+    unproved.proof_file.clear();
+    const dag::Bound bound = bounds_of(parts, timing_of_part, request_.slot_model).best;
+    Optimum found =
+        search::optimize(parts, of_parts, {bound.ticks, bound.by}, std::nullopt, unproved);
     if (found.best) {
       Table table =
           schedules::lift(std::move(found.best->table), problem, schedules::HeadOrder::q_major);
@@ -138,12 +140,16 @@ class Search {
     found.proof = proved ? search::ProofKind::bound : search::ProofKind::none;
     found.detail = proved ? std::string("the makespan is the ") + least.by + " bound" : "";
     found.stopped = found.stopped && !proved;
-    return found;
+    found.proof_written = false;
+    if (proved || found.stopped || !request_.slot_model) return found;
+    Optimum whole = search::optimize(problem, {.timing = timing(), .slot_model = true},
+                                     found.lower_bound, std::move(found.best), options);
+    if (whole.found_by.empty()) whole.found_by = std::move(found.found_by);
+    return whole;
   }
 
   /// A solver's answer is a table to beat like any other.
   void import_answer(const SolverAnswer& answer) {
-    expect_no_groups(result_.problem, "an imported solution");
     const std::int64_t rounds =
         answer.rounds > 0 ? answer.rounds : dag::slot_bounds(result_.problem).best.ticks;
     if (rounds > kMaxTasks) throw Error(ErrorKind::limit, "--rounds is too large");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -215,15 +216,18 @@ class SlotStarts {
     friend auto operator<=>(const Wait&, const Wait&) = default;
   };
 
+  using PartRank = std::pair<std::int64_t, std::int32_t>;  ///< by Problem::dkv_place
+
   [[nodiscard]] std::int64_t length(std::size_t chain) const {
     return first_[chain + 1] - first_[chain];
   }
 
-  /// The chains that wait for each chain: for its end, or for its tasks. Of several waits between
-  /// two chains the longest counts.
+  /// The chains that wait for each chain: for its end, for its tasks, or for its turn at dK and dV.
+  /// Of several waits between two chains the longest counts.
   void find_waits() {
     const RankPlaces places(table_.problem);
-    std::vector<Wait> next_rank = positions(places);
+    const std::vector<Wait> next_rank = positions(places);
+    const std::map<PartRank, std::uint32_t> parts = chains_by_part_rank();
     std::vector<Wait> of_chain;
     for (std::size_t chain = 0; chain < start_.size(); ++chain) {
       waits_begin_.push_back(std::ssize(waits_));
@@ -237,6 +241,12 @@ class SlotStarts {
         const Wait& next = next_rank[places.of(task, rank + 1)];
         of_chain.push_back({next.chain, position + 1 - next.distance});
       }
+      const Task& last = table_.slots[first_[chain + 1] - 1].task;
+      const auto in_turn = parts.find({table_.problem.dkv_place(last), table_.dkv_rank(last) + 1});
+      if (in_turn != parts.end()) {  // ends a round later at least
+        of_chain.push_back(
+            {in_turn->second, tasks + 1 - static_cast<std::int32_t>(length(in_turn->second))});
+      }
       std::sort(of_chain.begin(), of_chain.end());
       for (std::size_t wait = 0; wait < of_chain.size(); ++wait) {
         const bool longest =
@@ -246,6 +256,17 @@ class SlotStarts {
       of_chain.clear();
     }
     waits_begin_.push_back(std::ssize(waits_));
+  }
+
+  /// Where parts are combined in order, which chain has a rank among a KV tile's.
+  [[nodiscard]] std::map<PartRank, std::uint32_t> chains_by_part_rank() const {
+    std::map<PartRank, std::uint32_t> chains;
+    if (table_.problem.combine != Combine::ordered) return chains;
+    for (std::uint32_t chain = 0; chain < start_.size(); ++chain) {
+      const Task& task = table_.slots[first_[chain]].task;
+      chains[{table_.problem.dkv_place(task), table_.dkv_rank(task)}] = chain;
+    }
+    return chains;
   }
 
   /// Which chain has a rank, and how far in it, by rank.

@@ -29,7 +29,8 @@ struct Starts {
 [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table in the slot model, in rounds: every task takes one round, the
-/// rounds of a chain follow one another, and a rank's round is after that of the rank before.
+/// rounds of a chain follow one another, and a rank's round is after that of the rank before; where
+/// parts are combined in order, so is the round in which a part's chain ends.
 /// nullopt if the table's orders allow no such rounds, if 2^30 steps do not find them, or if
 /// `stop()` is true. The starts of chains are the least solution of difference constraints (Bellman
 /// and Ford). O(tasks) if no chains wait for each other, O(tasks * chains) at worst.

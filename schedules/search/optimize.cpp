@@ -52,6 +52,15 @@ class Optimizer {
   }
 
   Optimum run() {
+    if (problem_.span == 1) search();
+    if (objective_.slot_model) phase("rounds by SAT", [&] { round_search(-1); });
+    conclude();
+    return std::move(optimum_);
+  }
+
+ private:
+  /// All searches but the last.
+  void search() {
     offer_safe_table();
     rules_ = most_rules(problem_, options_.effort);
     // In the slot model lists and packings often wait within a chain, which no rounds allow.
@@ -64,12 +73,8 @@ class Optimizer {
     phase("rounds by SAT", [&] { round_search(kConflicts * options_.effort); });
     if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
     phase("local search", [&] { local_searches(); });
-    if (objective_.slot_model) phase("rounds by SAT", [&] { round_search(-1); });
-    conclude();
-    return std::move(optimum_);
   }
 
- private:
   template <class Work>
   void phase(const char* name, Work work) {
     if (done()) return;
@@ -205,7 +210,8 @@ class Optimizer {
   }
 
   [[nodiscard]] bool sat_fits() const {
-    if (!has_sat_solver() || !optimum_.best || !in_any_order()) return false;
+    const bool orders_parts = objective_.slot_model || in_any_order();
+    if (!has_sat_solver() || !optimum_.best || !orders_parts) return false;
     const Ticks rounds = optimum_.best->makespan / round_ticks();
     return rounds >= 1 && rounds < 100'000 &&
            RoundCnf::literals(problem_, static_cast<std::int32_t>(rounds)) <=

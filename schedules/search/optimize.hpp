@@ -64,8 +64,9 @@ struct SearchOptions {
 /// is small, and local search; each only while the best is above the lower bound. `known` is a
 /// table to beat, absent if none. A table that is found has a lane for every SM of the problem, and
 /// tasks on those that are there; the slot model too has no more SMs than those. Throws what
-/// check_timing() throws. The result is the same for the same options, whatever the number
-/// of threads, unless `stop` cut it short.
+/// check_timing() throws. Where chains are of several heads only "do T rounds suffice?" is asked,
+/// in the slot model, of the known table: the other searches have one head a chain. The result is
+/// the same for the same options, whatever the number of threads, unless `stop` cut it short.
 [[nodiscard]] Optimum optimize(const Problem& problem, const Objective& objective,
                                const ProvenBound& lower_bound, std::optional<Incumbent> known,
                                const SearchOptions& options);

@@ -1,6 +1,7 @@
 #include "schedules/search/round_cnf.hpp"
 
 #include "core/error.hpp"
+#include "schedules/search/round_symmetry.hpp"
 
 #include <algorithm>
 #include <map>
@@ -11,41 +12,6 @@ namespace {
 
 /// Pairwise if few, else with a running "one so far".
 constexpr std::int64_t kPairwise = 6;
-
-/// The chains that have to start in this order, if symmetry is broken: equal rows of a head by
-/// their starts, and heads of one grid by the start of their first chain. Both can be had at once:
-/// renaming rows within heads makes each first chain the earliest of its equals, and renaming heads
-/// leaves that so.
-std::vector<std::pair<std::size_t, std::size_t>> ordered_chains(
-    const Problem& problem, const std::vector<Chain>& chains,
-    const std::vector<std::vector<QTile>>& live_q) {
-  std::vector<std::pair<std::size_t, std::size_t>> ordered;
-  std::map<std::int32_t, std::size_t> last_first;  // first chain of the last head, by grid
-  for (std::size_t chain = 0; chain < chains.size(); ++chain) {
-    const Head head = chains[chain].head;
-    if (chain > 0 && chains[chain - 1].head == head) continue;
-    const auto [first, is_new] = last_first.emplace(problem.grids.place_of(head), chain);
-    if (!is_new) ordered.emplace_back(std::exchange(first->second, chain), chain);
-  }
-  std::map<std::pair<Head, std::vector<QTile>>, std::size_t> last;
-  for (std::size_t chain = 0; chain < chains.size(); ++chain) {
-    const std::pair key{chains[chain].head, live_q[chain]};
-    if (const auto same = last.find(key); same != last.end())
-      ordered.emplace_back(same->second, chain);
-    last[key] = chain;
-  }
-  return ordered;
-}
-
-/// The Q tiles of every chain.
-std::vector<std::vector<QTile>> live_rows(const Problem& problem,
-                                          const std::vector<Chain>& chains) {
-  std::vector<std::vector<QTile>> rows;
-  rows.reserve(chains.size());
-  for (const Chain& chain : chains)
-    rows.push_back(problem.grid_of(chain.head).live_q(chain.kv));
-  return rows;
-}
 
 /// What at_most() adds for `count` literals, each clause's zero too.
 std::int64_t counter_literals(std::int64_t most, std::int64_t count) {
@@ -69,6 +35,19 @@ std::int64_t chain_literals(std::int64_t length, std::int64_t rounds) {
   return chain + length * each_task + rounds * each_round;
 }
 
+/// What keeping the ends of chains apart adds.
+std::int64_t ends_literals(std::vector<std::int32_t> lengths, std::int64_t rounds) {
+  std::sort(lengths.begin(), lengths.end());
+  std::int64_t literals = 0;
+  for (std::size_t count = 1; count <= lengths.size(); ++count) {
+    // Rounds in which so many of the chains can end.
+    const std::int64_t until = count == lengths.size() ? rounds : lengths[count] - 1;
+    const std::int64_t during = std::min(until, rounds) - (lengths[count - 1] - 1);
+    if (during > 0) literals += during * at_most_one_literals(static_cast<std::int64_t>(count));
+  }
+  return literals;
+}
+
 /// What ordering two chains adds.
 std::int64_t order_literals(const Chain& first, const Chain& second, std::int64_t rounds) {
   const std::int64_t before = std::max<std::int64_t>(rounds - first.length + 1, 0);
@@ -88,10 +67,10 @@ RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetr
                                       std::to_string(kMostLiterals) + " literals");
   }
   chains_ = chains_of(problem);
-  live_q_ = live_rows(problem, chains_);
   STAGGER_EXPECTS(rounds >= 1 && !chains_.empty());
   cnf_.literals.reserve(at(literals));
   for (const Chain& chain : chains_) {
+    tasks_.push_back(tasks_of(problem, chain));
     first_variable_.push_back(cnf_.variables + 1);
     cnf_.variables += rounds_ * (chain.length + 2);
   }
@@ -100,9 +79,10 @@ RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetr
     place_tasks(chain);
   }
   separate_contributions();
+  separate_ends();
   bound_sms();
   if (symmetry == Symmetry::left) return;
-  for (const auto& [first, second] : ordered_chains(problem, chains_, live_q_))
+  for (const auto& [first, second] : ordered_chains(problem, chains_))
     order_starts(first, second);
 }
 
@@ -120,8 +100,14 @@ std::int64_t RoundCnf::literals(const Problem& problem, std::int32_t rounds, Sym
       literals += std::int64_t{heads[place]} * rounds * at_most_one_literals(grid.contributions(q));
     }
   }
+  for (const std::vector<std::size_t>& parts : added_in_turn(problem, chains)) {
+    std::vector<std::int32_t> lengths;
+    for (const std::size_t chain : parts)
+      lengths.push_back(chains[chain].length);
+    literals += ends_literals(std::move(lengths), rounds);
+  }
   if (symmetry == Symmetry::left) return literals;
-  for (const auto& [first, second] : ordered_chains(problem, chains, live_rows(problem, chains)))
+  for (const auto& [first, second] : ordered_chains(problem, chains))
     literals += order_literals(chains[first], chains[second], rounds);
   return literals;
 }
@@ -231,9 +217,9 @@ void RoundCnf::place_tasks(std::size_t chain) {
 void RoundCnf::separate_contributions() {
   std::map<std::pair<Head, QTile>, std::vector<std::pair<std::size_t, std::int32_t>>> tasks;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
-    const auto& live = live_q_[chain];
-    for (std::int32_t k = 0; k < chains_[chain].length; ++k)
-      tasks[{chains_[chain].head, live[at(k)]}].emplace_back(chain, k);
+    std::int32_t k = 0;
+    for (const Task& task : tasks_[chain])
+      tasks[{task.head, task.q}].emplace_back(chain, k++);
   }
   for (const auto& [tile, contributions] : tasks) {
     for (std::int32_t round = 0; round < rounds_; ++round) {
@@ -241,6 +227,19 @@ void RoundCnf::separate_contributions() {
       for (const auto& [chain, k] : contributions)
         literals.push_back(task(chain, k, round));
       at_most_one(literals);
+    }
+  }
+}
+
+void RoundCnf::separate_ends() {
+  for (const std::vector<std::size_t>& parts : added_in_turn(problem_, chains_)) {
+    for (std::int32_t round = 0; round < rounds_; ++round) {
+      std::vector<int> ending;
+      for (const std::size_t chain : parts) {
+        const std::int32_t first = round + 1 - chains_[chain].length;
+        if (first >= 0) ending.push_back(start(chain, first));
+      }
+      at_most_one(ending);
     }
   }
 }
@@ -267,11 +266,9 @@ void RoundCnf::order_starts(std::size_t first, std::size_t second) {
 RoundTimes RoundCnf::times(const std::function<bool(int)>& is_true) const {
   RoundTimes times;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
-    const auto& [head, kv, length] = chains_[chain];
-    for (std::int32_t k = 0; k < length; ++k) {
-      const QTile q = live_q_[chain][at(k)];
+    for (std::int32_t k = 0; k < chains_[chain].length; ++k) {
       for (std::int32_t round = 0; round < rounds_; ++round) {
-        if (is_true(task(chain, k, round))) times.push_back({{head, kv, q}, round});
+        if (is_true(task(chain, k, round))) times.push_back({tasks_[chain][at(k)], round});
       }
     }
   }
@@ -284,15 +281,17 @@ std::string RoundCnf::dimacs() const {
     text += "c " + std::to_string(variable) + " = " + meaning + "\n";
   };
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    const auto place = [](Head head, KvTile kv) {
+      return " head " + std::to_string(head.value) + " kv " + std::to_string(kv.value);
+    };
     const auto& [head, kv, length] = chains_[chain];
-    const std::string place =
-        " head " + std::to_string(head.value) + " kv " + std::to_string(kv.value);
     for (std::int32_t round = 0; round < rounds_; ++round) {
-      name(start(chain, round), "start" + place + " round " + std::to_string(round));
+      const std::string in_round = " round " + std::to_string(round);
+      name(start(chain, round), "start" + place(head, kv) + in_round);
       for (std::int32_t k = 0; k < length; ++k) {
-        const QTile q = live_q_[chain][at(k)];
+        const Task& each = tasks_[chain][at(k)];
         name(task(chain, k, round),
-             "task" + place + " q " + std::to_string(q.value) + " round " + std::to_string(round));
+             "task" + place(each.head, kv) + " q " + std::to_string(each.q.value) + in_round);
       }
     }
   }

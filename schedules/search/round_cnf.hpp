@@ -22,7 +22,7 @@ struct Cnf {
 /// Literals of a formula at most, the zeros too: what a solver holds in some gigabytes.
 inline constexpr std::int64_t kMostLiterals = 100'000'000;
 
-/// What is made of heads that are alike, and of equal rows of a head.
+/// What is made of parts that are alike, and of equal rows of a part.
 enum class Symmetry {
   broken,  ///< their starts are ordered: of tables that differ by names alone one is left
   left,    ///< every table is a model
@@ -31,11 +31,13 @@ enum class Symmetry {
 /// "Do T rounds suffice?" in the slot model, as a formula. A model of it is a table whose
 /// makespan is at most T; if it has none, no table has.
 ///
-/// Variables: start(chain, round); task(chain, k, round) for the chain's k-th live Q tile;
+/// Variables: start(chain, round); task(chain, k, round) for the k-th of tasks_of(chain);
 /// active(chain, round). Each chain starts once and is active in the rounds that follow; each task
 /// has one round, in which its chain is active, and has it for itself; no two tasks of a dQ tile
-/// share one; at most S chains are active at once (intervals of which at most S overlap fit on S
-/// lanes). Heads, and equal rows within a head, are interchangeable and ordered by their starts.
+/// share one; no two chains end in one that are added to one dK and dV in turn; at most S chains
+/// are active at once (intervals of which at most S overlap fit on S lanes). Parts, and equal rows
+/// within a part, are interchangeable and ordered by their starts; where parts are combined in
+/// order, those of a KV head, and rows that are equal in all of them.
 /// O(tasks * T + chains * T * (S + T)) literals.
 class RoundCnf {
  public:
@@ -51,7 +53,8 @@ class RoundCnf {
 
   /// The schedule of a model: `is_true(variable)`.
   [[nodiscard]] RoundTimes times(const std::function<bool(int)>& is_true) const;
-  /// DIMACS with a comment for every start and task variable: `c 1 = start head 0 kv 0 round 0`.
+  /// DIMACS with a comment for every start and task variable: `c 1 = start head 0 kv 0 round 0`, of
+  /// a chain by the first of its heads.
   [[nodiscard]] std::string dimacs() const;
 
  private:
@@ -67,14 +70,15 @@ class RoundCnf {
   void place_chain(std::size_t chain);
   void place_tasks(std::size_t chain);
   void separate_contributions();
+  void separate_ends();
   void bound_sms();
   void order_starts(std::size_t first, std::size_t second);
 
   const Problem& problem_;
   std::int32_t rounds_;
   std::vector<Chain> chains_;
-  std::vector<std::vector<QTile>> live_q_;  ///< by chain
-  std::vector<int> first_variable_;         ///< by chain
+  std::vector<std::vector<Task>> tasks_;  ///< by chain
+  std::vector<int> first_variable_;       ///< by chain
   Cnf cnf_;
 };
 

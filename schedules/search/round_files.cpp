@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 #include <sstream>
 #include <vector>
 
@@ -25,8 +26,8 @@ std::string start_name(const Chain& chain, std::int32_t round) {
   return "start" + joined({chain.head.value, chain.kv.value, round});
 }
 
-std::string task_name(const Chain& chain, QTile q, std::int32_t round) {
-  return "task" + joined({chain.head.value, chain.kv.value, q.value, round});
+std::string task_name(const Task& task, std::int32_t round) {
+  return "task" + joined({task.head.value, task.kv.value, task.q.value, round});
 }
 
 /// A task has about so many terms for every round, or in MiniZinc's data.
@@ -53,6 +54,7 @@ class LinearProgram {
     for (const Chain& chain : chains_)
       place(chain);
     separate_contributions();
+    separate_ends();
     bound_sms();
     text_ += "Binary\n";
     for (const Chain& chain : chains_)
@@ -89,29 +91,29 @@ class LinearProgram {
     for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
       starts.push_back(start_name(chain, round));
     row(starts, {}, "= 1");
-    const std::vector<QTile> live = problem_.grid_of(chain.head).live_q(chain.kv);
-    for (const QTile q : live) {
-      std::vector<std::string> tasks;
-      tasks.reserve(static_cast<std::size_t>(rounds_));
+    const std::vector<Task> tasks = tasks_of(problem_, chain);
+    for (const Task& task : tasks) {
+      std::vector<std::string> rounds;
+      rounds.reserve(static_cast<std::size_t>(rounds_));
       for (std::int32_t round = 0; round < rounds_; ++round)
-        tasks.push_back(task_name(chain, q, round));
-      row(tasks, {}, "= 1");
+        rounds.push_back(task_name(task, round));
+      row(rounds, {}, "= 1");
     }
     for (std::int32_t round = 0; round < rounds_; ++round) {
-      std::vector<std::string> tasks;
-      tasks.reserve(live.size());
-      for (const QTile q : live)
-        tasks.push_back(task_name(chain, q, round));
-      row(tasks, covering(chain, round), "= 0");
+      std::vector<std::string> running;
+      running.reserve(tasks.size());
+      for (const Task& task : tasks)
+        running.push_back(task_name(task, round));
+      row(running, covering(chain, round), "= 0");
     }
   }
 
   void name_variables(const Chain& chain) {
     for (std::int32_t round = 0; round + chain.length <= rounds_; ++round)
       text_ += " " + start_name(chain, round) + "\n";
-    for (const QTile q : problem_.grid_of(chain.head).live_q(chain.kv)) {
+    for (const Task& task : tasks_of(problem_, chain)) {
       for (std::int32_t round = 0; round < rounds_; ++round)
-        text_ += " " + task_name(chain, q, round) + "\n";
+        text_ += " " + task_name(task, round) + "\n";
     }
   }
 
@@ -121,12 +123,25 @@ class LinearProgram {
         if (problem_.contributions(head, q) < 2) continue;
         for (std::int32_t round = 0; round < rounds_; ++round) {
           std::vector<std::string> tasks;
-          for (const Chain& chain : chains_) {
-            if (chain.head == head && problem_.live({head, chain.kv, q}))
-              tasks.push_back(task_name(chain, q, round));
+          for (KvTile kv{0}; kv.value < problem_.kv_tiles(); ++kv) {
+            if (problem_.live({head, kv, q})) tasks.push_back(task_name({head, kv, q}, round));
           }
           row(tasks, {}, "<= 1");
         }
+      }
+    }
+  }
+
+  /// Of chains that are added to one dK and dV in turn no two end in a round.
+  void separate_ends() {
+    for (const std::vector<std::size_t>& parts : added_in_turn(problem_, chains_)) {
+      for (std::int32_t round = 0; round < rounds_; ++round) {
+        std::vector<std::string> ending;
+        for (const std::size_t chain : parts) {
+          const std::int32_t first = round + 1 - chains_[chain].length;
+          if (first >= 0) ending.push_back(start_name(chains_[chain], first));
+        }
+        if (ending.size() > 1) row(ending, {}, "<= 1");
       }
     }
   }
@@ -149,6 +164,18 @@ class LinearProgram {
   std::int64_t rows_ = 0;
   std::string text_;
 };
+
+/// Which dK and dV every chain is added to: one number for those that are added in turn, a number
+/// of its own for every other chain.
+std::vector<std::int64_t> accumulators(const Problem& problem, const std::vector<Chain>& chains) {
+  std::vector<std::int64_t> numbers(chains.size());
+  std::iota(numbers.begin(), numbers.end(), 1);
+  for (const std::vector<std::size_t>& parts : added_in_turn(problem, chains)) {
+    for (const std::size_t chain : parts)
+      numbers[chain] = numbers[parts.front()];
+  }
+  return numbers;
+}
 
 [[noreturn]] void reject(const std::string& source, const std::string& what) {
   throw Error(ErrorKind::invalid_input, source + ": " + what);
@@ -197,8 +224,9 @@ bool read_task(const std::string& line, std::array<std::int32_t, 4>& place) {
 
 std::string write_minizinc_model() {
   return R"(% stagger: do `rounds` rounds suffice? (slot model)
-% A task is one tile of one head. Tasks of a chain (one KV tile of one head) take consecutive rounds
-% on one SM; tasks of a dQ tile (one Q tile of one head) take different rounds.
+% A task is one tile of one head. Tasks of a chain (one KV tile of the heads that share it) take
+% consecutive rounds on one SM; tasks of a dQ tile (one Q tile of one head) take different rounds,
+% and chains that are added to one dK and dV in turn end in different ones.
 include "all_different.mzn";
 include "cumulative.mzn";
 
@@ -207,6 +235,7 @@ int: sms;
 int: chains;
 int: tasks;
 array[1..chains] of int: length;
+array[1..chains] of int: dkv;
 array[1..tasks] of 1..chains: chain;
 array[1..tasks] of int: head;
 array[1..tasks] of int: kv;
@@ -222,6 +251,8 @@ constraint forall(c in 1..chains)(
   all_different([round[t] | t in 1..tasks where chain[t] = c]));
 constraint forall(h in array2set(head), i in array2set(q))(
   all_different([round[t] | t in 1..tasks where head[t] = h /\ q[t] = i]));
+constraint forall(a in array2set(dkv))(
+  all_different([start[c] + length[c] | c in 1..chains where dkv[c] = a]));
 constraint cumulative(start, length, [1 | c in 1..chains], sms);
 
 solve satisfy;
@@ -232,25 +263,27 @@ output ["task \(head[t]) \(kv[t]) \(q[t]) \(round[t])\n" | t in 1..tasks];
 
 std::string write_minizinc_data(const Problem& problem, std::int32_t rounds) {
   expect_fits(problem, 1);
-  std::array<std::string, 5> arrays;  // length, chain, head, kv, q
+  const std::vector<Chain> chains = chains_of(problem);
+  const std::vector<std::int64_t> dkv = accumulators(problem, chains);
+  std::array<std::string, 6> arrays;  // length, dkv, chain, head, kv, q
   const auto add = [&](std::size_t array, std::int64_t value) {
     arrays[array] += (arrays[array].empty() ? "" : ", ") + std::to_string(value);
   };
-  const std::vector<Chain> chains = chains_of(problem);
   for (std::size_t chain = 0; chain < chains.size(); ++chain) {
     add(0, chains[chain].length);
-    for (const QTile q : problem.grid_of(chains[chain].head).live_q(chains[chain].kv)) {
-      add(1, static_cast<std::int64_t>(chain) + 1);
-      add(2, chains[chain].head.value);
-      add(3, chains[chain].kv.value);
-      add(4, q.value);
+    add(1, dkv[chain]);
+    for (const Task& task : tasks_of(problem, chains[chain])) {
+      add(2, static_cast<std::int64_t>(chain) + 1);
+      add(3, task.head.value);
+      add(4, task.kv.value);
+      add(5, task.q.value);
     }
   }
   return "rounds = " + std::to_string(rounds) + ";\nsms = " + std::to_string(problem.sms) +
          ";\nchains = " + std::to_string(chains.size()) +
          ";\ntasks = " + std::to_string(problem.tasks()) + ";\nlength = [" + arrays[0] +
-         "];\nchain = [" + arrays[1] + "];\nhead = [" + arrays[2] + "];\nkv = [" + arrays[3] +
-         "];\nq = [" + arrays[4] + "];\n";
+         "];\ndkv = [" + arrays[1] + "];\nchain = [" + arrays[2] + "];\nhead = [" + arrays[3] +
+         "];\nkv = [" + arrays[4] + "];\nq = [" + arrays[5] + "];\n";
 }
 
 std::string write_linear_program(const Problem& problem, std::int32_t rounds) {

@@ -9,9 +9,10 @@
 namespace stagger::search {
 
 // "Do T rounds suffice?" for other people's solvers, and their answers. The slot model: every task
-// takes a round, the rounds of a chain follow one another, no two tasks of a dQ tile share one, and
-// at most S chains run at once. DIMACS is round_cnf.hpp's. All throw Error{limit} where a text
-// would have more than kMostTerms terms, before they ask for memory, and require a task.
+// takes a round, the rounds of a chain follow one another, no two tasks of a dQ tile share one, no
+// two chains that are added to one dK and dV in turn end in one, and at most S chains run at once.
+// DIMACS is round_cnf.hpp's. All throw Error{limit} where a text would have more than kMostTerms
+// terms, before they ask for memory, and require a task.
 
 inline constexpr std::int64_t kMostTerms = 20'000'000;  ///< some 25 bytes each
 
@@ -19,8 +20,8 @@ inline constexpr std::int64_t kMostTerms = 20'000'000;  ///< some 25 bytes each
 [[nodiscard]] std::string write_minizinc_model();
 [[nodiscard]] std::string write_minizinc_data(const Problem& problem, std::int32_t rounds);
 
-/// The model and its data in CPLEX LP format: start_head_kv_round and task_head_kv_q_round are
-/// binary.
+/// The model and its data in CPLEX LP format: start_head_kv_round, of a chain's first head, and
+/// task_head_kv_q_round are binary.
 [[nodiscard]] std::string write_linear_program(const Problem& problem, std::int32_t rounds);
 
 /// Reads a solver's answer: a SAT solver's `v` lines for RoundCnf(problem, rounds), MiniZinc's

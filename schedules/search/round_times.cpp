@@ -23,10 +23,11 @@ using TimedChain = std::vector<RoundTime>;
 /// The chains, by their first round.
 std::vector<TimedChain> chains_by_start(const Problem& problem, RoundTimes times,
                                         const std::string& source) {
-  std::sort(times.begin(), times.end(), [](const RoundTime& left, const RoundTime& right) {
-    return std::tie(left.task.head, left.task.kv, left.round) <
-           std::tie(right.task.head, right.task.kv, right.round);
-  });
+  const auto key = [&](const RoundTime& time) {
+    return std::tuple(problem.part_of(time.task.head), time.task.kv, time.round);
+  };
+  std::sort(times.begin(), times.end(),
+            [&](const RoundTime& left, const RoundTime& right) { return key(left) < key(right); });
   std::vector<TimedChain> chains;
   for (const RoundTime& time : times) {
     const Task& task = time.task;
@@ -34,7 +35,7 @@ std::vector<TimedChain> chains_by_start(const Problem& problem, RoundTimes times
     if (!problem.live(task)) reject(source, task, "is not live");
     if (time.round < 0) reject(source, task, "has a round below 0");
     const Task* last = chains.empty() ? nullptr : &chains.back().back().task;
-    if (last == nullptr || last->head != task.head || last->kv != task.kv) {
+    if (last == nullptr || !problem.same_chain(*last, task)) {
       chains.emplace_back();
     } else if (time.round != chains.back().back().round + 1) {
       reject(source, task, "does not follow its chain's task before, round by round");
@@ -60,12 +61,33 @@ void check_tasks(const Problem& problem, const std::vector<TimedChain>& chains,
   if (twice != tasks.end()) reject(source, *twice, "has two rounds");
   if (std::ssize(tasks) == problem.tasks()) return;
   for (const Chain& chain : chains_of(problem)) {
-    for (const QTile q : problem.grid_of(chain.head).live_q(chain.kv)) {
-      const Task task{chain.head, chain.kv, q};
+    for (const Task& task : tasks_of(problem, chain)) {
       if (!std::binary_search(tasks.begin(), tasks.end(), task))
         reject(source, task, "has no round");
     }
   }
+}
+
+/// Each chain's rank among those that are added to one dK and dV in turn: by their ends. Empty
+/// unless parts are combined in order.
+IndexVector<std::int64_t, std::int32_t> dkv_ranks_of(const Problem& problem,
+                                                     std::vector<TimedChain> chains,
+                                                     const std::string& source) {
+  if (problem.combine != Combine::ordered) return {};
+  IndexVector<std::int64_t, std::int32_t> ranks(problem.chains(), -1);
+  std::stable_sort(chains.begin(), chains.end(),
+                   [](const TimedChain& left, const TimedChain& right) {
+                     return left.back().round < right.back().round;
+                   });
+  std::map<std::int64_t, std::pair<std::int32_t, std::int64_t>> last;  // ranks, round
+  for (const TimedChain& chain : chains) {
+    const auto& [task, round] = chain.back();
+    auto& [added, before] = last.try_emplace(problem.dkv_place(task), 0, -1).first->second;
+    if (before == round) reject(source, task, "ends its chain with another one of its KV tile");
+    before = round;
+    ranks[problem.chain_place(task)] = added++;
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -109,7 +131,9 @@ Table table_of(const Problem& problem, RoundTimes times, const std::string& sour
     before = time;
     slot.rank = ranks++;
   }
-  return table_of(problem, lanes);
+  Table table = table_of(problem, lanes);
+  table.dkv_ranks = dkv_ranks_of(problem, chains, source);
+  return table;
 }
 
 }  // namespace stagger::search

@@ -63,20 +63,26 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
 TEST_CASE("rounds are what pushing one chain at a time gives") {
   test::Random random(62);
   std::int64_t impossible = 0;
+  std::int64_t in_turn = 0;
   for (int round = 0; round < 3'000; ++round) {
-    const Problem problem = test::any_problem(random, 4);
-    const Table table = random.chance(4)
-                            ? test::random_table(random, problem, Dispatch::static_)
-                            : test::random_live_table(random, problem, Dispatch::static_);
+    Problem problem = test::any_problem(random, 4);
+    if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
+    Table table = random.chance(4) ? test::random_table(random, problem, Dispatch::static_)
+                                   : test::random_live_table(random, problem, Dispatch::static_);
+    test::perhaps_shuffle_dkv_ranks(random, table);
     CAPTURE(round);
     const std::optional<std::int64_t> rounds = rounds_of(table);
     REQUIRE(rounds == test::naive_rounds(table));
     REQUIRE(rounds == dag::slot_path(table));
     impossible += rounds ? 0 : 1;
+    if (!rounds) continue;
+    in_turn += problem.combine == Combine::ordered ? 1 : 0;
     // The chain model is never slower: SMs may run out of step there.
-    if (rounds) REQUIRE(sim::simulate(table, {}).makespan <= 6 * *rounds);
+    REQUIRE(sim::simulate(table, {}).makespan <= 6 * *rounds);
+    REQUIRE(sim::simulate(table, {.reduce_kv = 2}).makespan <= 8 * *rounds);
   }
   CHECK(impossible > 100);
+  CHECK(in_turn > 100);
 }
 
 TEST_CASE("head blocks need the fewest rounds there can be, for every n and m") {

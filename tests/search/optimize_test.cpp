@@ -224,7 +224,7 @@ TEST_CASE("a search that is stopped at any question has a table that runs, and n
   for (int round = 0; stopped < 150; ++round) {
     const Problem problem = test::any_problem(random, 4);
     const Timing timing = test::random_timing(random, problem);
-    const bool slot_model = random.chance(4) && problem.combine != Combine::ordered;
+    const bool slot_model = random.chance(4);
     const dag::Bounds bounds = slot_model ? dag::slot_bounds(problem)
                                           : dag::lower_bounds(problem, timing, Dispatch::static_);
     const auto searched = [&](std::int64_t& questions) {

@@ -27,6 +27,12 @@ namespace {
 
 const SatLimits kNoLimits = {-1, [] { return false; }};
 
+/// A small problem, one time in two with heads that share K and V and half as many tiles a side.
+Problem drawn_problem(test::Random& random, std::int64_t most) {
+  if (random.chance(2)) return test::any_problem(random, most);
+  return test::with_random_groups(random, test::any_problem(random, (most + 1) / 2), 4);
+}
+
 /// The fewest rounds by SAT, from one round up.
 std::int32_t fewest_rounds(const Problem& problem) {
   for (std::int32_t rounds = 1;; ++rounds) {
@@ -49,10 +55,14 @@ TEST_CASE(
   if (test::skipped_without_sat_solver()) return;
   test::Random random(test::seed(66));
   std::int64_t searched = 0;
+  std::int64_t in_turn = 0;
+  std::int64_t shared = 0;
   while (searched < 300) {
-    const Problem problem = test::any_problem(random, 4);
+    const Problem problem = drawn_problem(random, 4);
     if (problem.tasks() == 0 || problem.tasks() > 9) continue;
     ++searched;
+    in_turn += problem.combine == Combine::ordered ? 1 : 0;
+    shared += problem.span > 1 ? 1 : 0;
     CAPTURE(searched, problem.heads, problem.sms, problem.kv_tiles(), problem.q_tiles());
     const std::int64_t fewest = test::naive_round_optimum(problem);
     REQUIRE(fewest_rounds(problem) == fewest);
@@ -61,6 +71,8 @@ TEST_CASE(
       REQUIRE(bound.ticks <= fewest);
     }
   }
+  CHECK(in_turn > 20);
+  CHECK(shared > 40);
 }
 
 TEST_CASE("known optima of the slot model") {
@@ -100,9 +112,9 @@ TEST_CASE("breaking symmetry loses no table: heads alike, rows alike, up to 24 t
     std::vector<std::string> rows;
     for (std::int64_t row = random.between(2, 4); row > 0; --row)
       rows.push_back(kinds[static_cast<std::size_t>(random.between(0, 1))]);
-    const Problem problem =
-        test::tiles_problem(rows, static_cast<std::int32_t>(random.between(2, 3)),
-                            static_cast<std::int32_t>(random.between(1, 5)));
+    Problem problem = test::tiles_problem(rows, static_cast<std::int32_t>(random.between(1, 3)),
+                                          static_cast<std::int32_t>(random.between(1, 5)));
+    if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 3);
     if (problem.tasks() == 0 || problem.tasks() > 24) continue;
     ++searched;
     CAPTURE(searched, problem.heads, problem.sms, rows);
@@ -138,10 +150,14 @@ TEST_CASE("every exported question has an answer exactly where a table fits") {
   test::Random random(test::seed(91));
   std::int64_t asked = 0;
   std::int64_t enumerated = 0;
+  std::int64_t in_turn = 0;
+  std::int64_t shared = 0;
   while (asked < 150) {
-    const Problem problem = test::any_problem(random, 3);
+    const Problem problem = drawn_problem(random, 3);
     if (problem.tasks() == 0 || problem.tasks() > 6) continue;
     ++asked;
+    in_turn += problem.combine == Combine::ordered ? 1 : 0;
+    shared += problem.span > 1 ? 1 : 0;
     const auto fewest = static_cast<std::int32_t>(test::naive_round_optimum(problem));
     for (std::int32_t rounds = std::max(fewest - 1, 1); rounds <= fewest + 1; ++rounds) {
       CAPTURE(asked, rounds, fewest, problem.heads, problem.sms);
@@ -163,12 +179,14 @@ TEST_CASE("every exported question has an answer exactly where a table fits") {
     }
   }
   CHECK(enumerated > 100);
+  CHECK(in_turn > 10);
+  CHECK(shared > 20);
 }
 
 TEST_CASE("the literals of a formula are counted without it") {
   test::Random random(test::seed(92));
   for (int round = 0; round < 500; ++round) {
-    const Problem problem = test::any_problem(random, 9);
+    const Problem problem = drawn_problem(random, 9);
     if (problem.tasks() == 0) continue;
     const auto rounds = static_cast<std::int32_t>(random.between(1, 20));
     for (const Symmetry symmetry : {Symmetry::broken, Symmetry::left}) {
@@ -341,6 +359,19 @@ TEST_CASE("chains that share one round share no SM") {
   };
   CHECK(rounds_of(table_from(2)) == 4);
   CHECK_THROWS_AS(table_from(1), Error);
+}
+
+TEST_CASE("parts that are added in turn end in rounds of their own, in which their ranks are") {
+  Problem problem = test::tiles_problem({"f"}, 2, 2);
+  problem.heads_kv = 1;
+  problem.combine = Combine::ordered;
+  const Table table = read_round_solution("task 0 0 0 1\ntask 1 0 0 0\n", "answer", problem, 2);
+  CHECK(table.dkv_ranks == std::vector<std::int32_t>{1, 0});
+  CHECK(dag::slot_bounds(problem).best.ticks == 2);
+  CHECK(message_of("task 0 0 0 0\ntask 1 0 0 0\n", problem, 2) ==
+        "answer: task (head 1, kv 0, q 0) ends its chain with another one of its KV tile");
+  problem.combine = Combine::partials;
+  CHECK(message_of("task 0 0 0 0\ntask 1 0 0 0\n", problem, 2).empty());
 }
 
 TEST_CASE("wrong answers are refused with their place") {

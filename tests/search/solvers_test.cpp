@@ -69,7 +69,8 @@ void ask(std::uint32_t seed,
          const std::function<std::string(const Problem&, std::int32_t)>& solved) {
   test::Random random(test::seed(seed));
   for (std::int64_t asked = 0; asked < 12;) {
-    const Problem problem = test::any_problem(random, 3);
+    Problem problem = test::any_problem(random, 3);
+    if (random.chance(2)) problem = test::with_random_groups(random, std::move(problem), 4);
     if (problem.tasks() < 2 || problem.tasks() > 7) continue;
     ++asked;
     const auto fewest = static_cast<std::int32_t>(test::naive_round_optimum(problem));

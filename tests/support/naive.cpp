@@ -365,9 +365,17 @@ struct SlotChain {
 };
 
 /// Moves the chain that a rule says starts too early by one round; whether there was one.
-bool push_one(std::vector<SlotChain>& chains) {
+bool push_one(const Table& table, std::vector<SlotChain>& chains) {
+  const auto place_of = [&](const SlotChain& chain) {
+    const Task& task = chain.slots.front().task;
+    return std::tuple{table.problem.kv_head_of(task.head), task.kv, table.dkv_rank(task)};
+  };
+  std::map<std::tuple<KvHead, KvTile, std::int32_t>, std::int64_t> end_of_rank;
   std::map<std::tuple<Head, QTile, std::int32_t>, std::int64_t> time_of_rank;
   for (const SlotChain& chain : chains) {
+    if (table.problem.combine == Combine::ordered) {
+      end_of_rank[place_of(chain)] = chain.start + std::ssize(chain.slots);
+    }
     for (std::size_t k = 0; k < chain.slots.size(); ++k) {
       const Slot& slot = chain.slots[k];
       time_of_rank[{slot.task.head, slot.task.q, slot.rank}] =
@@ -383,6 +391,11 @@ bool push_one(std::vector<SlotChain>& chains) {
       early = early || (before != time_of_rank.end() &&
                         before->second >= chain.start + static_cast<std::int64_t>(k));
     }
+    auto in_turn = place_of(chain);
+    --std::get<2>(in_turn);
+    const auto part = end_of_rank.find(in_turn);
+    early = early ||
+            (part != end_of_rank.end() && part->second >= chain.start + std::ssize(chain.slots));
     if (early) {
       ++chain.start;
       return true;
@@ -396,10 +409,14 @@ bool push_one(std::vector<SlotChain>& chains) {
 class AllRounds {
  public:
   explicit AllRounds(const Problem& problem) : problem_(problem) {
-    for (Head head{0}; head.value < problem.heads; ++head) {
+    for (std::int32_t first = 0; first < problem.heads; first += problem.span) {
       for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
-        const TileGrid& grid = problem.grid_of(head);
-        if (grid.chain_length(kv) > 0) chains_.emplace_back(head, grid.live_q(kv));
+        std::vector<Task> chain;
+        for (Head head{first}; head.value < first + problem.span; ++head) {
+          for (const QTile q : problem.grid_of(head).live_q(kv))
+            chain.push_back({head, kv, q});
+        }
+        if (!chain.empty()) chains_.push_back(chain);
       }
     }
   }
@@ -408,51 +425,64 @@ class AllRounds {
     rounds_ = rounds;
     running_.assign(static_cast<std::size_t>(rounds), 0);
     used_.clear();
+    ends_.clear();
     return place(0);
   }
 
  private:
   bool place(std::size_t chain) {
     if (chain == chains_.size()) return true;
-    auto [head, order] = chains_[chain];
+    std::vector<Task> order = chains_[chain];
     do {
       for (std::int64_t start = 0; start + std::ssize(order) <= rounds_; ++start) {
-        if (!mark(head, order, start)) continue;
-        const bool fits = place(chain + 1);
-        unmark(head, order, start, order.size());
+        if (!mark(order, start)) continue;
+        const bool fits = place_end(order.front(), start + std::ssize(order), chain + 1);
+        unmark(order, start, order.size());
         if (fits) return true;
       }
     } while (std::next_permutation(order.begin(), order.end()));
     return false;
   }
 
-  bool mark(Head head, const std::vector<QTile>& order, std::int64_t start) {
+  /// Whether the rest fits where a chain ends; of a KV tile's parts in order one at a time may.
+  bool place_end(const Task& of_chain, std::int64_t end, std::size_t next) {
+    if (problem_.combine != Combine::ordered) return place(next);
+    const std::int32_t group = problem_.heads / problem_.heads_kv;
+    const std::tuple tile{of_chain.head.value / group, of_chain.kv, end};
+    if (!ends_.insert(tile).second) return false;
+    const bool fits = place(next);
+    ends_.erase(tile);
+    return fits;
+  }
+
+  bool mark(const std::vector<Task>& order, std::int64_t start) {
     for (std::size_t k = 0; k < order.size(); ++k) {
       const std::int64_t round = start + static_cast<std::int64_t>(k);
       std::int32_t& running = running_[static_cast<std::size_t>(round)];
-      if (running < problem_.sms && used_.insert({head, order[k], round}).second) {
+      if (running < problem_.sms && used_.insert({order[k].head, order[k].q, round}).second) {
         ++running;
         continue;
       }
-      unmark(head, order, start, k);
+      unmark(order, start, k);
       return false;
     }
     return true;
   }
 
-  void unmark(Head head, const std::vector<QTile>& order, std::int64_t start, std::size_t count) {
+  void unmark(const std::vector<Task>& order, std::int64_t start, std::size_t count) {
     for (std::size_t k = 0; k < count; ++k) {
       const std::int64_t round = start + static_cast<std::int64_t>(k);
-      used_.erase({head, order[k], round});
+      used_.erase({order[k].head, order[k].q, round});
       --running_[static_cast<std::size_t>(round)];
     }
   }
 
   const Problem& problem_;
   std::int64_t rounds_ = 0;
-  std::vector<std::pair<Head, std::vector<QTile>>> chains_;
+  std::vector<std::vector<Task>> chains_;
   std::vector<std::int32_t> running_;  ///< chains, by round
   std::set<std::tuple<Head, QTile, std::int64_t>> used_;
+  std::set<std::tuple<std::int32_t, KvTile, std::int64_t>> ends_;  ///< by KV head
 };
 
 }  // namespace
@@ -466,10 +496,12 @@ std::optional<std::int64_t> naive_rounds(const Table& table) {
     }
   }
   std::int64_t makespan = 0;
-  while (push_one(chains)) {
+  while (push_one(table, chains)) {
     for (const SlotChain& chain : chains)
       makespan = std::max(makespan, chain.start + std::ssize(chain.slots));
-    if (makespan > 2 * std::ssize(table.slots) + 1) return std::nullopt;
+    // Behind each part at most a round that its KV tile's others have to themselves.
+    const std::int64_t most = 2 * std::ssize(table.slots) + 1 + std::ssize(chains);
+    if (makespan > most) return std::nullopt;
   }
   makespan = 0;
   for (const SlotChain& chain : chains)
