@@ -66,7 +66,10 @@ class Layout {
     const std::size_t lane = chart_.split_rows && box.style == BoxStyle::reduce ? 1 : 0;
     if (interval.critical) add_to(chart_.critical, open_[2 + lane], box);
     if (interval.phase == Phase::compute) box.label = std::to_string(interval.task.q.value);
-    if (interval.phase == Phase::reduce_kv) box.label = "dK";
+    if (interval.phase == Phase::reduce_kv) {
+      box.label = "dK";
+      chart_.combines = true;
+    }
     if (add_to(chart_.boxes, open_[lane], std::move(box))) chart_.merged = true;
   }
 

@@ -58,6 +58,7 @@ struct Chart {
   std::vector<EndlessWait> endless;
   std::vector<Ticks> axis;       ///< round times up to the makespan, from 0
   bool split_rows = false;       ///< compute above, reductions below: they overlap in time
+  bool combines = false;         ///< there are reductions into dK and dV
   bool merged = false;           ///< boxes narrower than `resolution` were merged into busy ones
   std::int32_t heads_shown = 0;  ///< heads in the legend: at most the colours there are
 };

@@ -263,6 +263,7 @@ class Svg {
     }
     entry("#dddddd", "", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
     entry("url(#reduce5)", "", "reduce into dQ");
+    if (chart_.combines) entry("url(#reduce5)", "", "dK: reduce into dK, dV");
     if (!chart_.critical.empty()) {
       entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
     }

@@ -266,7 +266,10 @@ class Tikz {
       entry(fmt::format("fill=head{}", color_of(head)), fmt::format("head {}", head));
     }
     entry("fill=gray!30", chart_.merged ? "compute, or several phases" : "compute (Q tile)");
-    entry("preaction={fill=reduce5},pattern=north east lines,pattern color=white", "reduce");
+    const char* const reduction =
+        "preaction={fill=reduce5},pattern=north east lines,pattern color=white";
+    entry(reduction, "reduce into dQ");
+    if (chart_.combines) entry(reduction, "dK: reduce into dK, dV");
     if (!chart_.critical.empty()) entry("draw,line width=0.7pt", "critical path");
     if (!chart_.endless.empty()) {
       entry("draw=red,dashed", "waits for ever");

@@ -60,7 +60,7 @@ class Trace {
         fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
                     "{{\"sort_index\":{0}}}}}",
                     row));
-    for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "dQ writer"}}) {
+    for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "writer"}}) {
       add(
           fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
                       "{{\"name\":\"{}\"}}}}",
