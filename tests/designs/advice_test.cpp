@@ -41,6 +41,11 @@ Request turned(Request request, const std::string& what, std::int64_t value) {
   } else if (what == "heads_kv") {
     problem.heads_kv = static_cast<std::int32_t>(value);
     problem = with_span(problem, problem.group(), Combine::partials);
+  } else if (what == "sinks") {
+    const std::string window = "sliding:left=1,right=0";
+    problem = make_problem(
+        parse_mask(value == 0 ? window : window + " | global:first=" + std::to_string(value)),
+        problem.lengths, problem.shape, problem.heads, problem.sms);
   } else {
     FAIL("another turn: " + what);
   }
@@ -75,6 +80,33 @@ TEST_CASE("turns are where another design is the best") {
     }
   }
   CHECK(seen.size() >= 2);
+}
+
+TEST_CASE("sinks turn what is best of a window, whether it has some or not") {
+  const Request window{
+      .problem = make_problem(parse_mask("sliding:left=1,right=0"), {16, 16}, {}, 8, 16),
+      .head_dim = 64,
+      .element_bytes = 2};
+  std::int64_t turns = 0;
+  std::vector<Turn> of_window;
+  for (const std::int64_t sinks : {0, 1, 4}) {
+    const Advice advice = advise({.request = turned(window, "sinks", sinks)});
+    std::vector<Turn> of_sinks;
+    for (const Turn& turn : advice.turns) {
+      if (turn.what != std::string("sinks")) continue;
+      CAPTURE(sinks, turn.below, turn.from, turn.before, turn.after);
+      CHECK(turn.before != turn.after);
+      CHECK(best_of_all(turned(window, "sinks", turn.below), {}) == turn.before);
+      CHECK(best_of_all(turned(window, "sinks", turn.from), {}) == turn.after);
+      of_sinks.push_back(turn);
+      ++turns;
+    }
+    if (sinks == 0) of_window = of_sinks;
+    REQUIRE(of_sinks.size() == of_window.size());
+    for (std::size_t turn = 0; turn < of_sinks.size(); ++turn)
+      CHECK(of_sinks[turn].from == of_window[turn].from);
+  }
+  CHECK(turns > 0);
 }
 
 TEST_CASE("reasons are the best row of each design, fastest first, with what it loses") {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace stagger::designs {
@@ -126,9 +127,43 @@ std::optional<Request> with_head_dim(const Request& request, std::int64_t value)
   return other;
 }
 
-std::vector<std::int64_t> doubling(std::int64_t most) {
+/// The mask with so many keys at the beginning that every query sees, in the place of those that it
+/// has beside others.
+Mask with_sinks(const Mask& mask, std::int64_t keys) {
+  const auto is_sink = [](const Mask& part) {
+    return part.family->name == std::string_view("global") && part.integers("tokens").empty() &&
+           !part.boolean("symmetric");
+  };
+  std::vector<Mask> parts = {mask};
+  if (mask.family->name == std::string_view("or")) {
+    parts = mask.masks("of");
+    std::erase_if(parts, is_sink);
+  }
+  if (keys > 0) parts.push_back(make_mask("global", {{"first", keys}}));
+  return parts.size() == 1 ? parts.front() : make_mask("or", {{"of", std::move(parts)}});
+}
+
+std::optional<Request> with_sinks(const Request& request, std::int64_t value) {
+  const Problem& problem = request.problem;
+  const Combine combine = problem.combine == Combine::none ? Combine::partials : problem.combine;
+  Request other = request;
+  other.problem = make_problem(
+      with_sinks(problem.mask, value), problem.lengths, problem.shape, problem.heads, problem.sms,
+      {.heads_kv = problem.heads_kv, .span = problem.span, .combine = combine});
+  return other;
+}
+
+/// Whether sinks are more than what every query sees anyway.
+bool can_have_sinks(const Request& request) {
+  const Problem& problem = request.problem;
+  if (is_of_tiles(problem.mask) || problem.kv_tiles() == 1) return false;
+  return with_sinks(request, problem.shape.kv)->problem.tasks() >
+         with_sinks(request, 0)->problem.tasks();
+}
+
+std::vector<std::int64_t> doubling(std::int64_t most, std::int64_t least = 1) {
   std::vector<std::int64_t> values;
-  for (std::int64_t value = 1; value <= most; value *= 2)
+  for (std::int64_t value = least; value <= most; value *= 2)
     values.push_back(value);
   return values;
 }
@@ -153,6 +188,11 @@ std::vector<Knob> knobs_of(const Request& request) {
     auto& values = knobs.back().values;
     std::ranges::sort(values);
     values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+  if (can_have_sinks(request)) {
+    const Problem& problem = request.problem;
+    knobs.push_back({"sinks", doubling(problem.lengths.kv / 8, problem.shape.kv), with_sinks});
+    knobs.back().values.insert(knobs.back().values.begin(), 0);
   }
   if (timing.memory && timing.compute < (Ticks{1} << 40)) {
     knobs.push_back({"head_dim", {32, 64, 96, 128, 192, 256, 512}, with_head_dim});

@@ -27,7 +27,7 @@ struct Reason {
 
 /// Where another design is the best: what it turns at, one step before, and what changes.
 struct Turn {
-  const char* what = "";  ///< "heads", "reduce", "head_dim", "heads_kv"
+  const char* what = "";  ///< "heads", "heads_kv", "reduce", "sinks" (keys), "head_dim"
   std::int64_t below = 0;
   std::int64_t from = 0;  ///< the next value, at which `after` is the best
   std::string before;
@@ -42,8 +42,9 @@ struct Advice {
   std::vector<Turn> turns = {};  ///< by what turns, upwards
 };
 
-/// Compares the designs and asks the model again with other heads, KV heads, reductions and, where
-/// device memory is known, head dimensions: phases then grow with head_dim, dS's bytes do not.
+/// Compares the designs and asks the model again with other heads, KV heads, reductions, keys at
+/// the beginning that every query sees and, where device memory is known, head dimensions: phases
+/// then grow with head_dim, dS's bytes do not.
 /// Schedules that search are left out. Throws Error{limit}.
 [[nodiscard]] Advice advise(const AdviceRequest& request);
 
