@@ -21,6 +21,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -274,6 +275,34 @@ TEST_CASE("rounds are refuted one by one, each in words, and what cannot help is
   static_cast<void>(optimize(test::tiles_problem({"fff"}, 1, 1), {.timing = timing}, {5, "none"},
                              std::nullopt, options));
   CHECK(questions == 2);
+}
+
+TEST_CASE("questions to a solver are as large as the rounds that are known, not the ticks") {
+  if (test::skipped_without_sat_solver()) return;
+  const Problem problem = causal_problem(8, 3, 6);
+  const Timing timing{.compute = 5, .reduce = 1, .latency = 2};
+  std::int64_t questions = 0;
+  bool asks = false;
+  std::optional<Ticks> known;
+  SearchOptions options;
+  options.effort = 1;
+  options.progress = [&](const std::string& phase, const Optimum& so_far) {
+    asks = phase == "rounds by SAT";
+    if (asks) known = so_far.best->makespan;
+  };
+  options.stop = [&] {
+    questions += asks ? 1 : 0;
+    return known.has_value() && !asks;
+  };
+  static_cast<void>(optimize(problem, {.timing = timing}, {100, "none"}, std::nullopt, options));
+  REQUIRE(known.has_value());
+  const auto literals = [&](Ticks rounds) {
+    return RoundCnf::literals(problem, static_cast<std::int32_t>(rounds));
+  };
+  // An effort of 1 buys a million.
+  REQUIRE(literals(*known / 6) < 1'000'000);
+  REQUIRE(literals(*known * 6) > 1'000'000);
+  CHECK(questions > 2);  // the solver's too
 }
 
 TEST_CASE("rounds of a long table are counted with a question a million steps") {
