@@ -119,6 +119,12 @@ std::string member_of(const Options& options, const std::string& text) {
   return "\"report\": " + (text.empty() ? "null" : text);
 }
 
+/// What the command would have said beside its report, if anything.
+std::string messages_of(const CapturedOutput& output) {
+  if (output.complaints().empty()) return "";
+  return ", \"messages\": " + Json(output.complaints()).line();
+}
+
 std::string response_to(const std::vector<std::string>& words) {
   static std::mutex writers;  // files that are being written have one list
   try {
@@ -133,7 +139,7 @@ std::string response_to(const std::vector<std::string>& words) {
     const CapturedOutput output;
     const int code = line.command->run(line.options);
     return "{\"exit_code\": " + std::to_string(code) + ", " +
-           member_of(line.options, output.text()) + "}";
+           member_of(line.options, output.text()) + messages_of(output) + "}";
   } catch (const Error& error) {
     const Json json = {{"exit_code", static_cast<int>(exit_code(error.kind()))},
                        {"error", error.what()}};

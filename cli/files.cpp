@@ -23,7 +23,7 @@ char temporary_name[kLongestName] = "";
 char marked_name[kLongestName] = "";
 
 /// What takes the place of standard output in this thread; nullptr: nothing does.
-thread_local std::string* t_captured = nullptr;
+thread_local CapturedOutput* t_captured = nullptr;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw Error(ErrorKind::io, path + ": " + what + ": " + std::strerror(errno));
@@ -99,10 +99,22 @@ void write_temporary(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-CapturedOutput::CapturedOutput() : outer_(std::exchange(t_captured, &text_)) {}
+CapturedOutput::CapturedOutput() : outer_(std::exchange(t_captured, this)) {}
 
 CapturedOutput::~CapturedOutput() {
   t_captured = outer_;
+}
+
+bool CapturedOutput::keep(std::string_view text) {
+  if (t_captured == nullptr) return false;
+  t_captured->text_ += text;
+  return true;
+}
+
+bool CapturedOutput::keep_complaint(const std::string& text) {
+  if (t_captured == nullptr) return false;
+  t_captured->complaints_.push_back(text);
+  return true;
 }
 
 bool CapturedOutput::is_there() {
@@ -130,10 +142,7 @@ std::string read_file(const std::string& path) {
 }
 
 void write_stdout(std::string_view text) {
-  if (t_captured != nullptr) {
-    t_captured->append(text);
-    return;
-  }
+  if (CapturedOutput::keep(text)) return;
   write_all(STDOUT_FILENO, text, "standard output");
 }
 

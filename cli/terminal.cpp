@@ -1,5 +1,6 @@
 #include "cli/terminal.hpp"
 
+#include "cli/captured_output.hpp"
 #include "cli/files.hpp"
 #include "core/printable.hpp"
 
@@ -88,6 +89,7 @@ void write_text(const std::string& text, const Terminal& terminal) {
 
 void complain(const std::string& text) noexcept {
   try {
+    if (CapturedOutput::keep_complaint(text)) return;
     // Words of files and of the command line are in it.
     std::string shown = "stagger: ";
     for (std::size_t begin = 0; begin <= text.size();) {

@@ -199,7 +199,8 @@ STAGGER_API void stagger_status_free(stagger_status* status);
 
 /* Runs a command of the workbench: {"command": "compare", "options": {"mask": "causal", "n": 8}}
  * with the long options of `stagger compare` as keys. The response, to be freed by stagger_free(),
- * is {"exit_code": 0, "report": ...} with what --json prints, or {"exit_code": 2, "error": "..."}.
+ * is {"exit_code": 0, "report": ...} with what --json prints, or {"exit_code": 2, "error": "..."};
+ * "messages" are there where the command would say more on standard error.
  * Fails only if the request is malformed.
  *
  * A request may have an "id", a string: {"command": "cancel", "id": "..."} from another thread then

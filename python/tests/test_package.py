@@ -110,6 +110,14 @@ class Commands(unittest.TestCase):
         with self.assertRaises(stagger.InputError):
             stagger.call("none", {})
 
+    def test_what_a_command_says_beside_its_report_is_in_the_response(self):
+        code = ("import stagger; from stagger import analysis as a; "
+                "print(a._response({'command': 'analyze', 'options': {'n': 4, 'schedule': 'spt', "
+                "'expect': ['makespan <= 1']}})['messages'])")
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(ran.stderr, "")
+        self.assertIn("expectation does not hold: makespan <= 1", ran.stdout)
+
     def test_a_call_is_cancelled_from_another_thread(self):
         hard = {"mask": "causal", "n": 14, "heads": 5, "sms": 9, "model": "overlap", "reduce": 4,
                 "latency": 3, "time-limit": 60.0}
