@@ -278,6 +278,32 @@ TEST_CASE("what composed masks cannot be is said in words") {
                     "global: tokens[0] = 9 is no key; there are 4");
   CHECK_THROWS_WITH(tiles("slices:q=0+9,kv=0+4", {4, 4})(),
                     "slices: q of slice 0 is [0, 9), not within [0, 4)");
+  CHECK_THROWS_WITH(tiles("slices:q=-1+3,kv=0+4", {4, 4})(),
+                    "slices: q of slice 0 is [-1, 3), not within [0, 4)");
+  CHECK_THROWS_WITH(tiles("slices:q=0+3,kv=0+4+-1+2", {4, 4})(),
+                    Catch::Contains("2 and 4 numbers"));
+  CHECK_THROWS_WITH(tiles("slices:q=0+3+0+3,kv=0+4+-1+2", {4, 4})(),
+                    "slices: kv of slice 1 is [-1, 2), not within [0, 4)");
+  CHECK_THROWS_WITH(tiles("flashmask:lts=1+2+3+4,lte=4+4+4,causal=true", {4, 4})(),
+                    "flashmask: lte has 3 entries for 4 keys");
+  // More queries in all slices than there may be ranges: each of 64 slices has all queries.
+  std::string q = "0+1048577";
+  std::string kv = "0+1";
+  for (int slice = 1; slice < 64; ++slice) {
+    q += "+0+1048577";
+    kv += "+0+1";
+  }
+  CHECK_THROWS_WITH(
+      [&] {
+        static_cast<void>(
+            tile(parse_mask("slices:q=" + q + ",kv=" + kv), {1'048'577, 1}, {4'096, 1}));
+      }(),
+      "slices of more than 67108864 queries in all");
+  // Slices of the last queries are counted by their own queries alone.
+  std::string last = "1048576+1048577";
+  for (int slice = 1; slice < 64; ++slice)
+    last += "+1048576+1048577";
+  CHECK_NOTHROW(tile(parse_mask("slices:q=" + last + ",kv=" + kv), {1'048'577, 1}, {4'096, 1}));
   CHECK_THROWS_WITH(tiles("slices:q=0+4+1,kv=0+4", {4, 4})(),
                     Catch::Contains("they have 3 and 2 numbers"));
   for (const char* const type : {"-1", "4", "5"}) {

@@ -43,6 +43,32 @@ TEST_CASE("sizes that cannot be are refused before memory is asked for") {
   CHECK_THROWS_AS(oblong(kTasks / 8 + 1), Error);
 }
 
+TEST_CASE("a limit is said with the memory that it is for, and masks by head up to four of them") {
+  CHECK_THROWS_WITH(make_problem(make_mask("full"), {8'192, 8'192}, {}, 1, 1),
+                    Catch::Contains("above the limit of 67108864 tasks and chains (4 GiB)"));
+  const auto line = [](const char* mask, std::int64_t heads) {
+    return describe(make_problem(parse_mask(mask), {2, 2}, {}, heads, 1));
+  };
+  CHECK(line("heads; full; causal; full; causal", 4)
+            .starts_with("by head: full; causal; full; causal, 2 KV"));
+  CHECK(line("heads; full; causal; full; causal; full", 5).starts_with("by head: 5 masks, 2 KV"));
+}
+
+TEST_CASE("parts of every KV head are counted where heads have masks of their own") {
+  // Heads 0 and 1 share the first K and V, 2 and 3 the second; each mask has a KV tile of its own.
+  const Problem problem = make_problem(
+      parse_mask("heads; tiles:rows=ff+..; tiles:rows=ff+ff; tiles:rows=..+ff; tiles:rows=..+ff"),
+      {2, 2}, {}, 4, 2, {.heads_kv = 2, .span = 1});
+  CHECK(problem.dkv_contributions(KvHead{0}, KvTile{0}) == 2);
+  CHECK(problem.dkv_contributions(KvHead{0}, KvTile{1}) == 1);
+  CHECK(problem.dkv_contributions(KvHead{1}, KvTile{0}) == 0);
+  CHECK(problem.dkv_contributions(KvHead{1}, KvTile{1}) == 2);
+  const Problem parts = problem_of_parts(
+      make_problem(make_mask("full"), {2, 2}, {}, 8, 2, {.heads_kv = 2, .span = 2}));
+  CHECK(parts.heads == 4);
+  CHECK(parts.span == 1);
+}
+
 TEST_CASE("ticks that could overflow are refused") {
   const auto problem = [](std::int64_t tasks, std::int64_t sms) {
     return make_problem(make_mask("full"), {tasks, 1}, {}, 1, sms);
