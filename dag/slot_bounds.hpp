@@ -6,8 +6,8 @@
 namespace stagger::dag {
 
 /// Lower bounds in the slot model, in rounds: a task takes one, the tasks of a chain take one round
-/// after the other, no two tasks of a dQ tile the same, and where parts are combined in order no two
-/// chains of a KV tile end in one.
+/// after the other, no two tasks of a dQ tile the same, and where parts are combined in order no
+/// two chains of a KV tile end in one.
 ///
 /// work, chain and packing as in the chain model; degree the contributions to one dQ tile; dkv the
 /// ends of a KV tile's chains one after the other;
