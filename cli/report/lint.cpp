@@ -45,7 +45,7 @@ std::string finding_line(const Linted& linted, std::size_t index, const Terminal
   std::string line =
       fmt::format("{}: {} {}: {}", place_text(linted, at), coloured(finding.level, terminal),
                   finding.rule->id, printable(finding.message));
-  if (!at.pointer.empty()) line += " [" + at.pointer + "]";
+  if (!at.shown().empty()) line += " [" + at.shown() + "]";
   return wrapped(line, terminal.width, 2) + "\n";
 }
 
@@ -110,6 +110,7 @@ Json at_json(const At& at) {
   Json json = {{"pointer", at.pointer}};
   json["line"] = at.place.line > 0 ? Json(at.place.line) : Json();
   json["column"] = at.place.line > 0 ? Json(at.place.column) : Json();
+  if (!at.tensor.empty()) json["tensor"] = at.tensor;
   return json;
 }
 
@@ -189,7 +190,9 @@ std::string github_lines(const LintReport& report) {
           finding.level == Level::note ? "notice" : tickets::level_name(finding.level);
       text += fmt::format("::{} file={}", command, escaped(linted.file, true));
       if (at.place.line > 0) text += fmt::format(",line={},col={}", at.place.line, at.place.column);
-      text += fmt::format(",title={}::{}\n", finding.rule->id, escaped(finding.message, false));
+      const std::string where = at.tensor.empty() ? "" : " [" + at.tensor + "]";
+      text +=
+          fmt::format(",title={}::{}\n", finding.rule->id, escaped(finding.message + where, false));
     }
   }
   for (const LintReport::Unreadable& file : report.unreadable) {

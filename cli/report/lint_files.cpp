@@ -42,7 +42,7 @@ std::string xml(const std::string& text) {
 }
 
 std::string place_of(const At& at) {
-  std::string place = at.pointer;
+  std::string place = at.shown();
   if (at.place.line > 0) {
     place += fmt::format("{}line {}, column {}", place.empty() ? "" : ", ", at.place.line,
                          at.place.column);
@@ -109,7 +109,7 @@ Json location(const std::string& file, const At& at) {
   Json json = {{"physicalLocation", physical_location(file, at)}};
   if (at.pointer.empty()) return json;
   Json logical = Json::array();
-  logical.push_back({{"fullyQualifiedName", at.pointer}, {"kind", "value"}});
+  logical.push_back({{"fullyQualifiedName", at.shown()}, {"kind", "value"}});
   json["logicalLocations"] = std::move(logical);
   return json;
 }

@@ -20,9 +20,7 @@ class Object {
     partial_ = list(prefix + "mask_block", linear);
     full_ = list(prefix + "full_block", linear);
     if (partial_ == nullptr) bundle_->reject(prefix + "mask_block_cnt is missing");
-    if (full_ != nullptr &&
-        (full_->rows() != partial_->rows() || full_->batches() != partial_->batches() ||
-         full_->heads() != partial_->heads())) {
+    if (full_ != nullptr && full_->rows() != partial_->rows()) {
       bundle_->reject(prefix + "full_block_cnt is of another shape than " + prefix +
                       "mask_block_cnt");
     }
@@ -35,16 +33,15 @@ class Object {
     }
   }
 
-  [[nodiscard]] const TileList& partial() const { return *partial_; }
-  [[nodiscard]] const TileList* full() const { return full_.get(); }
+  [[nodiscard]] TileList& partial() const { return *partial_; }
+  [[nodiscard]] TileList* full() const { return full_.get(); }
   /// Tiles of the other side, as far as ids or room say.
   [[nodiscard]] std::int64_t columns() const {
     const auto room = [](const TileList& list) { return std::max(list.width(), list.columns()); };
     return std::max(room(*partial_), full_ ? room(*full_) : 0);
   }
-  [[nodiscard]] TileGrid grid(std::int64_t head, bool rows_are_q, std::int64_t columns) const {
-    const std::int64_t masks = partial_->batches() * partial_->heads();
-    return grid_of(partial_.get(), full(), std::min(head, masks - 1), rows_are_q, columns);
+  [[nodiscard]] TileGrid grid(std::int64_t mask, bool rows_are_q, std::int64_t columns) const {
+    return grid_of(partial_.get(), full(), mask, rows_are_q, columns);
   }
 
   TileShape block{.q = 0, .kv = 0};  ///< (sparse_q, sparse_kv); 0: not said
@@ -116,13 +113,14 @@ ImportedMask read(Import& import, bool linear) {
   }
   import.understood("ragged rule in-bounds: a tile that reaches beyond the last token may be full");
   import.lost("mask_mod: which pairs of a partial tile attend");
-  const auto grid = [&](std::int64_t head) {
-    TileGrid tiles = object.grid(head, rows_are_q, columns);
-    if (compares) compare(import, tiles, forward->grid(head, true, tiles.kv_tiles()));
+  spread(bundle, {&object.partial(), object.full(), compares ? &forward->partial() : nullptr,
+                  compares ? forward->full() : nullptr});
+  const auto grid = [&](std::int64_t mask) {
+    TileGrid tiles = object.grid(mask, rows_are_q, columns);
+    if (compares) compare(import, tiles, forward->grid(mask, true, tiles.kv_tiles()));
     return tiles;
   };
-  return import.tiled({object.partial().batches(), object.partial().heads()}, grid, object.block,
-                      {});
+  return import.tiled(object.partial().masks(), grid, object.block, {});
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct Lists {
   std::optional<TileList> partial;
   std::optional<TileList> full;
 
-  [[nodiscard]] const TileList* partial_list() const { return partial ? &*partial : nullptr; }
+  [[nodiscard]] TileList* full_list() { return full ? &*full : nullptr; }
   [[nodiscard]] const TileList* full_list() const { return full ? &*full : nullptr; }
   [[nodiscard]] std::int64_t width() const {
     return std::max(partial->width(), full ? full->width() : 0);
@@ -36,9 +36,7 @@ Lists lists_of(const Bundle& bundle, const std::string& side) {
   }
   if (!bundle.has(full + "_num_blocks")) return lists;
   lists.full.emplace(bundle, full + "_num_blocks", full + "_indices");
-  if (lists.full->rows() != lists.partial->rows() ||
-      lists.full->batches() != lists.partial->batches() ||
-      lists.full->heads() != lists.partial->heads()) {
+  if (lists.full->rows() != lists.partial->rows()) {
     bundle.reject(full + "_num_blocks is of another shape than " + side + "_num_blocks");
   }
   return lists;
@@ -66,20 +64,24 @@ Side side_of_ids(const Lists& lists, std::int64_t tokens, std::int64_t block) {
   return {tokens, std::max(lists.width(), lists.columns())};
 }
 
-/// The transposed lists, if they are there, must say the same.
-void compare(const Import& import, const TileGrid& grid, std::int64_t head) {
-  if (!import.bundle.has("q_num_blocks") || !import.bundle.has("kv_num_blocks")) return;
-  const Lists lists = lists_of(import.bundle, "q");
-  if (lists.partial->rows() != grid.kv_tiles()) {
-    import.bundle.reject("q_num_blocks has " + std::to_string(lists.partial->rows()) +
-                         " rows for " + std::to_string(grid.kv_tiles()) + " KV tiles");
+/// The transposed lists, if they are there beside the others.
+std::optional<Lists> transposed_lists(const Bundle& bundle, std::int64_t kv_tiles) {
+  if (!bundle.has("q_num_blocks") || !bundle.has("kv_num_blocks")) return std::nullopt;
+  Lists lists = lists_of(bundle, "q");
+  if (lists.partial->rows() != kv_tiles) {
+    bundle.reject("q_num_blocks has " + std::to_string(lists.partial->rows()) + " rows for " +
+                  std::to_string(kv_tiles) + " KV tiles");
   }
-  const std::int64_t masks = lists.partial->batches() * lists.partial->heads();
-  const TileGrid transposed = grid_of(lists.partial_list(), lists.full_list(),
-                                      std::min(head, masks - 1), false, grid.q_tiles());
+  return lists;
+}
+
+/// They must say the same.
+void compare(const Bundle& bundle, const TileGrid& grid, std::int64_t mask, const Lists& lists) {
+  const TileGrid transposed =
+      grid_of(&*lists.partial, lists.full_list(), mask, false, grid.q_tiles());
   if (const auto tile = difference(grid, transposed)) {
-    import.bundle.reject("q_indices are not the transpose of kv_indices: tile " + *tile +
-                         " is another in them");
+    bundle.reject("q_indices are not the transpose of kv_indices: tile " + *tile +
+                  " is another in them");
   }
 }
 
@@ -107,7 +109,7 @@ ImportedMask read_flex(Import& import) {
   }
   if (lengths && !block) import.understood("BLOCK_SIZE is missing: seq_lengths are not heeded");
   const Lengths tokens = lengths && block ? Lengths{lengths->front(), lengths->back()} : Lengths{};
-  const Lists lists = lists_of(bundle, by_q ? "kv" : "q");
+  Lists lists = lists_of(bundle, by_q ? "kv" : "q");
   const Side rows = side_of_rows(import, by_q ? "queries" : "keys", lists.partial->rows(),
                                  by_q ? tokens.q : tokens.kv, by_q ? shape.q : shape.kv);
   const Side ids = side_of_ids(lists, by_q ? tokens.kv : tokens.q, by_q ? shape.kv : shape.q);
@@ -117,12 +119,15 @@ ImportedMask read_flex(Import& import) {
   import.understood("ragged rule flex: a tile beyond the last token is never full");
   import.lost("mask_mod: which pairs of a partial tile attend");
   if (bundle.has("dq_write_order")) import.lost("dq_write_order: `stagger lint` reads that");
-  const auto grid = [&](std::int64_t head) {
-    TileGrid tiles = grid_of(lists.partial_list(), lists.full_list(), head, by_q, ids.tiles);
-    compare(import, tiles, head);
+  std::optional<Lists> transposed = transposed_lists(bundle, ids.tiles);
+  spread(bundle, {&*lists.partial, lists.full_list(), transposed ? &*transposed->partial : nullptr,
+                  transposed ? transposed->full_list() : nullptr});
+  const auto grid = [&](std::int64_t mask) {
+    TileGrid tiles = grid_of(&*lists.partial, lists.full_list(), mask, by_q, ids.tiles);
+    if (transposed) compare(bundle, tiles, mask, *transposed);
     return tiles;
   };
-  return import.tiled({lists.partial->batches(), lists.partial->heads()}, grid, shape,
+  return import.tiled(lists.partial->masks(), grid, shape,
                       by_q ? Lengths{rows.tokens, ids.tokens} : Lengths{ids.tokens, rows.tokens});
 }
 

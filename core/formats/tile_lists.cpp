@@ -1,5 +1,6 @@
 #include "core/formats/tile_lists.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/index.hpp"
 #include "core/limits.hpp"
@@ -16,21 +17,56 @@ void check_rows(const Bundle& bundle, const std::string& name, std::int64_t rows
                                     " tiles of a side are supported");
 }
 
+/// Lists of so many masks must not be more than a file has numbers.
+void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFile& masks,
+                 std::int64_t rows) {
+  const Checked lists = Checked(masks.batches) * masks.heads;
+  if (lists.within(kMaxElements) && (lists * rows).within(kMaxElements)) return;
+  throw Error(ErrorKind::limit, bundle.source + ": " + name + ": lists for " + masks.words() +
+                                    " are more than " + std::to_string(kMaxElements));
+}
+
+/// As many as two of a dimension have together, of which one may be for all of the other's; nullopt
+/// if they do not fit.
+std::optional<std::int64_t> together(std::int64_t left, std::int64_t right) {
+  if (left == right || right == 1) return left;
+  if (left == 1) return right;
+  return std::nullopt;
+}
+
+std::optional<MasksOfFile> together(const MasksOfFile& left, const MasksOfFile& right) {
+  const auto batches = together(left.batches, right.batches);
+  const auto heads = together(left.heads, right.heads);
+  if (!batches || !heads) return std::nullopt;
+  return MasksOfFile{.batches = *batches, .heads = *heads};
+}
+
+/// The place of a mask, one of `all`, in a tensor of which one batch or head may be for all.
+std::int64_t own_place(const Leading& own, const MasksOfFile& all, std::int64_t mask) {
+  const std::int64_t batch = own.batches == 1 ? 0 : mask / all.heads;
+  const std::int64_t head = own.heads == 1 ? 0 : mask % all.heads;
+  return batch * own.heads + head;
+}
+
 }  // namespace
 
 TileList::TileList(const Bundle& bundle, const std::string& cnt, const std::string& idx)
     : bundle_(&bundle),
       name_(idx),
-      leading_(leading_of(bundle, cnt, 1)),
+      count_leading_(leading_of(bundle, cnt, 1)),
+      id_leading_(leading_of(bundle, idx, 2)),
       counts_(&bundle.at(cnt)),
       ids_(&bundle.at(idx)) {
-  const Leading own = leading_of(bundle, idx, 2);
-  if (own.batches != leading_.batches || own.heads != leading_.heads || own.inner[0] != rows()) {
+  const auto masks = together(MasksOfFile{count_leading_.batches, count_leading_.heads},
+                              MasksOfFile{id_leading_.batches, id_leading_.heads});
+  if (!masks || id_leading_.inner[0] != rows()) {
     bundle.reject(cnt + " has a shape of " + shape_words(counts_->shape) + ", " + idx + " one of " +
                   shape_words(ids_->shape));
   }
+  masks_ = *masks;
   check_rows(bundle, cnt, rows());
-  width_ = own.inner[1];
+  check_masks(bundle, idx, masks_, rows());
+  width_ = id_leading_.inner[1];
   for (std::size_t row = 0; row < counts_->elements.size(); ++row) {
     const std::int64_t count = counts_->elements[row];
     if (count < 0 || count > width_) {
@@ -45,7 +81,9 @@ TileList::TileList(const Bundle& bundle, const std::string& cnt, const std::stri
                    const std::string& idx)
     : bundle_(&bundle),
       name_(idx),
-      leading_(leading_of(bundle, cnt, 1)),
+      count_leading_(leading_of(bundle, cnt, 1)),
+      id_leading_(count_leading_),
+      masks_{count_leading_.batches, count_leading_.heads},
       counts_(&bundle.at(cnt)),
       offsets_(&bundle.at(offset)),
       ids_(&bundle.at(idx)) {
@@ -69,31 +107,56 @@ TileList::TileList(const Bundle& bundle, const std::string& cnt, const std::stri
   }
 }
 
-std::span<const std::int64_t> TileList::ids(std::int64_t head, std::int64_t row) const {
-  const std::int64_t list = head * rows() + row;
-  const std::int64_t begin = offsets_ == nullptr ? list * width_ : offsets_->elements[at(list)];
-  return std::span(ids_->elements).subspan(at(begin), at(counts_->elements[at(list)]));
+std::int64_t TileList::count_place(std::int64_t mask, std::int64_t row) const {
+  return own_place(count_leading_, masks_, mask) * rows() + row;
+}
+
+std::int64_t TileList::begin_of(std::int64_t mask, std::int64_t row) const {
+  if (offsets_ != nullptr) return offsets_->elements[at(count_place(mask, row))];
+  return (own_place(id_leading_, masks_, mask) * rows() + row) * width_;
+}
+
+std::span<const std::int64_t> TileList::ids(std::int64_t mask, std::int64_t row) const {
+  const std::int64_t count = counts_->elements[at(count_place(mask, row))];
+  return std::span(ids_->elements).subspan(at(begin_of(mask, row)), at(count));
 }
 
 std::int64_t TileList::columns() const {
   std::int64_t columns = 0;
-  for (std::int64_t head = 0; head < leading_.masks(); ++head) {
+  for (std::int64_t mask = 0; mask < masks_.count(); ++mask) {
     for (std::int64_t row = 0; row < rows(); ++row) {
-      for (const std::int64_t id : ids(head, row))
+      for (const std::int64_t id : ids(mask, row))
         columns = std::max(columns, id < kMaxTiles ? id + 1 : 0);
     }
   }
   return columns;
 }
 
-std::string TileList::place(std::int64_t head, std::int64_t row, std::int64_t index) const {
-  const std::int64_t list = head * rows() + row;
-  const std::int64_t begin = offsets_ == nullptr ? list * width_ : offsets_->elements[at(list)];
-  return name_ + place_words(begin + index, ids_->shape) + " = " +
-         std::to_string(ids_->elements[at(begin + index)]);
+std::string TileList::place(std::int64_t mask, std::int64_t row, std::int64_t index) const {
+  const std::int64_t element = begin_of(mask, row) + index;
+  return name_ + place_words(element, ids_->shape) + " = " +
+         std::to_string(ids_->elements[at(element)]);
 }
 
-TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t head, bool rows_are_q,
+void spread(const Bundle& bundle, std::initializer_list<TileList*> lists) {
+  MasksOfFile all;
+  for (const TileList* const list : lists) {
+    if (list == nullptr) continue;
+    const auto both = together(all, list->masks());
+    if (!both) {
+      bundle.reject(list->name() + " is of " + list->masks().words() + ", and others of " +
+                    all.words());
+    }
+    all = *both;
+  }
+  for (TileList* const list : lists) {
+    if (list == nullptr) continue;
+    check_masks(bundle, list->name(), all, list->rows());
+    list->spread(all);
+  }
+}
+
+TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t mask, bool rows_are_q,
                  std::int64_t columns) {
   const std::int64_t rows = (partial != nullptr ? partial : full)->rows();
   const std::int64_t q_tiles = rows_are_q ? rows : columns;
@@ -107,9 +170,9 @@ TileGrid grid_of(const TileList* partial, const TileList* full, std::int64_t hea
   for (const TileList* list : {partial, full}) {
     if (list == nullptr) continue;
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::span<const std::int64_t> ids = list->ids(head, row);
+      const std::span<const std::int64_t> ids = list->ids(mask, row);
       for (std::size_t index = 0; index < ids.size(); ++index) {
-        const auto place = [&] { return list->place(head, row, static_cast<std::int64_t>(index)); };
+        const auto place = [&] { return list->place(mask, row, static_cast<std::int64_t>(index)); };
         const std::int64_t id = ids[index];
         if (id < 0 || id >= columns) {
           list->bundle().reject(place() + " is no " + (rows_are_q ? "KV" : "Q") +

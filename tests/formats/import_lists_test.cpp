@@ -234,7 +234,7 @@ TEST_CASE("lists whose shapes do not go together, and blocks of no size, are ref
             .find("kv_num_blocks has a shape of [2], kv_indices one of [3,1]") !=
         std::string::npos);
   CHECK(refusal_of(bundle_of({{"kv_num_blocks", ints({1, 2, 1}, {1, 1})},
-                              {"kv_indices", ints({2, 1, 1, 1}, {0, 0})}}))
+                              {"kv_indices", ints({1, 3, 1, 1}, {0, 0, 0})}}))
             .find("kv_num_blocks has a shape of [1,2,1]") != std::string::npos);
   const auto with_block = [](std::int64_t q, std::int64_t kv) {
     Bundle bundle = bundle_of({{"mask_block_cnt", ints({1, 1, 1}, {1})},

@@ -442,7 +442,7 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
   CHECK(refusal(with("\"dq_write_order_full\"", "\"dq_order_full\"")).find("unknown key") !=
         std::string::npos);
   CHECK(refusal(with("[[[1,1]]]", "[[[1],[1]]]")).find("is of another shape") != std::string::npos);
-  // The forward lists: batches and heads are the backward lists', and theirs are of one shape.
+  // The forward lists: batches and heads are one, or those of the others.
   const auto ahead = [&](const std::string& lists) {
     const std::string text =
         refusal(fa4_json({"pf", ".p"}, false, ", \"forward\": {" + lists + "}"));
@@ -453,17 +453,18 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
            "_block_idx\": " + ids;
   };
   const std::string other =
-      "/forward/mask_block_cnt: has other batches or heads than the backward "
-      "lists";
-  CHECK(ahead(pair("mask", "[[[0],[0]]]", "[[[[]],[[]]]]")) == other);
-  CHECK(ahead(pair("mask", "[[[0]],[[0]]]", "[[[[]]],[[[]]]]")) == other);
+      "/forward/full_block_cnt: has other batches or heads than the lists before it";
+  const std::string heads = pair("mask", "[[[0],[0]]]", "[[[[]],[[]]]]") + ", ";
+  CHECK(ahead(heads + pair("full", "[[[0],[0],[0]]]", "[[[[]],[[]],[[]]]]")) == other);
+  const std::string batches = pair("mask", "[[[0]],[[0]]]", "[[[[]]],[[[]]]]") + ", ";
+  CHECK(ahead(batches + pair("full", "[[[0]],[[0]],[[0]]]", "[[[[]]],[[[]]],[[[]]]]")) == other);
   const std::string one = pair("mask", "[[[0]]]", "[[[[]]]]") + ", ";
   CHECK(ahead(one + pair("full", "[[[0,0]]]", "[[[[],[]]]]")) ==
         "/forward/full_block_cnt: is of another shape than mask_block_cnt");
   CHECK(ahead(pair("mask", "[[[0,0]]]", "[[[[]]]]")) ==
         "/forward/mask_block_idx: is of another shape than mask_block_cnt");
   CHECK(ahead(pair("mask", "[[[0]]]", "[[[[],[]]]]")) ==
-        "/forward/mask_block_idx/0/0/1: has no count in mask_block_cnt");
+        "/forward/mask_block_idx: is of another shape than mask_block_cnt");
 }
 
 }  // namespace

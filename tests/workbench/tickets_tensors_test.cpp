@@ -91,6 +91,79 @@ TEST_CASE("forward lists beside tensors are held against them, where blocks are 
   CHECK(found(fa4_lists(true, other + R"(, "block_size": [4, 4])")) == 0);
 }
 
+/// One head of two KV and Q blocks: (kv 0: q 1 partial, q 0 full; kv 1: q 1 full), by one rank each
+/// that `order` has for (kv 1, q 1). Which of the tensors have two heads is told by bits.
+std::string spread_lists(unsigned twice, int order) {
+  unsigned bit = 1;
+  const auto heads = [&](const std::string& one) {
+    const bool both = (twice & bit) != 0;
+    bit *= 2;
+    return both ? "[[" + one + "," + one + "]]" : "[[" + one + "]]";
+  };
+  std::string text = R"({"schema": "stagger.fa4/1", "backward": {"spt": false)";
+  text += R"(, "mask_block_cnt": )" + heads("[1,0]");
+  text += R"(, "mask_block_idx": )" + heads("[[1],[0]]");
+  text += R"(, "dq_write_order": )" + heads("[[0],[0]]");
+  text += R"(, "full_block_cnt": )" + heads("[1,1]");
+  text += R"(, "full_block_idx": )" + heads("[[0],[1]]");
+  text += R"(, "dq_write_order_full": )" + heads("[[0],[" + std::to_string(order) + "]]");
+  text += R"(}, "forward": {"mask_block_cnt": )" + heads("[0,1]");
+  text += R"(, "mask_block_idx": )" + heads("[[0],[0]]");
+  text += R"(, "full_block_cnt": )" + heads("[1,1]");
+  text += R"(, "full_block_idx": )" + heads("[[0],[1]]") + "}}";
+  return text;
+}
+
+TEST_CASE("a head of one tensor is for all heads of another, in JSON and in tensors") {
+  const Tickets one = read_document(spread_lists(0, 1), "x.json").tickets;
+  const Tickets two = read_document(spread_lists((1U << 10) - 1, 1), "x.json").tickets;
+  CHECK(one.programs() == 2);
+  CHECK(two.programs() == 4);
+  for (unsigned twice = 0; twice < (1U << 10); ++twice) {
+    const Document document = read_document(spread_lists(twice, 1), "x.json");
+    CAPTURE(twice);
+    REQUIRE(document.tickets == (twice == 0 ? one : two));
+    REQUIRE(document.found.empty());
+    if (twice % 37 == 0) {
+      const Document tensors = read_document(tensors_of(spread_lists(twice, 1), true), "x");
+      REQUIRE(tensors.tickets == document.tickets);
+    }
+  }
+  // What is wrong is found where the file has it, though two heads have it.
+  const std::string text = spread_lists(1, 2);
+  const Linted report = lint(text, "x.json", {});
+  REQUIRE_FALSE(report.findings.empty());
+  CHECK(report.places.front().pointer == "/backward/dq_write_order_full/0/0/1/0");
+}
+
+TEST_CASE("what is wrong with tensors is placed by their names and indices") {
+  const auto places = [](const std::string& json, std::size_t dropped) {
+    formats::Bundle bundle = formats::read_npz(tensors_of(json, true), "x");
+    for (formats::NamedTensor& each : bundle.tensors) {
+      auto& shape = each.tensor.shape;
+      if (shape.size() >= 3) shape.erase(shape.begin(), shape.begin() + static_cast<long>(dropped));
+    }
+    const Linted report = lint(formats::write_npz(bundle), "x.npz", {});
+    REQUIRE_FALSE(report.findings.empty());
+    CHECK(report.places.front().place.line == 0);
+    return report.places.front().shown();
+  };
+  CHECK(places(spread_lists(0, 2), 0) == "backward.dq_write_order_full[0,0,1,0]");
+  CHECK(places(spread_lists(0, 2), 1) == "backward.dq_write_order_full[0,1,0]");
+  CHECK(places(spread_lists(0, 2), 2) == "backward.dq_write_order_full[1,0]");
+  CHECK(places(spread_lists(1, 2), 0) == "backward.dq_write_order_full[0,0,1,0]");
+  std::string flex = "{" + block_mask(false) + "}";
+  const std::string wrong = R"("dq_write_order": [[[[0,0],[1,1]],[[3,0],[0,0]]]])";
+  flex.replace(flex.find("\"dq_write_order\""), wrong.size(), wrong);
+  CHECK(places(flex, 0) == "dq_write_order[0,1,0,0]");
+  // What cannot be read too.
+  std::string cut = spread_lists(0, 1);
+  cut.replace(cut.find("[1,0]"), 5, "[1,5]");
+  CHECK_THROWS_WITH(
+      read_document(tensors_of(cut, true), "x.npz"),
+      "x.npz: backward.mask_block_idx[0,0,1]: has 1 items, and mask_block_cnt says 5");
+}
+
 TEST_CASE("semaphores may begin at values of their own, in both directions") {
   const std::string text =
       R"({"schema": "stagger.tickets/1", "semaphores": 3, "initial": [2, -1, 0],
@@ -114,6 +187,12 @@ TEST_CASE("an array of lock values is read from numpy's file as from text") {
   const Document document = read_document(npy, "x.npy");
   CHECK(document.kind == Kind::lock_values);
   CHECK(document.tickets == read_document("0,\n1,0\n2,1\n", "x.csv").tickets);
+  one.tensors.front().tensor.elements = {0, -1, 1, 0, 2, 2};
+  const std::string wrong = formats::write_npz(one);
+  const std::size_t begin = wrong.find("\x93NUMPY");
+  const Linted report = lint(wrong.substr(begin, wrong.find("PK\x01\x02") - begin), "x.npy", {});
+  REQUIRE_FALSE(report.findings.empty());
+  CHECK(report.places.front().shown() == "[2,1]");
 }
 
 }  // namespace

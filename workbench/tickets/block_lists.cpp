@@ -6,6 +6,7 @@
 
 #include "workbench/tickets/block_lists.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 
@@ -24,6 +25,7 @@ extern const Rule kStg016;
 namespace {
 
 constexpr std::size_t kFoundListed = 100;
+constexpr std::int64_t kMostRows = std::int64_t{1} << 24;  ///< lists of all masks
 
 /// Calls `visit(row, value)` for every (batch, head, tile) of a nested array; all of its arrays of
 /// a level must be of one length. Returns the three lengths.
@@ -66,39 +68,88 @@ class BlockListReader {
     const JsonValue backward = root_.at("backward");
     backward.expect_keys({"mask_block_cnt", "mask_block_idx", "full_block_cnt", "full_block_idx",
                           "dq_write_order", "dq_write_order_full", "spt", "block_size"});
-    const auto sizes = read_list(backward, "mask", "dq_write_order", lists_.partial);
-    lists_.batches = sizes[0];
-    lists_.heads = sizes[1];
-    lists_.kv_blocks = sizes[2];
-    if (backward.has("full_block_cnt") || backward.has("full_block_idx")) {
-      const auto full = read_list(backward, "full", "dq_write_order_full", lists_.full);
-      if (full != sizes)
-        backward.at("full_block_cnt").reject("is of another shape than mask_block_cnt");
+    lists_.kv_blocks = count_masks(backward, {"dq_write_order", "dq_write_order_full"});
+    std::int32_t q_blocks = 0;
+    if (root_.has("forward")) q_blocks = count_masks(root_.at("forward"), {});
+    const auto rows = Checked(lists_.batches) * lists_.heads;
+    if (!(rows * std::max(lists_.kv_blocks, q_blocks)).within(kMostRows)) {
+      throw Error(ErrorKind::limit, "more than " + std::to_string(kMostRows) + " lists");
+    }
+    read_list(backward, "mask", "dq_write_order", lists_.kv_blocks, lists_.partial);
+    if (has_full(backward)) {
+      read_list(backward, "full", "dq_write_order_full", lists_.kv_blocks, lists_.full);
     }
     lists_.full.ids.resize(lists_.partial.ids.size());
     lists_.full.orders.resize(lists_.partial.ids.size());
     lists_.spt = backward.at("spt").boolean();
     read_kernel();
-    if (root_.has("forward")) compare(root_.at("forward"));
+    if (root_.has("forward")) compare(root_.at("forward"), q_blocks);
     if (lists_.heads_kv) check_groups();
     return std::move(lists_);
   }
 
  private:
+  [[nodiscard]] static bool has_full(const JsonValue& from) {
+    return from.has("full_block_cnt") || from.has("full_block_idx");
+  }
+
+  /// Counts the masks that an object's tensors have together with those of others: one batch or one
+  /// head of a tensor is for all of the others'. Returns the tiles, of which all have as many.
+  std::int32_t count_masks(const JsonValue& from, std::vector<const char*> orders) {
+    std::vector<const char*> names = {"mask_block_cnt", "mask_block_idx", "full_block_cnt",
+                                      "full_block_idx"};
+    names.insert(names.end(), orders.begin(), orders.end());
+    const std::int32_t tiles = each_row(from.at(names.front()), [](const auto&...) {})[2];
+    const auto widen = [](std::int32_t& all, std::int32_t own) {
+      if (all == 1) all = own;
+      return own == 1 || own == all;
+    };
+    for (const char* name : names) {
+      if (!from.has(name)) continue;
+      const auto sizes = each_row(from.at(name), [](const auto&...) {});
+      if (sizes[2] != tiles) from.at(name).reject("is of another shape than mask_block_cnt");
+      if (!widen(lists_.batches, sizes[0]) || !widen(lists_.heads, sizes[1])) {
+        from.at(name).reject("has other batches or heads than the lists before it");
+      }
+    }
+    return tiles;
+  }
+
+  /// Calls `visit(row, value)` for the rows of all masks, of a tensor whose one batch or head is
+  /// for all of them. Returns how many batches and heads it has.
+  template <class Visit>
+  std::array<std::int32_t, 2> each_mask_row(const JsonValue& tensor, std::int32_t tiles,
+                                            Visit visit) const {
+    const auto sizes = each_row(tensor, [](const auto&...) {});
+    std::size_t row = 0;
+    for (std::int32_t batch = 0; batch < lists_.batches; ++batch) {
+      const JsonValue heads = tensor.item(at(sizes[0] == 1 ? 0 : batch));
+      for (std::int32_t head = 0; head < lists_.heads; ++head) {
+        const JsonValue rows = heads.item(at(sizes[1] == 1 ? 0 : head));
+        for (std::int32_t tile = 0; tile < tiles; ++tile)
+          visit(row++, rows.item(at(tile)));
+      }
+    }
+    return {sizes[0], sizes[1]};
+  }
+
   /// A list's counts, ids and order, checked against each other.
-  static std::array<std::int32_t, 3> read_list(const JsonValue& from, const std::string& prefix,
-                                               const char* order, BlockList& list) {
+  void read_list(const JsonValue& from, const std::string& prefix, const char* order,
+                 std::int32_t tiles, BlockList& list) const {
     std::vector<std::int64_t> counts;
-    const JsonValue ids = from.at(prefix + "_block_idx");
-    const JsonValue cnt = from.at(prefix + "_block_cnt");
-    const auto sizes = each_row(cnt, [&](std::size_t, const JsonValue& count) {
+    each_mask_row(from.at(prefix + "_block_cnt"), tiles, [&](std::size_t, const JsonValue& count) {
       counts.push_back(count.integer(0, kMaxTiles));
     });
+    std::int64_t entries = 0;
+    for (const std::int64_t count : counts)
+      entries += count;
+    if (entries > kMaxTasks) {
+      throw Error(ErrorKind::limit, "more than " + std::to_string(kMaxTasks) + " tasks");
+    }
     const auto read = [&](const JsonValue& tensor, std::vector<std::vector<std::int32_t>>& rows,
                           std::int64_t most) {
       rows.resize(counts.size());
-      const auto shape = each_row(tensor, [&](std::size_t row, const JsonValue& items) {
-        if (row >= counts.size()) items.reject("has no count in " + prefix + "_block_cnt");
+      return each_mask_row(tensor, tiles, [&](std::size_t row, const JsonValue& items) {
         if (static_cast<std::int64_t>(items.size()) < counts[row]) {
           items.reject("has " + std::to_string(items.size()) + " items, and " + prefix +
                        "_block_cnt says " + std::to_string(counts[row]));
@@ -107,11 +158,9 @@ class BlockListReader {
           rows[row].push_back(static_cast<std::int32_t>(items.item(at(index)).integer(0, most)));
         }
       });
-      if (shape != sizes) tensor.reject("is of another shape than " + prefix + "_block_cnt");
     };
-    read(ids, list.ids, kMaxTiles - 1);
-    if (order != nullptr) read(from.at(order), list.orders, kAnyIndex);
-    return sizes;
+    read(from.at(prefix + "_block_idx"), list.ids, kMaxTiles - 1);
+    if (order != nullptr) list.order_leading = read(from.at(order), list.orders, kAnyIndex);
   }
 
   void read_kernel() {
@@ -163,22 +212,15 @@ class BlockListReader {
   }
 
   /// The forward lists must be the same tiles, class by class.
-  void compare(const JsonValue& forward) {
+  void compare(const JsonValue& forward, std::int32_t q_blocks) {
     forward.expect_keys(
         {"mask_block_cnt", "mask_block_idx", "full_block_cnt", "full_block_idx", "block_size"});
     BlockList partial;
     BlockList full;
-    const auto sizes = read_list(forward, "mask", nullptr, partial);
-    if (sizes[0] != lists_.batches || sizes[1] != lists_.heads) {
-      forward.at("mask_block_cnt").reject("has other batches or heads than the backward lists");
-    }
-    if (forward.has("full_block_cnt")) {
-      if (read_list(forward, "full", nullptr, full) != sizes) {
-        forward.at("full_block_cnt").reject("is of another shape than mask_block_cnt");
-      }
-    }
-    compare(partial, lists_.partial, sizes[2], "partial");
-    compare(full, lists_.full, sizes[2], "full");
+    read_list(forward, "mask", nullptr, q_blocks, partial);
+    if (has_full(forward)) read_list(forward, "full", nullptr, q_blocks, full);
+    compare(partial, lists_.partial, q_blocks, "partial");
+    compare(full, lists_.full, q_blocks, "full");
   }
 
   void compare(const BlockList& forward, const BlockList& backward, std::int32_t q_blocks,
@@ -318,8 +360,10 @@ Tickets tickets_of(const BlockLists& lists, std::vector<ListEntry>& entries) {
 std::string pointer_of(const BlockLists& lists, const ListEntry& entry) {
   const std::int64_t head = entry.row / lists.kv_blocks;
   std::string pointer = entry.full ? "/backward/dq_write_order_full" : "/backward/dq_write_order";
-  for (const std::int64_t index :
-       {head / lists.heads, head % lists.heads, entry.row % lists.kv_blocks, entry.index})
+  const auto [batches, heads] = (entry.full ? lists.full : lists.partial).order_leading;
+  const std::int64_t own_batch = batches == 1 ? 0 : head / lists.heads;
+  const std::int64_t own_head = heads == 1 ? 0 : head % lists.heads;
+  for (const std::int64_t index : {own_batch, own_head, entry.row % lists.kv_blocks, entry.index})
     pointer += "/" + std::to_string(index);
   return pointer;
 }

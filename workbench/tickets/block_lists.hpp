@@ -4,6 +4,7 @@
 #include "workbench/tickets/rules.hpp"
 #include "workbench/tickets/tickets.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@ namespace stagger::tickets {
 struct BlockList {
   std::vector<std::vector<std::int32_t>> ids = {};     ///< by row: (batch, head, tile)
   std::vector<std::vector<std::int32_t>> orders = {};  ///< likewise; empty: none
+  /// Batches and heads that the file has orders of: one is for all.
+  std::array<std::int32_t, 2> order_leading = {1, 1};
 };
 
 /// FlashAttention-4's block-sparse tensors for the backward pass, as it walks them: a row for each

@@ -188,14 +188,43 @@ Document read_text(std::string_view text, const std::string& file) {
   }
 }
 
+/// What is wrong is told by tensor and indices: the file has no lines.
+Document read_tensors(const TensorText& tensors, const std::string& file) {
+  if (tensors.values.empty()) return read_csv(tensors.text, file);
+  try {
+    return read_json(tensors.text, file);
+  } catch (const JsonError& error) {
+    const std::string place = tensor_place(tensors.values, error.pointer());
+    const std::string begin = file + ": " + error.pointer();
+    std::string what = error.what();
+    if (place.empty() || !what.starts_with(begin)) throw;
+    throw Error(ErrorKind::invalid_input, file + ": " + place + what.substr(begin.size()));
+  }
+}
+
+/// Says of which tensor, and where in it, findings are.
+void name_tensors(const Document& document, std::span<const Finding> findings,
+                  std::vector<At>& places) {
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    At& at = places[index];
+    if (document.kind != Kind::lock_values) {
+      at.tensor = tensor_place(document.tensors->values, at.pointer);
+    } else if (const std::int64_t step = findings[index].step; step >= 0) {
+      const Task& task = document.tickets.steps[stagger::at(step)].task;
+      at.tensor = "[" + std::to_string(task.kv.value) + "," + std::to_string(task.q.value) + "]";
+    }
+  }
+}
+
 }  // namespace
 
 Document read_document(std::string_view text, const std::string& file) {
-  const std::optional<std::string> tensors = text_of_tensors(text, file);
+  std::optional<TensorText> tensors = text_of_tensors(text, file);
   if (!tensors) return read_text(text, file);
-  Document document = read_text(*tensors, file);
+  Document document = read_tensors(*tensors, file);
   document.json = false;  // the file has no lines
   document.places.assign(document.tickets.steps.size(), {});
+  document.tensors = std::move(tensors);
   return document;
 }
 
@@ -205,6 +234,7 @@ std::vector<At> locate(const Document& document, std::string_view text,
   places.reserve(findings.size());
   for (const Finding& finding : findings)
     places.push_back(finding.step >= 0 ? at_step(document, finding.step) : At{finding.pointer});
+  if (document.tensors) name_tensors(document, findings, places);
   if (!document.json) {
     if (document.kind == Kind::table) place_in_rows(text, places);
     return places;

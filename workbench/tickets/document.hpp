@@ -4,6 +4,7 @@
 #include "core/problem.hpp"
 #include "workbench/tickets/block_lists.hpp"
 #include "workbench/tickets/rules.hpp"
+#include "workbench/tickets/tensors.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,10 @@ inline constexpr const char* kKindNames[] = {"table", "tickets", "lock-values", 
 struct At {
   std::string pointer;  ///< a JSON pointer; of a CSV file, as though it were JSON
   TextPlace place = {};
+  std::string tensor = {};  ///< of a file of tensors: `dq_write_order[0,0,3,1]`
+
+  /// As people are told it.
+  [[nodiscard]] const std::string& shown() const { return tensor.empty() ? pointer : tensor; }
 };
 
 /// A file as tickets, with what is known beside.
@@ -45,6 +50,7 @@ struct Document {
   std::vector<TextPlace> places = {};
   BlockLists lists = {};  ///< of fa4, with each step's entry
   std::vector<ListEntry> entries = {};
+  std::optional<TensorText> tensors = {};  ///< of a file of tensors: what was read
 };
 
 /// Reads a table, tickets or lock values, as JSON, CSV or tensors, by content. Throws

@@ -4,7 +4,9 @@
 #include "core/formats/import_context.hpp"
 #include "core/index.hpp"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace stagger::tickets {
 namespace {
@@ -44,9 +46,9 @@ std::vector<Entry> entries_of_block_mask(const std::string& side) {
   return entries;
 }
 
-/// The lists as a JSON object, with their leading dimensions.
-std::string object_of(const Bundle& bundle, const std::vector<Entry>& entries,
-                      std::optional<bool> spt) {
+/// The lists as a JSON object, with their leading dimensions; `text` is given the object as a key.
+void add_object(const Bundle& bundle, const std::string& key, const std::vector<Entry>& entries,
+                std::optional<bool> spt, TensorText& text) {
   Bundle lists;
   for (const Entry& entry : entries) {
     const Tensor* const tensor = bundle.find(entry.from);
@@ -57,13 +59,15 @@ std::string object_of(const Bundle& bundle, const std::vector<Entry>& entries,
     named.tensor.shape = {leading.batches, leading.heads};
     named.tensor.shape.insert(named.tensor.shape.end(), leading.inner.begin(), leading.inner.end());
     lists.tensors.push_back(std::move(named));
+    text.values.push_back(
+        {"/" + key + "/" + entry.to, entry.from, entry.inner + 2 - tensor->shape.size()});
   }
   if (spt) {
     NamedTensor named{.name = "spt"};
     named.tensor = {.dtype = formats::Dtype::boolean, .shape = {}, .elements = {*spt ? 1 : 0}};
     lists.tensors.push_back(std::move(named));
   }
-  return write_json_tensors(lists);
+  text.text += ", \"" + key + "\": " + write_json_tensors(lists);
 }
 
 /// What the kernel adds to the lists, where the file says it.
@@ -77,17 +81,18 @@ std::string kernel_words(const Import& import) {
   return words;
 }
 
-std::string lists_text(const Bundle& bundle) {
+TensorText lists_text(const Bundle& bundle) {
   const formats::MaskFileRequest request;
   const Import import(bundle, request);
-  std::string text = "{\"schema\": \"stagger.fa4/1\"" + kernel_words(import);
+  TensorText text{.text = "{\"schema\": \"stagger.fa4/1\"" + kernel_words(import)};
   if (bundle.has("q_num_blocks")) {
-    text += ", \"backward\": " +
-            object_of(bundle, entries_of_block_mask("q"), import.flag("dq_kv_order_spt"));
+    add_object(bundle, "backward", entries_of_block_mask("q"), import.flag("dq_kv_order_spt"),
+               text);
     if (bundle.has("kv_num_blocks")) {
-      text += ", \"forward\": " + object_of(bundle, entries_of_block_mask("kv"), std::nullopt);
+      add_object(bundle, "forward", entries_of_block_mask("kv"), std::nullopt, text);
     }
-    return text + "}";
+    text.text += "}";
+    return text;
   }
   const auto back = fa4_prefix(bundle, formats::Direction::backward);
   if (!back) {
@@ -95,15 +100,16 @@ std::string lists_text(const Bundle& bundle) {
         "no tickets that are known: neither backward.mask_block_cnt and dq_write_order "
         "nor a BlockMask's q_num_blocks");
   }
-  text += ", \"backward\": " + object_of(bundle, entries_of(*back), import.flag(*back + "spt"));
+  add_object(bundle, "backward", entries_of(*back), import.flag(*back + "spt"), text);
   const auto ahead = fa4_prefix(bundle, formats::Direction::forward);
   const bool alike =
       ahead && import.numbers(*ahead + "block_size") == import.numbers(*back + "block_size");
-  if (alike) text += ", \"forward\": " + object_of(bundle, entries_of(*ahead), std::nullopt);
-  return text + "}";
+  if (alike) add_object(bundle, "forward", entries_of(*ahead), std::nullopt, text);
+  text.text += "}";
+  return text;
 }
 
-std::string lock_values_text(const Bundle& bundle) {
+TensorText lock_values_text(const Bundle& bundle) {
   const Leading leading = leading_of(bundle, "", 2);
   if (leading.masks() != 1) bundle.reject("lock values are of one head: an array [kv, q]");
   const Tensor& tensor = bundle.at("");
@@ -115,12 +121,31 @@ std::string lock_values_text(const Bundle& bundle) {
     }
     text += '\n';
   }
-  return text;
+  return {.text = std::move(text)};
 }
 
 }  // namespace
 
-std::optional<std::string> text_of_tensors(std::string_view bytes, const std::string& file) {
+std::string tensor_place(const std::vector<NamedValue>& values, const std::string& pointer) {
+  for (const auto& [start, tensor, added] : values) {
+    if (!pointer.starts_with(start)) continue;
+    std::vector<std::string> indices;
+    for (std::size_t slash = start.size(); slash < pointer.size();) {
+      if (pointer[slash] != '/') break;
+      const std::size_t next = std::min(pointer.find('/', slash + 1), pointer.size());
+      indices.push_back(pointer.substr(slash + 1, next - slash - 1));
+      slash = next;
+    }
+    if (indices.empty() && pointer.size() > start.size()) continue;  // a longer name
+    std::string place = tensor;
+    for (std::size_t index = added; index < indices.size(); ++index)
+      place += (index == added ? "[" : ",") + indices[index];
+    return indices.size() > added ? place + "]" : place;
+  }
+  return "";
+}
+
+std::optional<TensorText> text_of_tensors(std::string_view bytes, const std::string& file) {
   switch (formats::container_of(bytes, file)) {
     case formats::Container::npz:
       return lists_text(formats::read_npz(bytes, file));
