@@ -2,10 +2,51 @@
 
 #include "core/error.hpp"
 #include "core/mask_rules.hpp"
+#include "core/tiling.hpp"
 
 #include <map>
 
 namespace stagger {
+namespace {
+
+/// Marks the partial tiles of the masks of tiles that a mask is or is made of, by (kv, q).
+void mark_partial(const Mask& mask, const Problem& problem, std::vector<bool>& marked) {
+  if (mask.family->tiles != nullptr) {
+    const TileGrid grid = tile(mask, problem.lengths, problem.shape);
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+      for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+        if (grid.kind(kv, q) != TileKind::partial) continue;
+        marked[at(std::int64_t{kv.value} * grid.q_tiles() + q.value)] = true;
+      }
+    }
+    return;
+  }
+  for (const auto& [key, value] : mask.values) {
+    const auto* const parts = std::get_if<std::vector<Mask>>(&value);
+    if (parts == nullptr) continue;
+    for (const Mask& part : *parts)
+      mark_partial(part, problem, marked);
+  }
+}
+
+/// Those of one head.
+std::int64_t assumed_tiles(const Problem& problem, Head head) {
+  const Mask& mask = mask_of(problem.mask, head);
+  if (!is_of_tiles(mask)) return 0;
+  const TileGrid& grid = problem.grid_of(head);
+  std::vector<bool> marked(at(std::int64_t{grid.kv_tiles()} * grid.q_tiles()));
+  mark_partial(mask, problem, marked);
+  std::int64_t count = 0;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      const bool unknown = marked[at(std::int64_t{kv.value} * grid.q_tiles() + q.value)];
+      count += unknown && grid.kind(kv, q) == TileKind::partial ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace
 
 TokenMask::TokenMask(const Problem& problem) : TokenMask(problem, Head{0}) {
   expect_not_by_head(problem.mask);
@@ -90,6 +131,19 @@ std::int64_t HeadMasks::pairs(std::int32_t heads) const {
   std::int64_t count = 0;
   for (const std::int32_t place : of_head_)
     count += pairs[at(place)];
+  return count;
+}
+
+std::int64_t assumed_tiles(const Problem& problem) {
+  if (problem.shape == TileShape{.q = 1, .kv = 1}) return 0;  // the only pair attends
+  if (!problem.mask.family->by_head) return problem.heads * assumed_tiles(problem, Head{0});
+  std::map<std::int32_t, std::int64_t> of_place;
+  std::int64_t count = 0;
+  for (Head head{0}; head.value < problem.heads; ++head) {
+    const auto [known, is_new] = of_place.emplace(mask_place(problem.mask, head), 0);
+    if (is_new) known->second = assumed_tiles(problem, head);
+    count += known->second;
+  }
   return count;
 }
 

@@ -67,6 +67,10 @@ class HeadMasks {
 /// Throws Error{unsupported} if heads have masks of their own. O(ranges of keys + tiles).
 [[nodiscard]] std::vector<bool> split_tiles(const Problem& problem);
 
+/// Partial tiles of all heads whose pairs a mask of tiles, or one in a composition, does not say:
+/// they are assumed to be as TokenMask has them. O(masks x tiles).
+[[nodiscard]] std::int64_t assumed_tiles(const Problem& problem);
+
 template <class Visit>
 void TokenMask::each_range(std::int64_t query, KvTile kv, Visit visit) const {
   const std::int64_t begin = kv.value * shape_.kv;

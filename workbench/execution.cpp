@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
+#include "core/token_mask.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/masked_tiles.hpp"
 #include "gpu/cuda/replay.hpp"
@@ -175,6 +176,10 @@ bool Execution::stopped() const {
 bool Execution::is_predicted() const {
   return analysis.ok() && analysis.model.clock == Clock::ns && cuda && runs &&
          runs->median_ns > 0 && options.mode == gpu::Mode::deterministic && !dropout;
+}
+
+std::int64_t Execution::assumed_tiles() const {
+  return kernel->spins() ? 0 : stagger::assumed_tiles(analysis.table.problem);
 }
 
 std::int64_t Execution::stored_bytes() const {

@@ -69,6 +69,9 @@ struct Execution {
   /// Whether a run is one that a machine profile speaks of: on a GPU, by the ranks and without
   /// dropout.
   [[nodiscard]] bool is_predicted() const;
+  /// Partial tiles of all heads of which the mask does not say the pairs: those of a lower triangle
+  /// were computed. 0 of a kernel that spins.
+  [[nodiscard]] std::int64_t assumed_tiles() const;
   /// The bytes of the bits of dropout; 0 where none are stored.
   [[nodiscard]] std::int64_t stored_bytes() const;
 };

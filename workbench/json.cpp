@@ -74,6 +74,10 @@ Memory read_memory_model(const JsonValue& memory) {
 
 }  // namespace
 
+Json assumed_json(std::int64_t tiles) {
+  return {{"partial_tiles", tiles}, {"pairs", "lower triangle"}};
+}
+
 Json counted_problem_json(const Problem& problem) {
   Json json = problem_json(problem);
   json["tasks"] = problem.tasks();

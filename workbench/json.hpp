@@ -14,6 +14,8 @@ namespace stagger::workbench {
 
 /// A problem and how many tasks it has.
 [[nodiscard]] Json counted_problem_json(const Problem& problem);
+/// What a run took so many partial tiles to be, of which the mask does not say the pairs.
+[[nodiscard]] Json assumed_json(std::int64_t tiles);
 
 /// Adds what a problem's heads share as a member `dkv`; nothing where they share nothing.
 void add_dkv(Json& json, const Problem& problem);

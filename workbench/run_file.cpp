@@ -221,14 +221,15 @@ bool holds(const JsonValue& run, const char* key, std::initializer_list<const ch
 /// Refuses what write_run() never wrote.
 void expect_run(const JsonValue& run) {
   run.expect_schema(kRunSchema);
-  run.expect_keys({"schema",  "version",        "device",   "kernel",     "mode",
-                   "dtype",   "head_dim",       "seed",     "timeout_ms", "problem",
-                   "dkv",     "dropout",        "schedule", "model",      "verdict",
-                   "tick_ns", "spins",          "error",    "bitwise",    "order",
-                   "orders",  "reaccumulation", "measured", "predicted",  "findings"});
+  run.expect_keys(
+      {"schema", "version",        "device",   "kernel",    "mode",    "dtype",   "head_dim",
+       "seed",   "timeout_ms",     "problem",  "dkv",       "assumed", "dropout", "schedule",
+       "model",  "verdict",        "tick_ns",  "spins",     "error",   "bitwise", "order",
+       "orders", "reaccumulation", "measured", "predicted", "findings"});
   run.at("schedule").expect_keys({"name", "dispatch", "source"});
   static_cast<void>(run.at("schedule").at("dispatch").word("dispatch", kDispatchNames));
   holds(run, "dkv", {"span", "combine", "auto"});
+  holds(run, "assumed", {"partial_tiles", "pairs"});
   holds(run, "dropout",
         {"probability", "dropped", "scale", "threshold", "bits", "rounds", "seed", "offset",
          "mask_bits", "bytes"});
@@ -355,6 +356,9 @@ std::string write_run(const Execution& execution) {
                {"timeout_ms", execution.options.timeout.count()},
                {"problem", counted_problem_json(problem)}};
   add_dkv(json, problem);
+  if (const std::int64_t tiles = execution.assumed_tiles(); tiles > 0) {
+    json["assumed"] = assumed_json(tiles);
+  }
   if (execution.dropout) json["dropout"] = dropout_json(execution);
   json.append({{"schedule", schedule_json(analysis)},
                {"model", model_json(problem, analysis.model)},

@@ -1,8 +1,10 @@
 #include "cli/report/design_run.hpp"
 
 #include "cli/report/designs.hpp"
+#include "cli/report/words.hpp"
 #include "core/text.hpp"
 #include "core/time_unit.hpp"
+#include "core/token_mask.hpp"
 #include "core/version.hpp"
 #include "workbench/json.hpp"
 
@@ -76,6 +78,9 @@ class DesignRunText {
   std::string run() {
     const designs::Analysis& analysis = execution_.analysis;
     line("problem", describe(execution_.problem));
+    if (const std::int64_t tiles = assumed_tiles(execution_.problem); tiles > 0) {
+      line("assumed", assumed_words(tiles));
+    }
     line("design", analysis.plan.name + ": " + analysis.design->summary);
     if (!analysis.plan.note.empty()) line("chosen", analysis.plan.note);
     line("device",
@@ -161,7 +166,7 @@ class DesignRunText {
 std::string design_run_json(const designs::Execution& execution) {
   Json design = {{"name", execution.analysis.plan.name}};
   design.append(design_json(execution.analysis));
-  const Json json = {
+  Json json = {
       {"schema", "stagger.run/1"},
       {"version", version()},
       {"device", device_json(execution)},
@@ -183,6 +188,9 @@ std::string design_run_json(const designs::Execution& execution) {
       {"measured", measured_json(execution)},
       {"predicted", {{"makespan", execution.analysis.makespan}}},
       {"findings", findings_json(execution)}};
+  if (const std::int64_t tiles = assumed_tiles(execution.problem); tiles > 0) {
+    json["assumed"] = workbench::assumed_json(tiles);
+  }
   return json.text() + "\n";
 }
 

@@ -40,6 +40,9 @@ class RunReport {
 
   std::string text() {
     line("problem", describe(analysis_.table.problem));
+    if (const std::int64_t tiles = execution_.assumed_tiles(); tiles > 0) {
+      line("assumed", assumed_words(tiles));
+    }
     line("schedule", schedule_line(analysis_));
     line("device", device());
     if (execution_.dropout) line("dropout", dropout());

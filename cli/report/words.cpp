@@ -59,6 +59,11 @@ std::string in_csv(const std::string& words) {
   return text + "\"";
 }
 
+std::string assumed_words(std::int64_t tiles) {
+  return "a lower triangle in each of " + counted(tiles, "partial tile") +
+         ": the mask does not say which of their pairs attend, so gradients are right for that";
+}
+
 std::string model_line(const TimeModel& model) {
   const Timing& timing = model.timing;
   const TimeUnit unit = unit_of(

@@ -28,6 +28,9 @@ namespace stagger::cli {
 /// A cell of comma-separated values: in quotes where a comma, a quote or a line's end needs them.
 [[nodiscard]] std::string in_csv(const std::string& words);
 
+/// What a run takes so many partial tiles to be, of which the mask does not say the pairs.
+[[nodiscard]] std::string assumed_words(std::int64_t tiles);
+
 /// One line: `chain, compute 5, reduce 1 ticks, 50 SMs resident`.
 [[nodiscard]] std::string model_line(const workbench::TimeModel& model);
 /// One line: `h200 (NVIDIA H200): replay`; of a model in ns.

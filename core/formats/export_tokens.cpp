@@ -4,11 +4,10 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/formats/mask_export.hpp"
+#include "core/formats/slices.hpp"
 #include "core/index.hpp"
 #include "core/limits.hpp"
 #include "core/token_mask.hpp"
-
-#include <algorithm>
 
 namespace stagger::formats {
 namespace {
@@ -22,94 +21,16 @@ void add_tensor(Bundle& bundle, const std::string& name, Dtype dtype,
 
 }  // namespace
 
-// ---- MagiAttention ----------------------------------------------------------------------------
-
-namespace {
-
-/// A slice that the next query's keys may go on: by how much its ends have moved with each query.
-struct OpenSlice {
-  std::int64_t query = 0;  ///< its first
-  KeyRange first;
-  KeyRange last;
-  std::int64_t rows = 1;
-  std::int64_t begin_step = 0;
-  std::int64_t end_step = 0;
-
-  /// Takes the next query's range, if it goes on as the ones before.
-  bool takes(const KeyRange& range) {
-    const std::int64_t begin = range.begin - last.begin;
-    const std::int64_t end = range.end - last.end;
-    const bool goes_on = rows == 1 ? (begin == 0 || begin == 1) && (end == 0 || end == 1)
-                                   : begin == begin_step && end == end_step;
-    if (!goes_on) return false;
-    begin_step = begin;
-    end_step = end;
-    last = range;
-    ++rows;
-    return true;
-  }
-};
-
-class Slicer {
- public:
-  void add(std::int64_t query, std::span<const KeyRange> ranges) {
-    std::vector<OpenSlice> next;
-    std::size_t place = 0;
-    for (const KeyRange& range : ranges) {
-      while (place < open_.size() && open_[place].last.begin + 1 < range.begin)
-        close(open_[place++]);
-      if (place < open_.size() && open_[place].takes(range)) {
-        next.push_back(open_[place++]);
-      } else {
-        next.push_back({.query = query, .first = range, .last = range});
-      }
-    }
-    for (; place < open_.size(); ++place)
-      close(open_[place]);
-    open_ = std::move(next);
-  }
-
-  Bundle bundle() {
-    for (const OpenSlice& slice : open_)
-      close(slice);
-    std::ranges::stable_sort(closed_, [](const OpenSlice& left, const OpenSlice& right) {
-      return std::pair(left.query, left.first.begin) < std::pair(right.query, right.first.begin);
-    });
-    std::vector<std::int64_t> q;
-    std::vector<std::int64_t> kv;
-    std::vector<std::int64_t> types;
-    for (const OpenSlice& slice : closed_) {
-      q.insert(q.end(), {slice.query, slice.query + slice.rows});
-      kv.insert(kv.end(), {slice.first.begin, slice.last.end});
-      types.push_back(2 * slice.begin_step + slice.end_step);
-    }
-    const auto slices = static_cast<std::int64_t>(closed_.size());
-    Bundle bundle;
-    add_tensor(bundle, "q_ranges", Dtype::int32, {slices, 2}, std::move(q));
-    add_tensor(bundle, "k_ranges", Dtype::int32, {slices, 2}, std::move(kv));
-    add_tensor(bundle, "attn_type_map", Dtype::int32, {slices}, std::move(types));
-    return bundle;
-  }
-
- private:
-  void close(const OpenSlice& slice) { closed_.push_back(slice); }
-
-  std::vector<OpenSlice> open_;
-  std::vector<OpenSlice> closed_;
-};
-
-}  // namespace
-
 Bundle magi_bundle(const Problem& problem) {
   expect_known_pairs(problem, "magi");
-  const KeyRanges rows = key_ranges(problem.mask, problem.lengths, problem.shape);
-  Slicer slicer;
-  for (std::int64_t query = 0; query < rows.queries(); ++query)
-    slicer.add(query, rows.of(query));
-  return slicer.bundle();
+  Slices slices = slices_of(key_ranges(problem.mask, problem.lengths, problem.shape));
+  const auto count = std::ssize(slices.types);
+  Bundle bundle;
+  add_tensor(bundle, "q_ranges", Dtype::int32, {count, 2}, std::move(slices.q));
+  add_tensor(bundle, "k_ranges", Dtype::int32, {count, 2}, std::move(slices.kv));
+  add_tensor(bundle, "attn_type_map", Dtype::int32, {count}, std::move(slices.types));
+  return bundle;
 }
-
-// ---- FlashInfer -------------------------------------------------------------------------------
 
 Bundle bsr_bundle(const Problem& problem) {
   const TileGrid& grid = problem.common_grid();

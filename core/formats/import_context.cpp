@@ -245,6 +245,13 @@ Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inne
   return leading;
 }
 
+void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles) {
+  if (kv_tiles <= kMaxTiles && q_tiles <= kMaxTiles && kv_tiles * q_tiles <= kMaxGridTiles) return;
+  throw Error(ErrorKind::limit, bundle.source + ": " + std::to_string(kv_tiles) + " x " +
+                                    std::to_string(q_tiles) + " tiles; at most " +
+                                    std::to_string(kMaxGridTiles) + " a head are supported");
+}
+
 std::string place_words(std::int64_t element, const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> place(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {

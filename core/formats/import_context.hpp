@@ -85,6 +85,9 @@ struct Leading {
 };
 [[nodiscard]] Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inner);
 
+/// Throws Error{limit} if a head has more tiles than are supported.
+void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles);
+
 /// `[0,3,1,2]`, the place of an element in a tensor of that shape.
 [[nodiscard]] std::string place_words(std::int64_t element, const std::vector<std::int64_t>& shape);
 

@@ -92,6 +92,16 @@ fits show --mask "$by_head" --n 4
 # What would help a mask of tiles has no tiles of half the tokens.
 expect 0 "one more SM" optimize --mask tiles:rows=ff+pf --seq 8 --tile-q 4 --tile-kv 4 --compute 4 --sms 1
 
+# What a file does not say of its partial tiles is assumed, and a run says so.
+expect 0 "assumed" run --mask-file "$work/flex.npz" --schedule spt --head-dim 8 --repeat 1
+expect 0 '"partial_tiles": 3' run --mask-file "$work/flex.npz" --schedule spt --head-dim 8 --repeat 1 --json
+expect 0 "in each of 3 partial tiles" run --mask-file "$work/flex.npz" --design split --head-dim 8 --repeat 1
+expect 0 '"pairs": "lower triangle"' run --mask-file "$work/flex.npz" --design split --head-dim 8 --repeat 1 --json
+for file in magi.npz bsr.npz; do
+  "$stagger" run --mask-file "$work/$file" --tile-q 2 --tile-kv 2 --schedule spt --head-dim 8 --repeat 1 2>/dev/null >"$work/told"
+  grep -q '^verdict *ok' "$work/told" || fail "a run of $file"
+  grep -q assumed "$work/told" && fail "the pairs of $file are known"
+done
 # Files that are none.
 head -c 200 "$work/order.npz" >"$work/cut.npz"
 expect 3 "cut short" show --mask-file "$work/cut.npz"

@@ -351,6 +351,10 @@ TEST_CASE("what the kernels do not run has a reason") {
   CHECK(refusal({64, 128}, 64, Dtype::fp32, {}).find("bf16 and fp16") != std::string::npos);
   CHECK(refusal({64, 64}, 64, Dtype::bf16, {}).find("KV tiles of 128") != std::string::npos);
   CHECK(refusal({64, 128}, 96, Dtype::bf16, {}).find("head_dim 64 and 128") != std::string::npos);
+  const Problem by_head =
+      make_problem(parse_mask("heads; full; causal"), {256, 256}, {64, 128}, 4, 4);
+  CHECK(plan_refusal(by_head, 64, Dtype::bf16) ==
+        "the hopper kernel does not know heads with masks of their own yet");
   for (const std::int64_t span : {1, 2, 4})
     CHECK(refusal({64, 128}, 64, Dtype::bf16, {.heads_kv = 1, .span = span}).empty());
   CHECK(refusal({64, 128}, 64, Dtype::bf16, {.heads_kv = 2, .span = 1, .combine = Combine::ordered})

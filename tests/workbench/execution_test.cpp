@@ -7,6 +7,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"
 #include "workbench/block/overlap.hpp"
+#include "workbench/run_file.hpp"
 
 #include <cstdio>
 #include <string>
@@ -129,6 +130,41 @@ TEST_CASE("no more lanes are resident than the GPU has SMs, and who needs more i
   CHECK_FALSE(refused.stopped());
   CHECK(given.empty());
   CHECK(execute(request_of(source_on("shift", 4, 4), 4)).refused.empty());
+}
+
+TEST_CASE("heads with masks of their own are run by threads, and by no GPU's kernel") {
+  const Source source = workbench::source_of(
+      schedules::select("ascending"),
+      make_problem(parse_mask("heads:heads=0+1+1; causal; full"), {8, 8}, {2, 2}, 3, 4));
+  CHECK_THROWS_WITH(execute(request_of(source, 4)),
+                    "the fake kernel on a GPU does not know heads with masks of their own yet: "
+                    "give one mask for all heads");
+  CHECK(given.empty());
+  const Execution execution = execute(request_of(source, 0));
+  CHECK(std::string(execution.verdict()) == "ok");
+  CHECK(execution.assumed_tiles() == 0);
+}
+
+TEST_CASE("a run says of how many tiles it assumed the pairs, in all heads") {
+  const auto assumed = [](const char* mask, TileShape shape) {
+    const Execution execution = execute(
+        request_of(workbench::source_of(
+                       schedules::select("ascending"),
+                       make_problem(parse_mask(mask), {2 * shape.q, 2 * shape.kv}, shape, 4, 4)),
+                   0));
+    const std::string file = write_run(execution);
+    CHECK(std::string(execution.verdict()) == "ok");
+    CHECK((file.find("\"assumed\"") != std::string::npos) == (execution.assumed_tiles() > 0));
+    CHECK_NOTHROW(read_runs(file, "run.json"));
+    return execution.assumed_tiles();
+  };
+  CHECK(assumed("causal", {2, 2}) == 0);
+  CHECK(assumed("tiles:rows=ff+.f", {2, 2}) == 0);
+  CHECK(assumed("tiles:rows=pf+.p", {2, 2}) == 2 * 4);
+  CHECK(assumed("tiles:rows=pf+.p", {1, 1}) == 0);  // the only pair attends
+  CHECK(assumed("heads:heads=0+1; tiles:rows=pf+pp; causal", {2, 2}) == 3 * 2);
+  CHECK(assumed("tiles:rows=pf+pf & tiles:rows=f.+.p", {2, 2}) == 2 * 4);
+  CHECK(assumed("tiles:rows=pf+fp | full", {2, 2}) == 0);
 }
 
 TEST_CASE("a table that is no table of its problem is not run, one with wrong ranks is") {
