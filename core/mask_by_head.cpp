@@ -14,8 +14,10 @@ std::int64_t mask_heads(const Mask& mask) {
 }
 
 std::int32_t mask_place(const Mask& mask, Head head) {
+  const std::int64_t count = mask_heads(mask);
+  STAGGER_EXPECTS(count > 0);
   const std::vector<std::int64_t>& heads = mask.integers("heads");
-  const std::int64_t place = head.value % mask_heads(mask);
+  const std::int64_t place = head.value % count;
   return static_cast<std::int32_t>(heads.empty() ? place : heads[at(place)]);
 }
 

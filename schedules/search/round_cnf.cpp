@@ -102,6 +102,7 @@ std::int64_t RoundCnf::literals(const Problem& problem, std::int32_t rounds, Sym
   }
   for (const std::vector<std::size_t>& parts : added_in_turn(problem, chains)) {
     std::vector<std::int32_t> lengths;
+    lengths.reserve(parts.size());
     for (const std::size_t chain : parts)
       lengths.push_back(chains[chain].length);
     literals += ends_literals(std::move(lengths), rounds);
