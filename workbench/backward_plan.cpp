@@ -9,6 +9,7 @@
 #include "core/order_digest.hpp"
 #include "core/table_digest.hpp"
 #include "core/text.hpp"
+#include "core/token_mask.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "workbench/builtin_machines.hpp"
@@ -46,6 +47,19 @@ void check(const PlanRequest& request) {
   if (request.launch == PlanLaunch::elastic && !request.verify) {
     fail("an elastic launch is for tables that are verified");
   }
+}
+
+/// Gradients go to whoever asks for a plan: they are those of a mask that is known pair by pair. In
+/// a description of ours a partial tile of `tiles` is a lower triangle by definition.
+void expect_known_pairs(const Mask& mask, const Problem& problem) {
+  if (mask.origin.format.empty()) return;
+  const std::int64_t tiles = assumed_tiles(problem);
+  if (tiles == 0) return;
+  throw Error(ErrorKind::unsupported,
+              "the mask's file (" + mask.origin.format + ") does not say which pairs attend in " +
+                  counted(tiles, "partial tile") +
+                  ": give the mask in words, or, if each is a lower triangle, as `stagger export "
+                  "--mask-file FILE -o NAME.mask.json` writes it");
 }
 
 const Machine& machine_of(const PlanRequest& request) {
@@ -297,6 +311,7 @@ std::variant<BackwardPlan, BrokenTable, TooFewCtas> plan_backward(const PlanRequ
                     .dtype = request.dtype,
                     .launch = request.launch};
   const Table& table = plan.table;
+  expect_known_pairs(request.mask, table.problem);
   if (std::ssize(table.slots) > kMostSlotBytes / kSlotBytes) {
     throw Error(ErrorKind::limit, "the plan would have more than 512 MiB of slots");
   }

@@ -97,7 +97,8 @@ typedef struct stagger_problem {
   int32_t launch;
   int64_t seq_q, seq_kv;
   const char* mask;     /* "causal", "sliding:left=511,right=0", JSON text, "@file" in any
-                           format that `stagger list masks` names; NULL: causal.
+                           format that `stagger list masks` names, if it says which pairs
+                           attend in partial tiles; NULL: causal.
                            Causal masks end together where the lengths differ. */
   const char* schedule; /* "auto", "spt", "symmetric-shift", ...; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */

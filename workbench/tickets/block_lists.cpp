@@ -115,12 +115,17 @@ class BlockListReader {
     return tiles;
   }
 
-  /// Calls `visit(row, value)` for the rows of all masks, of a tensor whose one batch or head is
-  /// for all of them. Returns how many batches and heads it has.
-  template <class Visit>
-  std::array<std::int32_t, 2> each_mask_row(const JsonValue& tensor, std::int32_t tiles,
-                                            Visit visit) const {
+  /// How many batches and heads a tensor has.
+  [[nodiscard]] std::array<std::int32_t, 2> sizes_of(const JsonValue& tensor) const {
     const auto sizes = each_row(tensor, [](const auto&...) {});
+    return {sizes[0], sizes[1]};
+  }
+
+  /// Calls `visit(row, value)` for the rows of all masks, of a tensor whose one batch or head is
+  /// for all of them.
+  template <class Visit>
+  void each_mask_row(const JsonValue& tensor, std::int32_t tiles, Visit visit) const {
+    const auto sizes = sizes_of(tensor);
     std::size_t row = 0;
     for (std::int32_t batch = 0; batch < lists_.batches; ++batch) {
       const JsonValue heads = tensor.item(at(sizes[0] == 1 ? 0 : batch));
@@ -130,7 +135,6 @@ class BlockListReader {
           visit(row++, rows.item(at(tile)));
       }
     }
-    return {sizes[0], sizes[1]};
   }
 
   /// A list's counts, ids and order, checked against each other.
@@ -149,7 +153,7 @@ class BlockListReader {
     const auto read = [&](const JsonValue& tensor, std::vector<std::vector<std::int32_t>>& rows,
                           std::int64_t most) {
       rows.resize(counts.size());
-      return each_mask_row(tensor, tiles, [&](std::size_t row, const JsonValue& items) {
+      each_mask_row(tensor, tiles, [&](std::size_t row, const JsonValue& items) {
         if (static_cast<std::int64_t>(items.size()) < counts[row]) {
           items.reject("has " + std::to_string(items.size()) + " items, and " + prefix +
                        "_block_cnt says " + std::to_string(counts[row]));
@@ -158,6 +162,7 @@ class BlockListReader {
           rows[row].push_back(static_cast<std::int32_t>(items.item(at(index)).integer(0, most)));
         }
       });
+      return sizes_of(tensor);
     };
     read(from.at(prefix + "_block_idx"), list.ids, kMaxTiles - 1);
     if (order != nullptr) list.order_leading = read(from.at(order), list.orders, kAnyIndex);

@@ -1,0 +1,48 @@
+// Masks that a plan is given: gradients are of pairs that are known.
+
+#include "core/formats/mask_import.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
+#include "workbench/backward_plan.hpp"
+
+#include <string>
+#include <variant>
+
+namespace stagger::workbench {
+namespace {
+
+std::string planned(const Mask& mask) {
+  PlanRequest request{.mask = mask, .lengths = {256, 256}};
+  request.batch = 1;
+  request.heads_q = 2;
+  request.heads_kv = 2;
+  request.head_dim = 64;
+  request.sms = 4;
+  request.schedule = "spt";
+  request.tile_q = 128;
+  return test::said([&] {
+    const auto made = plan_backward(request);
+    return std::string(std::holds_alternative<BackwardPlan>(made) ? "planned" : "broken");
+  });
+}
+
+Mask imported(const std::string& text) {
+  return formats::read_mask_file(text, "mask", {.lengths = {256, 256}}).mask;
+}
+
+TEST_CASE("a plan takes no file's partial tiles for lower triangles") {
+  const std::string ids = R"("BLOCK_SIZE": [128, 128], "kv_indices": [[[[0, 1], [1, 0]]]])";
+  const Mask partial = imported("{" + ids + R"(, "kv_num_blocks": [[[1, 1]]]})");
+  const std::string said = planned(partial);
+  CAPTURE(said);
+  CHECK(said.find("(flex) does not say which pairs attend in 4 partial tiles: give ") !=
+        std::string::npos);
+  // Full tiles are known, and so is a description of ours.
+  CHECK(planned(imported("{" + ids + R"(, "kv_num_blocks": [[[0, 0]]], )" +
+                         R"("full_kv_num_blocks": [[[1, 2]]], )" +
+                         R"("full_kv_indices": [[[[0, 1], [0, 1]]]]})")) == "planned");
+  CHECK(planned(parse_mask("tiles:rows=p.+fp")) == "planned");
+}
+
+}  // namespace
+}  // namespace stagger::workbench
