@@ -33,7 +33,7 @@ struct FormulaCheck {
 
 /// What of a makespan is above the bound, on the SM that ends last. The four add up to the gap.
 struct Gap {
-  Ticks packing = 0;     ///< its load beyond the bound
+  Ticks packing = 0;     ///< its load beyond the bound; below 0 where that is of traffic
   Ticks contention = 0;  ///< waits for a turn
   Ticks startup = 0;     ///< waits before its first reduction
   Ticks memory = 0;      ///< what the memory makes longer
