@@ -13,7 +13,7 @@
 namespace stagger::dag {
 namespace {
 
-constexpr std::size_t kKinds = 15;
+constexpr std::size_t kKinds = 14;
 
 Finding finding_at(const Table& table, Lane lane, std::int64_t slot) {
   Finding finding;
@@ -152,14 +152,9 @@ class Verifier {
   void check_chain(Lane lane, std::int64_t slot, IndexVector<std::int64_t, bool>& begun) {
     const Task& task = table_.slots[slot].task;
     auto chain = begun[problem_.chain_place(task)];
-    if (chain && problem_.span == 1) {
-      report_task(FindingKind::split_chain,
-                  ": its KV tile was begun before, elsewhere; dK and dV would leave the registers",
-                  lane, slot);
-    } else if (chain) {
+    if (chain) {
       report_task(FindingKind::chain_split,
-                  ": its part's chain of the KV tile was begun before, elsewhere; dK and dV would "
-                  "leave the registers",
+                  ": its chain was begun before, elsewhere; dK and dV would leave the registers",
                   lane, slot);
     }
     chain = true;
@@ -378,11 +373,20 @@ class Verifier {
 }  // namespace
 
 const char* finding_name(FindingKind kind) {
-  constexpr std::array<const char*, kKinds> kNames = {
-      "missing-task",   "duplicate-task", "dead-task",          "task-out-of-range",
-      "rank-gap",       "rank-duplicate", "rank-out-of-range",  "split-chain",
-      "chain-split",    "dkv-rank-gap",   "dkv-rank-duplicate", "dkv-rank-out-of-range",
-      "too-many-lanes", "deadlock",       "needs-co-residency"};
+  constexpr std::array<const char*, kKinds> kNames = {"missing-task",
+                                                      "duplicate-task",
+                                                      "dead-task",
+                                                      "task-out-of-range",
+                                                      "rank-gap",
+                                                      "rank-duplicate",
+                                                      "rank-out-of-range",
+                                                      "chain-split",
+                                                      "dkv-rank-gap",
+                                                      "dkv-rank-duplicate",
+                                                      "dkv-rank-out-of-range",
+                                                      "too-many-lanes",
+                                                      "deadlock",
+                                                      "needs-co-residency"};
   return kNames[at(static_cast<int>(kind))];
 }
 

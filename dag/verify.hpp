@@ -20,8 +20,7 @@ enum class FindingKind {
   rank_gap,               ///< a lock value of (head, q) that no slot waits for
   rank_duplicate,         ///< a lock value of (head, q) that two slots wait for
   rank_out_of_range,      ///< a lock value that (head, q)'s semaphore never shows
-  split_chain,            ///< a KV tile that is not contiguous on one lane
-  chain_split,            ///< a KV tile of several heads, of one part, likewise
+  chain_split,            ///< a chain that is not contiguous on one lane
   dkv_rank_gap,           ///< a lock value of (KV head, kv) that no chain waits for
   dkv_rank_duplicate,     ///< a lock value of (KV head, kv) that two chains wait for
   dkv_rank_out_of_range,  ///< a lock value that (KV head, kv)'s semaphore never shows

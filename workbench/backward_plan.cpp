@@ -270,7 +270,6 @@ bool is_playable(const dag::Verification& verification) {
       case duplicate_task:
       case dead_task:
       case task_out_of_range:
-      case split_chain:
       case chain_split:
         return true;
       default:

@@ -195,7 +195,7 @@ TEST_CASE("a KV tile that is not contiguous on one lane is split") {
     table.slots = {slot(0, 0, 0), slot(1, 0, 1), slot(0, 1, 0), slot(1, 1, 1)};
     table.end_lane();
     const Verification verification = verify(table, {});
-    CHECK(kinds(verification) == Names{"split-chain"});
+    CHECK(kinds(verification) == Names{"chain-split"});
     CHECK(verification.total == 2);
   }
   SECTION("on two SMs") {
@@ -203,7 +203,7 @@ TEST_CASE("a KV tile that is not contiguous on one lane is split") {
     table.end_lane();
     table.slots.push_back(slot(0, 1, 0));
     table.end_lane();
-    CHECK(kinds(verify(table, {})) == Names{"split-chain"});
+    CHECK(kinds(verify(table, {})) == Names{"chain-split"});
     CHECK(verify(table, {}).verdict == Verdict::invalid);
   }
 }

