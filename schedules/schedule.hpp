@@ -107,7 +107,8 @@ struct Selection {
                           const Timing& timing = {});
 
 /// Whether the paper's assumptions hold: chain model, partial tiles like full ones, no latency,
-/// launch or epilogue, immediate release, every SM there, at least one SM per KV tile.
+/// launch or epilogue, no time for parts that are reduced into dK and dV in order, immediate
+/// release, every SM there, at least one SM per KV tile.
 [[nodiscard]] bool paper_setting(const Problem& problem, const Timing& timing);
 
 /// The formula that claims this problem's makespan, nullptr if none does. Formulas speak of a

@@ -42,6 +42,38 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
   CHECK(outside > 500);
 }
 
+TEST_CASE("of parts that are combined in order a formula is claimed if that takes no time") {
+  std::int64_t claimed = 0;
+  for (const Schedule* schedule : all()) {
+    if (schedule->formulas.empty()) continue;
+    const Selection selection = select(schedule->name);
+    for (const char* mask : {"full", "causal"}) {
+      for (std::int64_t n = 1; n <= 5; ++n) {
+        for (std::int64_t heads_kv = 1; heads_kv <= 3; ++heads_kv) {
+          for (const auto& [group, span] : {std::pair{2, 1}, std::pair{3, 1}, std::pair{4, 2}}) {
+            const Problem problem =
+                make_problem(make_mask(mask), {n, n}, {}, heads_kv * group, n,
+                             {.heads_kv = heads_kv, .span = span, .combine = Combine::ordered});
+            if (why_unsupported(selection, problem)) continue;
+            CAPTURE(schedule->name, mask, n, heads_kv, group, span);
+            Timing timing;
+            const Formula* const formula = claim(selection, problem, timing);
+            timing.reduce_kv = 1;
+            REQUIRE(claim(selection, problem, timing) == nullptr);
+            if (formula == nullptr) continue;
+            timing.reduce_kv = 0;
+            const Table table = build(selection, problem, timing);
+            REQUIRE(twice_ticks(*formula, problem, timing) ==
+                    2 * sim::simulate(table, timing).makespan);
+            ++claimed;
+          }
+        }
+      }
+    }
+  }
+  CHECK(claimed > 100);
+}
+
 /// Whether a case is in a domain as its words say it.
 bool in_words(std::string_view domain, const Problem& problem, const Timing& timing) {
   const auto says = [&](std::string_view words) { return domain.find(words) != domain.npos; };
