@@ -1,6 +1,7 @@
 # The transcripts in the README and in the folders' pages are what the command says today.
 source "$(dirname "$0")/check.sh"
-cd "$source_dir" || exit 1
+# What they write lands beside links to what they read.
+mkdir "$work/tree" && ln -s "$source_dir"/* "$work/tree" && cd "$work/tree" || exit 1
 
 # says_as EXPECTED SAID: the same lines, where a line `...` stands for any number of any lines.
 says_as() {
