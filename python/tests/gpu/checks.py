@@ -110,6 +110,20 @@ def same(left, right):
     return all(torch.equal(a, b) for a, b in zip(left, right))
 
 
+def same_replays(run, bits, times):
+    """How many of so many replays of a graph of run() leave these bits."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    equal = 0
+    for _ in range(times):
+        for each in captured:
+            each.fill_(math.nan)
+        graph.replay()
+        equal += same(bits_of(captured), bits)
+    return equal
+
+
 @check
 def numbers():
     """Errors against double precision, and beside those of torch's flash backward."""
@@ -365,14 +379,7 @@ def steady():
                     results.append(bits_of(run()))
             torch.cuda.synchronize()
             equal &= all(same(result, first) for result in results)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            captured = run()
-        for _ in range(20):
-            for each in captured:
-                each.fill_(math.nan)
-            graph.replay()
-            equal &= same(bits_of(captured), first)
+        equal &= same_replays(run, first, 20) == 20
         torch.cuda.synchronize()
         report("steady", equal, case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask}",
                runs=80)
@@ -887,15 +894,7 @@ def replayed():
             return stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask,
                                               schedule=schedule)
 
-        first, equal = bits_of(run()), 0
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            captured = run()
-        for _ in range(50):
-            for each in captured:
-                each.fill_(math.nan)
-            graph.replay()
-            equal += same(bits_of(captured), first)
+        equal = same_replays(run, bits_of(run()), 50)
         torch.cuda.synchronize()
         stagger.check()
         report("replayed", equal == 50, same=equal,
