@@ -1,11 +1,14 @@
 """The workbench on dicts: what the command prints with --json, by the same code."""
 
+import concurrent.futures
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import pathlib
 import tempfile
+import threading
 
 from . import _lib, errors
 from .masks import Mask
@@ -14,11 +17,15 @@ from .tables import Table
 #: The class of error that an exit code without a report stands for.
 _BY_EXIT = {2: errors.UsageError, 3: errors.InputError, 70: errors.InternalError}
 
+#: Numbers of the requests that an interrupt cancels.
+_numbers = itertools.count(1)
+
 
 def command(name, **options):
     """Runs a command of `stagger`: its long options are keyword arguments, `_` for `-`; a flag is
     True. Returns (exit_code, report): the report is what --json prints. Raises UsageError or
-    InputError with the command's words where there is none."""
+    InputError with the command's words where there is none. An interrupt (Ctrl-C) ends the command,
+    and is a KeyboardInterrupt as ever."""
     return call(name, {key.replace("_", "-"): value for key, value in options.items()
                        if value is not None})
 
@@ -36,10 +43,34 @@ def call(name, options, id=None):
 
 def cancel(id):
     """Ends the call of that id, in whichever thread it is; returns whether there was one."""
-    return _response({"command": "cancel", "id": id})["report"]["cancelled"]
+    return _answer({"command": "cancel", "id": id})["report"]["cancelled"]
 
 
 def _response(request):
+    """The answer to a request; an interrupt, which comes to the main thread alone, cancels it."""
+    if threading.current_thread() is not threading.main_thread():
+        return _answer(request)
+    request = {"id": f"stagger.call {next(_numbers)}", **request}
+    answered = concurrent.futures.Future()
+    try:
+        threading.Thread(target=_settle, args=(answered, request), daemon=True).start()
+        return answered.result()
+    except KeyboardInterrupt:
+        while not answered.done():
+            cancel(request["id"])
+            concurrent.futures.wait([answered], timeout=0.05)
+        raise
+
+
+def _settle(answered, request):
+    """Gives a future the answer to a request."""
+    try:
+        answered.set_result(_answer(request))
+    except BaseException as error:
+        answered.set_exception(error)
+
+
+def _answer(request):
     text = ctypes.c_void_p()
     _lib.check(_lib.library().stagger_json(json.dumps(request).encode(), ctypes.byref(text)))
     return json.loads(_lib.taken(text))

@@ -26,7 +26,8 @@ def plan_of(*, mask, sms=SMS, tile_q=0, tile_kv=0, **arguments):
 
 
 def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=SMS, tile_q=0,
-             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", invariant=False, plan=None):
+             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", invariant=False, timeout_ms=0,
+             plan=None):
     """dq, dk, dv of attention, in the order of a table.
 
     q, out, d_out: float32 (B, Sq, Hq, D) by layout; k, v: (B, Skv, Hkv, D), Hkv divides Hq.
@@ -34,6 +35,7 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=SMS
     for a query that sees nothing. `arithmetic` "bf16" or "fp16" rounds P and dS as tensor cores
     need them, and asks for inputs that are exact in it. `invariant`: every head in one order,
     whatever the batch; `sms`: what the table is for; `threads` play it, 0: as many as there are.
+    timeout_ms: the longest wait for a turn, 0: STAGGER_TIMEOUT_MS or a minute.
 
     Returns float32 arrays of the shapes of q, k and v, without gaps. Raises ValueError for shapes
     that do not fit each other, and errors of the library (UsageError, InputError, Unsupported).
@@ -64,7 +66,7 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=SMS
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},
                      **{name: tensor(array, axes)
                         for name, array in zip(("dq", "dk", "dv"), gradients)},
-                     lse=tensor(lse, (0, 2, 1)), timeout_ms=settings.timeout_ms())
+                     lse=tensor(lse, (0, 2, 1)), timeout_ms=settings.longest_wait(timeout_ms))
     _lib.check(_lib.library().stagger_backward_host(
         plan.handle, ctypes.byref(call), threads, _lib.DTYPES[arithmetic]))
     return tuple(gradients)

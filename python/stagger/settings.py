@@ -1,6 +1,7 @@
 """What the environment says, beside STAGGER_LIBRARY (_lib) and STAGGER_LOCK (locks).
 
-STAGGER_TIMEOUT_MS                  the longest wait for a turn, in ms; a minute if it is not there
+STAGGER_TIMEOUT_MS                  the longest wait for a turn of calls that say none, in ms; a minute
+                                    if it is not there
 STAGGER_MPS_OK=1                    a grid whose CTAs must all be there may start under MPS with a
                                     part of the SMs, if they fit into that part
 NVTE_ALLOW_NONDETERMINISTIC_ALGO=0  TransformerEngine's and transformers' words for: nothing but what
@@ -14,11 +15,20 @@ from . import errors
 MOST_MS = 2**32 - 1
 
 
-def timeout_ms():
-    """STAGGER_TIMEOUT_MS, or 0 for the library's minute. Raises UsageError for what is none."""
-    word = os.environ.get("STAGGER_TIMEOUT_MS", "")
+def expect_wait(timeout_ms):
+    """Raises UsageError for what is no longest wait of a call; 0 stands for the default."""
+    if type(timeout_ms) is not int or not 0 <= timeout_ms <= MOST_MS:
+        raise errors.UsageError(f"timeout_ms is {timeout_ms!r}; it is milliseconds, 1 to {MOST_MS}, or "
+                                "0 for the default: no wait is forever")
+
+
+def longest_wait(timeout_ms=0):
+    """The longest wait of a call in ms: its own, or STAGGER_TIMEOUT_MS, or 0 for the library's minute.
+    Raises UsageError for what is none."""
+    expect_wait(timeout_ms)
+    word = "" if timeout_ms else os.environ.get("STAGGER_TIMEOUT_MS", "")
     if not word:
-        return 0
+        return timeout_ms
     if not (word.isascii() and word.isdigit() and 0 < int(word) <= MOST_MS):
         raise errors.UsageError(f"STAGGER_TIMEOUT_MS is {word!r}; it is milliseconds, 1 to {MOST_MS}")
     return int(word)

@@ -24,14 +24,19 @@ if torch:
 class Environment(unittest.TestCase):
     def test_the_longest_wait(self):
         with mock.patch.dict("os.environ", {"STAGGER_TIMEOUT_MS": "250"}):
-            self.assertEqual(settings.timeout_ms(), 250)
+            self.assertEqual(settings.longest_wait(), 250)
+            self.assertEqual(settings.longest_wait(7), 7)
         for word in ("0", "-1", "1.5", "4294967296", "soon", "٣"):
             with mock.patch.dict("os.environ", {"STAGGER_TIMEOUT_MS": word}), \
                     self.assertRaisesRegex(stagger.UsageError, "STAGGER_TIMEOUT_MS"):
-                settings.timeout_ms()
+                settings.longest_wait()
         with mock.patch.dict("os.environ"):
             os.environ.pop("STAGGER_TIMEOUT_MS", None)
-            self.assertEqual(settings.timeout_ms(), 0)
+            self.assertEqual(settings.longest_wait(), 0)
+            self.assertEqual(settings.longest_wait(2**32 - 1), 2**32 - 1)
+        for number in (-1, 2**32, 1.5, "9", None, True):
+            with self.assertRaisesRegex(stagger.UsageError, "timeout_ms is .* no wait is forever"):
+                settings.longest_wait(number)
 
     def test_a_grid_under_mps(self):
         with mock.patch.dict("os.environ"):
@@ -62,7 +67,8 @@ class Environment(unittest.TestCase):
         image = types.SimpleNamespace(plan=plan)
         with mock.patch.dict("os.environ", {"STAGGER_TIMEOUT_MS": "1234"}):
             made = recipe.Recipe(image, [], [(1, 1, 1)] * 9, 1.0, None)
-        self.assertEqual(made.call.timeout_ms, 1234)
+            own = recipe.Recipe(image, [], [(1, 1, 1)] * 9, 1.0, None, 55)
+        self.assertEqual((made.call.timeout_ms, own.call.timeout_ms), (1234, 55))
 
 
 class Making(unittest.TestCase):

@@ -57,6 +57,32 @@ class OnCpu(unittest.TestCase):
             self.assertLess(float(apart), 1e-5)
         return found
 
+    def test_a_call_has_a_longest_wait_of_its_own(self):
+        q, k, v, d_out = tensors(33, 33, 2, 2)
+        out, lse = stagger.attention(q, k, v, return_lse=True)
+        waits = []
+        library = stagger._lib.library()
+
+        class Library:
+            def __getattr__(self, name):
+                return getattr(library, name)
+
+            def stagger_backward_host(self, plan, call, *rest):
+                waits.append(call._obj.timeout_ms)
+                return library.stagger_backward_host(plan, call, *rest)
+
+        with mock.patch.object(stagger._lib, "library", Library), \
+                mock.patch.dict("os.environ", {"STAGGER_TIMEOUT_MS": "4321"}):
+            gradients(lambda *x: stagger.attention(*x, timeout_ms=9876), q, k, v, d_out)
+            gradients(stagger.attention, q, k, v, d_out)
+            stagger.attention_backward(d_out, q, k, v, out, lse, timeout_ms=8765)
+            stagger.backward(*(x.numpy() for x in (q, k, v, out, lse, d_out)), timeout_ms=7654)
+        self.assertEqual(waits, [9876, 4321, 8765, 7654])
+        for call in (lambda: stagger.attention(q, k, v, timeout_ms=-1),
+                     lambda: stagger.attention_backward(d_out, q, k, v, out, lse, timeout_ms=0.5)):
+            with self.assertRaisesRegex(stagger.UsageError, "timeout_ms"):
+                call()
+
     def test_gradients_are_those_of_double_precision(self):
         for mask in ("causal", "full", "sliding:left=20,right=3", "document:lengths=30+35"):
             for heads, heads_kv in ((2, 2), (4, 2), (4, 1)):

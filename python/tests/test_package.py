@@ -4,17 +4,19 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import stagger
-from stagger import _lib, numpy_ref
+from stagger import _lib, analysis, numpy_ref
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROFILE = str(ROOT.parent / "configs" / "machines" / "h200.json")
@@ -118,9 +120,12 @@ class Commands(unittest.TestCase):
         self.assertEqual(ran.stderr, "")
         self.assertIn("expectation does not hold: makespan <= 1", ran.stdout)
 
+    #: What optimize() would search for a minute.
+    HARD = {"mask": "causal", "n": 24, "heads": 3, "sms": 19, "model": "overlap", "reduce": 7,
+            "latency": 11, "time_limit": 60.0}
+
     def test_a_call_is_cancelled_from_another_thread(self):
-        hard = {"mask": "causal", "n": 14, "heads": 5, "sms": 9, "model": "overlap", "reduce": 4,
-                "latency": 3, "time-limit": 60.0}
+        hard = {key.replace("_", "-"): value for key, value in self.HARD.items()}
         found = []
         thread = threading.Thread(
             target=lambda: found.extend(stagger.call("optimize", hard, id="hard")))
@@ -136,6 +141,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(found[1]["schema"], "stagger.optimum/1")
         self.assertFalse(stagger.cancel("hard"))
         self.assertEqual(stagger.call("version", {}, id="hard")[0], 0)
+
+    def test_an_interrupt_ends_a_command(self):
+        answer, codes = analysis._answer, []
+
+        def kept(request):
+            response = answer(request)
+            codes.append((request["command"], response["exit_code"]))
+            return response
+
+        interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        with mock.patch.object(analysis, "_answer", kept):
+            interrupt.start()
+            with self.assertRaises(KeyboardInterrupt):
+                stagger.optimize(**self.HARD)
+            interrupt.join()
+            self.assertIn(("optimize", 130), codes)
+        self.assertEqual(stagger.optimize("full", n=2, sms=2)["status"], "optimal")
 
     def test_optimize_returns_its_table(self):
         found = stagger.optimize("full", n=4, sms=4, time_limit=5)

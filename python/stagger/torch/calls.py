@@ -7,7 +7,7 @@ import os
 
 import torch
 
-from .. import errors, host
+from .. import errors, host, settings
 from ..plans import plans
 from . import fallback as fallbacks
 from . import forward as forwards
@@ -45,7 +45,7 @@ def _scale(q, scale):
 
 def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bshd",
               sm_margin=None, forward="auto", invariant=False, return_lse=False,
-              fallback="error"):
+              fallback="error", timeout_ms=0):
     """softmax(scale q k^T, masked) v, whose gradients have the same bits in every run.
 
     q: (B, Sq, Hq, D) by layout ("bshd", "bhsd", "sbhd"), k and v: (B, Skv, Hkv, D); bf16 or fp16,
@@ -61,6 +61,8 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     forward pass is one whose bits do not depend on it either. fallback: what becomes of a call that
     is refused as Unsupported: an "error", or torch's scaled_dot_product_attention ("sdpa"), which is
     then held to its deterministic way where torch's flag or the environment ask for such alone.
+    timeout_ms: the longest wait of the backward pass for a turn, after which it is stopped and its
+    gradients are NaN; 0: STAGGER_TIMEOUT_MS, or a minute.
 
     On the CPU it is for float32 of any D, on threads and for checks: the order is that of a table
     for 16 SMs, whatever sm_margin, and autocast is left out.
@@ -74,35 +76,39 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (each.to(dtype) for each in (q, k, v))
     fallbacks.expect_known(fallback)
+    settings.expect_wait(timeout_ms)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
     sm_margin = -1 if sm_margin is None else sm_margin
-    call = q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin
+    call = q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms
     if fallback == "sdpa" and not (return_lse or invariant):
         return _attended_or_elsewhere(*call)
     out, lse = _attended(*call)
     return (out, lse) if return_lse else out
 
 
-def _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
+def _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms):
     shapes.check(q, k, v, layout)
     attend = _on_gpu if q.is_cuda else on_cpu.attention
-    return attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)
+    return attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms)
 
 
-def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
+def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin,
+                           timeout_ms):
     """out, or what torch makes of a call that is refused."""
     try:
         shapes.check(q, k, v, layout)
         if not _compiles():
             # A refusal of the backward pass would come when it is too late to go elsewhere.
             _planned(q, k, mask, schedule, layout, sm_margin, invariant)()
-        return _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin)[0]
+        return _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin,
+                         timeout_ms)[0]
     except errors.Unsupported as why:
         return fallbacks.sdpa(why, q, k, v, mask, scale, layout)
 
 
-def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin):
-    return forward_operator(q, k, v, mask, schedule, scale, layout, forward, sm_margin, invariant)
+def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms):
+    return forward_operator(q, k, v, mask, schedule, scale, layout, forward, sm_margin, invariant,
+                            timeout_ms)
 
 
 def _compiles():
@@ -122,20 +128,22 @@ def _planned(q, k, mask, schedule, layout, sm_margin, invariant):
 
 
 def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="auto", scale=None,
-                       layout="bshd", sm_margin=None, invariant=False):
+                       layout="bshd", sm_margin=None, invariant=False, timeout_ms=0):
     """dq, dk, dv of attention, for a forward pass of your own.
 
     Tensors as of attention(); lse: float32 (B, Hq, Sq), natural logarithm of the sum of
     exp(score), either infinity for a query that sees nothing. Gradients have shape and dtype of
     what they are of, on a GPU its strides too, where it has no gaps. Raises what attention() does.
     """
+    settings.expect_wait(timeout_ms)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
     if _is_on_gpu(q):
         return backward_operator(
             d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-            -1 if sm_margin is None else sm_margin, invariant)
+            -1 if sm_margin is None else sm_margin, invariant, timeout_ms)
     shapes.check(q, k, v, layout)
-    return on_cpu.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant)
+    return on_cpu.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant,
+                           timeout_ms)
 
 
 def prepare(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=None,

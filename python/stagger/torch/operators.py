@@ -11,10 +11,10 @@ _library = torch.library.Library("stagger", "DEF")
 _TAGS = (torch.Tag.needs_fixed_stride_order,)
 _library.define(
     "forward(Tensor q, Tensor k, Tensor v, str mask, str schedule, float scale, str layout, "
-    "str how, int sm_margin, bool invariant) -> (Tensor, Tensor)", tags=_TAGS)
+    "str how, int sm_margin, bool invariant, int timeout_ms=0) -> (Tensor, Tensor)", tags=_TAGS)
 _library.define(
     "backward(Tensor d_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, str mask, "
-    "str schedule, float scale, str layout, int sm_margin, bool invariant) "
+    "str schedule, float scale, str layout, int sm_margin, bool invariant, int timeout_ms=0) "
     "-> (Tensor, Tensor, Tensor)", tags=_TAGS)
 
 
@@ -40,7 +40,8 @@ def _readable(tensors):
     return [each if shapes.suits_copies(each) else each.contiguous() for each in tensors]
 
 
-def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant):
+def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant,
+                  timeout_ms=0):
     aligned = [each.clone() if each.data_ptr() % runtime.ALIGNMENT else each
                for each in _readable((q, k, v))]
     views = [shapes.view(tensor, layout) for tensor in aligned]
@@ -49,7 +50,7 @@ def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
     return shapes.back(out, layout), lse
 
 
-def _recipe(device, key, tensors, mask, schedule, scale, layout, sm_margin, invariant):
+def _recipe(device, key, tensors, mask, schedule, scale, layout, sm_margin, invariant, timeout_ms):
     """The recipe of a call, after every check of what it depends on."""
     d_out, q, k, v, out, lse = tensors
     shapes.check(q, k, v, layout)
@@ -59,7 +60,8 @@ def _recipe(device, key, tensors, mask, schedule, scale, layout, sm_margin, inva
     copied = [place for place, each in enumerate(strided) if not shapes.suits_copies(each)]
     strides = [shapes.strides_of(each, layout) for each in (*strided, *_gradients_like(q, k, v))]
     by_row = lse.stride(0), lse.stride(2), lse.stride(1)
-    return device.keep(key, Recipe(image, copied, (*strides, by_row), scale, device.status))
+    return device.keep(key, Recipe(image, copied, (*strides, by_row), scale, device.status,
+                                   timeout_ms))
 
 
 def _gradients_like(q, k, v):
@@ -77,7 +79,8 @@ def _backward_of_copies(tensors, places, lse, arguments):
                  for gradient, wanted in zip(found, _gradients_like(*tensors[:3])))
 
 
-def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant):
+def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant,
+                   timeout_ms=0):
     index = q.get_device()
     if index < 0:
         shapes.check(q, k, v, layout)  # tensors of several devices, which is said
@@ -85,10 +88,10 @@ def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_m
     if index != torch.cuda.current_device():
         with torch.cuda.device(index):
             return _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-                                  sm_margin, invariant)
+                                  sm_margin, invariant, timeout_ms)
     device = runtime.device(index)
     device.raise_if_stopped()
-    arguments = mask, schedule, scale, layout, sm_margin, invariant
+    arguments = mask, schedule, scale, layout, sm_margin, invariant, timeout_ms
     tensors = d_out, q, k, v, out, lse
     key = key_of(tensors, *arguments, runtime.surroundings(sm_margin))
     recipe = device.recipes.get(key)
@@ -109,7 +112,8 @@ _library.impl("backward", _backward_cuda, "CUDA")
 
 
 @torch.library.register_fake("stagger::forward", lib=_library)
-def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant):
+def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant,
+                  timeout_ms=0):
     views = [shapes.view(tensor, layout) for tensor in _readable((q, k, v))]
     if invariant and how == "auto":
         how = forwards.way(mask, views[0].shape[1], views[1].shape[1], views[0].shape[2],
@@ -119,7 +123,8 @@ def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
 
 
 @torch.library.register_fake("stagger::backward", lib=_library)
-def _backward_fake(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant):
+def _backward_fake(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant,
+                   timeout_ms=0):
     return tuple(_gradients_like(q, k, v))
 
 
@@ -132,12 +137,11 @@ def _save(ctx, inputs, output):
 
 def _gradients(ctx, d_out, _):
     if d_out is None:
-        return (None,) * 10
+        return (None,) * 11
     q, k, v, out, lse = ctx.saved_tensors
-    mask, schedule, scale, layout, _, sm_margin, invariant = ctx.arguments
-    gradients = backward_operator(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-                                  sm_margin, invariant)
-    return (*gradients,) + (None,) * 7
+    mask, schedule, scale, layout, _, *more = ctx.arguments
+    gradients = backward_operator(d_out, q, k, v, out, lse, mask, schedule, scale, layout, *more)
+    return (*gradients,) + (None,) * 8
 
 
 def _no_second(ctx, *_):

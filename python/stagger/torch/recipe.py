@@ -47,13 +47,13 @@ class Recipe:
 
     __slots__ = ("image", "copied", "call", "handle", "workspace_bytes")
 
-    def __init__(self, image, copied, strides, scale, status):
+    def __init__(self, image, copied, strides, scale, status, timeout_ms=0):
         self.image, self.copied = image, copied
         self.handle = image.plan.handle
         self.workspace_bytes = image.plan.workspace_bytes
         self.call = FlatCall(size=ctypes.sizeof(_lib.Call), scale=scale,
                              workspace_bytes=self.workspace_bytes, status=status,
-                             timeout_ms=settings.timeout_ms())
+                             timeout_ms=settings.longest_wait(timeout_ms))
         for name, stride in zip(NAMES, strides):
             setattr(self.call, f"{name}_stride", (ctypes.c_int64 * 3)(*stride))
 
