@@ -4,6 +4,8 @@ STAGGER_TIMEOUT_MS                  the longest wait for a turn of calls that sa
                                     if it is not there
 STAGGER_MPS_OK=1                    a grid whose CTAs must all be there may start under MPS with a
                                     part of the SMs, if they fit into that part
+NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS   how many SMs NCCL's kernels hold at most, which are left to them
+                                    where a grid's CTAs must all be there; 16 if neither is there
 NVTE_ALLOW_NONDETERMINISTIC_ALGO=0  TransformerEngine's and transformers' words for: nothing but what
 FLASH_ATTENTION_DETERMINISTIC=1     is deterministic. Here they forbid fallbacks that are not
 """
@@ -13,6 +15,8 @@ import os
 from . import errors
 
 MOST_MS = 2**32 - 1
+#: SMs that are left to NCCL's kernels, unless it says how many they hold at most.
+NCCL_SMS = 16
 
 
 def expect_wait(timeout_ms):
@@ -41,6 +45,12 @@ def strictness():
         if os.environ.get(name) == value:
             return f"{name}={value}"
     return ""
+
+
+def nccl_sms():
+    """SMs that NCCL's kernels hold at most."""
+    words = [os.environ.get(name, "") for name in ("NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS")]
+    return max((int(word) for word in words if word.isascii() and word.isdigit()), default=NCCL_SMS)
 
 
 def mps_percentage():

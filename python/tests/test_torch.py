@@ -1,10 +1,13 @@
 """What of stagger.torch needs no GPU: which forward pass takes a mask, plans beside NCCL, recipes."""
 
+import contextlib
 import ctypes
+import json
 import pathlib
 import tempfile
 import types
 import unittest
+import warnings
 from unittest import mock
 
 try:
@@ -13,12 +16,23 @@ except ImportError:
     torch = None
 
 import stagger
-from stagger import _lib, machines
+from stagger import _lib, machines, once
 
 if torch:
     from stagger.torch import forward, recipe, runtime
 
     from tests.fakes import attention
+
+
+@contextlib.contextmanager
+def warned(case, *words):
+    """Expects warnings with these words, each once, as if none had been said before."""
+    with mock.patch.object(once, "_said", set()), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    case.assertEqual(len(caught), len(words), caught)
+    for warning, each in zip(caught, words):
+        case.assertIn(each, str(warning.message))
 
 
 @unittest.skipUnless(torch, "no torch")
@@ -64,6 +78,18 @@ class Forward(unittest.TestCase):
                                                 attention.visible(mask, queries, keys)))
         with self.assertRaisesRegex(stagger.Unsupported, "bring your own"):
             forward.visible("causal | global:first=1", 7, 7, "cpu")
+
+    def test_plain_arithmetic_on_a_gpu_is_told_of(self):
+        class OnGpu(torch.Tensor):
+            is_cuda = True
+
+        q = torch.randn(1, 5, 2, 8)
+        with warned(self):
+            forward.forward(q, q, q, "causal", 0.5, "reference")
+        q = q.as_subclass(OnGpu)
+        with warned(self, "plain arithmetic in float32"):
+            forward.forward(q, q, q, "prefix:length=2", 0.5, "auto")
+            forward.forward(q, q, q, "prefix:length=3", 0.5, "auto")
 
     def test_documents_are_sequences_of_flash(self):
         calls = []
@@ -130,11 +156,15 @@ class Plans(unittest.TestCase):
         with mock.patch.object(torch, "distributed", Elsewhere("nccl", 2)):
             key, beside = self.make()
             self.assertEqual((beside.launch, beside.resident_needed), (_lib.ELASTIC, 1))
-            _, named = self.make("symmetric-shift")
-            self.assertLessEqual(named.ctas, 132 - runtime.NCCL_SMS)
+            with warned(self, "16 SMs are left to collectives, since symmetric-shift needs"):
+                _, named = self.make("symmetric-shift")
+                self.make("symmetric-shift")
+            self.assertEqual((named.launch, named.ctas), (_lib.COOPERATIVE, 132 - 16))
             _, told = self.make("symmetric-shift", margin=4)
-            self.assertEqual(told.launch, _lib.COOPERATIVE)
-            self.assertGreater(told.ctas, 132 - runtime.NCCL_SMS)
+            self.assertEqual((told.launch, told.ctas), (_lib.COOPERATIVE, 132 - 4))
+            with mock.patch.dict("os.environ", {"NCCL_MAX_CTAS": "20", "NCCL_MAX_NCHANNELS": "4"}), \
+                    warned(self, "20 SMs"):
+                self.assertEqual(self.make("symmetric-shift")[1].ctas, 132 - 20)
         again = runtime.plan_key((*self.SHAPE, torch.bfloat16), "causal", "auto", -1, False, 132)
         self.assertNotEqual(key, again)
 
@@ -152,6 +182,24 @@ class Plans(unittest.TestCase):
             key = runtime.plan_key((*self.SHAPE, torch.bfloat16), "causal", "auto", -1, False, 132)
             with self.assertRaises(stagger.InputError):
                 runtime.make_plan(key, profile)
+
+    def test_another_gpu_is_ranked_by_an_h200s_times(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        bundled = json.loads((root / "configs" / "machines" / "h200.json").read_text("utf-8"))
+        self.assertEqual(bundled["device"], machines.BUILTIN)
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict("os.environ", {"XDG_CONFIG_HOME": folder}):
+            with warned(self):
+                self.assertIsNone(machines.ranking_profile(machines.BUILTIN))
+            for device in ("NVIDIA H100 80GB HBM3", "NVIDIA H200 MIG 1g.18gb"):
+                with warned(self, f"plans for {device} are ranked by an NVIDIA H200's times"):
+                    self.assertIsNone(machines.ranking_profile(device))
+                    self.assertIsNone(machines.ranking_profile(device))
+            path = machines.path_of("NVIDIA H100 80GB HBM3")
+            path.parent.mkdir(parents=True)
+            path.write_text("{}", encoding="utf-8")
+            with warned(self):
+                self.assertEqual(machines.ranking_profile("NVIDIA H100 80GB HBM3"), f"@{path}")
 
     def test_calibrating_needs_a_gpu(self):
         if stagger.info()["usable"]:
@@ -227,6 +275,11 @@ class Recipes(unittest.TestCase):
         for other in (base.half(), base[:, :, :2], base.transpose(1, 2).contiguous().transpose(1, 2)):
             self.assertNotEqual(recipe.key_of([base, other], "causal", 1), same)
         self.assertNotEqual(recipe.key_of([base, base], "full", 1), same)
+
+    def test_copies_are_told_of_but_for_the_gradient_of_out(self):
+        with warned(self, "k is copied", "out is copied"):
+            recipe.warn_of_copies([1, 3, 4])
+            recipe.warn_of_copies([1])
 
     def test_images_that_were_used_longest_ago_go_with_their_recipes(self):
         images = {name: Image(used, pinned) for name, used, pinned in

@@ -14,7 +14,7 @@ import math
 import torch
 from torch._subclasses import FakeTensor
 
-from .. import errors
+from .. import errors, once
 from ..masks import mask as as_mask
 from . import schemas
 
@@ -207,6 +207,9 @@ def _described(mask):
 
 
 def _reference(q, k, v, mask, scale):
+    if q.is_cuda:
+        once.warn("this forward pass is plain arithmetic in float32, which is slow: flash takes windows "
+                  "and documents; for other masks bring one, with stagger.attention_backward")
     group = q.shape[2] // k.shape[2]
     k32 = k.float().repeat_interleave(group, 2).permute(0, 2, 3, 1)
     v32 = v.float().repeat_interleave(group, 2).transpose(1, 2)

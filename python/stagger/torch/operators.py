@@ -4,8 +4,8 @@ import torch
 
 from .. import errors
 from . import forward as forwards
+from . import recipe as recipes
 from . import runtime, shapes
-from .recipe import Recipe, key_of
 
 _library = torch.library.Library("stagger", "DEF")
 _TAGS = (torch.Tag.needs_fixed_stride_order,)
@@ -60,8 +60,8 @@ def _recipe(device, key, tensors, mask, schedule, scale, layout, sm_margin, inva
     copied = [place for place, each in enumerate(strided) if not shapes.suits_copies(each)]
     strides = [shapes.strides_of(each, layout) for each in (*strided, *_gradients_like(q, k, v))]
     by_row = lse.stride(0), lse.stride(2), lse.stride(1)
-    return device.keep(key, Recipe(image, copied, (*strides, by_row), scale, device.status,
-                                   timeout_ms))
+    return device.keep(key, recipes.Recipe(image, copied, (*strides, by_row), scale, device.status,
+                                           timeout_ms))
 
 
 def _gradients_like(q, k, v):
@@ -71,6 +71,7 @@ def _gradients_like(q, k, v):
 
 def _backward_of_copies(tensors, places, lse, arguments):
     """A call of which some tensors are copied first, to where the copy engine takes them."""
+    recipes.warn_of_copies(places)
     q, k, v, out, d_out = (
         each.clone(memory_format=torch.contiguous_format) if place in places else each
         for place, each in enumerate(tensors))
@@ -93,7 +94,7 @@ def _backward_cuda(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_m
     device.raise_if_stopped()
     arguments = mask, schedule, scale, layout, sm_margin, invariant, timeout_ms
     tensors = d_out, q, k, v, out, lse
-    key = key_of(tensors, *arguments, runtime.surroundings(sm_margin))
+    key = recipes.key_of(tensors, *arguments, runtime.surroundings(sm_margin))
     recipe = device.recipes.get(key)
     if recipe is None:
         recipe = _recipe(device, key, tensors, *arguments)

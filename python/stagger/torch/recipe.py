@@ -6,7 +6,7 @@ after the first call of its kind, checks included: later ones copy the struct an
 
 import ctypes
 
-from .. import _lib, settings
+from .. import _lib, once, settings
 
 #: Tensors of a call, in the order in which their addresses are put in.
 NAMES = ("q", "k", "v", "out", "d_out", "dq", "dk", "dv", "lse")
@@ -37,6 +37,16 @@ def signature(tensors):
 def key_of(tensors, *arguments):
     """The key of a recipe."""
     return (*signature(tensors), *arguments)
+
+
+def warn_of_copies(places):
+    """Says once of each tensor that it is copied in every call; not of d_out, which autograd may
+    expand. `places` are those of a recipe."""
+    for place in places:
+        if NAMES[place] != "d_out":
+            once.warn(f"{NAMES[place]} is copied before its backward pass: it has a stride along head_dim "
+                      "that is not 1, another one that is no multiple of 8, or an address that is no "
+                      "multiple of 16 bytes")
 
 
 class Recipe:

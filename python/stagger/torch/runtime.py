@@ -2,18 +2,17 @@
 
 import collections
 import ctypes
+import functools
 import itertools
 import os
 import threading
 
 import torch
 
-from .. import _lib, errors, locks, machines, settings
+from .. import _lib, errors, locks, machines, once, settings
 from ..plans import plans
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-#: SMs that are left to NCCL where a table needs all of its CTAs at once.
-NCCL_SMS = 16
 #: Bytes that the address of a tensor is a multiple of.
 ALIGNMENT = 16
 #: Images and recipes that are kept of a device, beside images that graphs hold.
@@ -60,7 +59,6 @@ class Device:
         properties = torch.cuda.get_device_properties(index)
         self.sms, self.name = properties.multi_processor_count, properties.name
         self.capability = (properties.major, properties.minor)
-        self.profile = machines.profile_of(self.name)
         self.recipes = {}
         self._images = {}
         self._lock = threading.Lock()
@@ -70,6 +68,11 @@ class Device:
         _lib.check(_lib.library().stagger_status_new(ctypes.byref(self.status)))
         self._stopped = self.status.contents
         self._backward = _lib.backward_of_addresses()
+
+    @functools.cached_property
+    def profile(self):
+        """By which plans for this device are ranked."""
+        return machines.ranking_profile(self.name)
 
     def image(self, key, make):
         """The plan of a key on this device: built and uploaded if it is not there."""
@@ -214,6 +217,18 @@ def plan_key(shape, mask, schedule, sm_margin, invariant, sms):
     return (*shape, mask, schedule, sms - max(sm_margin, 0), invariant, *surroundings(sm_margin))
 
 
+def _plan_beside_nccl(arguments, sms):
+    """A plan that starts as there is room, or else leaves SMs to collectives, with a warning."""
+    try:
+        return locks.plan(**arguments, sms=sms, elastic=True)
+    except (errors.Unsupported, errors.ResidencyError):
+        plan = locks.plan(**arguments, sms=max(sms - settings.nccl_sms(), 1))
+    once.warn(f"beside NCCL {settings.nccl_sms()} SMs are left to collectives, since {plan.schedule} needs "
+              "all of its CTAs at once: sm_margin says another number, schedule=\"spt\" needs one CTA "
+              "alone and leaves none")
+    return plan
+
+
 def make_plan(key, machine=None):
     """The plan of a key; `machine` is the device's own profile, if it has one."""
     (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype, mask, schedule, sms, invariant, nccl,
@@ -221,12 +236,7 @@ def make_plan(key, machine=None):
     arguments = dict(mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
                      heads=heads, heads_kv=heads_kv, head_dim=dim, dtype=DTYPES[dtype],
                      invariant=invariant, machine=machine)
-    if nccl:
-        try:
-            return locks.plan(**arguments, sms=sms, elastic=True)
-        except (errors.Unsupported, errors.ResidencyError):
-            return locks.plan(**arguments, sms=max(sms - NCCL_SMS, 1))
-    plan = locks.plan(**arguments, sms=sms)
+    plan = _plan_beside_nccl(arguments, sms) if nccl else locks.plan(**arguments, sms=sms)
     if plan.device_bytes == 0:
         raise errors.Unsupported(f"the kernel does not run {plan!r}")
     return plan
