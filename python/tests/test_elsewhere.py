@@ -225,6 +225,14 @@ class Schemas(unittest.TestCase):
         later = self.FLASH.replace("alibi_slopes=None", "alibi_slopes=None, int? num_splits=None")
         self.assertEqual(self.difference("flash", later), "")
 
+    def test_a_flash_that_counts_splits(self):
+        for text, counts in ((self.FLASH, False), (self.FLASH.replace(
+                "alibi_slopes=None", "alibi_slopes=None, int? num_splits=None"), True)):
+            operator = types.SimpleNamespace(
+                default=types.SimpleNamespace(_schema=torch._C.parse_schema(text)))
+            with mock.patch.object(torch.ops.aten, "_flash_attention_forward", operator, create=True):
+                self.assertEqual(schemas.flash_counts_splits(), counts)
+
     def test_what_differs_is_said(self):
         for old, new, words in (
                 ("bool is_causal, bool return_debug_mask", "bool return_debug_mask, bool is_causal",

@@ -111,6 +111,28 @@ class Forward(unittest.TestCase):
                 forward.forward(q, q, q, "document:lengths=3+6", 0.5, "auto")
 
 
+    def test_flash_in_one_piece_does_not_depend_on_the_batch(self):
+        calls = []
+
+        def flash(q, k, v, ends_q, ends_k, longest_q, longest_k, dropout, causal, debug, **more):
+            calls.append((ends_q.tolist(), ends_k.tolist(), longest_q, longest_k, causal, more))
+            return q + 1, torch.zeros(3, q.shape[0]), None
+
+        q, k = torch.zeros(2, 5, 3, 8), torch.zeros(2, 7, 3, 8)
+        for mask, causal, left, right in (("causal", True, None, None), ("full", False, None, None),
+                                          ("sliding:left=2,right=0", False, 2, 0)):
+            with mock.patch.object(torch.ops.aten, "_flash_attention_forward", flash, create=True), \
+                    mock.patch.object(forward, "UNSPLIT", True):
+                out, lse = forward.forward(q, k, k, mask, 0.5, "auto", invariant=True, sms=132)
+            self.assertEqual((out.shape, lse.shape), (q.shape, (2, 3, 5)))
+            self.assertEqual(calls[-1], ([0, 5, 10], [0, 7, 14], 5, 7, causal, {
+                "scale": 0.5, "window_size_left": left, "window_size_right": right,
+                "num_splits": 1}))
+            with self.assertRaisesRegex(stagger.Unsupported, "may split keys"):
+                forward.forward(q, k, k, mask, 0.5, "auto", invariant=True, sms=132)
+        self.assertEqual(len(calls), 3)
+
+
 class Elsewhere:
     """torch.distributed as far as it is looked at."""
 

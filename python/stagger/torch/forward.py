@@ -21,6 +21,9 @@ from . import schemas
 #: Ways that this torch does not have as they are called, and why.
 CLOSED = schemas.closed_ways()
 
+#: Whether flash's bits can be had that do not depend on the batch, however few rows there are.
+UNSPLIT = schemas.flash_counts_splits()
+
 _NAMES = ("cudnn", "flash", "fa3", "reference")
 
 
@@ -79,13 +82,15 @@ def forward(q, k, v, mask, scale, how, invariant=False, sms=0, sm_margin=0):
     if invariant and how == "cudnn":
         raise errors.Unsupported("nothing is known of cuDNN's bits across batches: invariant asks "
                                  "for forward flash or reference")
-    if invariant and how == "flash" and flash_splits(q.shape[0], q.shape[2], q.shape[1], sms):
+    unsplit = invariant and UNSPLIT
+    if invariant and how == "flash" and not unsplit and flash_splits(
+            q.shape[0], q.shape[2], q.shape[1], sms):
         raise errors.Unsupported(
             f"flash's forward pass may split keys of so few rows ({q.shape[0]} x {q.shape[2]} x "
             f"{q.shape[1]} on {sms} SMs), and its bits then depend on the batch: bring a forward "
             "pass of your own (stagger.attention_backward), or take forward reference")
-    if how == "flash" and _window(mask) is None:
-        return _flash_documents(q, k, v, mask, scale)
+    if how == "flash" and (unsplit or _window(mask) is None):
+        return _flash_packed(q, k, v, mask, scale, {"num_splits": 1} if unsplit else {})
     if how == "fa3":
         return _fa3(q, k, v, mask, scale, sm_margin)
     return {"cudnn": _cudnn, "flash": _flash, "reference": _reference}[how](q, k, v, mask, scale)
@@ -135,7 +140,7 @@ def _documents(mask):
 
 @functools.lru_cache(maxsize=64)
 def _ends(lengths, rows, device):
-    """Where the documents of some rows end, as flash takes it: int32, from 0. The copy to the
+    """Where the sequences of some rows end, as flash takes it: int32, from 0. The copy to the
     device is waited for, once for these lengths."""
     ends = [0]
     for length in lengths * rows:
@@ -143,19 +148,30 @@ def _ends(lengths, rows, device):
     return torch.tensor(ends, dtype=torch.int32, device=device)
 
 
-def _flash_documents(q, k, v, mask, scale):
-    """flash on the rows of a batch one behind the other, each document a sequence."""
+def _sequences(mask, rows, keys):
+    """(lengths of queries, of keys, causal, what else flash is told) of a batch entry's sequences: its
+    documents, or itself with a window."""
+    window = _window(mask)
+    if window is not None:
+        causal, left, right = window
+        return (rows,), (keys,), causal, {"window_size_left": left, "window_size_right": right}
     lengths, causal = _documents(mask)
-    batch, rows, heads, _ = q.shape
     if sum(lengths) != rows:
         raise errors.InputError(f"the documents of {mask} have {sum(lengths)} tokens, not {rows}")
+    return lengths, lengths, causal, {}
+
+
+def _flash_packed(q, k, v, mask, scale, more):
+    """flash on the rows of a batch one behind the other, in sequences."""
+    batch, rows, heads, _ = q.shape
+    queries, keys, causal, window = _sequences(mask, rows, k.shape[1])
     if isinstance(q, FakeTensor):
         return (torch.empty_like(q, memory_format=torch.contiguous_format),
                 q.new_empty((batch, heads, rows), dtype=torch.float32))
-    ends, longest = _ends(lengths, batch, q.device), max(lengths)
     out, lse = torch.ops.aten._flash_attention_forward(
-        *(each.flatten(0, 1) for each in (q, k, v)), ends, ends, longest, longest, 0.0, causal,
-        False, scale=scale)[:2]
+        *(each.flatten(0, 1) for each in (q, k, v)), _ends(queries, batch, q.device),
+        _ends(keys, batch, q.device), max(queries), max(keys), 0.0, causal, False, scale=scale,
+        **window, **more)[:2]
     return (out.unflatten(0, (batch, rows)).contiguous(),
             lse.unflatten(1, (batch, rows)).transpose(0, 1).contiguous())
 

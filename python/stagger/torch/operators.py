@@ -119,7 +119,7 @@ def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
     if invariant and how == "auto":
         how = forwards.way(mask, views[0].shape[1], views[1].shape[1], views[0].shape[2],
                            views[1].shape[2], how, invariant)
-    out, lse = forwards.forward(*views, mask, scale, how)
+    out, lse = forwards.forward(*views, mask, scale, how, invariant and how == "flash")
     return shapes.back(out, layout), lse
 
 

@@ -66,6 +66,16 @@ def closed_ways():
     return closed
 
 
+def flash_counts_splits():
+    """Whether flash can be told into how many pieces it may cut keys: it has `num_splits` from torch
+    2.12 on, which it heeds for packed sequences."""
+    try:
+        schema = torch.ops.aten._flash_attention_forward.default._schema
+    except (AttributeError, RuntimeError):
+        return False
+    return "num_splits" in {each.name for each in schema.arguments}
+
+
 #: Parameters of FlashAttention-3's _flash_attn_forward that are passed.
 FA3 = ("q", "k", "v", "softmax_scale", "causal", "window_size_left", "window_size_right",
        "num_splits", "sm_margin")
