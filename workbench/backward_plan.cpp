@@ -191,16 +191,28 @@ std::vector<PlanRequest> with_spans(const PlanRequest& request) {
   return requests;
 }
 
-Candidate best_of(const PlanRequest& request) {
-  const bool automatic = request.schedule == "auto";
+constexpr const char* kAuto = "auto";
+constexpr const char* kAutoSearch = "auto:search";
+
+bool is_automatic(const std::string& schedule) {
+  return schedule == kAuto || schedule == kAutoSearch;
+}
+
+/// The schedules that are tried, from the simplest; what searches, if that is asked for, is last.
+/// It has several orders of heads, so that no invariant plan takes it.
+std::vector<schedules::Selection> selections_of(const PlanRequest& request) {
+  if (!is_automatic(request.schedule)) return {schedules::select(request.schedule)};
   std::vector<schedules::Selection> selections;
-  if (automatic) {
-    for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
-                             "descending", "lpt-descending"})
-      selections.push_back(schedules::select(name));
-  } else {
-    selections.push_back(schedules::select(request.schedule));
-  }
+  for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
+                           "descending", "lpt-descending"})
+    selections.push_back(schedules::select(name));
+  if (request.schedule == kAutoSearch && !request.invariant)
+    selections.push_back(schedules::select("balanced"));
+  return selections;
+}
+
+Candidate best_of(const PlanRequest& request) {
+  const std::vector<schedules::Selection> selections = selections_of(request);
   std::optional<Candidate> best;
   for (const schedules::Selection& selection : selections) {
     for (const std::int64_t tile_q : tiles_of(request)) {
@@ -211,7 +223,8 @@ Candidate best_of(const PlanRequest& request) {
     }
   }
   if (best) return *std::move(best);
-  if (automatic) throw Error(ErrorKind::unsupported, "no schedule meets what is asked for");
+  if (is_automatic(request.schedule))
+    throw Error(ErrorKind::unsupported, "no schedule meets what is asked for");
   const Problem problem = problem_of(request, tiles_of(request).front(), request.sms);
   const auto why = schedules::why_unsupported(selections.front(), problem);
   if (why) throw Error(ErrorKind::unsupported, request.schedule + ": " + *why);

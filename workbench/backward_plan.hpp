@@ -34,7 +34,8 @@ struct PlanRequest {
   PlanLaunch launch = PlanLaunch::cooperative;
   bool verify = true;
   bool invariant = false;
-  std::string schedule = "auto";        ///< `auto` is a pure function of the rest
+  std::string schedule = "auto";        ///< `auto` is a pure function of the rest; `auto:search`
+                                        ///< tries `balanced` too, which goes by the profile's times
   std::optional<Table> table = {};      ///< in the place of a schedule
   std::optional<Machine> machine = {};  ///< absent: an H200's profile
 };

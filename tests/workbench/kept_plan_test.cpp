@@ -102,6 +102,33 @@ TEST_CASE("what auto and the schedules by name are planned to be is as kept") {
   CHECK(test::golden_difference("plans.txt", text.str()) == "");
 }
 
+TEST_CASE("auto:search takes what searches where that is predicted to be 1 % faster") {
+  int taken = 0;
+  int left = 0;
+  for (const char* mask : {"causal", "full", "sliding:left=200,right=0"}) {
+    for (const std::int64_t seq : {600, 1'536, 2'048}) {
+      for (const std::int64_t heads : {2, 5}) {
+        PlanRequest request = request_of(mask, seq);
+        request.heads_q = request.heads_kv = heads;
+        request.tile_q = 64;
+        const auto plan = [&](const char* schedule) {
+          request.schedule = schedule;
+          return std::get<BackwardPlan>(plan_backward(request));
+        };
+        const BackwardPlan simple = plan("auto");
+        const BackwardPlan balanced = plan("balanced");
+        const bool faster = 100 * balanced.predicted_ns < 99 * simple.predicted_ns;
+        (faster ? taken : left) += 1;
+        CHECK(words_of(plan("auto:search")) == words_of(faster ? balanced : simple));
+        request.invariant = true;
+        CHECK(words_of(plan("auto:search")) == words_of(plan("auto")));
+      }
+    }
+  }
+  CHECK(taken > 0);
+  CHECK(left > 0);
+}
+
 TEST_CASE("plans for other heads, tiles, dtypes and SMs are as kept") {
   std::ostringstream text;
   const auto add = [&](const char* what, auto change) {
