@@ -88,6 +88,10 @@ TEST_CASE("a byte order mark before a file, as Excel writes it, is not read") {
   const Table table = read_table_json(kTable, "mine");
   expect_same(read_table_json(mark + kTable, "json"), table);
   expect_same(read_table_csv(mark + write_table_csv(table), "csv", nullptr), table);
+  // A spreadsheet fills up its rows.
+  std::string padded = write_table_csv(table);
+  padded.insert(padded.find('\n'), ", ,,");
+  expect_same(read_table_csv(padded, "csv", nullptr), table);
   expect_same(read_table_csv(mark + "0:0:0:0,0:0:1:1\r\n0:1:1:0\r\n", "cells", &table.problem),
               table);
   CHECK_THROWS_AS(read_table_csv(mark + mark + write_table_csv(table), "csv", nullptr), Error);
@@ -190,6 +194,9 @@ TEST_CASE("timelines survive JSON") {
   CHECK(read_timeline_json(with_tile("4294967296"), "most").dq->tile_bytes == 1LL << 32);
   CHECK_THROWS_AS(read_timeline_json(with_tile("0"), "none"), Error);
   CHECK_THROWS_AS(read_timeline_json(with_tile("4294967297"), "more"), Error);
+  std::string without_cache = with_tile("1");
+  without_cache.replace(without_cache.find(R"("l2_bytes": 1)"), 13, R"("l2_bytes": 0)");
+  CHECK_THROWS_AS(read_timeline_json(without_cache, "none"), Error);
   CHECK_THROWS_AS(read_timeline_json(R"({"schema": "stagger.timeline/1"})", "none"), Error);
 }
 

@@ -5,6 +5,7 @@
 #include "core/machine.hpp"
 #include "core/problem.hpp"
 #include "core/span.hpp"
+#include "core/tiling.hpp"
 #include "core/timing.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace stagger {
 namespace {
@@ -71,6 +73,19 @@ TEST_CASE("what a memory could move fits 2^55 bytes") {
   CHECK_FALSE(fits({.gradient = kMost / 2 + 1}));
   CHECK(fits({.q = 2, .dq = 3, .kv = kMost - 30, .gradient = 7}));
   CHECK_FALSE(fits({.q = 2, .dq = 3, .kv = kMost - 29, .gradient = 7}));
+}
+
+TEST_CASE("masks by head have so many tiles together") {
+  const auto said = [](std::int64_t q_tiles, std::int64_t kv_tiles) {
+    return test::said([&] {
+      const Mask mask = make_mask("heads", {{"of", std::vector<Mask>(8, make_mask("full"))}});
+      const HeadGrids grids = tile_heads(mask, {.q = q_tiles, .kv = kv_tiles}, {}, 8);
+      return std::to_string(grids.distinct().front().live_tiles());
+    });
+  };
+  CHECK(said(9, 8) == "72");
+  CHECK(said(4'097, 8'192) ==
+        "refused 3: 8 masks of 8192 x 4097 tiles; at most 268435456 tiles are supported");
 }
 
 TEST_CASE("sizes and times at their limits, and one beyond, are as kept") {

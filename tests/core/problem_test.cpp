@@ -194,5 +194,32 @@ TEST_CASE("the span rule on real models: 132 SMs, tiles of 128 x 128") {
         "chains of up to 1024 tasks, an SM's share is 1993; with 8 heads a chain would have 2048");
 }
 
+TEST_CASE("of a table the tasks that exist are kept, in their lanes") {
+  Table table;
+  table.name = "odd";
+  table.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 3);
+  const auto add = [&](std::int32_t head, std::int32_t kv, std::int32_t q) {
+    table.slots.push_back({{Head{head}, KvTile{kv}, QTile{q}}, 0});
+  };
+  add(0, 0, 0);
+  add(0, 2, 0);
+  add(1, 0, 0);
+  table.end_lane();
+  add(0, 0, -1);
+  table.end_lane();
+  add(0, 1, 2);
+  add(0, 1, 1);
+  table.end_lane();
+  const Table known = existing_tasks(table);
+  CHECK(known.name == "odd");
+  REQUIRE(known.lanes() == 3);
+  CHECK(known.lane(Lane{0}).size() == 1);
+  CHECK(known.lane(Lane{1}).empty());
+  CHECK(known.lane(Lane{2}).size() == 1);
+  REQUIRE(known.slots.size() == 2);
+  CHECK(known.slots[0] == table.slots[0]);
+  CHECK(known.slots.back() == table.slots.back());
+}
+
 }  // namespace
 }  // namespace stagger

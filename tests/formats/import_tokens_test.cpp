@@ -62,6 +62,14 @@ TEST_CASE("tiles that FlashMask's kernel visits although they are empty are coun
   CHECK(says(imported, "1 empty tiles that its kernel visits"));
   const ImportedMask window = read(flashmask({{4, 4, 4, 4}}), {.shape = {.q = 2, .kv = 2}});
   CHECK(says(window, "0 empty tiles that its kernel visits"));
+  // Where either side of the tiles is open there are none to count; one token is a side.
+  for (const std::int64_t q : {0, 1, 2}) {
+    for (const std::int64_t kv : {0, 1, 2}) {
+      const ImportedMask sides = read(flashmask({{4, 4, 2, 2}}), {.shape = {.q = q, .kv = kv}});
+      CAPTURE(q, kv);
+      CHECK(says(sides, "empty tiles that its kernel visits") == (q > 0 && kv > 0));
+    }
+  }
 }
 
 TEST_CASE("FlashMask's columns of KV heads are those of the heads that share them") {
@@ -97,6 +105,10 @@ TEST_CASE("MagiAttention's slices are read, and what two of them share is said")
                                    {"attn_type_map", ints({2}, {0, 0})}});
   CHECK(says(read(shared), "2 pairs of tokens are in two slices or more"));
   CHECK(says(read(shared), "(query 2, key 3) in slices 0 and 1"));
+  const Bundle everywhere = bundle_of(
+      {{"q_ranges", ints({2, 2}, {0, 2, 0, 2})}, {"k_ranges", ints({2, 2}, {0, 3, 2, 4})}});
+  CHECK(says(read(everywhere), "2 pairs of tokens are in two slices or more"));
+  CHECK(says(read(everywhere), "(query 0, key 2) in slices 0 and 1"));
   CHECK(refusal_of(
             bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
             .find("q of slice 0 is [3, 1)") != std::string::npos);

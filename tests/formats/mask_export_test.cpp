@@ -264,6 +264,25 @@ TEST_CASE("safetensors have the same things as .npz, in words where those are me
   }
 }
 
+TEST_CASE("blocks of any size are written, and the pairs of partial ones up to a limit") {
+  constexpr std::int64_t kSide = 16'384;
+  static_assert(kSide * kSide > kMaxElements);
+  const auto problem = [](const char* mask) {
+    return make_problem(parse_mask(mask), {kSide, kSide}, {.q = kSide, .kv = kSide}, 1, 1);
+  };
+  const ExportFormat& bsr = *find_export_format("bsr");
+  const Bundle full = exported(problem("full"), bsr, bsr.ragged);
+  CHECK(full.at("indices").elements == Elements{0});
+  CHECK_FALSE(full.has("mask"));
+  try {
+    static_cast<void>(exported(problem("causal"), bsr, bsr.ragged));
+    FAIL("taken");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::limit);
+    CHECK(std::string(error.what()) == "bsr: masks of 1 blocks of 268435456 pairs are not written");
+  }
+}
+
 TEST_CASE("a layout that cannot hold a mask says which tile breaks it") {
   CHECK(refusal("tiles:rows=ff+.p", {2, 2}, {}, "magi") ==
         "magi cannot hold the mask: in tile (kv 1, q 1) some pairs attend, and a block-sparse mask "

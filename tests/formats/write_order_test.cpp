@@ -99,6 +99,10 @@ TEST_CASE("a table that FlashAttention-4 cannot run is refused with the conditio
         "the ranks of head 0, q 0 are not 0 to 1");
   CHECK(refusal(by_hand("ff+ff", {{{0, 0}}, {{0, 1}, {1, 0}}})) ==
         "the chain of head 0, kv 0 does not have each of its 2 live tiles once");
+  CHECK(refusal(by_hand(
+            "fff+fff+fff",
+            {{{0, 0}, {1, 0}, {0, 1}}, {{0, 2}, {1, 1}, {2, 0}}, {{0, 3}, {1, 2}, {2, 1}}})) ==
+        "the chain of head 0, kv 0 does not have each of its 3 live tiles once");
   CHECK(refusal(by_hand("f.+ff", {{{0, 0}, {1, 0}}, {{0, 1}, {1, 1}}})) ==
         "(head 0, kv 0, q 1) is no live tile");
   Table three = by_hand("f..+f..+f..", {{{0, 0}}, {{0, 1}}, {{0, 2}}});

@@ -116,6 +116,9 @@ TEST_CASE("searches ask whether to stop as often as kept, and have then what is 
                          QOrder::most_awaited);
   text << asked_of_lists(causal_problem(70, 3, 30),
                          {.model = Model::overlap, .compute = 1, .reduce = 4}, QOrder::descending);
+  // Partial tiles are ready sooner: once a chain's last is taken nothing is as soon.
+  text << asked_of_lists(causal_problem(75, 3, 20),
+                         {.compute = 9, .compute_partial = 4, .reduce = 2}, QOrder::ascending);
   text << asked_of_packing(causal_problem(9, 2, 7), 0)
        << asked_of_packing(causal_problem(40, 5, 16), 0)
        << asked_of_packing(causal_problem(31, 3, 9), 1);
@@ -323,6 +326,44 @@ TEST_CASE("rounds of a long table are counted with a question a million steps") 
   CHECK(questions == 2);
   CHECK_FALSE(answered(2).has_value());
   CHECK(questions == 2);
+}
+
+TEST_CASE("rounds are counted chain by chain in the order in which chains wait") {
+  // SM i waits for SM i + 1 all along: by number, each pass would move all SMs below by a round.
+  const std::int32_t sms = 256;
+  const std::int32_t heads = 64;
+  const Problem problem = make_problem(make_mask("full"), {.q = 2, .kv = sms}, {}, heads, sms);
+  std::vector<std::vector<Slot>> lanes(static_cast<std::size_t>(sms));
+  for (KvTile kv{0}; kv.value < sms; ++kv.value) {
+    for (Head head{0}; head.value < heads; ++head.value) {
+      for (QTile q{0}; q.value < 2; ++q.value)
+        lanes[static_cast<std::size_t>(kv.value)].push_back({{head, kv, q}, sms - 1 - kv.value});
+    }
+  }
+  std::int64_t questions = 0;
+  const Stop stop = [&] { return ++questions < 0; };
+  CHECK(rounds_of(table_of(problem, lanes), stop) == 2 * heads + sms - 1);
+  CHECK(questions == 0);
+}
+
+TEST_CASE("a table is there in the slot model too, however long it is and soon the search ends") {
+  const Problem problem = test::tiles_problem({"f"}, 1'400'000, 2);
+  SearchOptions options;
+  options.stop = [] { return true; };
+  const Optimum found =
+      optimize(problem, {.timing = {}, .slot_model = true}, {1, "none"}, std::nullopt, options);
+  REQUIRE(found.best.has_value());
+  CHECK(found.best->makespan == 700'000);
+}
+
+TEST_CASE("a list that nobody stops is made however many places it looks at") {
+  const Problem problem = causal_problem(80, 2, 12);
+  const ChainLanes lanes = pack_chains(chains_of(problem), problem.sms, 0);
+  std::int64_t questions = 0;
+  const auto asked_table =
+      list_schedule(problem, {}, lanes, QOrder::most_awaited, [&] { return ++questions < 0; });
+  REQUIRE(questions > 0);
+  CHECK(list_schedule(problem, {}, lanes, QOrder::most_awaited).slots == asked_table->slots);
 }
 
 TEST_CASE("a formula is taken in with a question every 262,144 literals") {

@@ -85,6 +85,9 @@ TEST_CASE("exchanges even out what longest first leaves uneven, and a search the
   const std::vector<Chain> two = chains_of_lengths({3, 3, 2, 2, 2});
   CHECK(longest_lane(pack_chains(two, 2, 12, {.nodes = 0})) == 7);
   CHECK(longest_lane(pack_chains(two, 2, 6, {.nodes = 0})) == 6);
+  // Longest first: 10 7 5 and 10 7 1; the 7 for the 5 makes 20 and 20 after the 1 has moved.
+  const std::vector<Chain> moved = chains_of_lengths({10, 10, 7, 7, 5, 1});
+  CHECK(longest_lane(pack_chains(moved, 2, 20, {.nodes = 0})) == 20);
   // Longest first: 7 2, 5 2 and 4 3. No move or exchange gets below 9; 7, 5 3 and 4 2 2 do.
   const std::vector<Chain> three = chains_of_lengths({7, 5, 4, 3, 2, 2});
   CHECK(longest_lane(pack_chains(three, 3, 8, {.nodes = 0})) == 9);

@@ -9,6 +9,7 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace stagger::search {
@@ -104,6 +105,89 @@ TEST_CASE("the window is the one that the memory likes best") {
     CAPTURE(size);
     REQUIRE(chosen <= makespan(size) + makespan(size) / 2'000);
   }
+}
+
+/// The window and the Q order that the header promises, from tables of one of each.
+class Choice {
+ public:
+  Choice(const Problem& problem, const Timing& timing) : problem_(problem), timing_(timing) {
+    std::vector<std::pair<Ticks, std::int32_t>> sizes;
+    for (const std::int32_t size : window_sizes(problem.heads)) {
+      sizes.emplace_back(makespan(size, QOrder::descending), size);
+      consider(size, QOrder::descending);
+    }
+    std::sort(sizes.begin(), sizes.end());
+    sizes.resize(std::min<std::size_t>(sizes.size(), 2));
+    for (const auto& [_, size] : sizes)
+      consider(size, QOrder::ascending);
+    const Ticks untold = least / 2'000;
+    for (const auto& [_, size] : sizes) {
+      const Ticks turns = makespan(size, QOrder::cyclic);
+      const Ticks most = q == QOrder::cyclic ? least - 1 : least + untold;
+      later += turns == most && turns > least ? 1 : 0;
+      too_late += q != QOrder::cyclic && turns == most + 1 ? 1 : 0;
+      if (turns <= most) take(size, QOrder::cyclic, turns);
+    }
+  }
+
+  std::int32_t heads = 0;
+  QOrder q = QOrder::descending;
+  Ticks least = -1;
+  int later = 0;     ///< cyclic ones that are as late as they may be
+  int too_late = 0;  ///< by a tick
+
+ private:
+  [[nodiscard]] Ticks makespan(std::int32_t size, QOrder order) const {
+    const Table table = windowed_table(problem_, timing_, {.heads = size, .q = order}).table;
+    return sim::simulate(table, timing_).makespan;
+  }
+  void consider(std::int32_t size, QOrder order) {
+    const Ticks takes = makespan(size, order);
+    if (least < 0 || takes < least) take(size, order, takes);
+  }
+  void take(std::int32_t size, QOrder order, Ticks takes) {
+    heads = size;
+    q = order;
+    least = takes;
+  }
+
+  const Problem& problem_;
+  const Timing& timing_;
+};
+
+/// Holds what is found in phases that are nearly as long as each other against the promise.
+void check_choice(const Problem& problem, int& later, int& too_late) {
+  for (const Ticks compute : {300, 700, 1'100}) {
+    for (const Ticks latency : {0, 1, 2, 3}) {
+      const Timing timing{.model = Model::overlap,
+                          .compute = compute,
+                          .reduce = compute - latency,
+                          .latency = latency};
+      const Choice choice(problem, timing);
+      const WindowedTable found = windowed_table(problem, timing, {});
+      CAPTURE(problem.kv_tiles(), problem.heads, problem.sms, compute, latency);
+      CHECK(found.heads == choice.heads);
+      CHECK(static_cast<int>(found.q) == static_cast<int>(choice.q));
+      CHECK(sim::simulate(found.table, timing).makespan == choice.least);
+      later += choice.later;
+      too_late += choice.too_late;
+    }
+  }
+}
+
+TEST_CASE("of windows and Q orders the best is taken, or the one that goes round if it is near") {
+  int later = 0;
+  int too_late = 0;
+  for (std::int64_t n = 3; n <= 7; ++n) {
+    for (std::int64_t heads = 1; heads <= 4; ++heads) {
+      for (const std::int64_t sms : {n - 1, n}) {
+        const Problem problem = make_problem(make_mask("causal"), {n, n}, {}, heads, sms);
+        check_choice(problem, later, too_late);
+      }
+    }
+  }
+  CHECK(later > 0);
+  CHECK(too_late > 0);
 }
 
 TEST_CASE("where nothing is to be gained the tiles of a head go round") {

@@ -1,6 +1,7 @@
 #include "workbench/analysis.hpp"
 
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
@@ -77,6 +78,32 @@ TEST_CASE("two million tasks are drawn, and not one more") {
   CHECK_NOTHROW(expect_drawable(problem(2'000)));
   CHECK(test::message_of([&] { expect_drawable(problem(2'001)); }, ErrorKind::limit) ==
         "2001000 tasks; at most 2000000 are drawn or listed");
+}
+
+TEST_CASE("only what searches is kept from large problems") {
+  // 2731 chains of 16381 tasks: two thirds of the most tasks, tasks and chains together.
+  const Problem most = make_problem(make_mask("full"), {.q = 16'381, .kv = 2'731}, {}, 1, 8);
+  const Problem more = make_problem(make_mask("full"), {.q = 16'382, .kv = 2'731}, {}, 1, 8);
+  REQUIRE(most.tasks() + most.chains() == kMaxTasks / 3 * 2);
+  const schedules::Selection searching = schedules::select("optimal");
+  REQUIRE(searching.schedule->searches);
+  CHECK_NOTHROW(expect_searchable(searching, most));
+  CHECK(test::message_of([&] { expect_searchable(searching, more); }, ErrorKind::limit)
+            .ends_with("; at most 44739242 tasks and chains"));
+  CHECK_NOTHROW(expect_searchable(schedules::select("ascending"), more));
+}
+
+TEST_CASE("a chart's title says what is wrong with the table") {
+  const Problem problem = make_problem(make_mask("full"), {3, 3}, {}, 1, 3);
+  Source source = source_of(schedules::select("shift"), problem);
+  const std::string sound = timeline_of(analyze(source)).title;
+  CHECK(sound.ends_with("tasks"));
+  source.selection.reset();
+  std::swap(source.table.slots[0].rank, source.table.slots[1].rank);
+  const Analysis wrong = analyze(source);
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(timeline_of(wrong).title ==
+        sound + " (" + dag::verdict_name(wrong.verification.verdict) + ")");
 }
 
 }  // namespace

@@ -39,6 +39,14 @@ TEST_CASE("the archive is written as it was read") {
   CHECK(write_archive(archive) == text);
 }
 
+TEST_CASE("an archive says that it is one") {
+  const std::string text = archive_of("");
+  CHECK(read_archive(text, "x").empty());
+  CHECK(refused(test::replaced(text, "best-known/1", "best-known/2")).find("schema") !=
+        std::string::npos);
+  CHECK(refused(R"({"entries": []})").find("schema") != std::string::npos);
+}
+
 TEST_CASE("an entry knows heads that share K and V") {
   const std::string grouped =
       R"({"mask": "full", "n": 4, "heads": 4, "heads_kv": 2, "span": 2, "sms": 4, "model": "chain"})";

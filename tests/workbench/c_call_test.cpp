@@ -147,6 +147,26 @@ TEST_CASE("a gradient may touch another tensor's ends and nothing of it") {
   }
 }
 
+TEST_CASE("tensors that are only read may be one, and lie in each other") {
+  const BackwardPlan plan = small_plan();
+  int pairs = 0;
+  for (const std::int64_t element : {2, 4}) {
+    for (const Named& one : kTensors) {
+      for (const Named& other : kTensors) {
+        if (one.written || other.written || one.tensor == other.tensor) continue;
+        CAPTURE(element, one.name, other.name);
+        for (const std::int64_t bytes : {0, 64}) {
+          stagger_call call = sound_call();
+          (call.*one.tensor).data = moved((call.*other.tensor).data, bytes);
+          CHECK(checked(plan, call, element) == "taken");
+        }
+        ++pairs;
+      }
+    }
+  }
+  CHECK(pairs == 2 * 6 * 5);
+}
+
 /// The byte addresses of a tensor's elements, by their first bytes.
 std::set<std::uintptr_t> elements_of(const Named& named, const stagger_call& call) {
   std::set<std::uintptr_t> all;
@@ -201,6 +221,19 @@ TEST_CASE("slices of one packed tensor are taken where no element is in two of t
   }
   CHECK(taken > 100);
   CHECK(refused > 100);
+}
+
+TEST_CASE("slices of a packed tensor have its batches too, if there are several") {
+  const BackwardPlan plan = small_plan();
+  stagger_call call = sound_call();
+  for (stagger_tensor* tensor : {&call.dk, &call.dv}) {
+    tensor->stride[1] = 4 * kDim;
+    tensor->stride[0] = 7 * 4 * kDim;
+  }
+  call.dv.data = moved(call.dk.data, 2 * 2 * kDim);  // heads 2 and 3 of 4
+  CHECK(checked(plan, call, 2) == "taken");
+  call.dv.stride[0] += 2 * kDim;  // in its second batch they are heads 0 and 1 of the next row
+  CHECK(checked(plan, call, 2).find("dk overlaps dv") != std::string::npos);
 }
 
 TEST_CASE("workspace, plan, mode and scale are looked at one by one") {

@@ -2,6 +2,7 @@
 // kernels number the tiles of one window.
 
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
@@ -465,6 +466,57 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
         "/forward/mask_block_idx: is of another shape than mask_block_cnt");
   CHECK(ahead(pair("mask", "[[[0]]]", "[[[[],[]]]]")) ==
         "/forward/mask_block_idx: is of another shape than mask_block_cnt");
+}
+
+TEST_CASE("heads of one Q block each are held against their own") {
+  const std::string lists =
+      R"("mask_block_cnt": [[[1],[0]]], "mask_block_idx": [[[[0]],[[0]]]],
+         "full_block_cnt": [[[0],[1]]], "full_block_idx": [[[[0]],[[0]]]])";
+  const std::string text = R"({"schema": "stagger.fa4/1", "forward": {)" + lists +
+                           R"(}, "backward": {"spt": false, "dq_write_order": [[[[0]],[[0]]]],
+                             "dq_write_order_full": [[[[0]],[[0]]]], )" +
+                           lists + "}}";
+  CHECK(read_document(text, "x.json").found.empty());
+}
+
+TEST_CASE("counts of block lists are as many tasks as there may be, and not one more") {
+  const auto said = [](std::int64_t more) {
+    // 64 KV blocks of 2^20 Q blocks each make 2^26 tasks.
+    std::string counts;
+    std::string ids;
+    for (int kv = 0; kv < 65; ++kv) {
+      counts += (kv == 0 ? "" : ",") + std::to_string(kv < 64 ? kMaxTiles : more);
+      ids += kv == 0 ? "[]" : ",[]";
+    }
+    const std::string lists = R"("mask_block_cnt": [[[)" + counts +
+                              R"(]]], "mask_block_idx": [[[)" + ids +
+                              R"(]]], "dq_write_order": [[[)" + ids + "]]]";
+    return test::said([&] {
+      static_cast<void>(read_document(
+          R"({"schema": "stagger.fa4/1", "backward": {"spt": false, )" + lists + "}}", "x.json"));
+      return std::string("read");
+    });
+  };
+  REQUIRE(64 * kMaxTiles == kMaxTasks);
+  CHECK(said(0).find("has 0 items, and mask_block_cnt says 1048576") != std::string::npos);
+  CHECK(said(1).find("more than 67108864 tasks") != std::string::npos);
+}
+
+TEST_CASE("a group's total is refused with all that it may be") {
+  const auto said = [](int total) {
+    return test::message_of(
+        [&] {
+          static_cast<void>(
+              read_document(fa4_json({"pf", ".p"}, false,
+                                     ", \"groups\": 3, \"group_total\": " + std::to_string(total)),
+                            "x.json"));
+        },
+        ErrorKind::invalid_input);
+  };
+  for (const int total : {1, 3, 7, 9}) {
+    CHECK(said(total).ends_with(
+        "/group_total: group_total must be from 4 to 6: only the last KV block can be cut"));
+  }
 }
 
 }  // namespace

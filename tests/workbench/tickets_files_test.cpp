@@ -70,6 +70,13 @@ TEST_CASE("random tickets survive both formats and the notation") {
   }
 }
 
+TEST_CASE("a CSV keeps of a name what a cell can hold") {
+  Tickets tickets = read_document(kLocal, "x.json").tickets;
+  tickets.name = "f\u00FCr n\u2192\u221E,\x01 \"a=b\"\n\x1F!";
+  CHECK(read_document(write_tickets_csv(tickets), "x.csv").tickets.name ==
+        "f\u00FCr n\u2192\u221E ab!");
+}
+
 TEST_CASE("what is no tickets is refused with its line and column") {
   CHECK(refusal(test::replaced(std::string(kLocal), "[0,1,1,1,0,1,0]", "[0,1,1,1,0,1]")) ==
         "x.json:4:4: /programs/1/0: a step is [sem, wait, add, reduce, head, kv, q]: 7 numbers, "
