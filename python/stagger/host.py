@@ -1,10 +1,11 @@
-"""The backward pass of numpy arrays on CPU threads, by the library's executor."""
+"""The backward pass of numpy arrays on CPU threads, by the library's executor, and where it is asked
+for of arrays on a GPU."""
 
 import ctypes
 
 import numpy as np
 
-from . import _lib, locks, settings
+from . import _lib, dlpack, errors, locks, settings
 from .masks import mask as as_mask
 from .plans import plans
 
@@ -25,43 +26,65 @@ def plan_of(*, mask, sms=SMS, tile_q=0, tile_kv=0, **arguments):
     return plans.get(key, lambda: locks.plan(**arguments))
 
 
-def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=SMS, tile_q=0,
-             tile_kv=0, layout="bshd", threads=0, arithmetic="fp32", invariant=False, timeout_ms=0,
-             plan=None):
-    """dq, dk, dv of attention, in the order of a table.
-
-    q, out, d_out: float32 (B, Sq, Hq, D) by layout; k, v: (B, Skv, Hkv, D), Hkv divides Hq.
-    lse: float32 (B, Hq, Sq), natural logarithm of the sum of exp(q k / sqrt(D)); either infinity
-    for a query that sees nothing. `arithmetic` "bf16" or "fp16" rounds P and dS as tensor cores
-    need them, and asks for inputs that are exact in it. `invariant`: every head in one order,
-    whatever the batch; `sms`: what the table is for; `threads` play it, 0: as many as there are.
-    timeout_ms: the longest wait for a turn, 0: STAGGER_TIMEOUT_MS or a minute.
-
-    Returns float32 arrays of the shapes of q, k and v, without gaps. Raises ValueError for shapes
-    that do not fit each other, and errors of the library (UsageError, InputError, Unsupported).
-    """
-    axes = LAYOUTS[layout]
-    arrays = {}
-    for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("d_out", d_out)):
-        array = np.asarray(array, np.float32)
-        if array.ndim != 4:
-            raise ValueError(f"{name} has {array.ndim} dimensions; it has 4 ({layout})")
-        arrays[name] = np.ascontiguousarray(array)
-    sizes = {name: tuple(array.shape[axis] for axis in (*axes, 3))
-             for name, array in arrays.items()}
+def sizes_of(shapes, layout):
+    """The sizes of a problem, as a plan takes them, of the shapes of q, k, v, out, d_out and lse.
+    Raises ValueError for shapes that do not fit each other."""
+    axes = (*LAYOUTS[layout], 3)
+    sizes = {}
+    for name in ("q", "k", "v", "out", "d_out"):
+        if len(shapes[name]) != 4:
+            raise ValueError(f"{name} has {len(shapes[name])} dimensions; it has 4 ({layout})")
+        sizes[name] = tuple(shapes[name][axis] for axis in axes)
     batch, seq_q, heads, dim = sizes["q"]
     _, seq_kv, heads_kv, _ = sizes["k"]
     for name, wanted in (("k", (batch, seq_kv, heads_kv, dim)), ("v", sizes["k"]),
                          ("out", sizes["q"]), ("d_out", sizes["q"])):
         if sizes[name] != wanted:
             raise ValueError(f"{name} is (batch, row, head, dim) {sizes[name]}, not {wanted}")
-    lse = np.ascontiguousarray(lse, np.float32)
-    if lse.shape != (batch, heads, seq_q):
-        raise ValueError(f"lse is {lse.shape}, not (batch, head, row) {(batch, heads, seq_q)}")
+    if shapes["lse"] != (batch, heads, seq_q):
+        raise ValueError(f"lse is {shapes['lse']}, not (batch, head, row) {(batch, heads, seq_q)}")
+    return {"batch": batch, "seq_q": seq_q, "heads": heads, "seq_kv": seq_kv, "heads_kv": heads_kv,
+            "head_dim": dim}
+
+
+def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=0, tile_q=0, tile_kv=0,
+             layout="bshd", threads=0, arithmetic="fp32", invariant=False, timeout_ms=0, plan=None,
+             stream=None):
+    """dq, dk, dv of attention, in the order of a table.
+
+    q, out, d_out: float32 (B, Sq, Hq, D) by layout; k, v: (B, Skv, Hkv, D), Hkv divides Hq.
+    lse: float32 (B, Hq, Sq), natural logarithm of the sum of exp(q k / sqrt(D)); either infinity
+    for a query that sees nothing. `arithmetic` "bf16" or "fp16" rounds P and dS as tensor cores
+    need them, and asks for inputs that are exact in it. `invariant`: every head in one order,
+    whatever the batch; `sms`: what the table is for, 0: 16; `threads` play it, 0: as many as there are.
+    timeout_ms: the longest wait for a turn, 0: STAGGER_TIMEOUT_MS or a minute.
+
+    Returns float32 arrays of the shapes of q, k and v, without gaps. Raises ValueError for shapes
+    that do not fit each other, and errors of the library (UsageError, InputError, Unsupported).
+
+    Arrays that another library has on a GPU (`__dlpack__`; CuPy, JAX) are bf16 or fp16, lse float32,
+    of any strides that the kernel takes (AlignmentError names others). The kernel is enqueued on
+    `stream`, a cudaStream_t, None: the default stream; `sms` 0: all; threads and arithmetic are none
+    of its. Returns arrays for `from_dlpack`, in q's dtype. Raises NoDevice where it does not run, and
+    Timeout if a call before was stopped.
+    """
+    named = {"q": q, "k": k, "v": v, "out": out, "d_out": d_out, "lse": lse}
+    problem = {"mask": mask, "schedule": schedule, "tile_q": tile_q, "tile_kv": tile_kv,
+               "invariant": invariant}
+    if dlpack.is_on_gpu(q):
+        if (threads, arithmetic) != (0, "fp32"):
+            raise errors.UsageError("threads and arithmetic are of arrays on the CPU")
+        from . import gpu
+        return gpu.backward(named, layout=layout, stream=stream, timeout_ms=timeout_ms, plan=plan,
+                            sms=sms, **problem)
+    if stream is not None:
+        raise errors.UsageError("stream is of arrays on a GPU")
+    axes = LAYOUTS[layout]
+    arrays = {name: np.ascontiguousarray(np.asarray(each, np.float32)) for name, each in named.items()}
+    sizes = sizes_of({name: array.shape for name, array in arrays.items()}, layout)
     if plan is None:
-        plan = plan_of(mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
-                       heads=heads, heads_kv=heads_kv, head_dim=dim, sms=sms, tile_q=tile_q,
-                       tile_kv=tile_kv, invariant=invariant)
+        plan = plan_of(sms=sms or SMS, **problem, **sizes)
+    lse = arrays.pop("lse")
     gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},
                      **{name: tensor(array, axes)

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 
-from . import _lib
+from . import _lib, errors, settings
 from .masks import mask as as_mask
 
 
@@ -79,6 +79,14 @@ class Plan:
     def __repr__(self):
         return (f"<stagger.Plan {self.schedule}, {self.mask}, tiles {self.tile_q} x "
                 f"{self.tile_kv}, {self.tasks} tasks, order {self.order_digest:016x}>")
+
+
+def expect_room(plan, sms):
+    """Raises ResidencyError for a grid that may never start beside others under MPS, on a device of
+    so many SMs."""
+    why = "" if plan.launch == _lib.ELASTIC else settings.mps_refusal(plan.ctas, sms)
+    if why:
+        raise errors.ResidencyError(why)
 
 
 class PlanCache:

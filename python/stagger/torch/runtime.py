@@ -1,16 +1,15 @@
 """What is kept of a device: the plans that are on it, and where stopped calls say so."""
 
-import collections
 import ctypes
 import functools
-import itertools
 import os
 import threading
 
 import torch
 
 from .. import _lib, errors, locks, machines, once, settings
-from ..plans import plans
+from ..plans import expect_room, plans
+from ..stops import Stops
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 #: Bytes that the address of a tensor is a multiple of.
@@ -50,23 +49,17 @@ class OnDevice:
         return self._address
 
 
-class Device:
-    """One GPU: its SMs, images of plans, recipes of calls, and its status, which stopped calls
-    write."""
+class Device(Stops):
+    """One GPU: its SMs, images of plans, recipes of calls, and where stopped ones say so."""
 
     def __init__(self, index):
-        self.index = index
+        super().__init__(index)
         properties = torch.cuda.get_device_properties(index)
         self.sms, self.name = properties.multi_processor_count, properties.name
         self.capability = (properties.major, properties.minor)
         self.recipes = {}
         self._images = {}
         self._lock = threading.Lock()
-        self._ids = itertools.count(1)
-        self._calls = collections.deque(maxlen=64)  # (number, plan) of the last ones
-        self.status = ctypes.POINTER(_lib.Status)()
-        _lib.check(_lib.library().stagger_status_new(ctypes.byref(self.status)))
-        self._stopped = self.status.contents
         self._backward = _lib.backward_of_addresses()
 
     @functools.cached_property
@@ -107,9 +100,8 @@ class Device:
 
     def enqueue(self, recipe, tensors):
         """Enqueues a call on the current stream of this device, which is the current device."""
-        image, number = recipe.image, next(self._ids)
-        image.used = number
-        self._calls.append((number, image.plan))
+        image = recipe.image
+        number = image.used = self.note(image.plan)
         stream = torch._C._cuda_getCurrentRawStream(self.index)
         # Not torch.empty: that would be filled where uninitialised memory is.
         workspace = torch.cuda.caching_allocator_alloc(recipe.workspace_bytes, self.index, stream)
@@ -118,25 +110,6 @@ class Device:
             _lib.check(self._backward(recipe.handle, ctypes.byref(call)))
         finally:
             torch.cuda.caching_allocator_delete(workspace)  # in the order of the same stream
-
-    def note(self, what):
-        """A number for a call, by which a stopped one is known later."""
-        number = next(self._ids)
-        self._calls.append((number, what))
-        return number
-
-    def raise_if_stopped(self):
-        """Raises Timeout if a call was stopped since the last look: one load from host memory."""
-        status = self._stopped
-        if status.code == 0:
-            return
-        number, count = status.call_id, status.count
-        what = dict(self._calls.copy()).get(number, "a call long ago")
-        status.count = status.code = 0
-        raise errors.Timeout(
-            f"device {self.index}: call {number} ({what}) was stopped, as a wait for its turn was "
-            f"too long; {count} calls since have gradients of NaN. Plans are verified before they "
-            "run: another kernel held SMs for that long, or the hardware is at fault")
 
 
 _devices = {}
@@ -240,11 +213,3 @@ def make_plan(key, machine=None):
     if plan.device_bytes == 0:
         raise errors.Unsupported(f"the kernel does not run {plan!r}")
     return plan
-
-
-def expect_room(plan, sms):
-    """Raises ResidencyError for a grid that may never start beside others under MPS, on a device of
-    so many SMs."""
-    why = "" if plan.launch == _lib.ELASTIC else settings.mps_refusal(plan.ctas, sms)
-    if why:
-        raise errors.ResidencyError(why)
