@@ -19,11 +19,13 @@ bool is_composition(const MaskFamily& family) {
   });
 }
 
+/// What is between separators; nothing behind the last of them is a part, too.
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
     parts.emplace_back(text.substr(0, end));
+    if (end + 1 == text.size()) parts.emplace_back();
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;
@@ -46,7 +48,6 @@ MaskValue parse_value(const std::string& place, const MaskKey& key, std::string_
     reject_mask(place + " = '" + std::string(text) + "' is neither true nor false");
   }
   std::vector<std::string> parts = split(text, '+');
-  if (text.ends_with('+')) parts.emplace_back();  // nothing behind a + is a part, too
   if (std::holds_alternative<std::vector<std::string>>(key.fallback)) return parts;
   std::vector<std::int64_t> integers;
   integers.reserve(parts.size());
@@ -200,12 +201,14 @@ std::string value_words(const MaskValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
   std::string words;
+  const char* separator = "";  // an item may be empty
+  const auto add = [&](const std::string& item) { words += std::exchange(separator, "+") + item; };
   if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
     for (const std::int64_t item : *integers)
-      words += (words.empty() ? "" : "+") + std::to_string(item);
+      add(std::to_string(item));
   } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value)) {
     for (const std::string& item : *strings)
-      words += (words.empty() ? "" : "+") + item;
+      add(item);
   }
   return words;
 }

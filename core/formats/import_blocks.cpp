@@ -22,17 +22,6 @@ std::string name_of(const Bundle& bundle) {
   bundle.reject("no array of that name: mask_id, block_mask, blockmask; or a single one");
 }
 
-/// A mask, or every one of those by head, and causal.
-Mask each_and_causal(Mask mask) {
-  if (!mask.family->by_head) {
-    return make_mask("and", {{"of", std::vector<Mask>{std::move(mask), make_mask("causal")}}});
-  }
-  std::vector<Mask> masks;
-  for (const Mask& each : mask.masks("of"))
-    masks.push_back(each_and_causal(each));
-  return make_mask("heads", {{"of", std::move(masks)}, {"heads", mask.integers("heads")}});
-}
-
 }  // namespace
 
 ImportedMask read_block_mask(Import& import) {
@@ -67,11 +56,7 @@ ImportedMask read_block_mask(Import& import) {
       {leading.batches, leading.heads}, grid,
       block ? TileShape{.q = block->front(), .kv = block->back()} : TileShape{.q = 0, .kv = 0}, {});
   import.understood("rows are Q tiles, columns KV tiles; every live tile is full");
-  const std::optional<bool> causal = import.causal();
-  if (causal.value_or(false)) {
-    imported.mask = each_and_causal(std::move(imported.mask));
-    import.understood("and causal, bottom-right aligned");
-  }
+  import.compose_causal(imported);
   return imported;
 }
 

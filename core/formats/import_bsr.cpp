@@ -3,6 +3,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/formats/block_pairs.hpp"
 #include "core/formats/import_context.hpp"
 #include "core/formats/slices.hpp"
 #include "core/index.hpp"
@@ -10,60 +11,52 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace stagger::formats {
 namespace {
 
-/// Blocks by row of queries, in the order of the file.
+/// Blocks by row of queries, in the order of the file: one mask's, or of every KV head its own.
 struct BlockRows {
+  std::string prefix = {};  ///< of the names `indptr` and `indices`; newer files have `block_`
+  Leading leading = {};     ///< of the pointers
   std::span<const std::int64_t> indptr;
   std::span<const std::int64_t> indices;
-  const Tensor* mask = nullptr;         ///< [blocks, R, C]; nullptr: every block is full
-  TileShape block = {.q = 0, .kv = 0};  ///< 0: the file does not say
-  Lengths lengths = {};                 ///< likewise
+  std::optional<std::vector<std::int64_t>> pairs = {};  ///< [blocks, R, C]; none: all are full
+  TileShape block = {.q = 0, .kv = 0};                  ///< 0: the file does not say
+  Lengths lengths = {};                                 ///< likewise
   std::int64_t q_tiles = 0;
   std::int64_t kv_tiles = 0;
+
+  /// The pointers of a mask: a block row's places in `indices` go from one to the next.
+  [[nodiscard]] std::span<const std::int64_t> pointers(std::int64_t mask) const {
+    return indptr.subspan(at(mask * (q_tiles + 1)), at(q_tiles + 1));
+  }
 };
 
-/// A size of that name; 0 if it is missing.
-std::int64_t size_of(const Import& import, const char* name) {
-  const auto value = import.numbers(name, 1);
+/// The size under one of its two names; 0 if it is missing.
+std::int64_t size_of(const Import& import, const char* name, const char* newer) {
+  const bool is_newer = !import.numbers(name);
+  const auto value = import.numbers(is_newer ? newer : name, 1);
   if (!value) return 0;
   if (value->front() < 1 || value->front() > kMaxTokens) {
-    import.bundle.reject(std::string(name) + " is " + std::to_string(value->front()));
+    import.bundle.reject(std::string(is_newer ? newer : name) + " is " +
+                         std::to_string(value->front()));
   }
   return value->front();
 }
 
+/// The pointers of one mask go through all entries; those of a head have entries of their own.
 void check_pointers(const Bundle& bundle, const BlockRows& rows) {
-  if (!rows.indptr.empty() && rows.indptr.front() == 0 &&
-      rows.indptr.back() == std::ssize(rows.indices) && std::ranges::is_sorted(rows.indptr)) {
-    return;
+  const std::int64_t entries = std::ssize(rows.indices);
+  for (std::int64_t mask = 0; mask < rows.leading.masks(); ++mask) {
+    const auto own = rows.pointers(mask);
+    const bool fits = rows.leading.masks() == 1 ? own.front() == 0 && own.back() == entries
+                                                : own.front() >= 0 && own.back() <= entries;
+    if (fits && std::ranges::is_sorted(own)) continue;
+    bundle.reject(rows.prefix + "indptr goes upwards from 0 to the " + std::to_string(entries) +
+                  " entries of " + rows.prefix + "indices");
   }
-  bundle.reject("indptr goes upwards from 0 to the " + std::to_string(rows.indices.size()) +
-                " entries of indices");
-}
-
-/// The blocks' own masks, whose shape says the size of a block too.
-void find_mask(const Bundle& bundle, BlockRows& rows) {
-  rows.mask = bundle.find("mask");
-  if (rows.mask == nullptr) {
-    if (bundle.has("packed_mask")) {
-      bundle.reject("packed_mask is not read: save mask [" + std::to_string(rows.indices.size()) +
-                    ",R,C], of which it was made");
-    }
-    return;
-  }
-  const std::vector<std::int64_t>& shape = rows.mask->shape;
-  const auto fits = [](std::int64_t own, std::int64_t said) {
-    return own > 0 && own <= kMaxTokens && (said == 0 || own == said);
-  };
-  if (shape.size() != 3 || shape[0] != std::ssize(rows.indices) || !fits(shape[1], rows.block.q) ||
-      !fits(shape[2], rows.block.kv)) {
-    bundle.reject("mask has a shape of " + shape_words(shape) + ", not [" +
-                  std::to_string(rows.indices.size()) + ",R,C]");
-  }
-  rows.block = {.q = shape[1], .kv = shape[2]};
 }
 
 /// A number of blocks from tokens, or from the largest column.
@@ -75,34 +68,54 @@ std::int64_t columns_of(const BlockRows& rows) {
   return columns;
 }
 
+void find_pointers(const Bundle& bundle, BlockRows& rows) {
+  if (bundle.has("block_indptr")) rows.prefix = "block_";
+  const std::string name = rows.prefix + "indptr";
+  rows.indptr = bundle.at(name).elements;
+  rows.indices = bundle.at(rows.prefix + "indices").elements;
+  rows.leading = leading_of(bundle, name, 1);
+  rows.q_tiles = rows.leading.inner.front() - 1;
+  if (rows.q_tiles < 0) bundle.reject(name + " is empty");
+  check_pointers(bundle, rows);
+}
+
 BlockRows rows_of(const Import& import) {
   const Bundle& bundle = import.bundle;
-  BlockRows rows{.indptr = bundle.at("indptr").elements, .indices = bundle.at("indices").elements};
-  rows.block = {.q = size_of(import, "R"), .kv = size_of(import, "C")};
-  check_pointers(bundle, rows);
-  find_mask(bundle, rows);
-  const Lengths tokens = {size_of(import, "M"), size_of(import, "N")};
+  BlockRows rows;
+  find_pointers(bundle, rows);
+  if (bundle.has("kv_valid_bits")) {
+    bundle.reject("kv_valid_bits is not read: take the keys that are none out of the blocks");
+  }
+  rows.block = {.q = size_of(import, "R", "q_block_size"),
+                .kv = size_of(import, "C", "kv_block_size")};
+  if (rows.leading.masks() == 1) {
+    rows.pairs = pairs_of_blocks(bundle, rows.indptr, std::ssize(rows.indices), rows.block);
+  } else if (bundle.has("mask") || bundle.has("packed_mask")) {
+    bundle.reject("a mask of each block is of one mask for all heads");
+  }
+  const Lengths tokens = {size_of(import, "M", "seq_len_q"), size_of(import, "N", "seq_len_kv")};
   if (rows.block.q > 0 && rows.block.kv > 0) rows.lengths = tokens;
-  rows.q_tiles = std::ssize(rows.indptr) - 1;
   rows.kv_tiles = columns_of(rows);
   check_grid_size(bundle, rows.kv_tiles, rows.q_tiles);
   return rows;
 }
 
-/// The grid of the blocks that are there, each of them full.
-TileGrid grid_of(const Bundle& bundle, const BlockRows& rows) {
+/// The grid of the blocks that a mask has, each of them full.
+TileGrid grid_of(const Bundle& bundle, const BlockRows& rows, std::int64_t mask) {
   std::vector<TileKind> kinds(at(rows.kv_tiles * rows.q_tiles), TileKind::empty);
+  const auto pointers = rows.pointers(mask);
   for (std::int64_t q = 0; q < rows.q_tiles; ++q) {
-    for (std::int64_t place = rows.indptr[at(q)]; place < rows.indptr[at(q + 1)]; ++place) {
+    for (std::int64_t place = pointers[at(q)]; place < pointers[at(q + 1)]; ++place) {
       const std::int64_t kv = rows.indices[at(place)];
       if (kv < 0 || kv >= rows.kv_tiles) {
-        bundle.reject("indices[" + std::to_string(place) + "] = " + std::to_string(kv) +
-                      " is no block of keys; there are " + std::to_string(rows.kv_tiles));
+        bundle.reject(rows.prefix + "indices[" + std::to_string(place) +
+                      "] = " + std::to_string(kv) + " is no block of keys; there are " +
+                      std::to_string(rows.kv_tiles));
       }
       TileKind& tile = kinds[at(kv * rows.q_tiles + q)];
       if (tile != TileKind::empty) {
-        bundle.reject("indices[" + std::to_string(place) + "]: block row " + std::to_string(q) +
-                      " has column " + std::to_string(kv) + " twice");
+        bundle.reject(rows.prefix + "indices[" + std::to_string(place) + "]: block row " +
+                      std::to_string(q) + " has column " + std::to_string(kv) + " twice");
       }
       tile = TileKind::full;
     }
@@ -119,7 +132,7 @@ void add_query(const BlockRows& rows, std::span<const std::int64_t> places, std:
     const std::int64_t first = rows.indices[at(place)] * keys;
     const std::int64_t pairs = (place * rows.block.q + row) * keys;
     for (std::int64_t key = 0; key < std::min(keys, rows.lengths.kv - first); ++key) {
-      if (rows.mask->elements[at(pairs + key)] != 0) ranges.add({first + key, first + key + 1});
+      if ((*rows.pairs)[at(pairs + key)] != 0) ranges.add({first + key, first + key + 1});
     }
   }
   ranges.end_query();
@@ -161,17 +174,29 @@ void fill_lengths(const Bundle& bundle, BlockRows& rows) {
 }  // namespace
 
 ImportedMask read_bsr(Import& import) {
+  const Bundle& bundle = import.bundle;
   BlockRows rows = rows_of(import);
-  TileGrid grid = grid_of(import.bundle, rows);
-  import.understood("block rows are Q tiles, one mask for all heads");
-  if (rows.mask == nullptr) {
+  const bool several = rows.leading.masks() > 1;
+  import.understood(std::string("block rows are Q tiles") +
+                    (several ? "" : ", one mask for all heads"));
+  if (!rows.pairs) {
     import.understood("no mask of its own: every block is full");
-    return import.tiled(
-        {}, [&](std::int64_t) { return grid; }, rows.block, rows.lengths);
+    const MasksOfFile masks{rows.leading.batches, rows.leading.heads, true};
+    ImportedMask imported = import.tiled(
+        masks, [&](std::int64_t mask) { return grid_of(bundle, rows, mask); }, rows.block,
+        rows.lengths);
+    import.compose_causal(imported);
+    return imported;
   }
-  fill_lengths(import.bundle, rows);
+  static_cast<void>(grid_of(bundle, rows, 0));  // no block is beyond the keys, or there twice
+  fill_lengths(bundle, rows);
   import.understood("blocks of " + std::to_string(rows.block.kv) + " keys x " +
                     std::to_string(rows.block.q) + " queries, and of each the pairs of its mask");
+  if (!bundle.has("mask")) {
+    import.understood(
+        "packed_mask as its kernel reads it: a block row begins a byte; in it "
+        "queries, of each the blocks, of each the keys; a byte's low bits first");
+  }
   ImportedMask imported = import.of_tokens(mask_of_pairs(rows), rows.lengths);
   if (imported.shape.q == 0) imported.shape.q = rows.block.q;
   if (imported.shape.kv == 0) imported.shape.kv = rows.block.kv;

@@ -50,6 +50,17 @@ TileGrid refined(const TileGrid& grid, const Lengths& factor, const Lengths& til
           std::move(kinds)};
 }
 
+/// A mask, or every one of those by head, and causal.
+Mask each_and_causal(Mask mask) {
+  if (!mask.family->by_head) {
+    return make_mask("and", {{"of", std::vector<Mask>{std::move(mask), make_mask("causal")}}});
+  }
+  std::vector<Mask> masks;
+  for (const Mask& each : mask.masks("of"))
+    masks.push_back(each_and_causal(each));
+  return make_mask("heads", {{"of", std::move(masks)}, {"heads", mask.integers("heads")}});
+}
+
 }  // namespace
 
 std::optional<std::vector<std::int64_t>> Import::numbers(std::string_view name) const {
@@ -99,7 +110,14 @@ std::optional<bool> Import::flag(std::string_view name) const {
 
 std::optional<bool> Import::causal() {
   heeds_causal_ = true;
-  const std::optional<bool> own = flag("causal");
+  std::optional<bool> own = flag("causal");
+  const auto type = bundle.words.find("mask_type");
+  if (!own && type != bundle.words.end()) {
+    own = type->second == "causal";
+    if (!*own && type->second != "dense") {
+      bundle.reject("mask_type = '" + type->second + "' is neither dense nor causal");
+    }
+  }
   if (own && request.causal && *own != *request.causal) {
     fail(std::string("--mask-causal ") + (*own ? "false" : "true") +
          ", where the file says the other");
@@ -223,6 +241,12 @@ ImportedMask Import::tiled(const MasksOfFile& masks,
     lost("which tiles of a partial block are full or empty");
   }
   return imported;
+}
+
+void Import::compose_causal(ImportedMask& imported) {
+  if (!causal().value_or(false)) return;
+  imported.mask = each_and_causal(std::move(imported.mask));
+  understood("and causal, bottom-right aligned");
 }
 
 ImportedMask Import::of_tokens(Mask mask, const Lengths& lengths) {

@@ -63,6 +63,8 @@ class Import {
   [[nodiscard]] ImportedMask tiled(const MasksOfFile& masks,
                                    const std::function<TileGrid(std::int64_t)>& grid,
                                    const TileShape& block, const Lengths& lengths);
+  /// Makes a mask of tiles, or each of those by head, causal too, where causal() says so.
+  void compose_causal(ImportedMask& imported);
   /// A token-level mask; `lengths` are the file's, and what it has no word of is the request's.
   [[nodiscard]] ImportedMask of_tokens(Mask mask, const Lengths& lengths);
 

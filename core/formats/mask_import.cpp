@@ -59,8 +59,10 @@ constexpr std::array kRows = {
           return has_any(bundle, {"cu_seqlens", "cu_seqlens_q"});
         },
         read_cu_seqlens},
-    Row{{"bsr", "FlashInfer's block-sparse rows: indptr, indices, R, C, mask"},
-        [](const Bundle& bundle) { return bundle.has("indptr"); },
+    Row{{"bsr", "FlashInfer's block-sparse rows: indptr, indices, R, C, mask; block_indptr, ..."},
+        [](const Bundle& bundle) {
+          return has_any(bundle, {"indptr", "block_indptr"});
+        },
         read_bsr},
     Row{{"block-mask", "an array of 0 and 1 by Q and KV tile: mask_id, block_mask, or a .npy"},
         [](const Bundle& bundle) {

@@ -167,12 +167,20 @@ void expect_error(const std::function<void()>& work, const std::string& words) {
   }
 }
 
+TEST_CASE("rows without tiles are written and read") {
+  for (const std::string words : {"tiles:rows=f", "tiles:rows=+", "tiles:rows=++"})
+    CHECK(mask_words(parse_mask(words)) == words);
+  CHECK(parse_mask("tiles:rows=++").strings("rows") == std::vector<std::string>(3));
+}
+
 TEST_CASE("a wrong mask says what is wrong and what is known") {
   const auto parse = [](const char* text) { return [text] { (void)parse_mask(text); }; };
   expect_error(parse("diagonal"), "known: full, causal, sliding");
   expect_error(parse("sliding:width=3"), "known: left, right");
   expect_error(parse("sliding:left=x"), "not an integer");
   expect_error(parse("sliding:left=1,left=2"), "given twice");
+  expect_error(parse("sliding:left=1,"), "sliding: '' is not key=value");
+  expect_error(parse("document:lengths=3+"), "lengths = '' is not an integer");
   expect_error(parse("prefix"), "key 'length' is missing");
   expect_error(parse("document:lengths=3,causal=maybe"), "neither true nor false");
 

@@ -12,6 +12,37 @@
 namespace stagger::formats {
 namespace {
 
+/// The mask of each block as FlashInfer packs it: of a block row query by query, of these block by
+/// block, in bytes of its own, low bits first.
+Bundle packed(Bundle bundle) {
+  const Elements indptr = bundle.at("indptr").elements;
+  Tensor& mask = bundle.tensors[2].tensor;
+  const std::int64_t queries = mask.shape[1];
+  const std::int64_t keys = mask.shape[2];
+  Elements bytes;
+  for (std::size_t row = 0; row + 1 < indptr.size(); ++row) {
+    std::string bits;
+    for (std::int64_t query = 0; query < queries; ++query) {
+      for (std::int64_t block = indptr[row]; block < indptr[row + 1]; ++block) {
+        for (std::int64_t key = 0; key < keys; ++key) {
+          const std::int64_t place = (block * queries + query) * keys + key;
+          bits += mask.elements[static_cast<std::size_t>(place)] != 0 ? '1' : '0';
+        }
+      }
+    }
+    for (std::size_t first = 0; first < bits.size(); first += 8) {
+      std::string byte = bits.substr(first, 8);
+      std::ranges::reverse(byte);
+      bytes.push_back(std::stoll(byte, nullptr, 2));
+    }
+  }
+  mask = {.dtype = Dtype::uint8, .shape = {std::ssize(bytes)}, .elements = bytes};
+  bundle.tensors[2].name = "packed_mask";
+  bundle.tensors.push_back(bundle_of({{"R", ints({}, {queries})}}).tensors[0]);
+  bundle.tensors.push_back(bundle_of({{"C", ints({}, {keys})}}).tensors[0]);
+  return bundle;
+}
+
 TEST_CASE("FlashInfer's rows are read, with a mask of each block and without") {
   Bundle bundle =
       bundle_of({{"indptr", ints({4}, {0, 1, 3, 5})}, {"indices", ints({5}, {2, 0, 2, 1, 2})}});
@@ -26,8 +57,6 @@ TEST_CASE("FlashInfer's rows are read, with a mask of each block and without") {
   CHECK(rows_of(read(bundle)) == std::vector<std::string>{".p.", "..f", "f.p"});
   bundle.tensors.back().tensor.shape = {10, 1, 1};
   CHECK(refusal_of(bundle).find("mask has a shape of [10,1,1], not [5,R,C]") != std::string::npos);
-  bundle.tensors.back().name = "packed_mask";
-  CHECK(refusal_of(bundle).find("packed_mask is not read: save mask [5,R,C]") != std::string::npos);
   CHECK(refusal_of(bundle_of({{"indptr", ints({2}, {0, 2})}, {"indices", ints({2}, {1, 1})}}))
             .find("block row 0 has column 1 twice") != std::string::npos);
   CHECK(refusal_of(bundle_of({{"indptr", ints({2}, {0, 3})}, {"indices", ints({2}, {1, 1})}}))
@@ -77,8 +106,63 @@ TEST_CASE("the pairs of FlashInfer's blocks are kept, whatever the tiles and the
       }
     }
     partial += std::ranges::count(pairs, 0) > 0 ? 1 : 0;
+    REQUIRE(mask_words(read(packed(bundle)).mask) == mask_words(imported.mask));
   }
   CHECK(partial > 20);
+}
+
+TEST_CASE("FlashInfer's packed bits fit their blocks, and its mask where both are there") {
+  Bundle bundle = bundle_of({{"indptr", ints({3}, {0, 1, 3})},
+                             {"indices", ints({3}, {1, 0, 1})},
+                             {"R", ints({}, {1})},
+                             {"C", ints({}, {3})},
+                             {"packed_mask", ints({2}, {0b101, 0b001011})}});
+  CHECK(rows_of(read(bundle, {.shape = {.q = 1, .kv = 1}})) ==
+        std::vector<std::string>{".f", ".f", "..", "ff", "..", "f."});
+  bundle.tensors.push_back(
+      bundle_of({{"mask", ints({3, 1, 3}, {1, 0, 1, 1, 1, 0, 1, 0, 0})}}).tensors[0]);
+  CHECK(refusal_of(bundle).empty());
+  bundle.tensors.back().tensor.elements[7] = 1;
+  CHECK(refusal_of(bundle) == "x.npz: mask[2,0,1] is 1, and packed_mask has another bit for it");
+  bundle.tensors.pop_back();
+  bundle.tensors.back().tensor = ints({2}, {5, 256});
+  CHECK(refusal_of(bundle) == "x.npz: packed_mask[1] = 256 is no byte");
+  bundle.tensors.back().tensor = ints({1}, {5});
+  CHECK(refusal_of(bundle) ==
+        "x.npz: packed_mask has 1 bytes, not 2: 3 bits a block, and each block row begins a byte");
+  bundle.tensors.erase(bundle.tensors.begin() + 3);
+  CHECK(refusal_of(bundle) == "x.npz: packed_mask needs R and C");
+}
+
+TEST_CASE("FlashInfer's newer rows have pointers of every KV head into one array") {
+  Bundle bundle = bundle_of({{"block_indptr", ints({1, 2, 3}, {0, 1, 3, 3, 4, 6})},
+                             {"block_indices", ints({6}, {0, 0, 1, 1, 0, 1})},
+                             {"q_block_size", ints({}, {4})},
+                             {"kv_block_size", ints({}, {4})},
+                             {"seq_len_q", ints({}, {8})},
+                             {"seq_len_kv", ints({}, {8})}});
+  const ImportedMask plain = read(bundle);
+  CHECK(rows_of(plain) == std::vector<std::string>{"ff", ".f", "|", ".f", "ff"});
+  CHECK(plain.lengths == Lengths{8, 8});
+  const ImportedMask shared = read(bundle, {.heads = 4, .heads_kv = 2});
+  CHECK(shared.mask.integers("heads") == std::vector<std::int64_t>{0, 0, 1, 1});
+  CHECK(rows_of(read(bundle, {.causal = true})) ==
+        std::vector<std::string>{"pf", ".p", "|", ".f", ".p"});
+  bundle.words["mask_type"] = "causal";
+  const std::string named = write_safetensors(bundle);
+  CHECK(rows_of(read_mask_file(named, "x.safetensors", {})) ==
+        std::vector<std::string>{"pf", ".p", "|", ".f", ".p"});
+  bundle.words["mask_type"] = "sliding";
+  CHECK_THROWS_WITH(read_mask_file(write_safetensors(bundle), "x.safetensors", {}),
+                    "x.safetensors: mask_type = 'sliding' is neither dense nor causal");
+  bundle.tensors[0].tensor.elements[5] = 7;
+  CHECK(refusal_of(bundle) ==
+        "x.npz: block_indptr goes upwards from 0 to the 6 entries of block_indices");
+  bundle.tensors[0].tensor.elements[5] = 6;
+  bundle.tensors.push_back(bundle_of({{"kv_valid_bits", ints({1, 1}, {255})}}).tensors[0]);
+  CHECK(refusal_of(bundle).find("kv_valid_bits is not read") != std::string::npos);
+  bundle.tensors.back() = bundle_of({{"mask", ints({6, 4, 4}, Elements(96, 1))}}).tensors[0];
+  CHECK(refusal_of(bundle) == "x.npz: a mask of each block is of one mask for all heads");
 }
 
 TEST_CASE("boolean block masks are read, causal too, with tiles that are not square") {

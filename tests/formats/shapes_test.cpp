@@ -105,6 +105,8 @@ const std::vector<std::string> kFiles = {
     R"({"q_ranges": [[0,3],[2,5]], "k_ranges": [[0,3],[1,6]], "attn_type_map": [3,0]})",
     R"({"cu_seqlens_q": [0,3,4], "cu_seqlens_k": [0,2,6], "seqused_q": [3,1], "seqused_k": [2,3], "max_seqlen_q": 3, "max_seqlen_k": 4, "causal": false, "window_size": [2,0]})",
     R"({"indptr": [0,1,3], "indices": [0,0,1], "R": 2, "C": 2, "M": 4, "N": 4, "mask": [[[true,false],[true,true]],[[true,true],[true,true]],[[false,false],[false,true]]]})",
+    R"({"indptr": [0,1,3], "indices": [0,0,1], "R": 2, "C": 2, "M": 4, "N": 4, "packed_mask": [13,167]})",
+    R"({"block_indptr": [[[0,1,2],[2,2,4]]], "block_indices": [1,0,1,0], "q_block_size": 2, "kv_block_size": 2, "seq_len_q": 3, "seq_len_kv": 4})",
     R"({"block_mask": [[[[1,0],[1,1]],[[1,0],[1,1]]],[[[1,0],[1,1]],[[1,0],[1,1]]]]})",
     R"({"mask_id": [[[[1,0,1],[1,1,0]],[[1,0,1],[1,1,0]]],[[[1,0,1],[1,1,0]],[[0,0,1],[1,1,0]]]], "causal": true})"};
 

@@ -21,6 +21,7 @@
 #include "workbench/block/transformer.hpp"
 #include "workbench/prediction.hpp"
 #include "workbench/tickets/document.hpp"
+#include "workbench/tickets/lint.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -122,10 +123,21 @@ void read_tensors(std::string_view text) {
   }
 }
 
-void read_ticket_tensors(std::string_view text) {
+/// Tickets are played on machines of every kind, and what hangs is made smaller.
+void read_tickets(std::string_view text) {
+  constexpr std::size_t kLinted = 200;  // steps: what is minimized is played so often, squared
   const tickets::Document document = tickets::read_document(text, "tickets");
   if (document.tickets.steps.size() > kPlayed) return;
   static_cast<void>(tickets::locate(document, text, document.found));
+  if (document.tickets.steps.size() > kLinted) return;
+  const tickets::LintRequest requests[] = {{.minimize = true},
+                                           {.residency = 1},
+                                           {.release = Release::delayed},
+                                           {.dispatch = Dispatch::static_}};
+  for (const tickets::LintRequest& request : requests) {
+    const tickets::Linted linted = tickets::lint(text, "tickets", request);
+    expect(linted.places.size() == linted.findings.size(), "a finding has no place");
+  }
 }
 
 void read_timeline(std::string_view text) {
@@ -200,21 +212,12 @@ void read_sweep(std::string_view text) {
   static_cast<void>(block::parse_sweep(text));
 }
 
-constexpr Reader kReaders[] = {{"archive", read_known},
-                               {"config", read_config},
-                               {"csv", read_csv},
-                               {"mask", read_mask},
-                               {"model", read_model},
-                               {"overlap", read_overlap},
-                               {"profile", read_profile},
-                               {"run", read_run_file},
-                               {"solution", read_solution},
-                               {"sweep", read_sweep},
-                               {"table", read_table},
-                               {"tensors", read_tensors},
-                               {"tickets", read_ticket_tensors},
-                               {"timeline", read_timeline},
-                               {"words", read_mask_words}};
+constexpr Reader kReaders[] = {
+    {"archive", read_known},   {"config", read_config},     {"csv", read_csv},
+    {"mask", read_mask},       {"model", read_model},       {"overlap", read_overlap},
+    {"profile", read_profile}, {"run", read_run_file},      {"solution", read_solution},
+    {"sweep", read_sweep},     {"table", read_table},       {"tensors", read_tensors},
+    {"tickets", read_tickets}, {"timeline", read_timeline}, {"words", read_mask_words}};
 
 }  // namespace
 

@@ -337,5 +337,19 @@ TEST_CASE("residency, release and dispatch that are asked for are taken for thos
   }
 }
 
+// Counting from one value to the next would take a day.
+TEST_CASE("lock values that are far apart are judged by the chains that there are") {
+  constexpr std::int32_t kFar = 2'147'483'647;
+  constexpr std::int32_t kSemaphores = 20'000;
+  Tickets tickets;
+  tickets.initial.resize(kSemaphores);
+  for (std::int32_t q = 0; q < kSemaphores; ++q)
+    tickets.steps.push_back(
+        {.semaphore = Semaphore{q}, .wait = kFar, .task = {Head{0}, KvTile{0}, QTile{q}}});
+  tickets.end_program();
+  CHECK(errors_of(findings_of(tickets)).contains("STG001"));
+  CHECK(lint("2147483647,\n,2147483647\n", "x.csv", {}).verdict == LintVerdict::deadlock);
+}
+
 }  // namespace
 }  // namespace stagger::tickets

@@ -87,8 +87,7 @@ class Numbers {
       for (const std::int64_t index : waits) {
         const Step& step = tickets_.steps[index];
         contiguous = contiguous && (index == waits.front() || step.wait == expected);
-        for (; all_empty && expected < step.wait; ++expected)
-          all_empty = !reaches.contains({step.task.head, kv_of(expected)});
+        all_empty = all_empty && !reaches_between(reaches, step.task.head, expected, step.wait);
         expected = std::int64_t{step.wait} + 1;
       }
     }
@@ -97,9 +96,17 @@ class Numbers {
     return is_window(reaches) ? Numbering::Skipped::window : Numbering::Skipped::empty;
   }
 
-  [[nodiscard]] KvTile kv_of(std::int64_t value) const {
+  /// Whether a chain of the head has one of the numbers [begin, end).
+  [[nodiscard]] bool reaches_between(const Reaches& reaches, Head head, std::int64_t begin,
+                                     std::int64_t end) const {
     const bool descends = result_.kind == Numbering::Kind::descending;
-    return KvTile{static_cast<std::int32_t>(descends ? result_.top - value : value)};
+    const std::int64_t first = descends ? result_.top - end + 1 : begin;
+    const std::int64_t last = descends ? result_.top - begin : end - 1;
+    if (first >= result_.kv_tiles) return false;
+    const KvTile nearest{static_cast<std::int32_t>(std::max<std::int64_t>(first, 0))};
+    const auto reach = reaches.lower_bound({head, nearest});
+    return reach != reaches.end() && reach->first.first == head &&
+           reach->first.second.value <= last;
   }
 
   const Tickets& tickets_;
