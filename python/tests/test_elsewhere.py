@@ -323,6 +323,21 @@ class Fallback(unittest.TestCase):
         self.assertEqual((tuple(out.shape), len(self.calls)), ((2, 7, 4, 8), 1))
         self.assertIn("head-blocks", said[0])
 
+    def test_what_torch_compile_traces_is_refused_by_the_device_and_no_plan(self):
+        q = types.SimpleNamespace(is_cuda=True, get_device=lambda: 3)
+        device = types.SimpleNamespace(name="NVIDIA A100", capability=(8, 0))
+        with mock.patch.object(calls.shapes, "compiles", lambda: True), \
+                mock.patch.object(runtime, "device", {3: device}.get):
+            self.assertIn("A100 has compute capability 8.0",
+                          calls._no_plan(q, None, "full", "head-blocks", "bshd", -1, False))
+            device.capability = 9, 0
+            self.assertEqual(calls._no_plan(q, None, "full", "head-blocks", "bshd", -1, False), "")
+        with mock.patch.object(calls.shapes, "compiles", lambda: True), \
+                mock.patch.dict("sys.modules", {"stagger.torch.operators": types.SimpleNamespace(
+                    visible_operator=lambda q, *sizes: forward.visible(*sizes, q.device))}):
+            self.attend(mask="sliding:left=2,right=0")
+        self.assertEqual(self.calls, [(True, False)])
+
     def test_its_deterministic_way_where_that_alone_is_allowed(self):
         for name, value in (("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0"),
                             ("FLASH_ATTENTION_DETERMINISTIC", "1")):

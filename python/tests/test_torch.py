@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import itertools
 import json
 import pathlib
 import tempfile
@@ -76,6 +77,13 @@ class Forward(unittest.TestCase):
                 with self.subTest(mask=mask, sizes=(queries, keys)):
                     self.assertTrue(torch.equal(forward.visible(mask, queries, keys, "cpu"),
                                                 attention.visible(mask, queries, keys)))
+        for mask in ("causal", "full", *(f"sliding:left={left},right={right}" for left in (-1, 0, 2)
+                                         for right in (-1, 0, 1, 3))):
+            for queries, keys in itertools.product(range(1, 6), repeat=2):
+                with self.subTest(mask=mask, sizes=(queries, keys)):
+                    seen = forward.visible(mask, queries, keys, "cpu")
+                    self.assertEqual(forward.leaves_out_queries(mask, queries, keys),
+                                     not bool(seen.any(1).all()))
         with self.assertRaisesRegex(stagger.Unsupported, "bring your own"):
             forward.visible("causal | global:first=1", 7, 7, "cpu")
 

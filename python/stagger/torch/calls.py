@@ -95,15 +95,16 @@ def _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_mar
 def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin,
                            timeout_ms):
     """out, or what torch makes of a call that is refused."""
+    # A refusal of the backward pass would come when it is too late to go elsewhere.
+    why = shapes.refusal(q, k, v, layout) or _no_plan(q, k, mask, schedule, layout, sm_margin,
+                                                      invariant)
+    if why:
+        return fallbacks.sdpa(why, q, k, v, mask, scale, layout)
     try:
-        shapes.check(q, k, v, layout)
-        if not _compiles():
-            # A refusal of the backward pass would come when it is too late to go elsewhere.
-            _planned(q, k, mask, schedule, layout, sm_margin, invariant)()
         return _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin,
                          timeout_ms)[0]
-    except errors.Unsupported as why:
-        return fallbacks.sdpa(why, q, k, v, mask, scale, layout)
+    except errors.Unsupported as error:
+        return fallbacks.sdpa(str(error), q, k, v, mask, scale, layout)
 
 
 def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms):
@@ -111,9 +112,16 @@ def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margi
                             timeout_ms)
 
 
-def _compiles():
-    """Whether torch.compile traces a call: then there are shapes, and no plan is made of them."""
-    return hasattr(torch, "compiler") and torch.compiler.is_compiling()
+def _no_plan(q, k, mask, schedule, layout, sm_margin, invariant):
+    """Why tensors of these shapes have no plan; "" if they have. While torch.compile traces, lengths
+    may be open, and the device alone is looked at."""
+    if shapes.compiles():
+        return runtime.refusal(q.get_device()) if q.is_cuda else ""
+    try:
+        _planned(q, k, mask, schedule, layout, sm_margin, invariant)()
+    except errors.Unsupported as error:
+        return str(error)
+    return ""
 
 
 def _planned(q, k, mask, schedule, layout, sm_margin, invariant):

@@ -8,14 +8,13 @@ as a tensor, queries that see nothing.
 """
 
 import contextlib
-import functools
 import warnings
 
 import torch
 
 from .. import errors, settings
 from . import forward as forwards
-from . import shapes
+from . import runtime, shapes
 
 FALLBACKS = ("error", "sdpa")
 
@@ -32,12 +31,19 @@ def strictness():
     return settings.strictness()
 
 
-@functools.lru_cache(maxsize=4)
-def _seen(mask, seq_q, seq_kv, device):
-    """The mask as SDPA takes it, bool; None if a query sees nothing. Waits for the device, once for
-    these lengths."""
-    seen = forwards.visible(mask, seq_q, seq_kv, device)
-    return seen if bool(seen.any(1).all()) else None
+def _seen(q, mask, seq_q, seq_kv):
+    """The mask as SDPA takes it: a bool tensor. torch.compile does not trace what reads masks."""
+    if shapes.compiles():
+        from .operators import visible_operator
+        return visible_operator(q, mask, seq_q, seq_kv)
+    return forwards.visible(mask, seq_q, seq_kv, q.device)
+
+
+@runtime.constant
+def _told(why):
+    """Warns; torch.compile lets it once, when it traces."""
+    warnings.warn(f"torch's scaled_dot_product_attention instead of Stagger's: {why}", stacklevel=4)
+    return True
 
 
 def _ways():
@@ -53,11 +59,11 @@ def _ways():
 
 
 def sdpa(why, q, k, v, mask, scale, layout):
-    """What torch makes of a call that was refused with `why`. Raises that where SDPA cannot be asked
-    the same."""
+    """What torch makes of a call that was refused with `why`. Raises Unsupported with that where SDPA
+    cannot be asked the same."""
     attend = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
     if attend is None or q.dim() != 4 or layout not in shapes.LAYOUTS:
-        raise why
+        raise errors.Unsupported(why)
     q, k, v = (shapes.view(each, layout).transpose(1, 2) for each in (q, k, v))
     rows, keys = q.shape[2], k.shape[2]
     group = q.shape[1] // k.shape[1]
@@ -66,9 +72,9 @@ def sdpa(why, q, k, v, mask, scale, layout):
     if mask == "causal" and rows == keys:
         arguments["is_causal"] = True
     elif mask != "full":
-        arguments["attn_mask"] = _seen(mask, rows, keys, q.device)
-        if arguments["attn_mask"] is None:
-            raise why
-    warnings.warn(f"torch's scaled_dot_product_attention instead of Stagger's: {why}", stacklevel=3)
+        if forwards.leaves_out_queries(mask, rows, keys):
+            raise errors.Unsupported(why)
+        arguments["attn_mask"] = _seen(q, mask, rows, keys)
+    _told(why)
     with _ways():
         return shapes.back(attend(q, k, v, **arguments).transpose(1, 2), layout)

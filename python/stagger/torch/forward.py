@@ -203,6 +203,15 @@ def visible(mask, seq_q, seq_kv, device):
                              "stagger.attention_backward")
 
 
+def leaves_out_queries(mask, seq_q, seq_kv):
+    """Whether a query may see no key: of a window, whether one does."""
+    window = _window(mask)
+    if window is None:
+        return seq_q > seq_kv
+    right = 0 if window[0] else window[2]
+    return right is not None and seq_kv - seq_q + right < 0
+
+
 def _is_composed(mask):
     """Whether words are of several masks."""
     return not mask.startswith("{") and any(sign in mask for sign in "&|(")

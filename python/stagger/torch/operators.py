@@ -1,4 +1,5 @@
-"""The operators stagger::forward and stagger::backward, which attention on a GPU is made of."""
+"""The operators stagger::forward and stagger::backward, which attention on a GPU is made of, and
+stagger::visible, a mask spelled out."""
 
 import torch
 
@@ -16,14 +17,15 @@ _library.define(
     "backward(Tensor d_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, str mask, "
     "str schedule, float scale, str layout, int sm_margin, bool invariant, int timeout_ms=0) "
     "-> (Tensor, Tensor, Tensor)", tags=_TAGS)
+_library.define("visible(Tensor q, str mask, SymInt seq_q, SymInt seq_kv) -> Tensor")
 
 
 def plan_of(q, k, mask, schedule, layout, sm_margin, invariant):
     """The device of tensors, the key of the plan of their shapes on it, and what makes it."""
     device = runtime.device(q.get_device())
-    if device.capability[0] != 9:
-        raise errors.Unsupported(f"{device.name} has compute capability "
-                                 f"{'.'.join(map(str, device.capability))}; the kernel is for 9.0")
+    why = runtime.refusal(device.index)
+    if why:
+        raise errors.Unsupported(why)
     key = runtime.plan_key(shapes.sizes_of(q, k, layout), mask, schedule, sm_margin, invariant,
                            device.sms)
     return device, key, lambda: runtime.make_plan(key, device.profile)
@@ -112,6 +114,14 @@ _library.impl("forward", _forward_cuda, "CUDA")
 _library.impl("backward", _backward_cuda, "CUDA")
 
 
+def _visible(q, mask, seq_q, seq_kv):
+    return forwards.visible(mask, seq_q, seq_kv, q.device)
+
+
+_library.impl("visible", _visible, "CUDA")
+_library.impl("visible", _visible, "CPU")
+
+
 @torch.library.register_fake("stagger::forward", lib=_library)
 def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant,
                   timeout_ms=0):
@@ -127,6 +137,11 @@ def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
 def _backward_fake(d_out, q, k, v, out, lse, mask, schedule, scale, layout, sm_margin, invariant,
                    timeout_ms=0):
     return tuple(_gradients_like(q, k, v))
+
+
+@torch.library.register_fake("stagger::visible", lib=_library)
+def _visible_fake(q, mask, seq_q, seq_kv):
+    return q.new_empty((seq_q, seq_kv), dtype=torch.bool)
 
 
 def _save(ctx, inputs, output):
@@ -157,3 +172,4 @@ torch.library.register_autograd("stagger::backward", _no_second, lib=_library)
 #: The operators themselves: their names would be looked up at every call.
 forward_operator = torch.ops.stagger.forward.default
 backward_operator = torch.ops.stagger.backward.default
+visible_operator = torch.ops.stagger.visible.default

@@ -151,6 +151,19 @@ def device(index):
     return known
 
 
+#: Marks what torch.compile calls while it traces, and takes the result of for good.
+constant = getattr(getattr(torch, "compiler", None), "assume_constant_result", lambda made: made)
+
+
+@constant
+def refusal(index):
+    """Why the kernel does not run on a device; "" if it does."""
+    name, capability = device(index).name, device(index).capability
+    if capability[0] == 9:
+        return ""
+    return f"{name} has compute capability {'.'.join(map(str, capability))}; the kernel is for 9.0"
+
+
 def check(index=None, sync=False):
     """Raises Timeout if a call on the device was stopped, whose gradients are NaN; `sync` waits
     for the device first, so that no call is still under way."""

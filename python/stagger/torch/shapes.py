@@ -40,43 +40,59 @@ def sizes_of(q, k, layout):
     return batch, seq_q, heads, seq_kv, heads_kv, dim, q.dtype
 
 
-def _check_executor(name, tensor):
-    """Raises Unsupported for numbers that what runs on the tensor's device does not take."""
+def compiles():
+    """Whether torch.compile traces a call."""
+    return hasattr(torch, "compiler") and torch.compiler.is_compiling()
+
+
+def _executor_refusal(name, tensor):
+    """Why what runs on the tensor's device does not take its numbers; "" if it does."""
     device, dtype = tensor.device.type, tensor.dtype
     if device not in ("cpu", "cuda"):
-        raise errors.Unsupported(f"{name} is on {tensor.device}; the kernel is for GPUs of compute "
-                                 "capability 9.0, threads are for the CPU")
+        return (f"{name} is on {tensor.device}; the kernel is for GPUs of compute capability 9.0, "
+                "threads are for the CPU")
     if device == "cuda" and dtype not in runtime.DTYPES:
-        raise errors.Unsupported(f"{name} is {dtype}; the kernel is for bf16 and fp16")
+        return f"{name} is {dtype}; the kernel is for bf16 and fp16"
     if device == "cpu" and dtype != torch.float32:
-        raise errors.Unsupported(f"{name} is {dtype} on the CPU, where float32 is done; the "
-                                 "kernel, on GPUs of compute capability 9.0, is for bf16 and fp16")
+        return (f"{name} is {dtype} on the CPU, where float32 is done; the kernel, on GPUs of compute "
+                "capability 9.0, is for bf16 and fp16")
+    return ""
 
 
 def check(q, k, v, layout):
     """Raises Unsupported or ValueError, with the reason, for what is not done."""
+    why = refusal(q, k, v, layout)
+    if why:
+        raise errors.Unsupported(why)
+
+
+def refusal(q, k, v, layout):
+    """Why what fits together is not done; "" if it is. Raises ValueError for what does not fit."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout is bshd, bhsd or sbhd, not {layout!r}")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.dim() != 4:
             raise ValueError(f"{name} has {tensor.dim()} dimensions; it has 4 ({layout})")
-        _check_executor(name, tensor)
+        why = _executor_refusal(name, tensor)
+        if why:
+            return why
         if tensor.dtype != q.dtype or tensor.device != q.device:
             raise ValueError(f"{name} is {tensor.dtype} on {tensor.device}, q is {q.dtype} on "
                              f"{q.device}")
     batch, _, heads, dim = view(q, layout).shape
     batch_k, seq_kv, heads_kv, dim_k = view(k, layout).shape
     if v.shape != k.shape:
-        raise errors.Unsupported(f"v is {tuple(v.shape)}, k is {tuple(k.shape)}: they are alike")
+        return f"v is {tuple(v.shape)}, k is {tuple(k.shape)}: they are alike"
     if batch_k != batch or dim_k != dim:
         raise ValueError(f"k is {tuple(k.shape)}, q is {tuple(q.shape)} ({layout}): batch and "
                          "head_dim are alike")
     if min(q.shape) == 0 or min(k.shape) == 0:
-        raise errors.Unsupported("a tensor without elements")
+        return "a tensor without elements"
     if heads % heads_kv != 0:
         raise ValueError(f"{heads} query heads are no multiple of {heads_kv} KV heads")
     if q.is_cuda and dim not in (64, 128):
-        raise errors.Unsupported(f"head_dim is {dim}; the kernel is for 64 and 128")
+        return f"head_dim is {dim}; the kernel is for 64 and 128"
+    return ""
 
 
 def check_outputs(q, out, d_out, lse, layout):
