@@ -98,35 +98,74 @@ TEST_CASE("plans and plays of every design are as kept") {
   CHECK(test::golden_difference("designs-plans.txt", text.str()) == "");
 }
 
+void add_advice(std::ostringstream& text, const AdviceRequest& request) {
+  const Advice advice = advise(request);
+  text << describe(request.request.problem) << " without an order "
+       << advice.comparison.without_order << "\n";
+  if (request.steady.empty()) {
+    for (const ComparisonRow& row : advice.comparison.rows) {
+      if (!test::is_kept(row.name)) continue;
+      text << "  " << row.name << " " << row.unsupported;
+      if (row.analysis) text << row.analysis->takes() << (row.ok() ? "" : " not ok");
+      text << "\n";
+    }
+  }
+  for (const Reason& reason : advice.reasons)
+    text << "  reason " << reason.name << " " << reason.takes << ": " << reason.why << "\n";
+  for (const Turn& turn : advice.turns) {
+    text << "  turn " << turn.what << " " << turn.below << " " << turn.from << " " << turn.before
+         << " " << turn.after << "\n";
+  }
+}
+
 TEST_CASE("comparisons of designs, reasons and turns are as kept") {
   std::ostringstream text;
   for (const Problem& problem : kept_problems()) {
     for (const workbench::TimeModel& model : kept_models()) {
       for (const std::vector<std::string>& steady :
            {std::vector<std::string>{}, std::vector<std::string>{"sms", "batch"}}) {
-        AdviceRequest request{.request = {.problem = problem, .model = model, .head_dim = 64},
-                              .steady = steady};
-        const Advice advice = advise(request);
-        text << describe(problem) << " without an order " << advice.comparison.without_order
-             << "\n";
-        if (steady.empty()) {
-          for (const ComparisonRow& row : advice.comparison.rows) {
-            if (!test::is_kept(row.name)) continue;
-            text << "  " << row.name << " " << row.unsupported;
-            if (row.analysis) text << row.analysis->takes() << (row.ok() ? "" : " not ok");
-            text << "\n";
-          }
-        }
-        for (const Reason& reason : advice.reasons)
-          text << "  reason " << reason.name << " " << reason.takes << ": " << reason.why << "\n";
-        for (const Turn& turn : advice.turns) {
-          text << "  turn " << turn.what << " " << turn.below << " " << turn.from << " "
-               << turn.before << " " << turn.after << "\n";
-        }
+        add_advice(text, {.request = {.problem = problem, .model = model, .head_dim = 64},
+                          .steady = steady});
       }
     }
   }
   CHECK(test::golden_difference("designs-advice.txt", text.str()) == "");
+}
+
+TEST_CASE("advice where nothing is computed, for very long or in a memory is as kept") {
+  std::ostringstream text;
+  const auto add = [&](const Timing& timing, std::int64_t head_dim) {
+    const Problem problem = make_problem(make_mask("causal"), {64, 64}, {.q = 16, .kv = 16}, 2, 4);
+    Request request{.problem = problem, .model = {.timing = timing}, .head_dim = head_dim};
+    if (timing.memory) request.model.clock = workbench::Clock::ns;
+    add_advice(text, {.request = request, .steady = {}});
+  };
+  add({.compute = 0, .reduce = 1}, 64);
+  add({.compute = 1, .reduce = 0}, 64);
+  for (const Ticks less : {1, 0})
+    add({.compute = (Ticks{1} << 40) - less, .reduce = Ticks{1} << 39}, 64);
+  for (const std::int64_t rate : {1, 3, 10, 30}) {
+    for (const Ticks compute : {400, 4'080}) {
+      Timing timing{.compute = compute, .reduce = compute / 4, .launch = compute / 5};
+      timing.memory = Memory{.l2 = 90'000,
+                             .rate = rate,
+                             .tile = {.q = 4'096, .dq = 4'096, .kv = 4'096, .gradient = 8'192}};
+      add(timing, 64);
+    }
+  }
+  CHECK(test::golden_difference("designs-turns.txt", text.str()) == "");
+}
+
+TEST_CASE("plans of heads that are combined from partial sums are as kept") {
+  std::ostringstream text;
+  const Problem problem = make_problem(make_mask("causal"), {64, 48}, {.q = 16, .kv = 8}, 6, 4,
+                                       {.heads_kv = 2, .span = 1, .combine = Combine::partials});
+  for (const Selection& selection : compared()) {
+    const Request request{.problem = problem, .model = {}, .head_dim = 32, .element_bytes = 2};
+    text << selection.text << ": "
+         << test::said([&] { return plan_words(analyze(selection, request).plan); }) << "\n";
+  }
+  CHECK(test::golden_difference("designs-partials.txt", text.str()) == "");
 }
 
 }  // namespace

@@ -147,6 +147,24 @@ TEST_CASE("a gradient may touch another tensor's ends and nothing of it") {
   }
 }
 
+TEST_CASE("tensors of keys have as many rows and heads as there are keys and KV heads") {
+  const BackwardPlan plan = small_plan();
+  for (const Named& other : kTensors) {
+    if (other.rows != 7) continue;
+    stagger_call call = sound_call();
+    stagger_tensor& padded = call.*other.tensor;
+    padded.stride[1] = 4 * kDim;
+    padded.stride[0] = 7 * padded.stride[1];
+    // The last element's end, from its first.
+    const std::int64_t extent = padded.stride[0] + 6 * padded.stride[1] + 2 * kDim;
+    CAPTURE(other.name, extent);
+    call.dq.data = moved(padded.data, 2 * extent);
+    CHECK(checked(plan, call, 2) == "taken");
+    call.dq.data = moved(padded.data, 2 * extent - 16);
+    CHECK(checked(plan, call, 2).find(" overlaps ") != std::string::npos);
+  }
+}
+
 TEST_CASE("tensors that are only read may be one, and lie in each other") {
   const BackwardPlan plan = small_plan();
   int pairs = 0;

@@ -270,5 +270,36 @@ TEST_CASE("what fits make of noisy times is as kept") {
   CHECK(test::golden_difference("calibrations.txt", text.str()) == "");
 }
 
+TEST_CASE("what fits make of short phases, absent ones and runs of no time is as kept") {
+  std::ostringstream text;
+  const Timing timings[] = {
+      {.compute = 40, .compute_partial = 3, .reduce = 1, .launch = 2},
+      {.compute = 3, .reduce = 60, .latency = 1, .epilogue = 4},
+      {.model = Model::overlap, .compute = 9, .compute_partial = 30, .reduce = 2, .latency = 25},
+      {.model = Model::overlap, .compute = 600, .reduce = 2, .latency = 1, .launch = 900}};
+  for (const Timing& timing : timings) {
+    for (const std::uint32_t seed : {1U, 2U, 3U}) {
+      test::Random random(seed);
+      const test::ToyDevice device{
+          .timing = timing, .noise = 0.5, .timer = seed == 3 ? 32 : 1, .start = 7};
+      std::vector<CalibrationRun> runs;
+      for (const std::int64_t tiles : {1, 2, 5, 8}) {
+        const Problem problem = make_problem(make_mask("causal"), {tiles, tiles}, {}, 3, 4);
+        for (const char* name : {"spt", "descending"}) {
+          const Table table = schedules::build(schedules::select(name), problem);
+          const gpu::Mode mode = gpu::Mode::deterministic;
+          runs.push_back({table, mode, test::run_on_toy(device, table, mode, random), tiles * 3});
+          // Its stamps are said to cost all of it but a ns or two, or a tenth of it.
+          gpu::Backward& run = runs.back().run;
+          if (seed == 1 && tiles == 1) run.untimed_ns = 8;
+          if (seed == 2) run.untimed_ns = run.elapsed_ns - run.elapsed_ns / 10;
+        }
+      }
+      add_fit(text, calibrate(runs, timing.model));
+    }
+  }
+  CHECK(test::golden_difference("calibrations-short.txt", text.str()) == "");
+}
+
 }  // namespace
 }  // namespace stagger::workbench

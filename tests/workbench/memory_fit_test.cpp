@@ -3,10 +3,13 @@
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
 #include "tests/support/random.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -165,6 +168,24 @@ TEST_CASE("the memory that is found is judged as it says, and no other one is be
     }
   }
   CHECK(worse > 500);
+}
+
+TEST_CASE("memories that are found in noise are as kept") {
+  constexpr std::int64_t kMi = std::int64_t{1} << 20;
+  std::ostringstream text;
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+    test::Random random(seed);
+    const Memory memory{.l2 = (20 + 13 * std::int64_t{seed}) * kMi,
+                        .rate = 900 + 400 * std::int64_t{seed},
+                        .tile = {.q = kMi / 2, .dq = 2 * kMi, .kv = kMi, .gradient = kMi}};
+    const auto [found, residuals] = fit_memory(grouped_runs(memory, random));
+    text << memory.l2 << " at " << memory.rate << ": " << found.l2_bytes << " at "
+         << found.bytes_per_ns << ", off " << found.fit.median_ppm << " " << found.fit.worst_ppm;
+    for (const Residual& residual : residuals)
+      text << " " << residual.measured << "/" << residual.predicted;
+    text << "\n";
+  }
+  CHECK(test::golden_difference("memory-fits.txt", text.str()) == "");
 }
 
 TEST_CASE("the heads in flight of the calibration's tables rise to all of them") {

@@ -1,9 +1,13 @@
 #include "workbench/optimization.hpp"
 
+#include "core/limits.hpp"
 #include "schedules/schedule.hpp"
+#include "schedules/search/evaluate.hpp"
+#include "schedules/search/round_cnf.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
+#include "tests/support/refusal.hpp"
 
 #include <optional>
 #include <string>
@@ -65,6 +69,93 @@ TEST_CASE("a solver's answer counts where it is the best that is known, and only
   CHECK(with.optimum.best->makespan == alone.optimum.best->makespan);
   CHECK(with.found_by == alone.found_by);
   CHECK(with.optimum.best->table.slots == alone.optimum.best->table.slots);
+}
+
+/// A table as a solver answers it: the round of each task, played in rounds.
+SolverAnswer answer_of(const Table& table, std::int64_t rounds) {
+  const sim::Simulation played = sim::simulate(table, {.compute = 0, .reduce = 1});
+  SolverAnswer answer{.text = "", .source = "answer", .rounds = rounds};
+  for (std::size_t slot = 0; slot < table.slots.size(); ++slot) {
+    const Task& task = table.slots[slot].task;
+    answer.text += "task " + std::to_string(task.head.value) + " " + std::to_string(task.kv.value) +
+                   " " + std::to_string(task.q.value) + " " +
+                   std::to_string(played.reduce_start[slot]) + "\n";
+  }
+  return answer;
+}
+
+TEST_CASE("a solver's answer that is better is the best, and one as good changes nothing") {
+  int better = 0;
+  for (std::int64_t n = 3; n <= 6; ++n) {
+    for (std::int64_t sms = 2; sms <= 5; ++sms) {
+      OptimizationRequest request;
+      request.problem = make_problem(make_mask("causal"), {n, n}, {}, 2, sms);
+      request.slot_model = true;
+      request.effort = 0;
+      const auto stop_at_once = [] { return true; };
+      request.stop = stop_at_once;
+      OptimizationRequest searching = request;
+      searching.stop = {};
+      searching.effort = 20;
+      const Optimization searched = optimize(searching);
+      REQUIRE(searched.best_named.has_value());
+      const Ticks least = searched.optimum.best->makespan;
+      // Only the first of the named schedules is looked at.
+      const Optimization alone = optimize(request);
+      request.answer = answer_of(searched.optimum.best->table, least);
+      const Optimization with = optimize(request);
+      CAPTURE(n, sms, least, alone.optimum.best->makespan);
+      CHECK(with.imported == least);
+      CHECK(with.optimum.best->makespan == least);
+      if (alone.optimum.best->makespan > least) {
+        ++better;
+        CHECK(with.found_by == "the imported solution");
+      } else {
+        CHECK(with.found_by == alone.found_by);
+      }
+      // As many rounds as the bound if none are said.
+      request.answer->rounds = 0;
+      if (least == searched.bounds.best.ticks) CHECK(optimize(request).imported == least);
+    }
+  }
+  CHECK(better > 3);
+}
+
+TEST_CASE("variables of a solver's answer are those of the rounds that it was asked for") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("full"), {2, 1}, {}, 1, 1);
+  const auto said = [&](std::int64_t rounds) {
+    request.answer = SolverAnswer{.text = "v 1000 0\n", .source = "many", .rounds = rounds};
+    return test::said([&] { return optimize(request).found_by; });
+  };
+  const auto beyond = [&](std::int32_t rounds) {
+    return "refused 1: many: literal 1000 is beyond the formula's " +
+           std::to_string(search::RoundCnf(request.problem, rounds).cnf().variables) +
+           " variables: another --rounds?";
+  };
+  CHECK(said(0) == beyond(2));  // the bound
+  CHECK(said(1) == beyond(1));
+  CHECK(said(2) == beyond(2));
+  CHECK(said(3) == beyond(3));
+  CHECK(beyond(1) != beyond(2));
+  CHECK(said(kMaxTasks + 1) == "refused 3: --rounds is too large");
+}
+
+TEST_CASE("rounds of heads that share K and V are found by parts, or by a search of the heads") {
+  for (const std::int64_t n : {3, 4, 5}) {
+    OptimizationRequest request;
+    request.problem = make_problem(make_mask("causal"), {n, n}, {}, 4, 3, {.heads_kv = 2});
+    REQUIRE(request.problem.span == 2);
+    request.slot_model = true;
+    request.effort = 1;
+    request.threads = 1;
+    const Optimization found = optimize(request);
+    CAPTURE(n);
+    REQUIRE(found.optimum.best.has_value());
+    CHECK(found.optimum.best->makespan ==
+          search::rounds_of(found.optimum.best->table, [] { return false; }));
+    CHECK(found.found_by == (n == 3 ? "schedule head-blocks" : "edge colouring"));
+  }
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ std::optional<Request> with_heads_kv(const Request& request, std::int64_t value)
 std::optional<Request> with_reduce(const Request& request, std::int64_t value) {
   Request other = request;
   other.model.timing.reduce = value;
+  if (other.model.timing.shortest_compute() + value < 1) return std::nullopt;
   return other;
 }
 
@@ -123,7 +124,7 @@ std::optional<Request> with_head_dim(const Request& request, std::int64_t value)
   if (timing.compute_partial) {
     timing.compute_partial = *timing.compute_partial * value / request.head_dim;
   }
-  if (timing.compute + timing.reduce < 1) return std::nullopt;
+  if (timing.shortest_compute() + timing.reduce < 1) return std::nullopt;
   return other;
 }
 
