@@ -24,7 +24,8 @@ tickets::LintRequest lint_request(const Options& options) {
   return request;
 }
 
-/// Files that cannot be read are part of the report: the others are looked at all the same.
+/// Files that cannot be read, or are too large, are part of the report: the others are looked at
+/// all the same.
 LintReport lint_report(const Options& options) {
   const tickets::LintRequest request = lint_request(options);
   LintReport report;
@@ -32,7 +33,7 @@ LintReport lint_report(const Options& options) {
     try {
       report.files.push_back(tickets::lint(read_file(file), file, request));
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::invalid_input && error.kind() != ErrorKind::io) throw;
+      if (error.kind() == ErrorKind::usage) throw;
       complain(error.what());
       report.unreadable.push_back({file, error.what()});
     }

@@ -114,19 +114,55 @@ Json location(const std::string& file, const At& at) {
   return json;
 }
 
+/// A place and what is said of it.
+Json told_location(const std::string& file, const At& at, const std::string& text) {
+  Json json = location(file, at);
+  json["message"] = {{"text", text}};
+  return json;
+}
+
+/// Who waits for whom, one after the other: as far as readers go.
+Json code_flows(const Linted& linted) {
+  constexpr std::size_t kMostLocations = 1000;
+  Json locations = Json::array();
+  for (std::size_t wait = 0; wait < std::min(linted.cycle.size(), kMostLocations); ++wait) {
+    locations.push_back(
+        {{"location", told_location(linted.file, linted.cycle_places[wait], linted.cycle[wait])}});
+  }
+  Json threads = Json::array();
+  threads.push_back({{"locations", std::move(locations)}});
+  Json flows = Json::array();
+  flows.push_back({{"threadFlows", std::move(threads)}});
+  return flows;
+}
+
+/// Whether a finding is the first error of its file, which has the cycle that it hangs in.
+bool has_cycle(const Linted& linted, std::size_t index) {
+  const auto first = std::ranges::find(linted.findings, Level::error, &Finding::level);
+  return !linted.cycle.empty() &&
+         first - linted.findings.begin() == static_cast<std::ptrdiff_t>(index);
+}
+
 Json result_of(const Linted& linted, std::size_t index) {
   const Finding& finding = linted.findings[index];
   const auto rules = tickets::rules();
   Json locations = Json::array();
   locations.push_back(location(linted.file, linted.places[index]));
-  return {{"ruleId", finding.rule->id},
-          {"ruleIndex", std::find(rules.begin(), rules.end(), finding.rule) - rules.begin()},
-          {"level", tickets::level_name(finding.level)},
-          {"message", {{"text", finding.message}}},
-          {"locations", std::move(locations)},
-          {"partialFingerprints",
-           {{"staggerFinding/v1",
-             std::string(finding.rule->id) + ":" + linted.places[index].pointer}}}};
+  Json json = {{"ruleId", finding.rule->id},
+               {"ruleIndex", std::find(rules.begin(), rules.end(), finding.rule) - rules.begin()},
+               {"level", tickets::level_name(finding.level)},
+               {"message", {{"text", finding.message}}},
+               {"locations", std::move(locations)},
+               {"partialFingerprints",
+                {{"staggerFinding/v1",
+                  std::string(finding.rule->id) + ":" + linted.places[index].pointer}}}};
+  if (finding.other >= 0) {
+    Json related = Json::array();
+    related.push_back(told_location(linted.file, linted.others[index], "has to do with it"));
+    json["relatedLocations"] = std::move(related);
+  }
+  if (has_cycle(linted, index)) json["codeFlows"] = code_flows(linted);
+  return json;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 """What `lint` wrote about window.json (hangs), spt.csv (wrong), local.json (sound) and missing.json:
 as JSON, JUnit and SARIF, held against each other and against what their schemas ask for.
 
-    tests/cli/lint.py lint.json lint.xml lint.sarif
+    tests/cli/lint.py lint.json lint.xml lint.sarif cycle.json cycle.sarif
+
+The last two are of a file that hangs in a cycle of waits.
 """
 
 import json
@@ -64,3 +66,16 @@ for (file, finding), result in zip(found, run["results"], strict=True):
     assert physical["region"]["startColumn"] == finding["at"]["column"] >= 1
     assert location["logicalLocations"][0]["fullyQualifiedName"] == finding["at"]["pointer"]
     assert result["partialFingerprints"]["staggerFinding/v1"]
+
+# A cycle is the path of the first error: each wait with its place, in the words of the report.
+with open(sys.argv[4]) as file:
+    (hung,) = json.load(file)["files"]
+with open(sys.argv[5]) as file:
+    cycle_sarif = json.load(file)
+assert not sarif_schema.faults(cycle_sarif), sarif_schema.faults(cycle_sarif)
+flows = [each["codeFlows"] for each in cycle_sarif["runs"][0]["results"] if "codeFlows" in each]
+(((flow,),),) = [[each["threadFlows"] for each in flow] for flow in flows]
+waits = [each["location"] for each in flow["locations"]]
+assert [each["message"]["text"] for each in waits] == hung["hang"]["cycle"] and len(waits) > 1
+assert len({each["logicalLocations"][0]["fullyQualifiedName"] for each in waits}) == len(waits)
+assert not any("codeFlows" in each for each in sarif["runs"][0]["results"])

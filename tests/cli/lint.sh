@@ -44,6 +44,9 @@ expect 3 "the lock value 'x' is no integer" lint none.csv
 expect 3 "missing.json: cannot open" lint missing.json local.json
 expect 3 "local.json: ok" lint missing.json local.json
 expect 4 "window.json: deadlock" lint missing.json window.json local.json
+printf 'PK\005\006\000\000\000\000\017\047\017\047%010d' 0 | tr 0 '\000' >many.npz
+expect 3 "many.npz: 9999 entries; at most 4096" lint many.npz local.json
+expect 4 "window.json: deadlock" lint many.npz window.json
 fits lint window.json spt.csv --minimize
 COLUMNS=40 "$stagger" lint local.json spt.csv >said
 [ "$(wc -L <said)" -le 100 ] || fail "lint is wider than its places"
@@ -66,8 +69,10 @@ GITHUB_ACTIONS=true "$stagger" lint window.json --json | grep -q '^::' && fail "
 cp lint.sarif first.sarif
 "$stagger" lint window.json spt.csv local.json missing.json --sarif lint.sarif >/dev/null 2>&1
 cmp -s first.sarif lint.sarif || fail "SARIF differs from run to run"
+"$stagger" lint shift.csv --release delayed --json --sarif cycle.sarif >cycle.json
 if command -v python3 >/dev/null; then
-  python3 "$source_dir/tests/cli/lint.py" lint.json lint.xml lint.sarif || fail "lint.py"
+  python3 "$source_dir/tests/cli/lint.py" lint.json lint.xml lint.sarif cycle.json cycle.sarif ||
+    fail "lint.py"
   checks=$((checks + 1))
 fi
 

@@ -3,6 +3,7 @@
 #include "workbench/tickets/minimize.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace stagger::tickets {
@@ -18,6 +19,29 @@ LintVerdict verdict_of(const Facts& facts, const std::vector<Finding>& findings)
     return finding.level == Level::error;
   });
   return wrong ? LintVerdict::invalid : LintVerdict::ok;
+}
+
+/// Where steps are; -1 is nowhere.
+std::vector<At> places_of_steps(const Document& document, std::string_view text,
+                                std::span<const std::int64_t> steps) {
+  std::vector<Finding> findings;
+  findings.reserve(steps.size());
+  for (const std::int64_t step : steps)
+    findings.push_back({.step = step});
+  return locate(document, text, findings);
+}
+
+/// Where the steps are that findings have to do with, and those that wait in the cycle.
+void locate_beside(const Document& document, std::string_view text, const Facts& facts,
+                   Linted& linted) {
+  std::vector<std::int64_t> others;
+  for (const Finding& finding : linted.findings)
+    others.push_back(finding.other);
+  linted.others = places_of_steps(document, text, others);
+  std::vector<std::int64_t> waits;
+  for (const Stuck& stuck : facts.outcome.cycle)
+    waits.push_back(stuck.step);
+  linted.cycle_places = places_of_steps(document, text, waits);
 }
 
 }  // namespace
@@ -39,6 +63,7 @@ Linted lint(std::string_view text, const std::string& file, const LintRequest& r
   Linted linted{.file = file, .kind = document.kind, .findings = findings.take()};
   linted.verdict = verdict_of(facts, linted.findings);
   linted.places = locate(document, text, linted.findings);
+  locate_beside(document, text, facts, linted);
   linted.cycle = describe(tickets, facts.outcome.cycle);
   linted.starved = describe(tickets, facts.outcome.starved);
   linted.residency = facts.outcome.residency;

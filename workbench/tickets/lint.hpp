@@ -31,7 +31,9 @@ struct Linted {
   LintVerdict verdict = LintVerdict::ok;
   std::vector<Finding> findings = {};
   std::vector<At> places = {};            ///< of each finding
+  std::vector<At> others = {};            ///< of each, the step that it has to do with, if any
   std::vector<std::string> cycle = {};    ///< who waits for whom, if it hangs in a cycle
+  std::vector<At> cycle_places = {};      ///< of each wait of the cycle
   std::vector<std::string> starved = {};  ///< who waits for what never comes, if it hangs
   std::int32_t residency = 0;             ///< programs that there is room for
   std::int32_t residency_needed = 0;
