@@ -37,7 +37,8 @@ std::vector<OptionRow> lint_rows() {
        .argument = true},
       {.name = "compared",
        .metavar = "FILES",
-       .meaning = "two of them: tables, tickets, block lists (.json) or lock values (.csv)",
+       .meaning = "two of them: tables, tickets, block lists (.json, .npz, .safetensors) or lock "
+                  "values (.csv, .npy)",
        .target = &Options::compared,
        .commands = "diff",
        .group = Group::arguments,

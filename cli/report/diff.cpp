@@ -11,6 +11,7 @@
 #include "cli/report/diff.hpp"
 
 #include "cli/report/words.hpp"
+#include "core/mask.hpp"
 #include "core/printable.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
@@ -53,6 +54,54 @@ std::vector<std::string> settings_apart(const Tickets& before, const Tickets& af
   return apart;
 }
 
+std::string tile_words(TileKind kind) {
+  return kind == TileKind::full ? "full" : kind == TileKind::partial ? "partial" : "empty";
+}
+
+/// `tile (head 0, kv 3, q 5) full, then partial`, of the first that is another; empty: none is.
+std::string tiles_apart(const Problem& before, const Problem& after) {
+  const auto size = [](const Problem& problem) {
+    return counted(problem.heads, "head") +
+           fmt::format(" of {} KV x {} Q tiles", problem.kv_tiles(), problem.q_tiles());
+  };
+  if (size(before) != size(after)) return size(before) + ", then " + size(after);
+  for (Head head{0}; head.value < before.heads; ++head) {
+    const TileGrid& ours = before.grid_of(head);
+    const TileGrid& theirs = after.grid_of(head);
+    for (KvTile kv{0}; kv.value < before.kv_tiles() && ours != theirs; ++kv) {
+      for (QTile q{0}; q.value < before.q_tiles(); ++q) {
+        if (ours.kind(kv, q) == theirs.kind(kv, q)) continue;
+        return fmt::format("tile (head {}, kv {}, q {}) {}, then {}", head.value, kv.value, q.value,
+                           tile_words(ours.kind(kv, q)), tile_words(theirs.kind(kv, q)));
+      }
+    }
+  }
+  return "";
+}
+
+/// What the problems of two tables do not have in common, as far as both say it: a table in CSV
+/// knows no more of its mask than the tiles.
+std::vector<std::string> problems_apart(const DiffReport& report) {
+  if (!report.before.document.problem || !report.after.document.problem) return {};
+  const Problem& before = *report.before.document.problem;
+  const Problem& after = *report.after.document.problem;
+  std::vector<std::string> apart;
+  if (const std::string tiles = tiles_apart(before, after); !tiles.empty()) apart.push_back(tiles);
+  if (before.heads_kv != after.heads_kv) {
+    apart.push_back(fmt::format("{}, then {}", counted(before.heads_kv, "KV head"),
+                                counted(after.heads_kv, "KV head")));
+  }
+  const auto tokens = [](const Problem& problem) {
+    return fmt::format("{} of {} keys x {} queries", mask_words(problem.mask), problem.lengths.kv,
+                       problem.lengths.q);
+  };
+  const bool known = before.mask.family->tiles == nullptr && after.mask.family->tiles == nullptr;
+  if (known && tokens(before) != tokens(after)) {
+    apart.push_back(tokens(before) + ", then " + tokens(after));
+  }
+  return apart;
+}
+
 std::string step_text(const Tickets& tickets, const Step& step) {
   return fmt::format("{} (head {}, kv {})", tickets::notation(tickets, step, step.task.kv),
                      step.task.head.value, step.task.kv.value);
@@ -85,7 +134,8 @@ std::string steps_text(const char* label, const std::vector<StepChange>& steps, 
   return text;
 }
 
-std::string bits_text(const Difference& difference) {
+std::string bits_text(const Difference& difference, bool same_problem) {
+  if (!same_problem && difference.same_bits()) return "of another problem, in the same order";
   if (difference.same_bits()) return "the same, given the same numbers";
   std::string text = "other:";
   if (difference.dq_orders > 0) text += " " + counted(difference.dq_orders, "dQ tile");
@@ -161,7 +211,7 @@ Json side_json(const DiffSide& side) {
 }  // namespace
 
 bool same(const DiffReport& report) {
-  return report.difference.none() &&
+  return report.difference.none() && problems_apart(report).empty() &&
          settings_apart(report.before.document.tickets, report.after.document.tickets).empty();
 }
 
@@ -171,6 +221,9 @@ std::string diff_text(const DiffReport& report, const Terminal& terminal) {
   const Difference& difference = report.difference;
   std::string text = wrapped(side_text(report.before, nullptr), terminal.width, 4) + "\n" +
                      wrapped(side_text(report.after, &report.before), terminal.width, 4) + "\n";
+  const std::vector<std::string> problems = problems_apart(report);
+  for (const std::string& apart : problems)
+    text += labelled("problem", apart, terminal.width);
   for (const std::string& apart : settings_apart(before, after))
     text += labelled("launch", apart, terminal.width);
   if (difference.first) text += labelled("first", first_text(report), terminal.width);
@@ -200,17 +253,19 @@ std::string diff_text(const DiffReport& report, const Terminal& terminal) {
                tickets::notation(after, *step.after, step.after->task.kv);
       },
       report, terminal);
-  text += labelled("bits", bits_text(difference), terminal.width);
+  text += labelled("bits", bits_text(difference, problems.empty()), terminal.width);
   return text + (same(report) ? "the same\n" : "");
 }
 
 Json diff_json(const DiffReport& report) {
   const Difference& difference = report.difference;
+  const std::vector<std::string> problems = problems_apart(report);
   return {{"schema", "stagger.diff/1"},
           {"version", version()},
           {"same", same(report)},
           {"before", side_json(report.before)},
           {"after", side_json(report.after)},
+          {"problem", Json(problems)},
           {"launch",
            Json(settings_apart(report.before.document.tickets, report.after.document.tickets))},
           {"first", difference.first ? change_json(*difference.first) : Json()},
@@ -220,7 +275,7 @@ Json diff_json(const DiffReport& report) {
           {"moved", changes_json(difference.moved, report.limit)},
           {"lock_values", changes_json(difference.retimed, report.limit)},
           {"bits",
-           {{"same", difference.same_bits()},
+           {{"same", difference.same_bits() && problems.empty()},
             {"dq_tiles", difference.dq_orders},
             {"dkv_sums", difference.dkv_orders}}}};
 }

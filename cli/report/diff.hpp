@@ -29,7 +29,7 @@ struct DiffReport {
   std::int64_t limit = 10;  ///< steps of a kind that are listed
 };
 
-/// Whether programs, launch and steps are the same; names may differ.
+/// Whether programs, launch, steps and, of tables, problems are the same; names may differ.
 [[nodiscard]] bool same(const DiffReport& report);
 
 [[nodiscard]] std::string diff_text(const DiffReport& report, const Terminal& terminal);

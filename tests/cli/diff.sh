@@ -28,6 +28,17 @@ expect 1 "removed" diff spt.table.json full.table.json
 expect 1 "lock values 2 steps" diff locks.csv other.csv
 expect 1 '"schema": "stagger.diff/1"' diff spt.table.json shift.table.json --json
 expect 0 '"same": true' diff spt.csv spt.table.json --json
+# Tables of the same steps may be of other problems.
+"$stagger" export --mask causal --n 4 --heads 2 --schedule ascending -o apart.table.json
+"$stagger" export --mask causal --n 4 --heads 2 --heads-kv 1 --span 1 --schedule ascending -o shared.table.json
+"$stagger" export --mask causal --seq 64 --tile-q 16 --tile-kv 16 --heads 2 --schedule ascending -o tokens.table.json
+"$stagger" export --mask sliding:left=63,right=0 --seq 64 --tile-q 16 --tile-kv 16 --heads 2 --schedule ascending -o window.table.json
+"$stagger" export --mask sliding:left=63,right=0 --seq 64 --tile-q 16 --tile-kv 16 --heads 2 --schedule ascending -o window.csv
+expect 1 "problem 2 KV heads, then 1 KV head bits of another problem, in the same order" diff apart.table.json shared.table.json
+expect 1 "problem tile (head 0, kv 0, q 0) full, then partial" diff apart.table.json tokens.table.json
+expect 1 "problem causal of 64 keys x 64 queries, then sliding:left=63,right=0 of 64 keys x 64 queries" diff tokens.table.json window.table.json
+expect 0 "the same" diff window.table.json window.csv
+expect 1 '"problem": [' diff apart.table.json shared.table.json --json
 # What is wrong is wrong beside itself too.
 printf 'stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full\n0:0:0:0,0:0:1:1\n0:1:1:0\n' >missing.csv
 expect 1 "bits the same" diff missing.csv missing.csv
