@@ -88,6 +88,9 @@ expect 0 "held out     median error 2.3 %, worst 7.8 %, of 34 blocks" calibrate 
 fits calibrate $blocks -o "$work/new.json"
 expect 0 "attention stagger:auto+cudnn" block $llama --machine "$work/new.json" --norms fp32 \
   --attention stagger:auto+cudnn
+# A block's title is above all of its attentions.
+twice=$("$stagger" calibrate $blocks -o "$work/new.json" | grep '^[a-z]' | sort | uniq -d)
+[ -z "$twice" ] || fail "says twice: $twice"
 expect 0 '"schema": "stagger.block-fit/1"' calibrate $blocks -o "$work/new.json" --json
 expect 0 '"gemm_tflops": 785.2' calibrate $blocks -o -
 cp "$source_dir/configs/machines/h200.json" "$work/h200.json"
@@ -110,6 +113,10 @@ expect 0 '"schema": "stagger.overlap/1"' overlap --x 64 --json
 expect 0 "  2013.3" overlap --sweep seq=2048:4096,heads=48 --layers 20
 expect 0 '"region": 3' overlap --heads 48 --seq 16384 --json
 expect 0 "" overlap --sweep seq=2048:65536,heads=48,64,96,128 --expect 'speedup > 0.9'
+# Of a sweep the least is held to it, wherever it is.
+expect 1 "speedup = 0.939165" overlap --sweep seq=2048:65536,heads=48,96 --expect 'speedup >= 1.01'
+expect 2 "--gemm-tflops is not within 0.000001 and 1000000000" overlap --gemm-tflops 0
+expect 2 "--room is not within 1 and 1000000000" overlap --room 0.5
 expect 1 "speedup >= 1.2" overlap --heads 64 --seq 4096 --expect 'speedup >= 1.2'
 for arguments in "--heads 64 --seq 4096" "--heads 48 --seq 16384 --pass both" "--x 9" \
   "--sweep seq=2048:65536,heads=48,64 --calibration h200-fa2"; do

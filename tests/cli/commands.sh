@@ -162,6 +162,8 @@ expect 0 "makespan     4 rounds" optimize --mask full --seq-q 2 --seq-kv 3 --mod
 expect 0 "optimal: exhaustive search" optimize --mask full --seq-q 2 --seq-kv 3
 expect 0 '"schema": "stagger.optimum/1"' optimize --mask causal --n 5 --json
 expect 0 "one more SM" optimize --mask sliding:left=7,right=0 --n 32 --sms 8
+# What would leave the bound where it is helps nobody.
+"$stagger" optimize --mask full --n 4 --sms 4 | grep -q "would help" && fail "optimize helps nobody"
 hard="--mask causal --n 24 --heads 5 --sms 17 --model overlap --reduce 4 --latency 3"
 expect 5 "stopped before a proof" optimize $hard --time-limit 0
 expect 0 "written $work/best.table.json" optimize --mask causal --n 6 --sms 4 -o "$work/best.table.json"

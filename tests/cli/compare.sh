@@ -99,4 +99,10 @@ checks=$((checks + 2))
 [ "$("$stagger" compare $large --json --limit 1000 | wc -c)" -gt 200000 ] || fail "--limit lists nothing"
 expect 2 "--limit means nothing without --json" compare $causal --limit 5
 
+# Tables of one problem alone: heads may share K and V in other groups.
+shared="--mask causal --n 4 --heads 4 --span 1 --combine partials --schedule spt"
+for heads in 1 2; do "$stagger" export $shared --heads-kv $heads -o "$work/$heads.table.json"; done
+expect 2 "its problem is another than that of the first table" \
+  compare --table "$work/1.table.json" --table "$work/2.table.json"
+
 finish 40

@@ -21,7 +21,9 @@ expect 0 "the same" diff spt.table.json spt.csv
 expect 0 "bits the same, given the same numbers" diff spt.table.json spt.csv
 expect 1 "makespan 108 ticks (-18.2 %)" diff spt.table.json shift.table.json
 expect 1 "launch dispatch in-order, then static" diff spt.table.json shift.table.json
-expect 1 "dQ tiles" diff spt.table.json shift.table.json
+expect 1 "other: 20 dQ tiles and 28 sums of dK and dV are added up in another order" \
+  diff spt.table.json shift.table.json
+expect 1 "other: 1 dQ tile is added up in another order" diff locks.csv other.csv
 expect 1 "first program 0 place 0:" diff spt.table.json shift.table.json
 expect 1 "more" diff spt.table.json shift.table.json --limit 2
 expect 1 "removed" diff spt.table.json full.table.json
@@ -49,6 +51,8 @@ expect 1 "makespan 132 ticks" diff spt.table.json shift.table.json
 "$stagger" diff spt.table.json shift.table.json --compute 10 | grep -q "makespan 132 ticks" &&
   fail "diff ignores --compute"
 expect 4 "full.table.json: table, 4 programs of 16 steps: deadlock" diff full.table.json full.table.json --release delayed
+expect 4 "full.table.json: table, 4 programs of 16 steps: deadlock" diff full.table.json full.table.json --residency 2
+expect 0 "the same" diff full.table.json full.table.json --residency 4
 fits diff spt.table.json shift.table.json
 "$stagger" diff - spt.csv <spt.table.json | grep -q "the same" || fail "diff does not read standard input"
 
