@@ -117,7 +117,7 @@ TEST_CASE("searches ask whether to stop as often as kept, and have then what is 
   text << asked_of_lists(causal_problem(70, 3, 30),
                          {.model = Model::overlap, .compute = 1, .reduce = 4}, QOrder::descending);
   // Partial tiles are ready sooner: once a chain's last is taken nothing is as soon.
-  text << asked_of_lists(causal_problem(75, 3, 20),
+  text << asked_of_lists(causal_problem(140, 3, 20),
                          {.compute = 9, .compute_partial = 4, .reduce = 2}, QOrder::ascending);
   text << asked_of_packing(causal_problem(9, 2, 7), 0)
        << asked_of_packing(causal_problem(40, 5, 16), 0)

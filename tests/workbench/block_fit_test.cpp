@@ -136,6 +136,24 @@ TEST_CASE("the rates of a device are found from the blocks that it ran") {
   }
 }
 
+TEST_CASE("an eager block that lacks a kernel's time has no kappa") {
+  const auto kappas = [](const MeasuredBlocks& measured) {
+    std::ostringstream text;
+    for (const Kappa& kappa : fitted_rates(measured).kappas)
+      text << kOpsNames[static_cast<int>(kappa.ops.value())] << " " << kappa.layers.value() << " "
+           << kappa.permille << "\n";
+    return text.str();
+  };
+  MeasuredBlocks whole = played_blocks();
+  std::swap(whole.blocks.front(), whole.blocks.back());
+  MeasuredBlocks lacking = whole;
+  REQUIRE(lacking.blocks.back().within.erase({"rope", Pass::forward}) == 1);
+  MeasuredBlocks fewer = whole;
+  fewer.blocks.pop_back();
+  CHECK(kappas(lacking) == kappas(fewer));
+  CHECK(kappas(whole) != kappas(fewer));
+}
+
 TEST_CASE("what is held out has no part in the rates that judge it") {
   MeasuredBlocks measured = played_blocks();
   MeasuredBlock& qwen = measured.blocks[1];
@@ -203,6 +221,12 @@ TEST_CASE("a document of blocks that is none says where") {
              Catch::Contains("no model is called llama9"));
   CHECK_THAT(refused("256000000", "56000000"), Catch::Contains("sizes must ascend"));
   CHECK_THAT(refused("\"ops\": \"eager\"", "\"ops\": \"lazy\""), Catch::Contains("lazy"));
+  const auto driver = [](const char* number) {
+    const std::string text = test::replaced(recorded(), "13000", number);
+    return read_measured_blocks(text, "b.json").driver;
+  };
+  CHECK(driver("12990") == "12.99");
+  CHECK(driver("12045") == "12.4");
   const std::string empty =
       R"({"schema": "stagger.block-bench/1", "device": "K", "sms": 1, "driver": 13000,
           "date": "2026", "copy_tbs": [[1, 1]], "cases": []})";

@@ -276,7 +276,9 @@ TEST_CASE("what fits make of short phases, absent ones and runs of no time is as
       {.compute = 40, .compute_partial = 3, .reduce = 1, .launch = 2},
       {.compute = 3, .reduce = 60, .latency = 1, .epilogue = 4},
       {.model = Model::overlap, .compute = 9, .compute_partial = 30, .reduce = 2, .latency = 25},
-      {.model = Model::overlap, .compute = 600, .reduce = 2, .latency = 1, .launch = 900}};
+      {.model = Model::overlap, .compute = 600, .reduce = 2, .latency = 1, .launch = 900},
+      {.compute = 90'000, .reduce = 3, .latency = 2},
+      {.model = Model::overlap, .compute = 2, .reduce = 70'000, .epilogue = 3}};
   for (const Timing& timing : timings) {
     for (const std::uint32_t seed : {1U, 2U, 3U}) {
       test::Random random(seed);

@@ -158,5 +158,22 @@ TEST_CASE("rounds of heads that share K and V are found by parts, or by a search
   }
 }
 
+TEST_CASE("a search of many parts that is stopped has the best named table") {
+  // A step for each part and for the one behind it on its SM: more than go by between two
+  // questions.
+  OptimizationRequest request;
+  request.problem =
+      make_problem(make_mask("full"), {1, 1}, {}, 1'200'000, 2, {.heads_kv = 600'000});
+  REQUIRE(request.problem.span == 2);
+  request.slot_model = true;
+  request.stop = [] { return true; };
+  request.threads = 1;
+  const Optimization found = optimize(request);
+  CHECK(found.optimum.stopped);
+  REQUIRE(found.optimum.best.has_value());
+  REQUIRE(found.best_named.has_value());
+  CHECK(found.optimum.best->makespan == found.best_named->makespan);
+}
+
 }  // namespace
 }  // namespace stagger::workbench

@@ -101,6 +101,21 @@ TEST_CASE("borders and the peak are where a search finds them") {
   CHECK(std::abs(borders_of(ratios_of(h200, {}, 128), h200.slowdown).region3 - 1038) < 2);
 }
 
+TEST_CASE("the peak is at a whole x that can be counted, the first of equal ones") {
+  const Slowdown none{.gemm = 1, .rng = 1, .room = 1, .dropping = 1};
+  // Bits that are made beside the GEMMs from the start cost nothing: as fast at every border.
+  CHECK(borders_of({.alpha = 0, .beta = 0.01, .phi = 0}, none).peak_x == 1);
+  // The RNG is behind the GEMMs at once, and slow: nothing is gained, least at 1.
+  const Borders early = borders_of({.alpha = 0.1, .beta = 3, .phi = 0}, {.gemm = 1.1, .rng = 1.5});
+  CHECK(early.region3 < 1);
+  CHECK(early.peak_x == 1);
+  CHECK(early.peak_speedup < 1);
+  // The borders are beyond everything: what is left is the first.
+  const Borders far = borders_of({.alpha = 0.1, .beta = 1e-20, .phi = 0.1}, none);
+  CHECK(far.region3 > 1e15);
+  CHECK(far.peak_x == 1);
+}
+
 TEST_CASE("what is computed is what a play in small steps comes to") {
   test::Random random(test::seed(3));
   for (int round = 0; round < 100; ++round) {

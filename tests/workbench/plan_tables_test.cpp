@@ -63,6 +63,17 @@ TEST_CASE("a table of other tensors is refused, whatever is other") {
   }
 }
 
+TEST_CASE("a plan has at most 512 MiB of slots, of 24 bytes each") {
+  PlanRequest request = request_of();
+  request.machine = Machine{.name = "bare", .device = "none", .driver = "1", .sms = 6};
+  request.table = schedules::build(
+      schedules::select("spt"),
+      make_problem(parse_mask("causal"), {512, 512}, {64, 128}, 8, 6, {.heads_kv = 4}));
+  request.table->slots.resize((512 << 20) / 24 + 1);
+  CHECK(test::message_of([&] { static_cast<void>(plan_backward(request)); }, ErrorKind::limit) ==
+        "the plan would have more than 512 MiB of slots");
+}
+
 TEST_CASE("a span that is asked for is the given table's") {
   PlanRequest request = request_of();
   request.span = 2;

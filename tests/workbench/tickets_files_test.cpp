@@ -96,6 +96,12 @@ TEST_CASE("what is no tickets is refused with its line and column") {
   CHECK(refusal("{\"schema\": [").find("x.json: ") == 0);
 }
 
+TEST_CASE("where a key is written in escapes what is wrong within has a path and no line") {
+  const std::string broken = test::replaced(std::string(kLocal), "[1,null,1", "[2,null,1");
+  CHECK(refusal(test::replaced(broken, "\"programs\"", "\"progr\\u0061ms\"")) ==
+        "x.json: /programs/0/1/0: must be an integer from 0 to 1, not 2");
+}
+
 TEST_CASE("CSV tickets are refused with their line and column") {
   const std::string head = "program,step,sem,wait,add,reduce,head,kv,q\n";
   CHECK(refusal(head + "0,0,0,0,1,1,0,0\n", "x.csv").find("x.csv:2:1: a step has 9 cells") == 0);
