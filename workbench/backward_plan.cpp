@@ -11,12 +11,14 @@
 #include "core/text.hpp"
 #include "core/token_mask.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "workbench/builtin_machines.hpp"
 #include "workbench/invariance.hpp"
 #include "workbench/time_model.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -93,7 +95,7 @@ Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t
                       sms, {.heads_kv = kv_heads.value(), .span = request.span});
 }
 
-/// A table and what it is predicted to take, if the profile knows.
+/// A table and what it is predicted to take, 0 if the profile does not know.
 struct Candidate {
   Table table;
   std::string schedule;
@@ -101,19 +103,31 @@ struct Candidate {
   Ticks predicted_ns = 0;
 };
 
-Ticks predicted_ns(const PlanRequest& request, const Table& table) {
-  const KernelTimes* const times = times_of(request, table.problem.shape);
-  if (times == nullptr || table.slots.empty()) return 0;
-  const TimeModel model = time_model_of(machine_of(request), *times, table.problem, {});
-  const sim::Simulation played = sim::simulate(table, model.timing);
-  return played.complete ? model.elapsed(played.makespan) : 0;
+/// The profile's model of the kernel on a problem, its memory included; absent if it has none.
+std::optional<TimeModel> model_of(const PlanRequest& request, const Problem& problem) {
+  const KernelTimes* const times = times_of(request, problem.shape);
+  if (times == nullptr) return std::nullopt;
+  return time_model_of(machine_of(request), *times, problem, {});
+}
+
+/// What a run of a table takes, 0 if the profile does not know. A table whose phases alone take
+/// `hopeless` or more is not played with the memory, which makes nothing shorter.
+Ticks predicted_ns(const PlanRequest& request, const Table& table,
+                   Ticks hopeless = std::numeric_limits<Ticks>::max()) {
+  const std::optional<TimeModel> model = model_of(request, table.problem);
+  if (!model || table.slots.empty()) return 0;
+  const sim::Simulation played = sim::simulate(table, model->timing);
+  if (!played.complete) return 0;
+  const Ticks ns = model->elapsed(played.makespan);
+  if (!model->timing.memory || ns >= hopeless) return ns;
+  return model->elapsed(sim::play_memory(table, model->timing).makespan);
 }
 
 /// The timing that schedules which search are asked for.
 Timing timing_of(const PlanRequest& request, const Problem& problem) {
-  const KernelTimes* const times = times_of(request, problem.shape);
-  if (times == nullptr) return {};
-  Timing timing = times->timing();
+  const std::optional<TimeModel> model = model_of(request, problem);
+  if (!model) return {};
+  Timing timing = model->timing;
   fit(timing, problem, problem.sms);
   return timing;
 }
@@ -125,11 +139,7 @@ std::optional<Candidate> built(const PlanRequest& request, const schedules::Sele
   std::optional<Table> table = request.invariant ? invariant_table(selection, problem, timing)
                                                  : schedules::build(selection, problem, timing);
   if (!table) return std::nullopt;
-  const Ticks ns = predicted_ns(request, *table);
-  return Candidate{.table = *std::move(table),
-                   .schedule = selection.text,
-                   .selection = selection,
-                   .predicted_ns = ns};
+  return Candidate{.table = *std::move(table), .schedule = selection.text, .selection = selection};
 }
 
 bool is_invariant(const PlanRequest& request, const schedules::Selection& selection,
@@ -170,11 +180,14 @@ std::optional<Candidate> candidate_of(const PlanRequest& request,
   return candidate;
 }
 
-/// Whether a candidate is to be taken in the place of the best before it: if it is predicted to be
-/// 1 % faster, as one that comes first has the smaller tiles and the simpler schedule.
+/// What a candidate has to be faster than to be taken in the place of the best before it, which has
+/// the smaller tiles and the simpler schedule: 1 % less than that takes.
+Ticks to_beat(const Candidate& best) {
+  return divide_up(99 * best.predicted_ns, Ticks{100});
+}
+
 bool beats(const Candidate& candidate, const Candidate& best) {
-  if (candidate.predicted_ns == 0 || best.predicted_ns == 0) return false;
-  return 100 * candidate.predicted_ns < 99 * best.predicted_ns;
+  return candidate.predicted_ns > 0 && candidate.predicted_ns < to_beat(best);
 }
 
 /// What is asked for with every span that it leaves open, from one head a chain, which is the
@@ -207,7 +220,7 @@ std::vector<schedules::Selection> selections_of(const PlanRequest& request) {
                            "descending", "lpt-descending"})
     selections.push_back(schedules::select(name));
   if (request.schedule == kAutoSearch && !request.invariant)
-    selections.push_back(schedules::select("balanced"));
+    selections.push_back(schedules::select("windowed"));
   return selections;
 }
 
@@ -218,7 +231,10 @@ Candidate best_of(const PlanRequest& request) {
     for (const std::int64_t tile_q : tiles_of(request)) {
       for (const PlanRequest& each : with_spans(request)) {
         std::optional<Candidate> candidate = candidate_of(each, selection, tile_q);
-        if (candidate && (!best || beats(*candidate, *best))) best = std::move(candidate);
+        if (!candidate) continue;
+        candidate->predicted_ns = best ? predicted_ns(each, candidate->table, to_beat(*best))
+                                       : predicted_ns(each, candidate->table);
+        if (!best || beats(*candidate, *best)) best = std::move(candidate);
       }
     }
   }

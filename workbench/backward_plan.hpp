@@ -35,7 +35,7 @@ struct PlanRequest {
   bool verify = true;
   bool invariant = false;
   std::string schedule = "auto";        ///< `auto` is a pure function of the rest; `auto:search`
-                                        ///< tries `balanced` too, which goes by the profile's times
+                                        ///< tries `windowed` too, which goes by the profile's times
   std::optional<Table> table = {};      ///< in the place of a schedule
   std::optional<Machine> machine = {};  ///< absent: an H200's profile
 };

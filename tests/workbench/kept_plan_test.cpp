@@ -116,10 +116,10 @@ TEST_CASE("auto:search takes what searches where that is predicted to be 1 % fas
           return std::get<BackwardPlan>(plan_backward(request));
         };
         const BackwardPlan simple = plan("auto");
-        const BackwardPlan balanced = plan("balanced");
-        const bool faster = 100 * balanced.predicted_ns < 99 * simple.predicted_ns;
+        const BackwardPlan windowed = plan("windowed");
+        const bool faster = 100 * windowed.predicted_ns < 99 * simple.predicted_ns;
         (faster ? taken : left) += 1;
-        CHECK(words_of(plan("auto:search")) == words_of(faster ? balanced : simple));
+        CHECK(words_of(plan("auto:search")) == words_of(faster ? windowed : simple));
         request.invariant = true;
         CHECK(words_of(plan("auto:search")) == words_of(plan("auto")));
       }

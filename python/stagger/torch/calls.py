@@ -23,7 +23,8 @@ def ops_available():
 #: Found once, since torch.compile traces what asks for it.
 _OPERATORS = ops_available()
 if _OPERATORS:
-    from .operators import backward_operator, forward_operator, image_of, plan_of
+    from .operators import (backward_operator, backward_past_autograd, forward_operator,
+                            image_of, plan_of)
 
 
 def _is_on_gpu(q):
@@ -38,7 +39,7 @@ def _is_on_gpu(q):
 
 def _scale(q, scale):
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    if not (scale > 0 and math.isfinite(scale)):
+    if not 0 < scale < math.inf:  # a scale of torch.compile's has no math.isfinite
         raise ValueError(f"scale is {scale}; it is positive and finite")
     return scale
 
@@ -146,9 +147,9 @@ def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="aut
     settings.expect_wait(timeout_ms)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
     if _is_on_gpu(q):
-        return backward_operator(
-            d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-            -1 if sm_margin is None else sm_margin, invariant, timeout_ms)
+        call = backward_operator if shapes.compiles() else backward_past_autograd
+        return call(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
+                    -1 if sm_margin is None else sm_margin, invariant, timeout_ms)
     shapes.check(q, k, v, layout)
     return on_cpu.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant,
                            timeout_ms)

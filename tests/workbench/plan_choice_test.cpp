@@ -1,0 +1,98 @@
+// What `auto` takes, beside all that it could have taken: by the profile with its memory, as
+// `analyze` and `predict` have it.
+
+#include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
+#include "tests/support/catch.hpp"
+#include "workbench/backward_plan.hpp"
+#include "workbench/builtin_machines.hpp"
+#include "workbench/time_model.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace stagger::workbench {
+namespace {
+
+/// An H200 whose device memory is so slow, and L2 so small, that small problems wait for them.
+Machine with_slow_memory() {
+  Machine machine = builtin_machine();
+  machine.memory->l2_bytes = 3'000'000;
+  machine.memory->bytes_per_ns = 700;
+  return machine;
+}
+
+PlanRequest grouped(const Machine& machine, const char* mask, std::int64_t seq,
+                    std::int64_t heads_kv) {
+  PlanRequest request{.mask = parse_mask(mask), .lengths = {seq, seq}};
+  request.heads_q = 8;
+  request.heads_kv = heads_kv;
+  request.sms = 24;
+  request.machine = machine;
+  return request;
+}
+
+std::optional<BackwardPlan> plan_if_any(const PlanRequest& request) {
+  try {
+    return std::get<BackwardPlan>(plan_backward(request));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// What a run of a plan takes, by what `stagger predict` asks.
+Ticks with_memory(const Machine& machine, const BackwardPlan& plan) {
+  const TimeModel model = time_model_of(
+      {.kernel = {.kernel = "hopper", .dtype = "bf16", .head_dim = 128}, .machine = machine},
+      plan.table.problem);
+  return model.elapsed(sim::play_memory(plan.table, model.timing).makespan);
+}
+
+TEST_CASE("a plan is predicted by the profile with its memory") {
+  const Machine slow = with_slow_memory();
+  Machine fast = slow;
+  fast.memory.reset();
+  for (const char* schedule : {"spt", "symmetric-shift", "descending", "windowed"}) {
+    PlanRequest request = grouped(slow, "causal", 1'536, 2);
+    request.schedule = schedule;
+    const BackwardPlan plan = plan_if_any(request).value();
+    CAPTURE(schedule, plan.predicted_ns);
+    CHECK(plan.predicted_ns == with_memory(slow, plan));
+    request.machine = fast;
+    CHECK(plan_if_any(request).value().predicted_ns < plan.predicted_ns);
+  }
+}
+
+TEST_CASE("auto takes no table that another of its own is predicted to beat by 1 %") {
+  const Machine machine = with_slow_memory();
+  int others = 0;
+  for (const char* mask : {"causal", "full"}) {
+    for (const std::int64_t seq : {1'024, 2'048}) {
+      for (const std::int64_t heads_kv : {1, 4, 8}) {
+        PlanRequest request = grouped(machine, mask, seq, heads_kv);
+        const BackwardPlan chosen = plan_if_any(request).value();
+        for (const char* schedule : {"spt", "symmetric-shift", "symmetric-shift:order=head-major",
+                                     "shift", "descending", "lpt-descending"}) {
+          for (const std::int64_t tile_q : {64, 80, 128}) {
+            for (std::int64_t span = 1; span <= 8 / heads_kv; span *= 2) {
+              request.schedule = schedule;
+              request.tile_q = tile_q;
+              request.span = span;
+              const std::optional<BackwardPlan> other = plan_if_any(request);
+              if (!other || other->predicted_ns == 0) continue;
+              CAPTURE(mask, seq, heads_kv, schedule, tile_q, span, chosen.schedule);
+              CHECK(100 * with_memory(machine, *other) >= 99 * chosen.predicted_ns);
+              others += 1;
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(others > 100);
+}
+
+}  // namespace
+}  // namespace stagger::workbench
