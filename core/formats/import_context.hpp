@@ -2,6 +2,7 @@
 
 #include "core/formats/bundle.hpp"
 #include "core/formats/mask_import.hpp"
+#include "core/text.hpp"
 #include "core/tile_grid.hpp"
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct MasksOfFile {
   [[nodiscard]] std::int64_t count() const { return batches * heads; }
   /// `2 batches of 4 heads`.
   [[nodiscard]] std::string words() const {
-    return std::to_string(batches) + " batches of " + std::to_string(heads) + " heads";
+    return std::to_string(batches) + does(batches, " batch of ", " batches of ") +
+           counted(heads, "head");
   }
 };
 

@@ -5,6 +5,7 @@
 #include "core/index.hpp"
 #include "core/limits.hpp"
 #include "core/mask_rules.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -70,9 +71,10 @@ class Overlaps {
       add_query(active, query);
     }
     import.understood(count_ == 0 ? "no pair of tokens is in two slices"
-                                  : std::to_string(count_) +
-                                        " pairs of tokens are in two slices or more, which the "
-                                        "kernel counts as often; the first " +
+                                  : counted(count_, "pair") +
+                                        does(count_, " of tokens is", " of tokens are") +
+                                        " in two slices or more, which the kernel counts as "
+                                        "often; the first " +
                                         first_);
   }
 
@@ -93,16 +95,16 @@ class Overlaps {
     });
     std::int64_t end = 0;  // of the keys of those before, and whose that is
     std::size_t whose = 0;
+    std::int64_t told = 0;  // end of the keys that are counted
     for (const Seen& each : seen_) {
-      const std::int64_t shared = std::min(each.keys.end, end) - each.keys.begin;
-      if (shared > 0) {
-        count_ += shared;
-        if (first_.empty()) {
-          first_ = "(query " + std::to_string(query) + ", key " + std::to_string(each.keys.begin) +
-                   ") in slices " + std::to_string(std::min(whose, each.slice)) + " and " +
-                   std::to_string(std::max(whose, each.slice));
-        }
+      const std::int64_t shared = std::min(each.keys.end, end);
+      if (shared > each.keys.begin && first_.empty()) {
+        first_ = "(query " + std::to_string(query) + ", key " + std::to_string(each.keys.begin) +
+                 ") in slices " + std::to_string(std::min(whose, each.slice)) + " and " +
+                 std::to_string(std::max(whose, each.slice));
       }
+      count_ += std::max(shared - std::max(each.keys.begin, told), std::int64_t{0});
+      told = std::max(told, shared);
       if (each.keys.end > end) {
         end = each.keys.end;
         whose = each.slice;
@@ -131,7 +133,7 @@ ImportedMask read_magi(Import& import) {
   const Lengths lengths{longer(ends.q, given.q), longer(ends.kv, given.kv)};
   // Refuses what is no slice of so many tokens, before anything is counted.
   static_cast<void>(key_ranges(mask, lengths, {}));
-  import.understood(std::to_string(q.size() / 2) + " slices, one mask for all heads");
+  import.understood(counted(std::ssize(q) / 2, "slice") + ", one mask for all heads");
   if (given.q == 0 && given.kv == 0) {
     import.understood("as long as its last slices: " + std::to_string(ends.q) + " queries, " +
                       std::to_string(ends.kv) + " keys");

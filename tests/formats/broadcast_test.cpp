@@ -86,7 +86,7 @@ TEST_CASE("lists of other numbers of heads do not fit each other") {
     if (each.name.starts_with("full_q_")) repeat(each.tensor, 1, 3);
   }
   CHECK(refusal_of(bundle) ==
-        "x.npz: full_q_indices is of 1 batches of 3 heads, and others of 1 batches of 2 heads");
+        "x.npz: full_q_indices is of 1 batch of 3 heads, and others of 1 batch of 2 heads");
   const std::int64_t many = std::int64_t{1} << 14;
   const Bundle wide = bundle_of({{"kv_num_blocks", ints({many, 1, 1}, Elements(1 << 14, 0))},
                                  {"kv_indices", ints({1, many, 1, 1}, Elements(1 << 14, 0))}});

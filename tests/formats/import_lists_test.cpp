@@ -116,19 +116,19 @@ TEST_CASE("masks that differ by head are masks by head, or one of them") {
   const ImportedMask imported = read(bundle);
   CHECK(rows_of(imported) == std::vector<std::string>{"p.", ".p", "|", ".p", "p."});
   CHECK(imported.mask.integers("heads") == Places{0, 1});
-  CHECK(says(imported, "2 masks that differ for 1 batches of 2 heads"));
+  CHECK(says(imported, "2 masks that differ for 1 batch of 2 heads"));
   CHECK(rows_of(read(bundle, {.head = 1})) == std::vector<std::string>{".p", "p."});
   CHECK(says(read(bundle, {.head = 1}), "the masks of the other heads"));
   CHECK(refusal_of(bundle, {.head = 2}).find("0 to 1") != std::string::npos);
   // A batch has the masks of one over and over; heads that are no such batch have none.
   CHECK(read(bundle, {.heads = 6}).mask.integers("heads") == Places{0, 1});
   CHECK(refusal_of(bundle, {.heads = 3}) ==
-        "x.npz: masks for 1 batches of 2 heads are none for --heads 3; --mask-head chooses one for "
+        "x.npz: masks for 1 batch of 2 heads are none for --heads 3; --mask-head chooses one for "
         "all");
   // The same tiles in another order are the same mask.
   const Bundle same = bundle_of({{"kv_num_blocks", ints({2, 1, 1}, {2, 2})},
                                  {"kv_indices", ints({2, 1, 1, 2}, {0, 1, 1, 0})}});
-  CHECK(says(read(same), "the same mask for 2 batches of 1 heads"));
+  CHECK(says(read(same), "the same mask for 2 batches of 1 head"));
 }
 
 TEST_CASE("masks of batches alone are for all heads of their batch") {

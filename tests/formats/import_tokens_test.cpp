@@ -108,6 +108,10 @@ TEST_CASE("MagiAttention's slices are read, and what two of them share is said")
   const Bundle everywhere = bundle_of(
       {{"q_ranges", ints({2, 2}, {0, 2, 0, 2})}, {"k_ranges", ints({2, 2}, {0, 3, 2, 4})}});
   CHECK(says(read(everywhere), "2 pairs of tokens are in two slices or more"));
+  // A pair in three slices is one pair.
+  const Bundle thrice = bundle_of({{"q_ranges", ints({3, 2}, {0, 1, 0, 1, 0, 1})},
+                                   {"k_ranges", ints({3, 2}, {0, 3, 1, 4, 2, 4})}});
+  CHECK(says(read(thrice), "3 pairs of tokens are in two slices or more"));
   CHECK(says(read(everywhere), "(query 0, key 2) in slices 0 and 1"));
   CHECK(refusal_of(
             bundle_of({{"q_ranges", ints({1, 2}, {3, 1})}, {"k_ranges", ints({1, 2}, {0, 4})}}))
