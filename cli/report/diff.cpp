@@ -79,6 +79,12 @@ std::string tiles_apart(const Problem& before, const Problem& after) {
   return "";
 }
 
+/// Whether a mask, or every one by head, is tiles alone.
+bool is_grid(const Mask& mask) {
+  if (mask.family->by_head) return std::ranges::all_of(mask.masks("of"), is_grid);
+  return mask.family->tiles != nullptr;
+}
+
 /// What the problems of two tables do not have in common, as far as both say it: a table in CSV
 /// knows no more of its mask than the tiles.
 std::vector<std::string> problems_apart(const DiffReport& report) {
@@ -95,8 +101,7 @@ std::vector<std::string> problems_apart(const DiffReport& report) {
     return fmt::format("{} of {} keys x {} queries", mask_words(problem.mask), problem.lengths.kv,
                        problem.lengths.q);
   };
-  const bool known = before.mask.family->tiles == nullptr && after.mask.family->tiles == nullptr;
-  if (known && tokens(before) != tokens(after)) {
+  if (!is_grid(before.mask) && !is_grid(after.mask) && tokens(before) != tokens(after)) {
     apart.push_back(tokens(before) + ", then " + tokens(after));
   }
   return apart;
