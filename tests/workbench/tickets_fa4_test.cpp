@@ -244,6 +244,22 @@ TEST_CASE("a truncated last KV block is bridged, and hangs where it is not") {
   }
 }
 
+TEST_CASE("two values of a write order that are exchanged are an error, however few tiles it has") {
+  // 2 KV x 2 Q tiles, all full: q 1 is taken in the other order than q 0.
+  const std::string lists =
+      R"({"schema": "stagger.fa4/1", "backward": {"mask_block_cnt": [[[2, 2]]],
+          "mask_block_idx": [[[[0, 1], [0, 1]]]], "spt": false,
+          "dq_write_order": [[[[0, 1], [1, 0]]]]}})";
+  const Linted linted = lint(lists, "x.json", {});
+  REQUIRE(linted.findings.size() == 1);
+  CHECK(linted.verdict == LintVerdict::invalid);
+  CHECK(linted.findings[0].rule->id == std::string("STG008"));
+  CHECK(linted.places[0].pointer == "/backward/dq_write_order/0/0/0/1");
+  // Launched cooperatively it is refused where it does not fit.
+  CHECK(lint(lists, "x.json", {.dispatch = Dispatch::static_}).findings.empty());
+  CHECK(lint(lists, "x.json", {.residency = 1}).verdict == LintVerdict::deadlock);
+}
+
 TEST_CASE("sound write orders have no finding, and those of other masks do") {
   test::Random random(test::seed(5));
   std::int64_t stale = 0;

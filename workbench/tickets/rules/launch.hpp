@@ -13,8 +13,9 @@ struct LaunchOrder {
   /// Steps that wait for a program that is launched later, the first of each semaphore.
   std::vector<std::int64_t> contrary = {};
   bool reversed = false;  ///< every semaphore's order is that of launches backwards
-  /// Whether launching in another order would do, or most semaphores have the order of launches:
-  /// else the programs wait for each other on purpose.
+  /// Whether the order of launches is meant: that of block lists always is, as FlashAttention-4
+  /// launches an ordinary grid; else if launching in another order would do, or most semaphores
+  /// have that order. Otherwise the programs wait for each other on purpose.
   bool meant = false;
 };
 
