@@ -319,7 +319,9 @@ std::string first_of(const dag::Verification& verification) {
 }  // namespace
 
 const Machine& builtin_machine() {
-  static const Machine machine = read_machine_json(builtin_machines().front().text, "h200");
+  constexpr const char* kName = "h200";
+  static const Machine machine =
+      read_machine_json(block::find_builtin(builtin_machines(), kName), kName);
   return machine;
 }
 

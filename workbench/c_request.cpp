@@ -5,6 +5,7 @@
 #include "core/formats/mask_import.hpp"
 #include "core/limits.hpp"
 #include "gpu/cuda/device_state.hpp"
+#include "workbench/builtin_machines.hpp"
 #include "workbench/c_guard.hpp"
 
 #include <fstream>
@@ -95,7 +96,9 @@ PlanRequest request_of(const stagger_problem& problem) {
   if (problem.schedule != nullptr) request.schedule = problem.schedule;
   if (problem.table != nullptr) request.table = read_table_json(content(problem.table), "table");
   if (problem.machine != nullptr) {
-    request.machine = read_machine_json(content(problem.machine), "machine");
+    const char* builtin = block::find_builtin(builtin_machines(), problem.machine);
+    request.machine =
+        read_machine_json(builtin != nullptr ? builtin : content(problem.machine), "machine");
   }
   return request;
 }

@@ -103,7 +103,8 @@ typedef struct stagger_problem {
   const char* schedule; /* "auto", "spt", "symmetric-shift", ...; "auto:search" tries "windowed"
                            too; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
-  const char* machine;  /* a profile that "auto" goes by, JSON text or "@file"; NULL: an H200's */
+  const char* machine;  /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
+                           in, "h200", "h100"; NULL: "h200" */
   int32_t span;         /* query heads of a KV head that share a chain, whose dK and dV are summed
                            in registers; divides heads_q / heads_kv. 0: chosen, or the table's */
 } stagger_problem;

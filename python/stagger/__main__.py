@@ -34,8 +34,8 @@ def doctor(_=None):
     print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
           f"{torch.backends.cudnn.version()}")
     if torch.cuda.is_available():
-        from .machines import profile_of
-        print(f"profile: {profile_of(torch.cuda.get_device_name()) or 'the one of an H200'}")
+        from .machines import ranking_profile
+        print(f"profile: {ranking_profile(torch.cuda.get_device_name()) or 'h200'}")
     for name, state in operators():
         print(f"operator {name}: {state}")
     for hook, state in hooks():

@@ -1,6 +1,6 @@
 """Machine profiles: what a kernel's phases take on a device, by which "auto" chooses.
 
-The library has an H200's, by which other GPUs are ranked too, with a warning. `python -m stagger
+The library has an H200's and an H100's; other GPUs are ranked by the first, with a warning. `python -m stagger
 calibrate` measures this machine's and keeps it in ~/.config/stagger/machines (or XDG_CONFIG_HOME's),
 named like the device; from then on plans for that device go by it. Other times may be another choice,
 and then other bits: a lock file keeps the old one.
@@ -15,8 +15,8 @@ import tempfile
 from . import _lib, errors, once
 from .analysis import call
 
-#: The device whose profile the library has.
-BUILTIN = "NVIDIA H200"
+#: The devices whose profiles the library has, and their names there.
+BUILTIN = {"NVIDIA H200": "h200", "NVIDIA H100 80GB HBM3": "h100"}
 #: Tiles of the kernel: (head_dim, tile_q), each with tile_kv 128.
 SHAPES = [(dim, tile_q) for dim in (64, 128) for tile_q in (64, 80, 128)]
 TILE_KV = 128
@@ -39,13 +39,14 @@ def profile_of(device):
 
 
 def ranking_profile(device):
-    """A device's own profile; None for the library's, with a warning if it is another device's."""
-    own = profile_of(device)
-    if own is None and device != BUILTIN:
-        once.warn(f"plans for {device} are ranked by an {BUILTIN}'s times: `python -m stagger "
-                  "calibrate` measures its own, by which \"auto\" may choose other tables, whose bits "
-                  "are others")
-    return own
+    """A device's own profile, or the library's of such a device; None for the first of the
+    library's, with a warning."""
+    found = profile_of(device) or BUILTIN.get(device)
+    if found is None:
+        once.warn(f"plans for {device} are ranked by an {next(iter(BUILTIN))}'s times: `python -m "
+                  "stagger calibrate` measures its own, by which \"auto\" may choose other tables, "
+                  "whose bits are others")
+    return found
 
 
 def calibrate(path=None, dtype="bf16", shapes=None, memory=True, say=print):

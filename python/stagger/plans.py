@@ -24,7 +24,8 @@ class Plan:
     "fp32" for the CPU; sms: SMs that it is for, 0 for all of the current device. tile_q, tile_kv:
     tokens of a tile, 0 to be chosen. span: query heads of a KV head that share a chain, whose dK
     and dV are summed in registers, 0 for as many as are predicted to be fastest. machine, table:
-    JSON text, or `@` and a file. What ends in _bytes is bytes, predicted_ns is nanoseconds.
+    JSON text, or `@` and a file; of a machine also a name that is built in ("h200", "h100"). What ends
+    in _bytes is bytes, predicted_ns is nanoseconds.
 
     Raises UsageError, InputError or FileError for arguments, Unsupported for a schedule that does
     not apply, LimitError for sizes, Deadlock for a table that hangs, and NoDevice where sms is 0

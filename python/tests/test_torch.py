@@ -213,15 +213,30 @@ class Plans(unittest.TestCase):
             with self.assertRaises(stagger.InputError):
                 runtime.make_plan(key, profile)
 
-    def test_another_gpu_is_ranked_by_an_h200s_times(self):
+    #: What is planned in the same way with a profile's name, its file and its text.
+    PLAN = {"mask": "causal", "schedule": "spt", "seq_q": 1024, "heads": 4, "head_dim": 128,
+            "dtype": "bf16", "sms": 132}
+
+    def test_gpus_are_ranked_by_their_own_times_or_an_h200s(self):
         root = pathlib.Path(__file__).resolve().parents[2]
-        bundled = json.loads((root / "configs" / "machines" / "h200.json").read_text("utf-8"))
-        self.assertEqual(bundled["device"], machines.BUILTIN)
+        for device, name in machines.BUILTIN.items():
+            path = root / "configs" / "machines" / f"{name}.json"
+            self.assertEqual(json.loads(path.read_text("utf-8"))["device"], device)
+            for machine in (name, f"@{path}"):
+                with self.subTest(machine=machine):
+                    plan = stagger.Plan(machine=machine, **self.PLAN)
+                    self.assertEqual(plan.predicted_ns, stagger.Plan(
+                        machine=path.read_text("utf-8"), **self.PLAN).predicted_ns)
+        self.assertEqual(stagger.Plan(**self.PLAN).predicted_ns,
+                         stagger.Plan(machine="h200", **self.PLAN).predicted_ns)
+        self.assertNotEqual(stagger.Plan(**self.PLAN).predicted_ns,
+                            stagger.Plan(machine="h100", **self.PLAN).predicted_ns)
         with tempfile.TemporaryDirectory() as folder, \
                 mock.patch.dict("os.environ", {"XDG_CONFIG_HOME": folder}):
             with warned(self):
-                self.assertIsNone(machines.ranking_profile(machines.BUILTIN))
-            for device in ("NVIDIA H100 80GB HBM3", "NVIDIA H200 MIG 1g.18gb"):
+                for device, name in machines.BUILTIN.items():
+                    self.assertEqual(machines.ranking_profile(device), name)
+            for device in ("NVIDIA GH200 480GB", "NVIDIA H200 MIG 1g.18gb"):
                 with warned(self, f"plans for {device} are ranked by an NVIDIA H200's times"):
                     self.assertIsNone(machines.ranking_profile(device))
                     self.assertIsNone(machines.ranking_profile(device))

@@ -50,6 +50,14 @@ Ticks with_memory(const Machine& machine, const BackwardPlan& plan) {
   return model.elapsed(sim::play_memory(plan.table, model.timing).makespan);
 }
 
+TEST_CASE("plans go by an H200's profile unless another is asked for") {
+  CHECK(builtin_machine().device == "NVIDIA H200");
+  PlanRequest request = grouped(builtin_machine(), "causal", 1'024, 8);
+  const BackwardPlan by_h200 = plan_if_any(request).value();
+  request.machine.reset();
+  CHECK(plan_if_any(request).value().predicted_ns == by_h200.predicted_ns);
+}
+
 TEST_CASE("a plan is predicted by the profile with its memory") {
   const Machine slow = with_slow_memory();
   Machine fast = slow;
