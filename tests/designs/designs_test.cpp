@@ -388,8 +388,8 @@ TEST_CASE("numbers that are too large are a limit, not a wrong number") {
   Request request = request_of(make_problem(make_mask("full"), {1, 1}, {}, 1, 1));
   request.model.timing.compute = Ticks{1} << 59;
   CHECK_THROWS_AS(static_cast<void>(analyze(select("two-pass"), request)), Error);
-  // Two tasks of four GEMMs each: 2^61 ticks in all.
-  request.model.timing = {.compute = (Ticks{1} << 58) - (Ticks{1} << 50), .reduce = 0};
+  // Twice the task, of five GEMMs that are whole ticks each, is 2^61 at most, and 2^58 in fifths.
+  request.model.timing = {.compute = (Ticks{1} << 60) / 5 * 5, .reduce = 0};
   CHECK_NOTHROW(static_cast<void>(analyze(select("two-pass"), request)));
   request.model.timing.compute = Ticks{1} << 58;
   CHECK_THROWS_AS(static_cast<void>(analyze(select("two-pass"), request)), Error);

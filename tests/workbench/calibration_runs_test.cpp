@@ -108,6 +108,19 @@ TEST_CASE("what stamps cost is left out only where a kernel knows it") {
     CHECK(run.run.untimed_ns == 0);
 }
 
+TEST_CASE("a kernel may take a ns without its stamps, and its cost is the median run's") {
+  const Kernel kernel = kernel_of_device(
+      [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
+        gpu::Backward run = calibrated_device(table, attention, options);
+        if (run.elapsed_ns == 1'007) run.untimed_ns = 1;
+        return run;
+      });
+  CalibrationRequest request{.kernel = &kernel, .head_dim = 1, .tile = {1, 1}};
+  calls.clear();
+  for (const CalibrationRun& run : measure(request, 2))
+    CHECK(run.run.untimed_ns == 1'007 - 30);  // of 30, 10 and 1,006
+}
+
 TEST_CASE("a calibration run that does not finish is the device's error, and named") {
   const Kernel kernel = kernel_of_device(
       [](const Table& table, const gpu::Attention& attention, const gpu::BackwardOptions& options) {
