@@ -51,6 +51,23 @@ TEST_CASE("tables survive JSON and CSV, in every mask, dispatch and shape") {
   }
 }
 
+TEST_CASE("a CSV says how parts are combined, and JSON no rank of a chain that has no tiles") {
+  test::Random random(4);
+  for (const Combine combine : {Combine::partials, Combine::ordered}) {
+    const Problem problem = make_problem(parse_mask("tiles:rows=ff+..+pf"), {2, 3}, {}, 4, 2,
+                                         {.heads_kv = 2, .span = 1, .combine = combine});
+    Table table = test::random_table(random, problem, Dispatch::static_);
+    if (combine == Combine::ordered) test::shuffle_dkv_ranks(random, table);
+    const Table csv = read_table_csv(write_table_csv(table), "csv", nullptr);
+    CHECK(csv.problem.combine == combine);
+    CHECK(csv.dkv_ranks == table.dkv_ranks);
+    const std::string json = write_table_json(table);
+    CHECK(read_table_json(json, "json").dkv_ranks == table.dkv_ranks);
+    CHECK(json.find(",-1]") == std::string::npos);
+    CHECK((json.find("\"ranks\"") != std::string::npos) == (combine == Combine::ordered));
+  }
+}
+
 TEST_CASE("a CSV of cells alone takes its problem from elsewhere") {
   const Problem problem = read_table_json(kTable, "mine").problem;
   const Table table = read_table_csv("0:0:0:0, 0:0:1:1\r\n\"0:1:1:0\"\n", "cells", &problem);

@@ -123,6 +123,10 @@ TEST_CASE("a profile's rates of blocks are read strictly") {
   rejected("[1000000,2]", "[4000000,2]", "/block/copy_tbs/1: sizes must ascend");
   rejected("\"eager\"", "\"lazy\"", "/block/kappa_permille/0/ops: unknown ops 'lazy'");
   rejected("4400", "0", "/block/kappa_permille/0/permille");
+  rejected("\"layers\"", "\"layer\"", "/block/kappa_permille/0: unknown key 'layer'");
+  std::string least = with_rates();
+  least.replace(least.find("4400"), 4, "1");
+  CHECK(read_machine_json(least, "least").block->kappas[0].permille == 1);
   rejected("\"seq\": 4096", "\"seq\": 0", "/block/attention/0/seq");
   rejected("\"causal\": true", "\"causal\": 1", "/block/attention/0/causal");
   rejected("\"name\": \"a\"", "\"nom\": \"a\"", "/block/attention/0: unknown key 'nom'");

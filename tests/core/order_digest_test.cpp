@@ -156,5 +156,13 @@ TEST_CASE("tiles are part of an order digest") {
   CHECK(digest(built("spt", "full", 2, 5, {128, 128}, {16, 32})) == own);
 }
 
+TEST_CASE("the first head's order is told from another's, whatever comes behind it") {
+  const HeadOrders up = head_orders(built("ascending", "causal", 1, 4));
+  const HeadOrders down = head_orders(built("descending", "causal", 1, 4));
+  CHECK(up.first != down.first);
+  CHECK(head_orders(built("ascending", "causal", 3, 4)).first == up.first);
+  CHECK(head_orders(built("descending", "causal", 3, 4)).first == down.first);
+}
+
 }  // namespace
 }  // namespace stagger

@@ -221,5 +221,15 @@ TEST_CASE("of a table the tasks that exist are kept, in their lanes") {
   CHECK(known.slots.back() == table.slots.back());
 }
 
+TEST_CASE("what knows one mask takes all heads' alone") {
+  const auto problem = [](const char* mask) {
+    return make_problem(parse_mask(mask), {4, 4}, {}, 2, 2);
+  };
+  CHECK_NOTHROW(expect_one_mask(problem("causal"), "a plan"));
+  CHECK_THROWS_WITH(expect_one_mask(problem("heads; causal; full"), "a plan"),
+                    "a plan does not know heads with masks of their own yet: give one mask for all "
+                    "heads");
+}
+
 }  // namespace
 }  // namespace stagger

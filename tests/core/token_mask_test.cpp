@@ -103,5 +103,17 @@ TEST_CASE("a partial tile of a block-sparse mask is its lower triangle") {
   }
 }
 
+TEST_CASE("partial tiles whose pairs are assumed are counted head by head") {
+  const auto assumed = [](const char* mask, std::int64_t heads) {
+    return assumed_tiles(
+        make_problem(parse_mask(mask), {.q = 4, .kv = 4}, {.q = 2, .kv = 2}, heads, 0));
+  };
+  CHECK(assumed("tiles:rows=pf+fp", 1) == 2);
+  CHECK(assumed("tiles:rows=pf+fp", 3) == 6);
+  CHECK(assumed("causal", 3) == 0);
+  CHECK(assumed("heads:heads=0+1+0; tiles:rows=pf+ff; tiles:rows=pp+pf", 3) == 1 + 3 + 1);
+  CHECK(assumed("heads; causal; full", 2) == 0);
+}
+
 }  // namespace
 }  // namespace stagger

@@ -148,6 +148,9 @@ TEST_CASE("more tasks than two tables may have are not compared, nor more than a
   CHECK(
       test::message_of([&] { static_cast<void>(compare({.problem = compared})); }, ErrorKind::limit)
           .ends_with("a comparison keeps two tables, of 33554432 tasks and chains at most"));
+  const Problem chains = make_problem(make_mask("full"), {1, 8'192}, {}, 2'049, 4);
+  REQUIRE(chains.tasks() < 1 << 25);
+  CHECK_THROWS_AS(compare({.problem = chains}), Error);
   const Problem searched = said(6'690, 0);  // 44,756,100 tasks
   const schedules::Selection optimal = schedules::select("optimal:effort=0");
   CHECK(test::message_of([&] { static_cast<void>(source_of(optimal, searched)); }, ErrorKind::limit)
@@ -194,6 +197,16 @@ TEST_CASE("what was given of a timing model wins over the rest of it") {
   CHECK(both.compute_partial == 6);
   CHECK(both.release == Release::delayed);
   CHECK(both.latency == 2);
+}
+
+TEST_CASE("of a table that takes no time nothing is a bubble, and of a tick of waiting all is") {
+  Summary summary;
+  CHECK(summary.bubble_fraction() == 0.0);
+  summary.bubbles.busy = 1;
+  CHECK(summary.bubble_fraction() == 0.0);
+  summary.bubbles = {};
+  summary.bubbles.startup = 1;
+  CHECK(summary.bubble_fraction() == 1.0);
 }
 
 }  // namespace

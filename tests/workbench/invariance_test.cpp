@@ -217,5 +217,16 @@ TEST_CASE("a report's digest is a plan's, and a table from elsewhere has orders 
   CHECK(!orders.invariant);
 }
 
+TEST_CASE("heads with masks of their own are not invariant, whatever their orders") {
+  const auto invariant = [](const char* mask) {
+    const Problem problem = make_problem(parse_mask(mask), {2, 2}, {}, 2, 2);
+    const schedules::Selection spt = schedules::select("spt");
+    return workbench::is_batch_invariant(spt, schedules::build(spt, problem));
+  };
+  CHECK(invariant("tiles:rows=ff+ff"));
+  // The same tiles in the same order, of which one is partial.
+  CHECK_FALSE(invariant("heads; tiles:rows=ff+ff; tiles:rows=fp+ff"));
+}
+
 }  // namespace
 }  // namespace stagger

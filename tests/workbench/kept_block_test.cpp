@@ -142,6 +142,8 @@ TEST_CASE("what is predicted of dropout beside GEMMs is as kept") {
                      << at.region2 << " " << at.region3 << " " << at.exposed << " "
                      << at.break_even.value_or(-1) << "; " << at.peak_speedup << " at " << at.peak_x
                      << "\n";
+                const DropoutShape small{.heads = 1, .seq = 512, .head_dim = 32};
+                said << "  " << words_of(overlap_of(small, rng, calibration, true)) << "\n";
                 for (const std::int64_t seq : {256, 4'096, 50'000}) {
                   for (const bool both : {false, true}) {
                     const DropoutShape shape{.batch = 2, .heads = 24, .seq = seq, .head_dim = 64};

@@ -300,6 +300,17 @@ TEST_CASE("what fits make of short phases, absent ones and runs of no time is as
       add_fit(text, calibrate(runs, timing.model));
     }
   }
+  // Of one run, and of runs in which nobody waits, so that nothing says what latency is.
+  for (const std::int64_t tiles : {1, 6}) {
+    test::Random random(7);
+    const Problem problem = make_problem(make_mask("full"), {tiles, tiles}, {}, 1, 2);
+    const Table table = schedules::build(schedules::select("ascending"), problem);
+    const gpu::Mode mode = gpu::Mode::deterministic;
+    const test::ToyDevice device{
+        .timing = {.compute = 4'000, .reduce = 900, .latency = 70}, .noise = 0.3, .start = 7};
+    add_fit(text, calibrate({{table, mode, test::run_on_toy(device, table, mode, random), tiles}},
+                            Model::chain));
+  }
   CHECK(test::golden_difference("calibrations-short.txt", text.str()) == "");
 }
 

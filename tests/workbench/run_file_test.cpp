@@ -77,6 +77,14 @@ TEST_CASE("a run of heads that share K and V reads back with its chains") {
         "x: /dkv/combine: is 'partials' or 'ordered' where a group has several parts");
 }
 
+TEST_CASE("a run on fewer SMs at once says on how many, and none is no number of them") {
+  Source source = descending();
+  source.model.timing.residency = 3;
+  const std::string text = write_run(run_of({.source = std::move(source)}));
+  CHECK(refused(test::replaced(text, "\"residency\": 3", "\"residency\": 0"))
+            .find("residency: must be an integer from 1") != std::string::npos);
+}
+
 TEST_CASE("whatever a run came to, its file is read") {
   const MeasuredRuns cpu = read_runs(write_run(run_of({.source = descending()})), "a");
   CHECK(cpu.skipped == std::vector<std::string>{"a: no makespan was measured: only a GPU's is"});

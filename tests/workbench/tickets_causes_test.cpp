@@ -76,6 +76,16 @@ TEST_CASE("no residency, and more than there are programs, are all of them at on
   CHECK(found(shift, 1) == "STG009 error 1 -1" + need + "and there are 1: it hangs\n");
 }
 
+TEST_CASE("a launch that is the lock order backwards is said once, whoever comes twice") {
+  for (const char* notation : {"P0: q0@2 q1@2\nP1: q0@1 q1@1\nP2: q0@0 q1@0",
+                               "P0: q0@3 (q0@4)\nP1: q0@1 (q0@2)\nP2: q0@0"}) {
+    CAPTURE(notation);
+    CHECK(found(notation, 2)
+              .find("every semaphore's lock order is the launch order backwards; it "
+                    "takes ") != std::string::npos);
+  }
+}
+
 /// Programs that wait one after the other for these values of one semaphore, which starts at one.
 Tickets waiting_for(const std::vector<std::int64_t>& values, std::int32_t add,
                     std::int32_t initial) {

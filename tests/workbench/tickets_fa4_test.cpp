@@ -535,5 +535,52 @@ TEST_CASE("a group's total is refused with all that it may be") {
   }
 }
 
+TEST_CASE("a hundred KV blocks that some heads of a group leave early are said, and no more") {
+  const auto said = [](int kv_blocks) {
+    std::string none;
+    std::string one;
+    std::string ids;
+    std::string orders;
+    for (int kv = 0; kv < kv_blocks; ++kv) {
+      const char* const comma = kv == 0 ? "" : ",";
+      none += std::string(comma) + "0";
+      one += std::string(comma) + "1";
+      ids += std::string(comma) + "[0]";
+      orders += std::string(comma) + "[" + std::to_string(kv) + "]";
+    }
+    return read_document(R"({"schema": "stagger.fa4/1", "heads_kv": 1, "backward": {"spt": false,
+                             "mask_block_cnt": [[[)" +
+                             none + "],[" + one + R"(]]], "mask_block_idx": [[[)" + ids + "],[" +
+                             ids + R"(]]], "dq_write_order": [[[)" + orders + "],[" + orders +
+                             "]]]}}",
+                         "x.json")
+        .found.size();
+  };
+  CHECK(said(99) == 99);
+  CHECK(said(101) == 100);
+}
+
+TEST_CASE("lists make as many semaphores as there may be, and not one more") {
+  const auto said = [](int heads) {
+    std::string counts;
+    std::string rows;
+    for (int head = 0; head < heads; ++head) {
+      counts += head == 0 ? "[1]" : ",[1]";
+      rows += head == 0 ? "[[0]]" : ",[[0]]";
+    }
+    return test::said([&] {
+      const Document document = read_document(
+          R"({"schema": "stagger.fa4/1", "q_tiles": 1048576, "backward": {"spt": false,
+              "mask_block_cnt": [[)" +
+              counts + R"(]], "mask_block_idx": [[)" + rows + R"(]], "dq_write_order": [[)" + rows +
+              "]]}}",
+          "x.json");
+      return std::to_string(document.tickets.semaphores());
+    });
+  };
+  CHECK(said(16) == "16777216");
+  CHECK(said(17) == "refused 3: more than 16777216 semaphores or programs");
+}
+
 }  // namespace
 }  // namespace stagger::tickets

@@ -116,6 +116,17 @@ TEST_CASE("CSV tickets are refused with their line and column") {
   CHECK(refusal("program,step\n0,0\n", "x.csv").find("x.csv:1:1: expected the row program,") == 0);
 }
 
+TEST_CASE("a CSV without a header has the semaphores that its steps name, and may have no steps") {
+  const std::string head = "program,step,sem,wait,add,reduce,head,kv,q\n";
+  const Document document = read_document(head + "0,0,3,0,1,1,0,0,3\n0,1,1,0,1,1,0,0,1\n", "x.csv");
+  CHECK(document.tickets.semaphores() == 4);
+  CHECK(document.tickets.programs() == 1);
+  CHECK(notation(document.tickets) == "P0: q3@0 q1@0\n");
+  const Document empty = read_document(head, "x.csv");
+  CHECK(empty.tickets.semaphores() == 0);
+  CHECK(empty.tickets.programs() == 0);
+}
+
 TEST_CASE("lock values are an array, a row for each KV tile") {
   const Document document = read_document("0,,\n1,0,\n2,1,0\n", "x.csv");
   CHECK(document.kind == Kind::lock_values);

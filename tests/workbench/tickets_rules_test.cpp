@@ -275,6 +275,11 @@ TEST_CASE("a table hangs as tickets where it hangs as a table, and needs as many
     REQUIRE(outcome.residency_needed == liveness.residency_needed);
     REQUIRE(outcome.cycle.empty() == liveness.cycle.empty());
     REQUIRE(outcome.cycle.size() <= liveness.cycle.size());
+    for (std::size_t link = 0; link < outcome.cycle.size(); ++link) {
+      const Stuck& wait = outcome.cycle[link];
+      if (wait.step >= 0) REQUIRE(tickets.program_of(wait.step) == wait.program);
+      REQUIRE(wait.for_program == outcome.cycle[(link + 1) % outcome.cycle.size()].program);
+    }
     hanging += outcome.hangs ? 1 : 0;
   }
   CHECK(hanging > 300);
