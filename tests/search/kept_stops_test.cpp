@@ -123,7 +123,8 @@ TEST_CASE("searches ask whether to stop as often as kept, and have then what is 
        << asked_of_packing(causal_problem(40, 5, 16), 0)
        << asked_of_packing(causal_problem(31, 3, 9), 1);
   const Timing timing{.compute = 4, .reduce = 2, .latency = 1};
-  for (const auto& [tiles, heads, sms] : {std::array{5, 2, 4}, std::array{8, 3, 6}, std::array{4, 1, 6}}) {
+  for (const auto& [tiles, heads, sms] :
+       {std::array{5, 2, 4}, std::array{8, 3, 6}, std::array{4, 1, 6}}) {
     const Problem problem = causal_problem(tiles, heads, sms);
     const auto options = [&](const Stop& stop) {
       return LocalSearchOptions{
