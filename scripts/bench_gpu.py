@@ -67,7 +67,7 @@ def schedules_of(args, head_dim, mask):
     """(schedule, tile_q): the candidates and, if asked for, every other one."""
     candidates = CANDIDATES[head_dim, mask]
     if args.schedules:
-        return [(name, candidates[0][1]) for name in args.schedules]
+        return [(name, args.tile_q or candidates[0][1]) for name in args.schedules]
     if not args.all_schedules:
         return candidates
     known = subprocess.run([args.stagger, "list", "schedules", "--json"], capture_output=True,
@@ -248,6 +248,7 @@ def main():
     parser.add_argument("--all-schedules", action="store_true",
                         help="every schedule that applies, at the first one's tile_q")
     parser.add_argument("--schedules", nargs="*", help="these and no others, at that tile_q too")
+    parser.add_argument("--tile-q", type=int, help="with --schedules: at this one instead")
     parser.add_argument("--head-dim", type=int, nargs="*", default=HEAD_DIMS)
     parser.add_argument("--mask", nargs="*", default=MASKS)
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)

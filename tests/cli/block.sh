@@ -84,7 +84,7 @@ expect 2 "has no rates of attention at head_dim 128, causal; it has none" block 
 
 # Rates of blocks from measured ones, into a new profile and into one of that device alone.
 blocks="--block $source_dir/gpu/results/block.json"
-expect 0 "held out     median error 2.3 %, worst 7.8 %, of 34 blocks" calibrate $blocks -o "$work/new.json"
+expect 0 "held out     median error 2.9 %, worst 9.4 %, of 62 blocks" calibrate $blocks -o "$work/new.json"
 fits calibrate $blocks -o "$work/new.json"
 expect 0 "attention stagger:auto+cudnn" block $llama --machine "$work/new.json" --norms fp32 \
   --attention stagger:auto+cudnn
@@ -92,9 +92,9 @@ expect 0 "attention stagger:auto+cudnn" block $llama --machine "$work/new.json" 
 twice=$("$stagger" calibrate $blocks -o "$work/new.json" | grep '^[a-z]' | sort | uniq -d)
 [ -z "$twice" ] || fail "says twice: $twice"
 expect 0 '"schema": "stagger.block-fit/1"' calibrate $blocks -o "$work/new.json" --json
-expect 0 '"gemm_tflops": 785.2' calibrate $blocks -o -
+expect 0 '"gemm_tflops": 781.9' calibrate $blocks -o -
 cp "$source_dir/configs/machines/h200.json" "$work/h200.json"
-expect 0 "GEMMs        785.2 TFLOP/s behind 19.8 us" calibrate $blocks -o "$work/h200.json"
+expect 0 "GEMMs        781.9 TFLOP/s behind 22.1 us" calibrate $blocks -o "$work/h200.json"
 expect 0 "replaced by spt (hopper" block --model llama3-8b --seq 1024 --schedule spt --machine "$work/h200.json"
 cp "$source_dir/configs/machines/h800.json" "$work/h800.json"
 expect 2 "and the blocks are of NVIDIA H200 (132 SMs)" calibrate $blocks -o "$work/h800.json"

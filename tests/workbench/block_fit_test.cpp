@@ -206,7 +206,7 @@ TEST_CASE("the blocks that were measured on an H200 are predicted") {
     REQUIRE(errors->size() >= 30);
     std::ranges::sort(*errors);
     CHECK((*errors)[errors->size() / 2] < 0.03);
-    CHECK(errors->back() < 0.08);
+    CHECK(errors->back() < 0.10);
   }
 }
 
