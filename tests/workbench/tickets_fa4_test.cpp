@@ -2,7 +2,6 @@
 // kernels number the tiles of one window.
 
 #include "core/error.hpp"
-#include "core/limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
@@ -400,50 +399,6 @@ TEST_CASE("a hundred tiles that forward and backward lists do not share are said
   CHECK(lists(60, 60) == 100);
 }
 
-TEST_CASE("a KV block that is empty for some heads of a group is said, group by group") {
-  // Two batches of four heads of three KV blocks: which of them have a tile.
-  const auto said = [](const std::vector<std::string>& heads, std::int64_t heads_kv) {
-    std::string counts;
-    std::string ids;
-    for (std::size_t head = 0; head < heads.size(); ++head) {
-      const char* const open = head == 0 ? "[[" : head == 4 ? "]],[[" : "],[";
-      counts += head == 4 ? "]],[[" : head == 0 ? "[[" : "],[";
-      ids += open;
-      for (std::size_t kv = 0; kv < heads[head].size(); ++kv) {
-        const bool live = heads[head][kv] == 'f';
-        counts += std::string(kv == 0 ? "" : ",") + (live ? "1" : "0");
-        ids += std::string(kv == 0 ? "" : ",") + (live ? "[" + std::to_string(kv) + "]" : "[]");
-      }
-    }
-    std::string orders = ids;
-    for (const char* block : {"[1]", "[2]"}) {
-      for (std::size_t at = 0; (at = orders.find(block, at)) != std::string::npos;)
-        orders.replace(at, 3, "[0]");
-    }
-    const std::string text = R"({"schema": "stagger.fa4/1", "heads_kv": )" +
-                             std::to_string(heads_kv) + R"(, "backward": {"mask_block_cnt": [)" +
-                             counts + R"(]]], "mask_block_idx": [)" + ids +
-                             R"(]]], "dq_write_order": [)" + orders + R"(]]], "spt": false}})";
-    std::string words;
-    for (const Finding& finding : lint(text, "x.json", {.residency = 1, .limit = 100}).findings) {
-      CHECK(finding.level == Level::warning);
-      words += std::string(finding.rule->id) + " " +
-               finding.message.substr(0, finding.message.find(" on that share")) + "\n";
-    }
-    return words;
-  };
-  const std::vector<std::string> heads = {"fff", "ff.", "f.f", "f.f", "...", "f..", "..f", "..f"};
-  CHECK(said(heads, 4) == "");
-  CHECK(said(heads, 2) ==
-        "STG012 kv 2 is empty for 1 of the 2 heads from 0\n"
-        "STG012 kv 0 is empty for 1 of the 2 heads from 4\n");
-  CHECK(said(heads, 1) ==
-        "STG012 kv 1 is empty for 2 of the 4 heads from 0\n"
-        "STG012 kv 2 is empty for 1 of the 4 heads from 0\n"
-        "STG012 kv 0 is empty for 3 of the 4 heads from 4\n"
-        "STG012 kv 2 is empty for 2 of the 4 heads from 4\n");
-}
-
 TEST_CASE("block lists that cannot be lists are refused with their place") {
   const auto refusal = [](const std::string& text) {
     return test::message_of([&] { static_cast<void>(read_document(text, "x.json")); },
@@ -484,40 +439,6 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
         "/forward/mask_block_idx: is of another shape than mask_block_cnt");
 }
 
-TEST_CASE("heads of one Q block each are held against their own") {
-  const std::string lists =
-      R"("mask_block_cnt": [[[1],[0]]], "mask_block_idx": [[[[0]],[[0]]]],
-         "full_block_cnt": [[[0],[1]]], "full_block_idx": [[[[0]],[[0]]]])";
-  const std::string text = R"({"schema": "stagger.fa4/1", "forward": {)" + lists +
-                           R"(}, "backward": {"spt": false, "dq_write_order": [[[[0]],[[0]]]],
-                             "dq_write_order_full": [[[[0]],[[0]]]], )" +
-                           lists + "}}";
-  CHECK(read_document(text, "x.json").found.empty());
-}
-
-TEST_CASE("counts of block lists are as many tasks as there may be, and not one more") {
-  const auto said = [](std::int64_t more) {
-    // 64 KV blocks of 2^20 Q blocks each make 2^26 tasks.
-    std::string counts;
-    std::string ids;
-    for (int kv = 0; kv < 65; ++kv) {
-      counts += (kv == 0 ? "" : ",") + std::to_string(kv < 64 ? kMaxTiles : more);
-      ids += kv == 0 ? "[]" : ",[]";
-    }
-    const std::string lists = R"("mask_block_cnt": [[[)" + counts +
-                              R"(]]], "mask_block_idx": [[[)" + ids +
-                              R"(]]], "dq_write_order": [[[)" + ids + "]]]";
-    return test::said([&] {
-      static_cast<void>(read_document(
-          R"({"schema": "stagger.fa4/1", "backward": {"spt": false, )" + lists + "}}", "x.json"));
-      return std::string("read");
-    });
-  };
-  REQUIRE(64 * kMaxTiles == kMaxTasks);
-  CHECK(said(0).find("has 0 items, and mask_block_cnt says 1048576") != std::string::npos);
-  CHECK(said(1).find("more than 67108864 tasks") != std::string::npos);
-}
-
 TEST_CASE("a group's total is refused with all that it may be") {
   const auto said = [](int total) {
     return test::message_of(
@@ -533,53 +454,6 @@ TEST_CASE("a group's total is refused with all that it may be") {
     CHECK(said(total).ends_with(
         "/group_total: group_total must be from 4 to 6: only the last KV block can be cut"));
   }
-}
-
-TEST_CASE("a hundred KV blocks that some heads of a group leave early are said, and no more") {
-  const auto said = [](int kv_blocks) {
-    std::string none;
-    std::string one;
-    std::string ids;
-    std::string orders;
-    for (int kv = 0; kv < kv_blocks; ++kv) {
-      const char* const comma = kv == 0 ? "" : ",";
-      none += std::string(comma) + "0";
-      one += std::string(comma) + "1";
-      ids += std::string(comma) + "[0]";
-      orders += std::string(comma) + "[" + std::to_string(kv) + "]";
-    }
-    return read_document(R"({"schema": "stagger.fa4/1", "heads_kv": 1, "backward": {"spt": false,
-                             "mask_block_cnt": [[[)" +
-                             none + "],[" + one + R"(]]], "mask_block_idx": [[[)" + ids + "],[" +
-                             ids + R"(]]], "dq_write_order": [[[)" + orders + "],[" + orders +
-                             "]]]}}",
-                         "x.json")
-        .found.size();
-  };
-  CHECK(said(99) == 99);
-  CHECK(said(101) == 100);
-}
-
-TEST_CASE("lists make as many semaphores as there may be, and not one more") {
-  const auto said = [](int heads) {
-    std::string counts;
-    std::string rows;
-    for (int head = 0; head < heads; ++head) {
-      counts += head == 0 ? "[1]" : ",[1]";
-      rows += head == 0 ? "[[0]]" : ",[[0]]";
-    }
-    return test::said([&] {
-      const Document document = read_document(
-          R"({"schema": "stagger.fa4/1", "q_tiles": 1048576, "backward": {"spt": false,
-              "mask_block_cnt": [[)" +
-              counts + R"(]], "mask_block_idx": [[)" + rows + R"(]], "dq_write_order": [[)" + rows +
-              "]]}}",
-          "x.json");
-      return std::to_string(document.tickets.semaphores());
-    });
-  };
-  CHECK(said(16) == "16777216");
-  CHECK(said(17) == "refused 3: more than 16777216 semaphores or programs");
 }
 
 }  // namespace
