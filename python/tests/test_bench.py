@@ -392,6 +392,34 @@ class Documents(unittest.TestCase):
         self.assertEqual(fa3, {"opponent": "fa3", "absent": "not installed"})
         self.assertEqual(second["case"]["mask"], "sliding:left=1023,right=0")
 
+    def test_what_a_file_has_of_the_same_versions_stays(self):
+        first, second = document()["cases"]
+        here = {key: value for key, value in document().items()
+                if key not in ("schema", "cases", "protocol")}
+        rules = Protocol(rounds=3)
+        slow = {**second, "flops": 2 * second["flops"]}
+
+        def cases_after(measured, path, **changed):
+            with mock.patch.object(run, "environment", lambda: {**here, **changed}), \
+                    mock.patch.object(run, "CudaClock", lambda rates: None), \
+                    mock.patch.object(run, "measured", lambda case, *_: measured[case.name]):
+                run.bench([types.SimpleNamespace(name=name) for name in measured], [], rules,
+                          say=lambda line: None, output=path)
+            return json.loads(path.read_text(encoding="utf-8"))["cases"]
+
+        names = [each["case"]["name"] for each in (first, second)]
+        own = {key: here[key] for key in ("commit", "date")}
+        later = {"commit": "def", "date": "2026-11-23"}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "bench.json"
+            self.assertEqual(cases_after(dict(zip(names, (first, second))), path),
+                             [{**first, **own}, {**second, **own}])
+            self.assertEqual(cases_after({names[1]: slow}, path, **later),
+                             [{**first, **own}, {**slow, **later}])
+            # Of another torch nothing stays.
+            self.assertEqual(cases_after({names[1]: slow}, path, torch="2.12.0"),
+                             [{**slow, **own}])
+
     def test_a_table_is_made_from_the_data(self):
         made = document()
         with tempfile.TemporaryDirectory() as folder:

@@ -147,18 +147,37 @@ def environment():
             "date": datetime.date.today().isoformat()}
 
 
+#: What may differ between what a file has and what joins it; every case says its own.
+_OWN = ("commit", "date")
+
+
+def kept(document, output):
+    """Cases that a bench's file has of the same device, versions and protocol, by name."""
+    path = pathlib.Path(output)
+    if not path.exists():
+        return {}
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if any(before.get(key) != value for key, value in document.items()
+           if key not in (*_OWN, "cases")):
+        return {}
+    own = {key: before[key] for key in _OWN}
+    return {entry["case"]["name"]: {**own, **entry} for entry in before["cases"]}
+
+
 def bench(cases, opponents, protocol, say=print, output=None):
     """Measures cases one after the other, and says each. The document is written to `output` after
-    each case, so that a bench that is stopped keeps what it has measured."""
+    each case, so that a bench that is stopped keeps what it has measured; what is there of the same
+    device, versions and protocol stays."""
     rates = Rates()
     clock = CudaClock(rates)
-    document = {"schema": SCHEMA, **environment(), "protocol": dataclasses.asdict(protocol),
-                "cases": []}
+    document = {"schema": SCHEMA, **environment(), "protocol": dataclasses.asdict(protocol)}
+    entries = kept(document, output) if output else {}
+    own = {key: document[key] for key in _OWN}
     try:
         for case in cases:
-            document["cases"].append(measured(case, opponents, protocol, clock))
-            say(line_of(document["cases"][-1]))
-            document["seen"] = rates.summary()
+            entry = entries[case.name] = {**measured(case, opponents, protocol, clock), **own}
+            say(line_of(entry))
+            document |= {"cases": list(entries.values()), "seen": rates.summary()}
             if output:
                 save(document, output)
     finally:
