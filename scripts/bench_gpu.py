@@ -52,8 +52,9 @@ CANDIDATES = {
     (64, "full"): [("windowed", 128), ("shift", 128), ("spt", 128), ("lpt-ascending", 128)],
     (64, "causal"): [("windowed", 128), ("symmetric-shift", 128), ("spt", 128),
                      ("lpt-ascending", 128)],
-    (128, "full"): [("windowed", 80), ("shift", 80), ("spt", 80), ("lpt-ascending", 80)],
-    (128, "causal"): [("windowed", 64), ("symmetric-shift", 64), ("spt", 80),
+    (128, "full"): [("windowed", 128), ("windowed", 80), ("shift", 128), ("spt", 128),
+                    ("lpt-ascending", 80)],
+    (128, "causal"): [("windowed", 128), ("windowed", 64), ("symmetric-shift", 128), ("spt", 128),
                       ("lpt-ascending", 64)],
 }
 
