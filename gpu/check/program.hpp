@@ -80,6 +80,9 @@ struct ProgramRun {
   }
 };
 
+/// What runs programs.
+using ProgramDevice = ProgramRun (*)(const Program&, const Attention&, const ProgramOptions&);
+
 /// The order in which a program adds into dQ, told from its text alone: by (buffer, head, q) the KV
 /// tiles, and the place of each live tile's partial.
 struct ProgramOrder {

@@ -5,9 +5,7 @@
 #include "core/median.hpp"
 #include "core/text.hpp"
 #include "gpu/cpu/executor.hpp"
-#include "gpu/cpu/program_executor.hpp"
 #include "gpu/cuda/masked_tiles.hpp"
-#include "gpu/cuda/program_executor.hpp"
 #include "workbench/designs/free_lanes.hpp"
 
 #include <algorithm>
@@ -184,7 +182,7 @@ gpu::ProgramOptions program_options(const ExecutionRequest& request, const Execu
 /// The runs that are checked.
 void run_checked(const ExecutionRequest& request, const gpu::Program& program,
                  const gpu::Attention& attention, Check& check, Execution& execution) {
-  const auto device = execution.cuda ? gpu::program_on_cuda : gpu::program_on_cpu;
+  const gpu::ProgramDevice device = execution.cuda ? request.on_cuda : request.on_cpu;
   if (request.begins) request.begins();
   tell(request, "running", 0);
   for (std::int64_t run = 0; run < request.repeats && !execution.cut_short; ++run) {
@@ -207,11 +205,11 @@ void run_untimed(const ExecutionRequest& request, const gpu::Program& program,
   tell(request, "playing untimed runs", 0);
   gpu::ProgramOptions options = program_options(request, execution);
   options.witnessed = false;
-  static_cast<void>(gpu::program_on_cuda(program, attention, options));  // with cold caches
+  static_cast<void>(request.on_cuda(program, attention, options));  // with cold caches
   gpu::ProgramRun last;
   std::vector<std::int64_t> elapsed_ns;
   while (std::ssize(elapsed_ns) < kRuns) {
-    last = gpu::program_on_cuda(program, attention, options);
+    last = request.on_cuda(program, attention, options);
     if (check.stopped(last)) return;
     elapsed_ns.push_back(last.elapsed_ns);
   }

@@ -2,7 +2,9 @@
 
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/check/program.hpp"
+#include "gpu/cpu/program_executor.hpp"
 #include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/program_executor.hpp"
 #include "workbench/designs/analysis.hpp"
 #include "workbench/reference.hpp"
 
@@ -23,6 +25,8 @@ struct ExecutionRequest {
   Selection selection;
   Request request;
   std::optional<gpu::CudaDevice> cuda = std::nullopt;  ///< the GPU to run on; absent: threads
+  gpu::ProgramDevice on_cpu = gpu::program_on_cpu;     ///< what threads run it by,
+  gpu::ProgramDevice on_cuda = gpu::program_on_cuda;   ///< and the GPU
   gpu::Dtype dtype = gpu::Dtype::fp32;
   std::uint64_t seed = 1;                               ///< of the inputs
   std::int64_t repeats = 10;                            ///< runs whose bits must be the same
