@@ -22,8 +22,7 @@ Analysis without_tables(Analysis analysis) {
   }
   if (analysis.table) {
     Table& table = analysis.table->table;
-    table.slots.clear();
-    table.slots.shrink_to_fit();
+    table.slots = {};
     table.lane_begin.resize(1);
     forget_tiles(table.problem);
     analysis.table->simulation.reset();
@@ -80,17 +79,19 @@ std::vector<Selection> compared() {
   return all;
 }
 
+bool ComparisonRow::moves_with(const std::vector<std::string>& words) const {
+  return analysis && std::ranges::any_of(analysis->plan.bits_depend_on, [&](const char* word) {
+           return std::ranges::find(words, word) != words.end();
+         });
+}
+
 const ComparisonRow* Comparison::best() const {
   return best_without({});
 }
 
 const ComparisonRow* Comparison::best_without(const std::vector<std::string>& words) const {
-  const auto found = std::ranges::find_if(rows, [&](const ComparisonRow& row) {
-    return knows_time(row) &&
-           std::ranges::none_of(row.analysis->plan.bits_depend_on, [&](const char* word) {
-             return std::ranges::find(words, word) != words.end();
-           });
-  });
+  const auto found = std::ranges::find_if(
+      rows, [&](const ComparisonRow& row) { return knows_time(row) && !row.moves_with(words); });
   return found == rows.end() ? nullptr : &*found;
 }
 

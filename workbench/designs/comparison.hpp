@@ -26,6 +26,8 @@ struct ComparisonRow {
   std::optional<Analysis> analysis = std::nullopt;  ///< without the tables; absent if it does not
 
   [[nodiscard]] bool ok() const { return analysis && analysis->ok(); }
+  /// Whether its bits depend on one of these words; those of a design that does not apply do not.
+  [[nodiscard]] bool moves_with(const std::vector<std::string>& words) const;
 };
 
 struct Comparison {
@@ -38,14 +40,14 @@ struct Comparison {
   std::vector<ComparisonRow> rows = {};
   std::int64_t missing = 0;  ///< rows that `stop` left out
 
-  /// The first of the rows that is ok and whose time is known; nullptr: none is.
-  [[nodiscard]] const ComparisonRow* best() const;
-  /// The first, if any, that is ok, whose bits depend on none of these words, and whose time is
-  /// known.
   /// Whether a row takes as long as it says: a design bound by a memory of unknown rate may not.
   [[nodiscard]] bool knows_time(const ComparisonRow& row) const {
     return row.ok() && (model.timing.memory || !row.design->by_memory);
   }
+  /// The first of the rows that is ok and whose time is known; nullptr: none is.
+  [[nodiscard]] const ComparisonRow* best() const;
+  /// The first, if any, that is ok, whose bits depend on none of these words, and whose time is
+  /// known.
   [[nodiscard]] const ComparisonRow* best_without(const std::vector<std::string>& words) const;
 };
 
