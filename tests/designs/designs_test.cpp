@@ -311,6 +311,54 @@ TEST_CASE("what moves the orders of many tasks is found on fewer of them") {
   };
   CHECK(words("spt").empty());
   CHECK(words("symmetric-shift").count("sms") == 1);
+  // A schedule of as many SMs as KV tiles has no table in larger tiles: then both may move them.
+  const Problem square = make_problem(make_mask("causal"), {32'768, 32'768}, {128, 128}, 2, 256);
+  const schedules::Selection blocks = schedules::select("head-blocks");
+  REQUIRE_FALSE(schedules::why_unsupported(blocks, square));
+  std::vector<const char*> bits;
+  dependence_of(blocks, square).add_to(bits);
+  CHECK(std::set<std::string>(bits.begin(), bits.end()) == std::set<std::string>{"sms", "batch"});
+}
+
+TEST_CASE("of a mask in many tiles the orders are those in larger ones") {
+  const auto words = [](const char* schedule, std::int64_t tile) {
+    const Problem problem = make_problem(make_mask("causal"), {32'768, 32'768}, {tile, tile}, 6, 8);
+    std::vector<const char*> bits;
+    dependence_of(schedules::select(schedule), problem).add_to(bits);
+    return std::set<std::string>(bits.begin(), bits.end());
+  };
+  for (const char* schedule : {"spt", "symmetric-shift", "lpt-descending", "head-blocks"}) {
+    CAPTURE(schedule);
+    // 128 tiles a side, which are few enough, and 256, which are not.
+    CHECK(words(schedule, 128) == words(schedule, 256));
+  }
+  CHECK(words("symmetric-shift", 128) != std::set<std::string>{"sms", "batch"});
+}
+
+TEST_CASE("half as many clusters are resident as CTAs, and one of one") {
+  const auto makespan = [](std::int32_t residency) {
+    Request request = request_of(causal(8, 2, 8), "spt");
+    request.model.timing.residency = residency;
+    return analyze(select("cluster"), request).makespan;
+  };
+  CHECK(makespan(2) == makespan(3));
+  CHECK(makespan(1) == makespan(2));
+  CHECK(makespan(4) < makespan(2));
+  CHECK(makespan(0) == makespan(8));
+  CHECK(makespan(0) < makespan(4));
+}
+
+TEST_CASE("orders are asked for with one more and one less, half, twice and one") {
+  CHECK(other_counts(8) == std::array<std::int64_t, 5>{7, 9, 4, 16, 1});
+  CHECK(other_counts(1) == std::array<std::int64_t, 5>{1, 2, 1, 2, 1});
+  // What moves with another number of heads alone, and with none of these.
+  const auto words = [](const char* schedule, const Problem& problem) {
+    std::vector<const char*> bits;
+    dependence_of(schedules::select(schedule), problem).add_to(bits);
+    return std::set<std::string>(bits.begin(), bits.end());
+  };
+  CHECK(words("spt", causal(8, 4, 8)).empty());
+  CHECK(words("optimal", causal(8, 4, 8)) == std::set<std::string>{"sms", "batch", "timing"});
 }
 
 TEST_CASE("designs that do not apply say why") {
@@ -361,6 +409,23 @@ TEST_CASE("a comparison has a row for every schedule and every design") {
   CHECK(invariant->analysis->makespan >= 108);
   for (const char* word : invariant->analysis->plan.bits_depend_on)
     CHECK(word != std::string("sms"));
+  // What has an entry for each task or tile is not kept.
+  for (const ComparisonRow& row : comparison.rows) {
+    if (!row.analysis) continue;
+    CAPTURE(row.name);
+    for (const Stage& stage : row.analysis->plan.stages) {
+      CHECK(std::get<FreeLanes>(stage.work).chains.empty());
+      CHECK(stage.problem.mask.values.empty());
+      CHECK(stage.problem.grids == HeadGrids());
+    }
+    if (!row.analysis->table) continue;
+    const Table& table = row.analysis->table->table;
+    CHECK(table.slots.capacity() == 0);
+    CHECK(table.lane_begin.size() == 1);
+    CHECK(table.problem.grids == HeadGrids());
+    CHECK_FALSE(row.analysis->table->simulation.has_value());
+    CHECK(row.analysis->table->critical_path.steps.empty());
+  }
   request.stop = [] { return true; };
   CHECK(compare(request).rows.empty());
 }
@@ -382,6 +447,53 @@ TEST_CASE("in ns a design has its passes and launches, and dS its memory") {
   CHECK(*passes.elapsed == passes.makespan + 3000 + d_pass + 3000);
   request.model.timing.memory.reset();
   CHECK_FALSE(analyze(select("two-pass"), request).elapsed.has_value());
+}
+
+TEST_CASE("designs know one mask for all heads, and say so before they are compared") {
+  const Problem by_head =
+      make_problem(parse_mask("heads:heads=0+1; causal; full"), {4, 4}, {}, 2, 2);
+  for (const Selection& selection : compared())
+    CHECK(why_unsupported(selection, request_of(by_head)) == "it knows one mask for all heads");
+  CHECK_THROWS_WITH(compare({.request = request_of(by_head)}),
+                    Catch::Contains("a comparison of designs"));
+}
+
+TEST_CASE("a mirrored reduction that is too long is a limit though the problem's is not") {
+  // dK and dV of 1024 keys each are 2048 times as long as dQ of one query.
+  Request request = request_of(make_problem(make_mask("full"), {4, 1024}, {1, 1024}, 1, 1));
+  const auto analyzed = [&](Ticks reduce, const char* schedule) {
+    request.model.timing = {.compute = 1, .reduce = reduce};
+    request.schedule = schedules::select(schedule);
+    return analyze(select("q-stationary"), request).makespan;
+  };
+  constexpr Ticks kLong = Ticks{1} << 46;
+  CHECK(analyzed(kLong, "spt") == 4 * (1 + 2048 * kLong));
+  CHECK_THROWS_AS(analyzed(2 * kLong, "spt"), Error);
+  request.schedule.reset();
+  CHECK_THROWS_AS(analyze(select("q-stationary"), request), Error);
+}
+
+TEST_CASE("a group's Q tiles are too many for one side of a mirrored problem, or its tiles are") {
+  const auto refused = [](std::int64_t q_tiles, std::int64_t kv_tiles, std::int64_t heads) {
+    const Problem problem =
+        make_problem(parse_mask("sliding:left=0,right=0"), {q_tiles, kv_tiles}, {}, heads, 4,
+                     {.heads_kv = 1, .span = 1, .combine = Combine::partials});
+    CHECK_THROWS_WITH(plan(select("q-stationary"), request_of(problem)),
+                      "q-stationary: the Q tiles of a group are too many");
+  };
+  refused(4096, 2, 512);
+  refused(256, 512, 4096);
+}
+
+TEST_CASE("a comparison takes 2^25 tasks and chains at most") {
+  const auto compared = [](std::int64_t heads) {
+    return compare({.request = request_of(make_problem(make_mask("full"), {15, 1}, {}, heads, 64)),
+                    .stop = [] { return true; }});
+  };
+  constexpr std::int64_t kMost = (std::int64_t{1} << 25) / (15 + 1);
+  CHECK(compared(kMost).without_order == kMost / 64 * 15 * 6);
+  CHECK_THROWS_WITH(compared(kMost + 1),
+                    Catch::Contains("a comparison takes 33554432 tasks and chains at most"));
 }
 
 TEST_CASE("numbers that are too large are a limit, not a wrong number") {

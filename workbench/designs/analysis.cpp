@@ -22,7 +22,7 @@ Ticks in_ticks(Ticks units, const Plan& plan) {
 
 /// Units that device memory takes at least for a stage.
 Ticks traffic_of(const Stage& stage, const Plan& plan, const workbench::TimeModel& model) {
-  if (!model.timing.memory || stage.bytes == 0) return 0;
+  if (!model.timing.memory) return 0;
   const Checked bytes = Checked(stage.bytes) * plan.units;
   if (!bytes.within(Ticks{1} << 62)) throw Error(ErrorKind::limit, "a kernel moves too much");
   return divide_up(bytes.value(), model.timing.memory->rate);

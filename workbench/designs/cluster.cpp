@@ -53,8 +53,7 @@ Timing timing_of(const Request& request) {
   timing.compute += exchange;
   if (timing.compute_partial) *timing.compute_partial += exchange;
   timing.reduce = request.model.timing.reduce;
-  timing.residency /= 2;
-  if (request.model.timing.residency == 1) timing.residency = 1;
+  if (timing.residency > 1) timing.residency /= 2;
   if (timing.memory) {
     timing.memory->tile.kv *= 2;
     timing.memory->tile.gradient *= 2;

@@ -5,8 +5,6 @@
 #include "workbench/designs/plan.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <optional>
 #include <utility>
 
 namespace stagger::designs {
@@ -31,8 +29,7 @@ IndexVector<Head, std::uint64_t> orders_of(const Table& table) {
 }
 
 /// The problem on other SMs, with other KV heads.
-std::optional<Problem> changed(const Problem& problem, std::int64_t sms, std::int64_t heads_kv) {
-  if (sms < 1 || heads_kv < 1) return std::nullopt;
+Problem changed(const Problem& problem, std::int64_t sms, std::int64_t heads_kv) {
   Problem other = problem;
   other.sms = static_cast<std::int32_t>(sms);
   other.heads_kv = static_cast<std::int32_t>(heads_kv);
@@ -46,9 +43,9 @@ class Probe {
       : selection_(selection), orders_(orders_of(schedules::build(selection, problem))) {}
 
   /// Whether a head that both have is added in another order.
-  [[nodiscard]] bool differs(const std::optional<Problem>& other) const {
-    if (!other || schedules::why_unsupported(selection_, *other)) return false;
-    const auto orders = orders_of(schedules::build(selection_, *other));
+  [[nodiscard]] bool differs(const Problem& other) const {
+    if (schedules::why_unsupported(selection_, other)) return false;
+    const auto orders = orders_of(schedules::build(selection_, other));
     const auto common = static_cast<std::ptrdiff_t>(std::min(orders.size(), orders_.size()));
     return !std::equal(orders.begin(), orders.begin() + common, orders_.begin());
   }
@@ -69,12 +66,17 @@ Problem probed(Problem problem) {
     problem.grids = tile(problem.mask, problem.lengths, problem.shape);
   }
   while (problem.heads_kv > 1 && problem.tasks() > kMostTasks) {
-    problem = *changed(problem, problem.sms, problem.heads_kv / 2);
+    problem = changed(problem, problem.sms, problem.heads_kv / 2);
   }
   return problem;
 }
 
 }  // namespace
+
+std::array<std::int64_t, 5> other_counts(std::int64_t count) {
+  return {std::max<std::int64_t>(count - 1, 1), count + 1, std::max<std::int64_t>(count / 2, 1),
+          2 * count, 1};
+}
 
 void Dependence::add_to(std::vector<const char*>& words) const {
   if (sms) words.push_back(bits::kSms);
@@ -87,14 +89,12 @@ Dependence dependence_of(const schedules::Selection& selection, const Problem& p
   const Problem base = probed(problem);
   if (schedules::why_unsupported(selection, base)) return {.sms = true, .heads = true};
   const Probe probe(selection, base);
-  const std::int64_t sms = base.sms;
-  const std::int64_t heads = base.heads_kv;
-  Dependence found;
-  for (const std::int64_t other : {sms - 1, sms + 1, sms / 2, 2 * sms, std::int64_t{1}})
-    found.sms = found.sms || probe.differs(changed(base, other, heads));
-  for (const std::int64_t other : {heads - 1, heads + 1, 2 * heads, std::int64_t{1}})
-    found.heads = found.heads || probe.differs(changed(base, sms, other));
-  return found;
+  return {.sms = std::ranges::any_of(
+              other_counts(base.sms),
+              [&](std::int64_t sms) { return probe.differs(changed(base, sms, base.heads_kv)); }),
+          .heads = std::ranges::any_of(other_counts(base.heads_kv), [&](std::int64_t heads) {
+            return probe.differs(changed(base, base.sms, heads));
+          })};
 }
 
 }  // namespace stagger::designs

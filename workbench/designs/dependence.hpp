@@ -2,6 +2,8 @@
 
 #include "schedules/schedule.hpp"
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 namespace stagger::designs {
@@ -16,9 +18,12 @@ struct Dependence {
   void add_to(std::vector<const char*>& bits) const;
 };
 
+/// How many SMs or KV heads orders are asked for in the place of so many.
+[[nodiscard]] std::array<std::int64_t, 5> other_counts(std::int64_t count);
+
 /// Finds out by building: the tables of fewer and more SMs and heads are held against the
 /// problem's, for the heads that both have. A schedule that searches depends on all. Of a problem
-/// of many tiles the same mask in larger tiles answers. O(tasks) a table, eight of them.
+/// of many tiles the same mask in larger tiles answers. O(tasks) a table, ten of them.
 [[nodiscard]] Dependence dependence_of(const schedules::Selection& selection,
                                        const Problem& problem);
 

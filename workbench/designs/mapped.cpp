@@ -23,13 +23,13 @@ Played play_schedule(const std::optional<schedules::Selection>& given, const Pro
                      const Timing& timing) {
   if (given) return {*given, schedules::build(*given, problem, timing)};
   Played best;  // there are schedules for any mask, free of deadlock
-  Ticks shortest = -1;
+  std::optional<Ticks> shortest;
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
     if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
     const sim::Simulation played = sim::simulate(table, timing);
-    if (!played.complete || (shortest >= 0 && played.makespan >= shortest)) continue;
+    if (!played.complete || (shortest && played.makespan >= *shortest)) continue;
     shortest = played.makespan;
     best = {std::move(selection), std::move(table)};
   }
