@@ -52,8 +52,9 @@ const Kernel& kernel_of(std::string_view name) {
 
 KernelKey kernel_key(std::string_view kernel, std::string_view dtype, std::int64_t head_dim) {
   KernelKey key{.kernel = std::string(kernel)};
-  const auto known = std::ranges::find(kKernels, kernel, &Kernel::name);
-  if (known != kKernels.end() && known->spins()) return key;
+  const bool spins = std::ranges::any_of(
+      kKernels, [&](const Kernel& each) { return each.name == kernel && each.spins(); });
+  if (spins) return key;
   key.dtype = dtype;
   key.head_dim = head_dim;
   return key;

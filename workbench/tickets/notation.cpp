@@ -72,11 +72,16 @@ std::optional<Step> step_of(std::string_view word, std::int32_t program_kv) {
   return word.empty() && step.add >= 0 ? std::optional(step) : std::nullopt;
 }
 
-/// Gives steps without a named semaphore that of their (head, q).
-void name_semaphores(Tickets& tickets) {
+std::int32_t q_tiles_of(const Tickets& tickets) {
   std::int32_t q_tiles = 1;
   for (const Step& step : tickets.steps)
     q_tiles = std::max(q_tiles, step.task.q.value + 1);
+  return q_tiles;
+}
+
+/// Gives steps without a named semaphore that of their (head, q).
+void name_semaphores(Tickets& tickets) {
+  const std::int32_t q_tiles = q_tiles_of(tickets);
   std::int32_t semaphores = 0;
   for (Step& step : tickets.steps) {
     if (step.semaphore.value == kUnnamed) {
@@ -85,13 +90,6 @@ void name_semaphores(Tickets& tickets) {
     semaphores = std::max(semaphores, step.semaphore.value + 1);
   }
   tickets.initial.assign(semaphores, 0);
-}
-
-std::int32_t q_tiles_of(const Tickets& tickets) {
-  std::int32_t q_tiles = 1;
-  for (const Step& step : tickets.steps)
-    q_tiles = std::max(q_tiles, step.task.q.value + 1);
-  return q_tiles;
 }
 
 std::string step_text(const Step& step, KvTile program_kv, std::int32_t q_tiles) {
