@@ -1,9 +1,13 @@
 #include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "workbench/calibration/set.hpp"
 
+#include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace stagger::workbench {
 namespace {
@@ -70,6 +74,72 @@ TEST_CASE("tables of one problem are next to each other") {
   }
   CHECK(changes == 5);
   CHECK(tasks < 500'000);
+}
+
+/// The fewest heads, an even number, of which so many are as much as is asked.
+std::int64_t fewest_heads(std::int64_t of_head, std::int64_t asked) {
+  std::int64_t heads = 2;
+  while (heads * of_head < asked)
+    heads += 2;
+  return heads;
+}
+
+/// Every schedule that does not search, applies to the problem, and has a table that would run.
+std::vector<std::string> names_that_run(const Problem& problem) {
+  std::vector<std::string> names;
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    const schedules::Selection selection = schedules::select(schedule->name);
+    if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
+    const Table table = schedules::build(selection, problem);
+    if (dag::verify(table, {}).verdict == dag::Verdict::ok) names.push_back(table.name);
+  }
+  return names;
+}
+
+TEST_CASE("the calibration set is six problems, each by every schedule that runs and three more") {
+  struct Made {
+    const char* mask;
+    std::int64_t kv_tiles, chains_an_sm;
+  };
+  constexpr Made kMade[] = {{"full", 5, 2},   {"full", 12, 2},   {"full", 24, 1},
+                            {"causal", 6, 2}, {"causal", 12, 2}, {"causal", 28, 1}};
+  for (const std::int32_t sms : {1, 7, 8, 132}) {
+    const std::vector<Table> tables = calibration_set({64, 128}, sms);
+    std::size_t next = 0;
+    for (const Made& made : kMade) {
+      CAPTURE(sms, made.mask, made.kv_tiles, next);
+      REQUIRE(next < tables.size());
+      const Problem problem = tables[next].problem;
+      CHECK(problem.mask.family->name == std::string(made.mask));
+      CHECK(problem.kv_tiles() == made.kv_tiles);
+      CHECK(problem.lengths.q == problem.lengths.kv);
+      CHECK(problem.heads == fewest_heads(made.kv_tiles, made.chains_an_sm * sms));
+      CHECK(problem.sms == std::min<std::int64_t>(sms, problem.heads * made.kv_tiles));
+      std::vector<std::string> names = names_that_run(problem);
+      for (const char* seed : {"1", "2", "3"})
+        names.push_back(std::string("irregular ") + seed);
+      REQUIRE(next + names.size() <= tables.size());
+      for (const std::string& name : names) {
+        CHECK(tables[next].name == name);
+        CHECK(tables[next].problem.heads == problem.heads);
+        CHECK(tables[next++].problem.common_grid() == problem.common_grid());
+      }
+    }
+    CHECK(next == tables.size());
+  }
+}
+
+TEST_CASE("the large tables have as few heads as their elements take") {
+  for (const std::int64_t head_dim : {40, 64, 128}) {
+    for (const Table& table : large_calibration_set({64, 128}, 16, head_dim)) {
+      CAPTURE(head_dim, table.name);
+      const bool full = table.problem.mask.family->name == std::string("full");
+      CHECK(table.problem.kv_tiles() == (full ? 6 : 10));
+      CHECK(table.problem.heads ==
+            fewest_heads(table.problem.lengths.kv * head_dim, std::int64_t{full ? 24 : 48} << 20));
+      CHECK(table.problem.sms == 16);
+    }
+  }
 }
 
 }  // namespace

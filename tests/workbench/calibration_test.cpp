@@ -1,12 +1,16 @@
 #include "workbench/calibration/calibration.hpp"
 
+#include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/toy_device.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace stagger::workbench {
 namespace {
@@ -252,6 +256,50 @@ TEST_CASE("what stamps cost is left out of makespans and of the start, where it 
       }(),
       Model::overlap);
   CHECK(unknown.residuals.front().measured == found.residuals.front().measured + 700);
+}
+
+TEST_CASE(
+    "a value is moved to no more than twice itself and its width, or 100 steps of the timer") {
+  // Every run ends at four times its time, which no typical task shows and longer phases would
+  // make up for. The quartiles are equal, so that a twentieth of a value is its width.
+  constexpr Timing kLong{.model = Model::chain,
+                         .compute = 90'000,
+                         .compute_partial = 120'000,
+                         .reduce = 7'000,
+                         .latency = 700,
+                         .launch = 20,
+                         .epilogue = 600};
+  for (const auto& [timing, most] :
+       {std::pair{kChain, 2 * 9'000 + 3'200}, std::pair{kLong, 2 * 90'000 + 4'500}}) {
+    test::Random random(96);
+    std::vector<CalibrationRun> runs = toy_runs({.timing = timing}, random);
+    expect_near(calibrate(runs, Model::chain).times, timing, 0);
+    for (CalibrationRun& run : runs) {
+      if (run.mode != gpu::Mode::deterministic) continue;
+      std::ranges::max_element(run.run.times, {}, &gpu::TaskTimes::reduce_end)->reduce_end *= 4;
+    }
+    const KernelTimes found = calibrate(runs, Model::chain).times;
+    CHECK(found.compute.value == most);
+    CHECK(found.reduce.value > timing.reduce);
+    CHECK(found.reduce.value <= 2 * timing.reduce + 3'200);
+    CHECK(found.latency.value <= 2 * timing.latency + 3'200);
+    CHECK(found.fit.median_ppm > 300'000);
+  }
+}
+
+TEST_CASE("one run of one task is enough, and its values are those that it shows") {
+  const Problem problem = make_problem(make_mask("full"), {64, 64}, {.q = 64, .kv = 64}, 1, 1);
+  const Table table = schedules::build(schedules::select("ascending"), problem);
+  test::Random random(97);
+  const Timing timing{.model = Model::chain, .compute = 9'000, .reduce = 900};
+  const CalibrationRun run{
+      table, gpu::Mode::deterministic,
+      test::run_on_toy({.timing = timing}, table, gpu::Mode::deterministic, random)};
+  const Calibration found = calibrate({run}, Model::chain);
+  CHECK(found.times.compute.value == 9'000);
+  CHECK(found.times.reduce.value == 900);
+  CHECK(found.times.fit == FitErrors{.runs = 1});
+  CHECK_THROWS_AS(calibrate({}, Model::chain), ContractViolation);
 }
 
 TEST_CASE("the refinement finds what no typical task shows") {

@@ -170,6 +170,27 @@ TEST_CASE("the memory that is found is judged as it says, and no other one is be
   CHECK(worse > 500);
 }
 
+TEST_CASE("a fit tells how far it is, never less than before, and ends nearly done") {
+  test::Random random(94);
+  constexpr std::int64_t kMi = std::int64_t{1} << 20;
+  const Memory memory{.l2 = 70 * kMi,
+                      .rate = 2'600,
+                      .tile = {.q = kMi / 2, .dq = 2 * kMi, .kv = kMi, .gradient = kMi}};
+  std::vector<double> told;
+  static_cast<void>(
+      fit_memory(grouped_runs(memory, random), [&](double fraction) { told.push_back(fraction); }));
+  // Sizes from 8 to 256 MiB in steps of a quarter, then the neighbours of the three best.
+  std::int64_t sizes = 0;
+  for (std::int64_t size = 8 * kMi; size <= 256 * kMi; size += size / 4)
+    ++sizes;
+  REQUIRE(std::ssize(told) == sizes + 3);
+  CHECK(told.front() == 0);
+  CHECK(std::ranges::is_sorted(told));
+  for (std::int64_t place = 0; place < 3; ++place)
+    CHECK(told[static_cast<std::size_t>(sizes + place)] ==
+          Approx(0.7 + 0.1 * static_cast<double>(place)));
+}
+
 TEST_CASE("memories that are found in noise are as kept") {
   constexpr std::int64_t kMi = std::int64_t{1} << 20;
   std::ostringstream text;

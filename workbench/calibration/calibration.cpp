@@ -256,7 +256,7 @@ class Refinement {
       const double moved = static_cast<double>(value.phase->value - value.from) / value.width;
       pull += moved * moved;
     }
-    return errors / static_cast<double>(std::max<std::size_t>(tables_.size(), 1)) + kPull * pull;
+    return errors / static_cast<double>(tables_.size()) + kPull * pull;
   }
 
   KernelTimes& times_;
@@ -273,7 +273,6 @@ FitErrors errors_of(const std::vector<Residual>& residuals) {
                                         static_cast<double>(std::max<Ticks>(measured, 1)) -
                                     1)));
   }
-  if (ppm.empty()) return {};
   std::sort(ppm.begin(), ppm.end());
   return {.median_ppm = ppm[ppm.size() / 2], .worst_ppm = ppm.back(), .runs = std::ssize(ppm)};
 }
@@ -286,6 +285,7 @@ Ticks span_of(const gpu::Backward& run) {
 }
 
 Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {
+  STAGGER_EXPECTS(std::ranges::any_of(runs, counts));
   Calibration calibration;
   calibration.times = DirectFit(runs, model).run();
   calibration.residuals = Refinement(runs, calibration.times).run();
