@@ -335,6 +335,31 @@ TEST_CASE("of a mask in many tiles the orders are those in larger ones") {
   CHECK(words("symmetric-shift", 128) != std::set<std::string>{"sms", "batch"});
 }
 
+TEST_CASE("a mask that is given in tiles is asked for its orders as it is, however many") {
+  const std::vector<std::string> rows(200, std::string(200, 'f'));
+  const Problem problem =
+      make_problem(make_mask("tiles", {{"rows", rows}}), {200, 200}, {}, 2, 200);
+  std::vector<const char*> bits;
+  dependence_of(schedules::select("spt"), problem).add_to(bits);
+  CHECK(bits.empty());
+}
+
+TEST_CASE("a mask that is made of others is cut anew as its parts are") {
+  const auto problem = [](const char* mask) {
+    return make_problem(parse_mask(mask), {64, 64}, {4, 4}, 1, 4);
+  };
+  const Problem whole = problem("sliding:left=3,right=0 | global:first=1");
+  const Analysis cut = played("opentau:tile=2", whole);
+  // Two diagonals of 2 x 2 tokens a query tile, a third where the window begins in one, and the
+  // first key's tile, which the first two rows of tiles have anyway.
+  CHECK(cut.plan.stages.front().problem.tasks() ==
+        make_problem(whole.mask, {64, 64}, {2, 2}, 1, 4).tasks());
+  CHECK(cut.plan.note == "tiles of 2 x 2 tokens");
+  const Problem tiles = make_problem(parse_mask("tiles:rows=ff+ff & causal"), {8, 8}, {4, 4}, 1, 4);
+  CHECK(why_unsupported(select("opentau:tile=2"), request_of(tiles)) ==
+        "tile= cuts a mask of tokens anew; this one is of tiles");
+}
+
 TEST_CASE("half as many clusters are resident as CTAs, and one of one") {
   const auto makespan = [](std::int32_t residency) {
     Request request = request_of(causal(8, 2, 8), "spt");

@@ -128,6 +128,8 @@ TEST_CASE("sinks are tiles of keys, up to an eighth of them, where a mask does n
   CHECK(sinks_of(masked(window, 128, 4)) == Values{0, 4, 8, 16});
   CHECK(sinks_of(masked(window, 124, 4)) == Values{0, 4, 8});
   CHECK(sinks_of(masked(window + " | global:first=2", 64, 1)) == Values{0, 1, 2, 4, 8});
+  CHECK(sinks_of(masked(window, 32, 4)) == Values{0, 4});
+  CHECK(sinks_of(masked(window, 31, 4)).empty());
   CHECK(sinks_of(masked("full", 64, 4)).empty());
   // A causal mask's queries do not see a key after them: as many tiles of one as of the other.
   CHECK(sinks_of(masked("causal", 64, 64)).empty());

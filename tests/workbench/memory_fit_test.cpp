@@ -229,5 +229,23 @@ TEST_CASE("the heads in flight of the calibration's tables rise to all of them")
   CHECK(before > std::int64_t{120} << 20);
 }
 
+TEST_CASE("dQ of the calibration's heads is 160 MiB, of eight heads at least") {
+  const auto heads_of = [](const TileShape& tile, std::int64_t head_dim) {
+    std::vector<std::pair<std::int64_t, std::int32_t>> heads;  // with the KV tiles, by windows
+    for (const Table& table : memory_calibration_set(tile, 16, head_dim, kTiming))
+      heads.emplace_back(table.problem.kv_tiles(), table.problem.heads);
+    return heads;
+  };
+  // 3072 and 9216 tokens of 128 floats: 106 and 35 heads, in windows of 2, 4, ... 64 and all of
+  // them, and of 2, ... 32 and all.
+  std::vector<std::pair<std::int64_t, std::int32_t>> want(7, {24, 106});
+  want.insert(want.end(), 6, {72, 35});
+  CHECK(heads_of({.q = 64, .kv = 128}, 128) == want);
+  // 24576 of 512 are 48 MiB each.
+  want.assign(3, {24, 8});
+  want.insert(want.end(), 3, {72, 8});
+  CHECK(heads_of({.q = 1024, .kv = 1024}, 512) == want);
+}
+
 }  // namespace
 }  // namespace stagger::workbench

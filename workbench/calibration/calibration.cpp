@@ -136,8 +136,8 @@ class DirectFit {
 
 /// A table in model time: what measured times show of it, and what comes after.
 struct Simulated {
-  Ticks span = 0;  ///< to the last reduction's end
-  Ticks tail = 0;  ///< from there to the end of the last epilogue
+  Ticks span = {};  ///< to the last reduction's end
+  Ticks tail = {};  ///< from there to the end of the last epilogue
 };
 
 Simulated simulated(const Table& table, const Timing& timing) {
@@ -207,8 +207,8 @@ class Refinement {
  private:
   struct Value {
     MeasuredNs* phase;
-    Ticks from = 0;
-    double width = 1;
+    Ticks from = {};
+    double width = {};
   };
 
   void add(MeasuredNs& phase) {

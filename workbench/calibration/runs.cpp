@@ -71,14 +71,14 @@ class Measurement {
   }
 
   /// Leaves the median cost of stamps in the run that is kept: a single pair of runs may be apart
-  /// for other reasons.
+  /// for other reasons. Where no cost is known the kept run's own time is the median, and 0 stays.
   static void leave_median_cost(std::vector<gpu::Backward>& runs) {
     std::vector<std::int64_t> costs;
     std::ranges::transform(runs, std::back_inserter(costs), [](const gpu::Backward& run) {
       return run.elapsed_ns - run.untimed_ns;
     });
     gpu::Backward& kept = runs[kRepeats / 2];
-    if (kept.untimed_ns > 0) kept.untimed_ns = kept.elapsed_ns - median(std::move(costs));
+    kept.untimed_ns = kept.elapsed_ns - median(std::move(costs));
   }
 
   [[nodiscard]] gpu::Backward run_once(const Table& table) const {

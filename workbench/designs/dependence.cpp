@@ -59,7 +59,7 @@ class Probe {
 Problem probed(Problem problem) {
   constexpr std::int64_t kMostTiles = std::int64_t{1} << 14;
   constexpr std::int64_t kMostTasks = std::int64_t{1} << 20;
-  const bool tokens = problem.mask.family != nullptr && problem.mask.family->rows != nullptr;
+  const bool tokens = !is_of_tiles(problem.mask);
   while (tokens && problem.common_grid().live_tiles() > kMostTiles) {
     problem.shape.q *= 2;
     problem.shape.kv *= 2;

@@ -230,11 +230,6 @@ gpu::Program program_of(const Design& design, const Plan& plan) {
   }
   // Several heads' chains, each with dK and dV of its own.
   if (program.problem.combine != Combine::none) program.head_sums = design.head_sums;
-  // Of what holds nothing the kernels have no lane.
-  for (gpu::Program::Kernel& kernel : program.kernels) {
-    for (auto& lane : kernel.lanes)
-      std::erase_if(lane, [](const gpu::Stint& stint) { return stint.tasks.empty(); });
-  }
   return program;
 }
 

@@ -56,10 +56,10 @@ class ChainClock {
 
   /// When a task computes and reduces.
   struct Times {
-    Ticks start = 0;
-    Ticks computed = 0;
-    Ticks handed = 0;
-    Ticks reduced = 0;
+    Ticks start = {};
+    Ticks computed = {};
+    Ticks handed = {};
+    Ticks reduced = {};
   };
   Times add(const Task& task) {
     Times times{.start = free_};
@@ -85,9 +85,7 @@ class ChainClock {
 
 Ticks duration_of(const Stage& stage, const Chain& chain) {
   ChainClock clock(stage, chain, 0);
-  const std::vector<Task> tasks = tasks_of(chain, lanes_of(stage), stage.problem);
-  if (tasks.empty()) return 0;
-  for (const Task& task : tasks)
+  for (const Task& task : tasks_of(chain, lanes_of(stage), stage.problem))
     clock.add(task);
   return clock.end();
 }
@@ -117,7 +115,6 @@ class Drawing {
   /// Adds a chain that starts on an SM; returns its end.
   Ticks add(const Chain& chain, Sm sm, Ticks start) {
     const std::vector<Task> tasks = tasks_of(chain, lanes_of(stage_), stage_.problem);
-    if (tasks.empty()) return start;
     ChainClock clock(stage_, chain, start);
     add(sm, tasks.front(), Phase::launch, start, start + stage_.timing.launch);
     for (const Task& task : tasks) {

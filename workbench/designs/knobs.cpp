@@ -75,10 +75,10 @@ std::optional<Request> with_sinks(const Request& request, std::int64_t value) {
   return other;
 }
 
-/// Whether sinks are more than what every query sees anyway.
+/// Whether an eighth of the keys has a tile, and sinks are more than what every query sees anyway.
 bool can_have_sinks(const Request& request) {
   const Problem& problem = request.problem;
-  if (is_of_tiles(problem.mask) || problem.kv_tiles() == 1) return false;
+  if (is_of_tiles(problem.mask) || problem.lengths.kv / 8 < problem.shape.kv) return false;
   return with_sinks(request, problem.shape.kv)->problem.tasks() >
          with_sinks(request, 0)->problem.tasks();
 }

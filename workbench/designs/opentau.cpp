@@ -28,8 +28,7 @@ constexpr schedules::Parameter kOpentauParameters[] = {kTile};
 
 std::optional<std::string> needs_a_token_mask(const Request& request) {
   if (request.parameters.at(kTile.name) == 0) return std::nullopt;
-  const MaskFamily* family = request.problem.mask.family;
-  if (family != nullptr && family->rows != nullptr) return std::nullopt;
+  if (!is_of_tiles(request.problem.mask)) return std::nullopt;
   return "tile= cuts a mask of tokens anew; this one is of tiles";
 }
 

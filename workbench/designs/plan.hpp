@@ -23,7 +23,8 @@ inline constexpr std::int64_t kDkvGemms = 4;     ///< S and dP, for dV and dK
 inline constexpr std::int64_t kDqGemms = 3;      ///< S and dP, for dQ
 inline constexpr std::int64_t kStoredGemms = 1;  ///< dQ alone, from a dS that was stored
 
-/// The live tasks of one tile of one head, or of several heads that share K and V, on one SM.
+/// The live tasks of one tile of one head, or of several heads that share K and V, on one SM: one
+/// at least.
 struct Chain {
   Head head;               ///< the first
   std::int32_t heads = 1;  ///< one after the other
