@@ -1,0 +1,116 @@
+"""The speed grid: schedules beside PyTorch, windowed, windows, and what a bound leaves them."""
+
+import json
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def speed_table(data):
+    lines = [f"{data['device']['name']}, driver {data['device']['driver']}, {data['date']}, "
+             f"{data['dtype']}; TFLOP/s of the whole backward pass, rested, medians of 20; *predicted* "
+             "is the best schedule's, by the profile; *in a row* is the ratio without rest.", "",
+             "| head_dim | mask | seqlen | best schedule | ms | predicted | TFLOP/s | PyTorch (FA2), "
+             "deterministic | ratio | in a row | × lpt-ascending |",
+             "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
+    for row in data["rows"]:
+        by_name = {each["name"]: each for each in row["schedules"]}
+        best = by_name[row["best"]]
+        predicted = f"{best['predicted_ms']:.3f}" if "predicted_ms" in best else "–"
+        baseline = by_name.get("lpt-ascending")
+        over = f"{baseline['ms'] / row['ms']:.2f}" if baseline else "–"
+        torch = (f"{row['torch_tflops']:.0f} | {row['ratio']:.2f} | {row['ratio_in_a_row']:.2f}"
+                 if row["torch_ms"] else "– | – | –")
+        lines.append(f"| {row['head_dim']} | {row['mask']} | {row['seqlen']:,} | {row['best']}, Q tile "
+                     f"{best['tile_q']} | {row['ms']:.3f} | {predicted} | {row['tflops']:.0f} | "
+                     f"{torch} | {over} |")
+    return "\n".join(lines) + "\n"
+
+
+def points_of(runs):
+    """The runs of each point of the grid, by head_dim, mask and length."""
+    points = {}
+    for run in runs:
+        key = run["head_dim"], run["problem"]["mask"]["kind"], run["problem"]["seq_q"]
+        points.setdefault(key, []).append(run)
+    return points
+
+
+def is_windowed(run):
+    return run["schedule"]["name"].startswith("windowed")
+
+
+def windowed_table(runs):
+    """What windowed chose at each point, beside the best of the others there."""
+    points = points_of(runs)
+    lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
+             "| head_dim | mask | seqlen | chosen | ms | best of the others | ms | less |",
+             "|--:|---|--:|---|--:|---|--:|--:|"]
+    for (head_dim, mask, seqlen), here in sorted(points.items()):
+        ours = next(run for run in here if is_windowed(run))
+        others = [run for run in here if run is not ours]
+        peer = min(others, key=lambda run: run["measured"]["rested_ms"])
+        ms, peer_ms = (run["measured"]["rested_ms"] for run in (ours, peer))
+        elapsed = ours["predicted"]["elapsed_ns"]
+        least = min(run["predicted"]["elapsed_ns"] for run in others)
+        lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]} | "
+                     f"{ms:.3f} | {peer['schedule']['name']} | {peer_ms:.3f} | "
+                     f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
+    return "\n".join(lines) + "\n"
+
+
+def windows_table(runs):
+    """Every window that was timed at a point, in the order of heads; the fastest in bold."""
+    lines = ["ms of the whole pass, rested, the mean of two runs (predicted).", "",
+             "| head_dim | seqlen | heads of a window |", "|--:|--:|---|"]
+    for (head_dim, _, seqlen), here in sorted(points_of(runs).items()):
+        windows = {}
+        for run in here:
+            heads = int(re.search(r"heads=(\d+)", run["schedule"]["name"])[1])
+            windows.setdefault(heads, []).append(run)
+        ms = {heads: sum(run["measured"]["rested_ms"] for run in each) / len(each)
+              for heads, each in windows.items()}
+        cells = []
+        for heads, each in sorted(windows.items()):
+            mark = "**" if ms[heads] == min(ms.values()) else ""
+            predicted = each[0]["predicted"]["elapsed_ns"] / 1e6
+            cells.append(f"{heads}: {mark}{ms[heads]:.3f}{mark} ({predicted:.3f})")
+        lines.append(f"| {head_dim} | {seqlen:,} | {', '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def elapsed_bound(run, stagger):
+    """What any static table of a run's problem takes at least, with what is around its kernel."""
+    problem, predicted = run["problem"], run["predicted"]
+    arguments = {"mask": problem["mask"]["kind"], "seq": problem["seq_q"],
+                 "tile-q": problem["tile_q"], "tile-kv": problem["tile_kv"],
+                 "heads": problem["heads"], "kernel": run["kernel"], "dtype": run["dtype"],
+                 "head-dim": run["head_dim"], "schedule": run["schedule"]["name"],
+                 "machine": ROOT / f"configs/machines/{run['model']['machine']}.json"}
+    command = [stagger, "analyze", "--json"]
+    for name, value in arguments.items():
+        command += [f"--{name}", str(value)]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return report["lower_bound"]["ticks"] + predicted["elapsed_ns"] - predicted["makespan_ns"]
+
+
+def bounds_table(runs, stagger):
+    """By how much any table can be faster than the best of those that windowed is beside. `stagger`:
+    the command that says bounds."""
+    rows = {}
+    for (head_dim, mask, seqlen), here in points_of(runs).items():
+        others = [run for run in here if not is_windowed(run)]
+        least = min(run["predicted"]["elapsed_ns"] for run in others)
+        of_tile = {run["problem"]["tile_q"]: run for run in others
+                   if run["schedule"]["dispatch"] == "static"}
+        bound = min(elapsed_bound(run, stagger) for run in of_tile.values())
+        rows.setdefault((mask, head_dim), {})[seqlen] = 1 - bound / least
+    lengths = sorted(next(iter(rows.values())))
+    lines = [f"| tokens | {' | '.join(f'{length:,}' for length in lengths)} |",
+             "|---|" + "--:|" * len(lengths)]
+    for (mask, head_dim), row in sorted(rows.items()):
+        cells = [f"{row[length]:.1%}" for length in lengths]
+        lines.append(f"| head_dim {head_dim}, {mask} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
