@@ -1,7 +1,6 @@
 """scripts/bench_designs.py without a GPU: shapes, predictions, ratios, what is kept, and its table."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -16,17 +15,9 @@ except ImportError:
     torch = None
 
 from stagger.bench import cases
+from tests.fakes.scripts import ROOT, script
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("STAGGER_COMMAND")
-
-
-def script(name):
-    """A script of the checkout as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 bench = script("bench_designs")
@@ -156,7 +147,7 @@ class Predictions(unittest.TestCase):
         self.assertGreater(flat["predicted"]["two_pass"]["times"], 1.2)
         self.assertIsNone(odd["predicted"]["two_pass"])
         self.assertIsNone(odd["measured"]["steady"]["two_pass"])
-        text = script("gpu_table").designs_table(document)
+        text = script("tables.designs").designs_table(document)
         self.assertIn("| 1 × 32 × 4096 × 128 full | 1.000 | 3.000 | 2.000 | 1.500 | 1.200 | "
                       "1.50 / 1.50 | 1.62 / 1.69 | +12.7% | 1.50 / 1.50 |", text)
         self.assertIn("| 16 × 16 × 4096 × 80 full |  | 3.000 | 2.000 |  | 1.200 |", text)
