@@ -154,6 +154,21 @@ TEST_CASE("an eager block that lacks a kernel's time has no kappa") {
   CHECK(kappas(whole) != kappas(fewer));
 }
 
+TEST_CASE("kernels within compiled blocks have no part in the rates of eager ones") {
+  MeasuredBlocks measured = played_blocks();
+  const BlockRates rates = fitted_rates(measured);
+  MeasuredBlock& compiled = measured.blocks.back();
+  REQUIRE(compiled.ops == Ops::compiled);
+  for (const auto& [kernel, ms] : measured.blocks.front().within)
+    compiled.within[kernel] = 5 * ms;
+  const BlockRates again = fitted_rates(measured);
+  CHECK(again.gemm_tflops == rates.gemm_tflops);
+  CHECK(again.gemm_t0_ns == rates.gemm_t0_ns);
+  CHECK(again.operations == rates.operations);
+  CHECK(again.attention == rates.attention);
+  CHECK(again.kappas == rates.kappas);
+}
+
 TEST_CASE("what is held out has no part in the rates that judge it") {
   MeasuredBlocks measured = played_blocks();
   MeasuredBlock& qwen = measured.blocks[1];

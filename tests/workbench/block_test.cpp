@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
+#include "workbench/block/bars.hpp"
 #include "workbench/block/cost.hpp"
 #include "workbench/block/kernels.hpp"
 #include "workbench/block/transformer.hpp"
@@ -300,6 +301,82 @@ TEST_CASE("blocks measured on an H200 are predicted from its profile") {
             cost.total_ms / row.measured - 1);
     CHECK(std::abs(cost.total_ms / row.measured - 1) < row.within);
   }
+}
+
+TEST_CASE("devices that KV heads do not divide, nor are divided by, share none") {
+  Transformer model = at("llama3-8b", 4096, 1);
+  model.heads = 24;
+  model.hidden = 24 * model.head_dim;
+  const auto kv_of = [&](std::int64_t heads_kv, std::int64_t tp) {
+    model.heads_kv = heads_kv;
+    std::int64_t flops = 0;
+    for (const Kernel& kernel : kernels_of(model, tp)) {
+      if (kernel.name == "qkv" && kernel.pass == Pass::forward) flops = kernel.flops;
+    }
+    // 2 FLOPs a token for each of hidden x (Q + 2 KV) x head_dim.
+    const std::int64_t columns = flops / (2 * model.batch * model.seq * model.hidden);
+    return (columns / model.head_dim - model.heads / tp) / 2;
+  };
+  CHECK(kv_of(24, 4) == 6);
+  CHECK(kv_of(8, 4) == 2);
+  CHECK(kv_of(4, 4) == 1);
+  CHECK(kv_of(2, 4) == 1);  // a copy for two devices each
+  CHECK(kv_of(1, 8) == 1);
+  for (const std::int64_t heads_kv : {3, 6, 12}) {
+    const std::string message =
+        test::message_of([&] { static_cast<void>(kv_of(heads_kv, 8)); }, ErrorKind::usage);
+    CHECK_THAT(message, Catch::Contains(" KV heads cannot be shared by 8 devices"));
+  }
+}
+
+TEST_CASE("a window is given to attention that has a diagonal") {
+  CHECK_THAT(test::message_of([&] { static_cast<void>(with(builtin("sam-h"), {.window = 5})); },
+                              ErrorKind::usage),
+             Catch::Contains("its attention is full, and has no window"));
+  const Transformer window = with(builtin("llama3-8b"), {.window = 512});
+  CHECK(window.attention == Attention::sliding);
+  CHECK(window.window == 512);
+  CHECK(with(window, {.window = 0}).attention == Attention::causal);
+}
+
+TEST_CASE("bars are as long as what they stand for, the longest over the whole width") {
+  const Transformer model = at("llama3-8b", 4096, 1);
+  const BlockCost cost = cost_of(model, {.machine = toy()});
+  double longest = 0;
+  for (const TimedKernel& kernel : cost.kernels)
+    longest = std::max(longest, kernel.ms);
+  for (const double replaced : {0.5 * longest, 4 * longest}) {
+    std::vector<double> widths;
+    std::istringstream lines(
+        bars_svg("title", cost, Replacement{.attention_backward_ms = replaced}));
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t at = line.find(" width=\"");
+      if (line.starts_with("<rect x=\"") && line.find("height=\"16.00\"") != std::string::npos)
+        widths.push_back(std::stod(line.substr(at + 8)));
+    }
+    REQUIRE(widths.size() == cost.kernels.size() + 1);
+    const double whole = *std::ranges::max_element(widths);
+    const double per_ms = whole / std::max(longest, replaced);
+    std::vector<double> want = {replaced * per_ms};
+    for (const TimedKernel& kernel : cost.kernels)
+      want.push_back(std::max(0.5, kernel.ms * per_ms));
+    std::ranges::sort(want);
+    std::ranges::sort(widths);
+    for (std::size_t bar = 0; bar < want.size(); ++bar)
+      CHECK(std::abs(want[bar] - widths[bar]) < 0.011);
+    CHECK(whole > 300);
+  }
+}
+
+TEST_CASE("a model need not say where its numbers are from") {
+  std::string text = find_builtin(builtin_models(), "llama3-8b");
+  const std::size_t begin = text.find("\"source\"");
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = text.find('"', text.find(':', begin) + 3) + 1;
+  const std::size_t comma = text.rfind(',', begin);
+  text.erase(comma, end - comma);
+  CHECK(read_transformer(text, "m.json").source.empty());
+  CHECK_FALSE(builtin("llama3-8b").source.empty());
 }
 
 TEST_CASE("a model's file is read strictly") {

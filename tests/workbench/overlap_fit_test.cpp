@@ -5,6 +5,7 @@
 #include "workbench/calibration/overlap_runs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,20 @@ TEST_CASE("a calibration comes back from the shapes that it predicts") {
     MeasuredOverlap longer = shapes.front();
     longer.baseline *= 2;
     CHECK(error_of(found, longer).baseline == Approx(-0.5));
+    // Whatever rates there were before.
+    Calibration slow = truth;
+    for (auto* limiters : {&slow.gemm, &slow.attention}) {
+      for (Limiter& limiter : *limiters)
+        limiter.rate *= limiter.unit == LimitUnit::flops ? 0.5 : 1;
+    }
+    slow.forward = {.ps = 17};
+    slow.slowdown = {.gemm = 3, .rng = 3, .room = 3, .dropping = 3};
+    CHECK(std::abs(error_of(slow, shapes.front()).baseline) > 0.1);
+    const Calibration again = fitted(slow, shapes, rng);
+    for (const MeasuredOverlap& shape : shapes) {
+      CHECK(error_of(again, shape).baseline == Approx(0).margin(1e-6));
+      CHECK(error_of(again, shape).overlap == Approx(0).margin(1e-6));
+    }
     // What is not measured stays.
     CHECK(found.attention_backward.front().rate == truth.attention_backward.front().rate);
   }
@@ -160,6 +175,26 @@ TEST_CASE("the best way is the one that takes least over all shapes") {
     runs.shapes.push_back(run);
   }
   CHECK(workbench::best_way(runs) == 1);
+}
+
+TEST_CASE("a calibration's file is what was read, and says only what there is") {
+  std::int64_t with_gemms = 0;
+  for (const BuiltinFile& file : builtin_calibrations()) {
+    CAPTURE(file.name);
+    Calibration calibration = read_calibration(file.text, file.name);
+    const std::string text = calibration_json(calibration).text();
+    CHECK(calibration_json(read_calibration(text, "again")).text() == text);
+    CHECK((text.find("\"gemms\"") != std::string::npos) == !calibration.gemms.empty());
+    CHECK((text.find("\"rng_kernel\"") != std::string::npos) == calibration.rng_kernel.has_value());
+    with_gemms += calibration.gemms.empty() ? 0 : 1;
+    calibration.gemms.clear();
+    calibration.rng_kernel.reset();
+    const std::string less = calibration_json(calibration).text();
+    CHECK(less.find("\"gemms\"") == std::string::npos);
+    CHECK(less.find("\"rng_kernel\"") == std::string::npos);
+    CHECK(calibration_json(read_calibration(less, "less")).text() == less);
+  }
+  CHECK(with_gemms > 0);
 }
 
 }  // namespace

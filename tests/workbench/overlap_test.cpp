@@ -338,6 +338,57 @@ TEST_CASE("a sweep is read strictly") {
   }
 }
 
+TEST_CASE("a sweep takes the longest sequence, as many heads as there are and 16 numbers of them") {
+  const std::string most = std::to_string(std::int64_t{1} << 26);
+  const std::string heads = std::to_string(std::int64_t{1} << 24);
+  const SweepRange range = parse_sweep("seq=1:" + most + ",heads=" + heads);
+  CHECK(range.last_seq == std::int64_t{1} << 26);
+  CHECK(range.heads.front() == std::int64_t{1} << 24);
+  CHECK(parse_sweep("seq=5:5,heads=1").last_seq == 5);
+  const auto refused = [](const std::string& text) {
+    return test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage);
+  };
+  CHECK_THAT(refused("seq=67108865,heads=1"), Catch::Contains("no number from 1 to 67108864"));
+  CHECK_THAT(refused("seq=1,heads=16777217"), Catch::Contains("no number from 1 to 16777216"));
+  std::string text = "seq=1,heads=1";
+  for (int number = 2; number <= 16; ++number)
+    text += "," + std::to_string(number);
+  CHECK(parse_sweep(text).heads.size() == 16);
+  CHECK_THAT(refused(text + ",17"), Catch::Contains("more than 16 numbers of heads"));
+}
+
+TEST_CASE("bits beside GEMMs end with them, and those left over are made alone, however few") {
+  Overlap overlap;
+  overlap.gemm.ms = 3.6;
+  overlap.ways.baseline = 10;
+  overlap.ways.gemm_slowed = 4.8;
+  overlap.ways.rng_exposed = 0.25;
+  overlap.ways.rng_slowed = 5.05;
+  overlap.ways.attention_dropping = 3;
+  overlap.ways.overlap = 8.05;
+  const std::vector<Stream> streams = streams_of(overlap);
+  const auto times = [](const Stream& stream) {
+    std::vector<std::pair<double, double>> spans;
+    for (const Span& span : stream.spans)
+      spans.emplace_back(span.start_ms, span.end_ms);
+    return spans;
+  };
+  using Times = std::vector<std::pair<double, double>>;
+  const auto near = [](const Times& found, const Times& want) {
+    return std::ranges::equal(found, want, [](const auto& left, const auto& right) {
+      return std::abs(left.first - right.first) < 1e-9 &&
+             std::abs(left.second - right.second) < 1e-9;
+    });
+  };
+  // Twelfths: projection 1, FFN 4 and 4, QKV 3.
+  CHECK(near(times(streams[0]), {{0, 0.3}, {0.3, 1.5}, {1.5, 2.7}, {2.7, 3.6}, {3.6, 10}}));
+  CHECK(near(times(streams[1]), {{0, 0.4}, {0.4, 2.0}, {2.0, 3.6}, {3.6, 4.8}, {5.05, 8.05}}));
+  CHECK(near(times(streams[2]), {{0, 4.8}, {4.8, 5.05}}));
+  overlap.ways.rng_exposed = 0;
+  overlap.ways.rng_slowed = 2.5;
+  CHECK(near(times(streams_of(overlap)[2]), {{0, 2.5}}));
+}
+
 TEST_CASE("a calibration is read strictly") {
   const std::string good = find_builtin(builtin_calibrations(), "h200-fa2");
   const auto refused = [&](const std::string& from, const std::string& to) {

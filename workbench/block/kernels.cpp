@@ -26,8 +26,8 @@ std::int64_t work_within(Checked number, const Transformer& model) {
 
 struct Gemm {
   const char* name;
-  std::int64_t in = 0;       ///< elements of a token that go in, K
-  std::int64_t out = 0;      ///< and come out, N
+  std::int64_t in = {};      ///< elements of a token that go in, K
+  std::int64_t out = {};     ///< and come out, N
   std::int64_t experts = 1;  ///< whose weights are read
   std::int64_t active = 1;   ///< that a token goes through
 };
