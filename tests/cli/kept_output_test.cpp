@@ -227,6 +227,7 @@ TEST_CASE("what is said of files, and written to them, is as kept") {
   write_file("window.json", head +
                                 "  [[0,0,1,1,0,0,0]],\n"
                                 "  [[0,1,1,1,0,1,0],[1,1,1,1,0,1,1]]]}\n");
+  write_file("a,b [Z9]@{~}.csv", "2\n1\n0\n");
   write_file("spt.csv", "2\n1\n0\n");
   write_file("twice.csv", "0,1\n0,1\n2,2\n");
   CHECK(test::golden_difference(
@@ -265,6 +266,7 @@ TEST_CASE("what is said of files, and written to them, is as kept") {
                 "lint window.json spt.csv none.csv --json",
                 "lint window.json spt.csv --sarif -",
                 "lint window.json spt.csv --junit -",
+                "lint 'a,b [Z9]@{~}.csv' --sarif -",
                 "lint spt.csv --residency 2",
                 "lint spt.csv --dispatch static --residency 2 --width 50",
                 "lint twice.csv --limit 1",
@@ -338,6 +340,31 @@ TEST_CASE("what help, man, completion and version print is as kept") {
                                                     "analyze --n 4 --n 5",
                                                     "analyze 4",
                                                 })) == "");
+}
+
+/// Makes the first number of a tensor in a .safetensors file one more.
+void spoil_tensor(const std::string& file, const std::string& tensor) {
+  std::ostringstream read;
+  read << std::ifstream(file, std::ios::binary).rdbuf();
+  std::string text = read.str();
+  std::size_t header = 0;  // its length is in the first 8 bytes, the least first
+  for (std::size_t byte = 8; byte-- > 0;)
+    header = header * 256 + static_cast<unsigned char>(text[byte]);
+  const std::size_t offsets = text.find("data_offsets", text.find('"' + tensor + '"'));
+  const std::size_t begin = std::stoul(text.substr(text.find('[', offsets) + 1));
+  ++text[8 + header + begin];
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+TEST_CASE("what lint says of a place in a tensor is as kept") {
+  const Desk desk;
+  std::string text = said(
+      "export --mask causal --seq 16 --tile-q 4 --tile-kv 4 --as fa4 --schedule spt -o "
+      "order.safetensors");
+  spoil_tensor("order.safetensors", "backward.dq_write_order");
+  for (const char* form : {"", "--json", "--sarif -", "--junit -", "--minimize --width 60"})
+    text += said(std::string("lint order.safetensors ") + form) + "\n";
+  CHECK(test::golden_difference("cli-tensors.txt", text) == "");
 }
 
 TEST_CASE("what is said of masks that others wrote is as kept") {
