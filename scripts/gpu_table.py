@@ -7,7 +7,8 @@
 --stagger is the command that says bounds; build/release/stagger, unless given. The tables themselves
 are made in tables/.
 
-    README.md              the speed grid in a sentence   bench.json, by python -m stagger bench
+    README.md              the speed grid in two lines     bench.json and bench_h100.json, by
+                                                          python -m stagger bench
     gpu/results/README.md  the speed grid                 speed.json, by scripts/bench_gpu.py
                            windowed beside the others     speed.jsonl, by the same
                            and what a bound leaves them
@@ -40,6 +41,7 @@ def tables(stagger):
 
     results, block = "gpu/results/README.md", "workbench/block/README.md"
     return [("README.md", "summary", "bench.json", bench.bench_summary),
+            ("README.md", "summary-h100", "bench_h100.json", bench.bench_summary_there),
             (results, "speed", "speed.json", grid.speed_table),
             (results, "windowed", "speed.jsonl", grid.windowed_table),
             (results, "bounds", "speed.jsonl", bounds),

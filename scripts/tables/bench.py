@@ -31,6 +31,15 @@ def bench_summary(data):
             f"([table](gpu/results/README.md#with-pytorch)).\n")
 
 
+def bench_summary_there(data):
+    """The summary of another device, behind the first."""
+    flash, speeds = ratios_beside(data, "torch-flash-det")
+    cudnn, _ = ratios_beside(data, "cudnn")
+    return (f"The same on an {data['device'].split()[1]}: {min(speeds):.0f} to {max(speeds):.0f} "
+            f"TFLOP/s, {min(flash):.1f} to {max(flash):.1f} and {min(cudnn):.2f} to "
+            f"{max(cudnn):.2f} times as fast.\n")
+
+
 def bench_table(data):
     lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; in a "
              "row / rested; *ratio* is to flash, deterministic.", "",
