@@ -61,7 +61,7 @@ const Command kAdvise{
         "  stagger advise --mask causal --seq 8192 --tile-q 128 --tile-kv 128 --heads 32 \\\n"
         "      --sms 132 --steady sms,batch\n"
         "  stagger advise --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 8 \\\n"
-        "      --machine configs/machines/h200.json --kernel hopper --dtype bf16 --head-dim 128\n",
+        "      --machine h200 --kernel hopper --dtype bf16 --head-dim 128\n",
     .run = advise_command,
 };
 

@@ -1,12 +1,11 @@
 #include "cli/report/block.hpp"
 
+#include "cli/builtin.hpp"
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
-#include "core/files.hpp"
-#include "core/nearest.hpp"
 #include "workbench/block/bars.hpp"
 #include "workbench/designs/analysis.hpp"
 
@@ -26,25 +25,13 @@ constexpr std::array kBlockNames = {
     ExpectName{"block_speedup", "of the block with that"},
 };
 
-/// A built-in model or a file of one.
+/// The model as it is asked for.
 block::Transformer model_of(const Options& options) {
-  const char* text = block::find_builtin(block::builtin_models(), options.transformer);
-  const bool file =
-      options.transformer.find_first_of("./") != std::string::npos || options.transformer == "-";
-  if (text == nullptr && !file) {
-    throw Error(ErrorKind::usage,
-                unknown_name("model", options.transformer, names_of(block::builtin_models())) +
-                    " (or a file of one)");
-  }
-  const block::Transformer model =
-      text != nullptr
-          ? block::read_transformer(text, options.transformer)
-          : block::read_transformer(read_file(options.transformer), options.transformer);
-  return block::with(model, {.ffn = options.ffn,
-                             .heads_kv = options.block_heads_kv,
-                             .window = options.window,
-                             .seq = options.seq,
-                             .batch = options.batch});
+  return block::with(find_model(options.transformer), {.ffn = options.ffn,
+                                                       .heads_kv = options.block_heads_kv,
+                                                       .window = options.window,
+                                                       .seq = options.seq,
+                                                       .batch = options.batch});
 }
 
 void expect_positive(const char* option, const std::optional<double>& value) {
@@ -61,7 +48,7 @@ block::CostRequest cost_request(const Options& options) {
   expect_positive("new-attn-bwd-ms", options.new_attn_bwd_ms);
   expect_positive("block-ms", options.block_ms);
   expect_positive("speedup", options.speedup);
-  return {.machine = read_machine_json(read_file(options.machine), options.machine),
+  return {.machine = find_machine(options.machine),
           .ops = options.ops,
           .attention = options.attention,
           .tp = options.tp,
@@ -160,15 +147,15 @@ const Command kBlock{
     .summary = "A whole transformer block: what its kernels take, and what a schedule buys in it",
     .examples =
         "  stagger block --model llama3-8b --seq 16384 \\\n"
-        "      --machine configs/machines/h200.json\n"
+        "      --machine h200\n"
         "  stagger block --model llama3-8b --seq 16384 --attention flash-deterministic \\\n"
-        "      --schedule symmetric-shift --machine configs/machines/h200.json \\\n"
+        "      --schedule symmetric-shift --machine h200 \\\n"
         "      --expect 'block_speedup >= 1.3'\n"
         "  stagger block --model qwen2.5-7b --seq 8192 --speedup 1.259 \\\n"
-        "      --machine configs/machines/h800.json -o qwen.svg\n"
+        "      --machine h800 -o qwen.svg\n"
         "  stagger block --model llama3-8b --seq 16384 --block-ms 62.967 \\\n"
         "      --attn-bwd-ms 18.097 --new-attn-bwd-ms 30.425 \\\n"
-        "      --machine configs/machines/h200.json --json\n",
+        "      --machine h200 --json\n",
     .run = block_command,
     .names = [] { return std::vector(kBlockNames.begin(), kBlockNames.end()); },
 };

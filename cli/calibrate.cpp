@@ -1,3 +1,4 @@
+#include "cli/builtin.hpp"
 #include "cli/calibrate_block.hpp"
 #include "cli/commands.hpp"
 #include "cli/device.hpp"

@@ -317,7 +317,7 @@ const Command kExport{
         "      --timeline run.timeline.json --tick-ns 1000 -o both.svg\n"
         "  stagger export --timeline run.timeline.json --mask causal --seq 4096 \\\n"
         "      --tile-q 64 --tile-kv 64 --heads 8 --schedule descending \\\n"
-        "      --machine configs/machines/h200.json -o both.svg\n"
+        "      --machine h200 -o both.svg\n"
         "  stagger export --n 4 --mask full --schedule shift -o - --format dot \\\n"
         "      | dot -Tpdf > g.pdf\n"
         "  stagger export --mask sliding:left=4095,right=0 --seq 16384 --tile-q 128 \\\n"

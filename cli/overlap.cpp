@@ -1,12 +1,12 @@
 #include "cli/report/overlap.hpp"
 
+#include "cli/builtin.hpp"
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
-#include "core/nearest.hpp"
 #include "workbench/block/streams.hpp"
 #include "workbench/block/sweep.hpp"
 #include "workbench/block/transformer.hpp"
@@ -147,17 +147,6 @@ int overlap_command(const Options& options) {
 }
 
 }  // namespace
-
-block::Calibration find_calibration(const std::string& name) {
-  if (const char* text = block::find_builtin(block::builtin_calibrations(), name)) {
-    return block::read_calibration(text, name);
-  }
-  const bool file = name.find_first_of("./") != std::string::npos || name == "-";
-  if (file) return block::read_calibration(read_file(name), name);
-  throw Error(ErrorKind::usage,
-              unknown_name("calibration", name, names_of(block::builtin_calibrations())) +
-                  " (or a file of one)");
-}
 
 extern const Command kOverlap;
 const Command kOverlap{

@@ -1,3 +1,4 @@
+#include "cli/builtin.hpp"
 #include "cli/commands.hpp"
 #include "cli/expect.hpp"
 #include "cli/files.hpp"
@@ -101,9 +102,7 @@ int predict_command(const Options& options) {
   MeasuredRuns measured = read_all(options.measured);
   workbench::give_tables(measured, tables_of(options.tables));
   std::optional<Machine> machine;
-  if (!options.machine.empty()) {
-    machine = read_machine_json(read_file(options.machine), options.machine);
-  }
+  if (!options.machine.empty()) machine = find_machine(options.machine);
   const PredictedRuns predicted = workbench::predict_runs(std::move(measured), std::move(machine));
   const Values values = values_of(predicted);
   const std::vector<Judgement> judgements = judge(expectations, &values);
@@ -132,12 +131,12 @@ const Command kPredict{
         "  stagger run --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --schedule descending --device cuda --json \\\n"
         "      > runs/descending.json\n"
-        "  stagger predict runs --machine configs/machines/h200.json\n"
-        "  stagger predict runs --machine configs/machines/h200.json \\\n"
+        "  stagger predict runs --machine h200\n"
+        "  stagger predict runs --machine h200 \\\n"
         "      --expect 'median_ppm <= 50000' --expect 'worst_ppm <= 150000' \\\n"
         "      --expect 'misranked == 0'\n"
         "  scripts/bench_gpu.py --all-schedules --no-torch --runs grid.jsonl\n"
-        "  stagger predict grid.jsonl --machine configs/machines/h200.json \\\n"
+        "  stagger predict grid.jsonl --machine h200 \\\n"
         "      --expect 'whole_median_ppm <= 50000' --expect 'whole_worst_ppm <= 150000'\n"
         "  scripts/random_tables.py --of random.jsonl --folder tables\n"
         "  stagger predict random.jsonl --tables tables --machine h200.json\n",

@@ -1,5 +1,6 @@
 #include "cli/requests.hpp"
 
+#include "cli/builtin.hpp"
 #include "cli/designs.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
@@ -40,7 +41,7 @@ Grouping grouping_of(const Options& options) {
 /// What is given, else the profile's; 0 is one per KV tile.
 std::int64_t sms_of(const Options& options) {
   if (options.sms > 0 || options.machine.empty()) return options.sms;
-  return read_machine_json(read_file(options.machine), options.machine).sms;
+  return find_machine(options.machine).sms;
 }
 
 workbench::GivenTiming given_timing(const Options& options) {
@@ -118,9 +119,7 @@ workbench::TimeRequest time_request(const Options& options) {
                                       options.head_dim),
       .residency = static_cast<std::int32_t>(options.residency),
       .tick_ns = options.replay_tick_ns()};
-  if (!options.machine.empty()) {
-    request.machine = read_machine_json(read_file(options.machine), options.machine);
-  }
+  if (!options.machine.empty()) request.machine = find_machine(options.machine);
   return request;
 }
 

@@ -2,7 +2,6 @@
 
 #include "core/table.hpp"
 #include "workbench/analysis.hpp"
-#include "workbench/block/overlap_calibration.hpp"
 #include "workbench/execution.hpp"
 #include "workbench/optimization.hpp"
 #include "workbench/time_model.hpp"
@@ -42,8 +41,5 @@ inline void expect_any(const Problem&) {}
 
 /// How `optimize` searches: all but the problem, the model and the progress.
 [[nodiscard]] workbench::OptimizationRequest search_request(const Options& options);
-
-/// The calibration of that name, or in that file.
-[[nodiscard]] block::Calibration find_calibration(const std::string& name);
 
 }  // namespace stagger::cli

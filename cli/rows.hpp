@@ -49,6 +49,8 @@ inline constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 /// The schedules and the designs, each with what it is.
 [[nodiscard]] std::vector<Word> schedule_words();
 [[nodiscard]] std::vector<Word> design_words();
+/// The machine profiles that are built in.
+[[nodiscard]] std::vector<Word> machine_words();
 
 /// A word, and the value that it stands for.
 template <class Value>

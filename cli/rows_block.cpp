@@ -3,6 +3,7 @@
 #include "cli/rows.hpp"
 #include "core/block_rates.hpp"
 #include "workbench/block/transformer.hpp"
+#include "workbench/builtin_machines.hpp"
 
 #include <array>
 
@@ -39,6 +40,14 @@ std::vector<Word> model_words() {
 std::vector<Word> calibration_words() {
   return file_words(block::builtin_calibrations());
 }
+
+}  // namespace
+
+std::vector<Word> machine_words() {
+  return file_words(workbench::builtin_machines());
+}
+
+namespace {
 
 std::vector<OptionRow> model_rows() {
   constexpr Group kGroup = Group::problem;
@@ -192,11 +201,12 @@ std::vector<OptionRow> block_rows() {
   rows.insert(rows.end(), attention.begin(), attention.end());
   const std::vector<OptionRow> rates = {
       {.name = "machine",
-       .metavar = "FILE",
-       .meaning = "the profile that says what kernels take (its `block`)",
+       .metavar = "MACHINE",
+       .meaning = "a profile's name, or a file of one, which says what kernels take (its `block`)",
        .target = &Options::machine,
        .commands = "block",
        .group = Group::machine,
+       .proposed = machine_words,
        .required = true},
       {.name = "ops",
        .metavar = "OPS",

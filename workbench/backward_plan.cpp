@@ -65,7 +65,7 @@ void expect_known_pairs(const Mask& mask, const Problem& problem) {
 }
 
 const Machine& machine_of(const PlanRequest& request) {
-  return request.machine ? *request.machine : builtin_machine();
+  return request.machine ? *request.machine : default_machine();
 }
 
 /// The profile's entry of the hopper kernel at these tiles; fp16 goes by bf16's. nullptr if it has
@@ -318,10 +318,8 @@ std::string first_of(const dag::Verification& verification) {
 
 }  // namespace
 
-const Machine& builtin_machine() {
-  constexpr const char* kName = "h200";
-  static const Machine machine =
-      read_machine_json(block::find_builtin(builtin_machines(), kName), kName);
+const Machine& default_machine() {
+  static const Machine machine = builtin_machine("h200");
   return machine;
 }
 

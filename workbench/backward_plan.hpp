@@ -78,6 +78,6 @@ struct TooFewCtas {
     const PlanRequest& request);
 
 /// The profile that plans go by unless another is given.
-[[nodiscard]] const Machine& builtin_machine();
+[[nodiscard]] const Machine& default_machine();
 
 }  // namespace stagger::workbench

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -46,6 +47,14 @@ Mask mask_of(const stagger_problem& problem) {
         .mask;
   }
   return text.starts_with('{') ? read_mask_json(text, "mask") : parse_mask(text);
+}
+
+/// A profile from JSON, a file, or a built-in name.
+Machine machine_of(const char* argument) {
+  const std::string_view said = argument;
+  const std::size_t first = said.find_first_not_of(" \t\r\n");
+  const bool named = first == std::string_view::npos || (said[first] != '{' && said[0] != '@');
+  return named ? builtin_machine(said) : read_machine_json(content(argument), "machine");
 }
 
 PlanLaunch launch_of(std::int32_t launch) {
@@ -95,11 +104,7 @@ PlanRequest request_of(const stagger_problem& problem) {
                       .invariant = (problem.flags & STAGGER_INVARIANT) != 0};
   if (problem.schedule != nullptr) request.schedule = problem.schedule;
   if (problem.table != nullptr) request.table = read_table_json(content(problem.table), "table");
-  if (problem.machine != nullptr) {
-    const char* builtin = block::find_builtin(builtin_machines(), problem.machine);
-    request.machine =
-        read_machine_json(builtin != nullptr ? builtin : content(problem.machine), "machine");
-  }
+  if (problem.machine != nullptr) request.machine = machine_of(problem.machine);
   return request;
 }
 

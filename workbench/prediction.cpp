@@ -61,7 +61,7 @@ void add(PredictedRuns& result, std::size_t index) {
   const std::optional<Predicted> predicted =
       result.machine ? predict(*result.machine, run) : said_prediction(run);
   if (!predicted) {
-    throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine FILE");
+    throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine");
   }
   Prediction prediction{.group = group_of(run),
                         .schedule = run.schedule,

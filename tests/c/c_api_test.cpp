@@ -95,6 +95,33 @@ TEST_CASE("c: the bytes of a plan and of its workspace are those of the interfac
   }
 }
 
+TEST_CASE("c: a machine is a built-in name, JSON or a file, and a name that is none lists those") {
+  const auto predicted = [](const char* machine) {
+    stagger_problem problem = problem_of("causal", "spt");
+    problem.head_dim = 128;
+    problem.machine = machine;
+    return info_of(plan_of(problem)).predicted_ns;
+  };
+  CHECK(predicted(nullptr) > 0);
+  CHECK(predicted("h200") == predicted(nullptr));
+  CHECK(predicted("h100") != predicted("h200"));
+  CHECK(predicted("@" STAGGER_SOURCE_DIR "/configs/machines/h100.json") == predicted("h100"));
+  const auto refused = [](const char* machine) {
+    return refusal([&](stagger_problem& each) { each.machine = machine; });
+  };
+  for (const char* name : {"h20", "", " ", "h200.json", "./h200"}) {
+    CAPTURE(name);
+    CHECK(refused(name) == STAGGER_E_USAGE);
+    CHECK(std::string(stagger_last_error()).find("known: h100, h200, h800") != std::string::npos);
+  }
+  for (const char* text : {"{", " {\"schema\": \"stagger.machine/1\"}", "{}"}) {
+    CAPTURE(text);
+    CHECK(refused(text) == STAGGER_E_INPUT);
+  }
+  CHECK(refused("@/nowhere.json") == STAGGER_E_IO);
+  CHECK(refused("@h200") == STAGGER_E_IO);
+}
+
 TEST_CASE("c: the span is chosen, or the caller's, and changes the order") {
   stagger_problem problem = problem_of("causal", "descending");
   problem.heads_q = 8;

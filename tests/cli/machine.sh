@@ -86,6 +86,23 @@ expect 3 "/kernels/0/ns/compute_partial/value: must be an integer from 0" \
 sed 's/"value": 5000/"value": 0/; s/"value": 7000/"value": 0/; s/"value": 1000/"value": 0/' "$machine" >"$work/zero.json"
 expect 2 "compute and reduce cannot both be 0" compare $problem --machine "$work/zero.json"
 
+# A profile's name, or a file of one: a built-in name is itself, whatever files there are.
+expect 0 "h200 (NVIDIA H200): portable, fp32" compare $problem --machine h200
+expect 0 "h100 (NVIDIA H100 80GB HBM3)" compare --mask causal --seq 512 --tile-q 64 --tile-kv 128 \
+  --machine h100 --kernel hopper --dtype bf16 --head-dim 128
+expect 2 "unknown machine 'h20'; did you mean h200? known: h100, h200, h800 (or a file of one)" \
+  compare $problem --machine h20
+expect 2 "unknown machine 'toy'; known: h100, h200, h800 (or a file of one)" compare $problem --machine toy
+cp "$machine" "$work/h200"
+cp "$machine" "$work/toy"
+stagger=$(realpath "$stagger")
+cd "$work" || exit 1
+expect 0 "h200 (NVIDIA H200)" compare $problem --machine h200
+expect 0 "toy (Toy 1)" compare $problem --machine ./h200
+expect 0 "toy (Toy 1)" compare $problem --machine toy.json
+expect 2 "unknown machine 'toy'" compare $problem --machine toy
+cd "$OLDPWD" || exit 1
+
 # The committed profile and the runs of the speed grid that it was not made from; tables that search,
 # some with all dQ tiles in flight; chains of several heads, whose dQ tiles in flight do not quite
 # fit into L2; random tables that no calibration has seen, the small ones of them.
@@ -220,7 +237,7 @@ expect 0 "2 runs: median error" predict "$work/one-line.json" --machine "$machin
 "$stagger" run $problem --schedule spt --repeat 1 --json >"$work/cpu.json"
 expect 2 "there is no run that something is predicted of; skipped $work/cpu.json: no makespan was measured" \
   predict "$work/cpu.json" --machine "$machine"
-expect 2 "holds no prediction in ns: give --machine FILE" predict "$work/runs"
+expect 2 "holds no prediction in ns: give --machine" predict "$work/runs"
 sed 's/"lower_bound": 108/"last_reduction_ns": 117000/' "$work/runs/1.json" >"$work/said.json"
 expect 0 "117.80 117.00 -0.7 %" predict "$work/said.json"
 sed 's/"last_reduction_ns"/"elapsed_ns": 120000, "last_reduction_ns"/; s/"makespan_ns"/"untimed_ms": 0.12, "makespan_ns"/' \
@@ -276,4 +293,4 @@ expect 0 "p predicted:" export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 
-finish 80
+finish 88

@@ -18,7 +18,7 @@ namespace {
 
 /// An H200 whose device memory is so slow, and L2 so small, that small problems wait for them.
 Machine with_slow_memory() {
-  Machine machine = builtin_machine();
+  Machine machine = default_machine();
   machine.memory->l2_bytes = 3'000'000;
   machine.memory->bytes_per_ns = 700;
   return machine;
@@ -51,8 +51,8 @@ Ticks with_memory(const Machine& machine, const BackwardPlan& plan) {
 }
 
 TEST_CASE("plans go by an H200's profile unless another is asked for") {
-  CHECK(builtin_machine().device == "NVIDIA H200");
-  PlanRequest request = grouped(builtin_machine(), "causal", 1'024, 8);
+  CHECK(default_machine().device == "NVIDIA H200");
+  PlanRequest request = grouped(default_machine(), "causal", 1'024, 8);
   const BackwardPlan by_h200 = plan_if_any(request).value();
   request.machine.reset();
   CHECK(plan_if_any(request).value().predicted_ns == by_h200.predicted_ns);
