@@ -1,0 +1,15 @@
+# The library stands on libc alone, so that it loads wherever that is new enough.
+#   cmake -DREADELF=readelf -DLIBRARY=libstagger.so -P needed.cmake
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "NEEDED[^\n]*\\[[^]\n]*" lines "${dynamic}")
+if(NOT lines)
+  message(FATAL_ERROR "${LIBRARY} needs nothing, not even libc: ${READELF} says something else here")
+endif()
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE ".*\\[" "" name "${line}")
+  if(NOT name MATCHES "^(lib(c|m|pthread|dl|rt)\\.so|ld-linux)")
+    message(FATAL_ERROR "${LIBRARY} needs ${name}")
+  endif()
+endforeach()
+message(STATUS "${lines}")
