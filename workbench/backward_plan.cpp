@@ -37,6 +37,8 @@ void check(const PlanRequest& request) {
   if (request.batch < 1 || request.heads_q < 1 || request.heads_kv < 1) {
     fail("batch, heads_q and heads_kv must be at least 1");
   }
+  if (request.head_dim < 1) fail("head_dim must be at least 1");
+  if (request.tile_q < 0 || request.tile_kv < 0) fail("tile_q and tile_kv must not be negative");
   if (request.heads_q % request.heads_kv != 0) {
     fail("heads_kv must divide heads_q; " + std::to_string(request.heads_kv) + " does not divide " +
          std::to_string(request.heads_q));

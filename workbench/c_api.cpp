@@ -237,7 +237,8 @@ int32_t stagger_plan_upload(const stagger_plan* plan, void* device_memory, uint6
     expect(plan, "plan");
     const gpu::hopper::Plan& device = device_plan_of(plan->plan);
     const auto needed = static_cast<std::uint64_t>(device.layout.bytes);
-    if (device_memory == nullptr || bytes < needed) {
+    expect(device_memory, "device_memory", STAGGER_E_WORKSPACE);
+    if (bytes < needed) {
       throw Failure(STAGGER_E_WORKSPACE, "the image takes " + std::to_string(needed) +
                                              " bytes; there are " + std::to_string(bytes));
     }
@@ -255,6 +256,7 @@ int32_t stagger_backward(const stagger_plan* plan, const stagger_call* call) {
     expect(plan, "plan");
     const stagger_call known = taken(call, "call");
     const gpu::hopper::Plan& device = device_plan_of(plan->plan);
+    workbench::c::check_mode(known);
     workbench::c::check_tensors(plan->plan, known, 2);
     workbench::c::check_memory(plan->plan, known);
     const gpu::hopper::Call enqueued = device_call(plan->plan, known);
@@ -270,6 +272,10 @@ int32_t stagger_backward_host(const stagger_plan* plan, const stagger_call* call
   return guarded([&] {
     expect(plan, "plan");
     const stagger_call known = taken(call, "call");
+    workbench::c::check_mode(known);
+    if (known.mode != STAGGER_DETERMINISTIC) {
+      throw Failure(STAGGER_E_UNSUPPORTED, "on the host dQ is added in the order of the table");
+    }
     workbench::c::check_tensors(plan->plan, known, sizeof(float));
     if (threads < 0 || threads > 1024) throw Failure(STAGGER_E_USAGE, "threads is 0 to 1024");
     const float scale = workbench::c::scale_of(plan->plan, known);

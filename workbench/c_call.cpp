@@ -2,6 +2,8 @@
 
 #include "workbench/c_guard.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@ namespace {
 constexpr std::uint64_t kDataAlignment = 16;  // bytes, of the copy engine
 constexpr std::int64_t kStrideElements = 8;   // 16 bytes of 16-bit elements
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::int64_t kMostReach = std::int64_t{1} << 48;
 constexpr std::uint64_t kMemoryAlignment = 256;
 constexpr const char* kDimensions[] = {"batch", "row", "head"};
 
@@ -44,6 +47,8 @@ void check_strides(const Named& named, bool aligned) {
       refuse(what + " elements, which is no multiple of 8 (16 bytes)");
     }
     if (stride >= kMostBytes / named.bytes) refuse(what + "; the limit is 2^40 bytes");
+    if (named.sizes[dimension] > kMostReach / (stride * named.bytes))
+      refuse(what + ", by which it reaches farther than addresses do");
   }
 }
 
@@ -76,9 +81,29 @@ bool interleaved(const Named& left, const Named& right) {
   return distance >= row_extent(first) && distance + row_extent(second) <= row;
 }
 
+/// Whether each dimension of a tensor steps over all that is within it, from the one of the
+/// smallest stride on: then no element is another one too.
+bool nests(const Named& named) {
+  std::array<int, 3> by_stride = {0, 1, 2};
+  std::ranges::sort(by_stride, {}, [&](int each) { return named.tensor->stride[each]; });
+  std::int64_t within = named.dim;
+  for (const int dimension : by_stride) {
+    if (named.sizes[dimension] <= 1) continue;
+    const std::int64_t stride = named.tensor->stride[dimension];
+    if (stride < within) return false;
+    within += (named.sizes[dimension] - 1) * stride;
+  }
+  return true;
+}
+
 void check_overlaps(const std::vector<Named>& tensors) {
   for (const Named& written : tensors) {
     if (!written.written) continue;
+    if (!nests(written)) {
+      throw Failure(
+          STAGGER_E_USAGE,
+          std::string(written.name) + ": its strides do not nest, so that it may overlap itself");
+    }
     const Extent own = extent_of(written);
     for (const Named& other : tensors) {
       if (&other == &written) continue;
@@ -128,7 +153,8 @@ void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int6
 
 void check_memory(const BackwardPlan& plan, const stagger_call& call) {
   const auto needed = static_cast<std::uint64_t>(plan.device->workspace.bytes);
-  if (call.workspace == nullptr || call.workspace_bytes < needed) {
+  expect(call.workspace, "workspace", STAGGER_E_WORKSPACE);
+  if (call.workspace_bytes < needed) {
     throw Failure(STAGGER_E_WORKSPACE, "the workspace has " + std::to_string(call.workspace_bytes) +
                                            " bytes; this plan needs " + std::to_string(needed));
   }
@@ -142,10 +168,12 @@ void check_memory(const BackwardPlan& plan, const stagger_call& call) {
       refuse(std::string(name) + ": the address is no multiple of 256 bytes");
     }
   }
-  if (call.mode != STAGGER_DETERMINISTIC && call.mode != STAGGER_ATOMIC) {
-    throw Failure(STAGGER_E_USAGE, "mode is " + std::to_string(call.mode) +
-                                       "; it is STAGGER_DETERMINISTIC or STAGGER_ATOMIC");
-  }
+}
+
+void check_mode(const stagger_call& call) {
+  if (call.mode == STAGGER_DETERMINISTIC || call.mode == STAGGER_ATOMIC) return;
+  throw Failure(STAGGER_E_USAGE, "mode is " + std::to_string(call.mode) +
+                                     "; it is STAGGER_DETERMINISTIC or STAGGER_ATOMIC");
 }
 
 float scale_of(const BackwardPlan& plan, const stagger_call& call) {

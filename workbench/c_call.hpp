@@ -14,13 +14,15 @@ struct Extent {
 };
 
 /// Throws Failure unless a call has all tensors, aligned and strided as the kernels need them, with
-/// gradients that overlap nothing: the text names the tensor and the number. `element_bytes` 2: for
-/// the kernels; 4: for the host, where any alignment of an element will do.
+/// gradients that overlap nothing, by strides that nest: the text names the tensor and the number.
+/// `element_bytes` 2: for the kernels; 4: for the host, where any alignment of an element will do.
 void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int64_t element_bytes);
 
-/// Throws Failure unless the call has device memory for the plan and its workspace, aligned, and
-/// the mode and scale are such.
+/// Throws Failure unless the call has device memory for the plan and its workspace, aligned.
 void check_memory(const BackwardPlan& plan, const stagger_call& call);
+
+/// Throws Failure for a mode that is none.
+void check_mode(const stagger_call& call);
 
 /// The scale of a call: what it says, else 1 / sqrt(head_dim). Throws Failure if it is none.
 [[nodiscard]] float scale_of(const BackwardPlan& plan, const stagger_call& call);

@@ -45,8 +45,8 @@ char* copied(const std::string& text) {
   return copy;
 }
 
-void expect(const void* pointer, const char* name) {
-  if (pointer == nullptr) throw Failure(STAGGER_E_USAGE, std::string(name) + " is NULL");
+void expect(const void* pointer, const char* name, stagger_error code) {
+  if (pointer == nullptr) throw Failure(code, std::string(name) + " is NULL");
 }
 
 }  // namespace stagger::workbench::c

@@ -30,8 +30,8 @@ std::int32_t failed(stagger_error code, const char* what) noexcept;
 /// Text that stagger_free() frees.
 [[nodiscard]] char* copied(const std::string& text);
 
-/// Throws Failure{STAGGER_E_USAGE} if a pointer is none.
-void expect(const void* pointer, const char* name);
+/// Throws Failure{code} if a pointer is none.
+void expect(const void* pointer, const char* name, stagger_error code = STAGGER_E_USAGE);
 
 /// Runs `work`: no exception crosses into C.
 template <class Work>

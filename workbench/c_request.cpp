@@ -8,10 +8,13 @@
 #include "workbench/builtin_machines.hpp"
 #include "workbench/c_guard.hpp"
 
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -22,15 +25,25 @@ namespace {
 std::string content(const char* argument) {
   if (argument[0] != '@') return argument;
   const std::string path = argument + 1;
+  std::error_code unknown;
+  if (path.empty()) throw Failure(STAGGER_E_USAGE, "no file's path stands behind an @");
+  if (std::filesystem::is_directory(path, unknown)) {
+    throw Error(ErrorKind::io, path + ": is a directory");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(ErrorKind::io, path + ": cannot open");
-  file.seekg(0, std::ios::end);
-  if (file.tellg() > kMaxFileBytes) {
-    throw Error(ErrorKind::limit,
-                path + ": larger than " + std::to_string(kMaxFileBytes >> 20) + " MiB");
+  std::string text;
+  while (file) {  // in parts, since what is no plain file has no size
+    constexpr std::size_t kPart = std::size_t{1} << 20;
+    const std::size_t had = text.size();
+    text.resize(had + kPart);
+    file.read(text.data() + had, kPart);
+    text.resize(had + static_cast<std::size_t>(file.gcount()));
+    if (std::ssize(text) > kMaxFileBytes) {
+      throw Error(ErrorKind::limit,
+                  path + ": larger than " + std::to_string(kMaxFileBytes >> 20) + " MiB");
+    }
   }
-  file.seekg(0);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
   if (file.bad()) throw Error(ErrorKind::io, path + ": cannot read");
   return text;
 }

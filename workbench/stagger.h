@@ -154,7 +154,8 @@ typedef struct stagger_call {
   int32_t mode; /* stagger_mode */
   float scale;  /* of the scores, > 0; 0: 1 / sqrt(head_dim) */
   stagger_tensor q, k, v, out, d_out;
-  stagger_tensor dq, dk, dv; /* written, every element; they overlap nothing */
+  stagger_tensor dq, dk, dv; /* written, every element; they overlap nothing, and each one's strides
+                                nest: no dimension steps into what a smaller stride goes through */
   stagger_tensor lse;        /* fp32: natural logarithm of the sum of exp(score). Rows that see
                                 nothing have either infinity */
   void* workspace;           /* device memory, 256-byte aligned; nothing has to be in it */

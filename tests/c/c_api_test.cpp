@@ -240,6 +240,60 @@ TEST_CASE("c: what makes no sense has a code and a sentence") {
   }
 }
 
+TEST_CASE("c: files that are none, and numbers that no problem has, are refused in words") {
+  const auto says = [](const char* words) {
+    CAPTURE(stagger_last_error());
+    CHECK(std::string(stagger_last_error()).find(words) != std::string::npos);
+  };
+  const auto of_mask = [](const char* mask) {
+    return refusal([&](stagger_problem& each) { each.mask = mask; });
+  };
+  CHECK(of_mask("@") == STAGGER_E_USAGE);
+  says("behind an @");
+  CHECK(of_mask("@/") == STAGGER_E_IO);
+  says("is a directory");
+  CHECK(of_mask("@/dev/zero") == STAGGER_E_LIMIT);  // no end, and no size
+  says("larger than 256 MiB");
+  CHECK(of_mask("@/dev/null") == STAGGER_E_INPUT);
+  for (const std::int32_t number : {-1, -64}) {
+    CAPTURE(number);
+    CHECK(refusal([&](stagger_problem& each) { each.tile_q = number; }) == STAGGER_E_USAGE);
+    says("negative");
+    CHECK(refusal([&](stagger_problem& each) { each.tile_kv = number; }) == STAGGER_E_USAGE);
+    CHECK(refusal([&](stagger_problem& each) { each.head_dim = number + 1; }) == STAGGER_E_USAGE);
+    says("head_dim must be at least 1");
+  }
+}
+
+TEST_CASE("c: nothing is no plan, call or place for an answer") {
+  const PlanPointer plan = plan_of(problem_of("causal", "spt"));
+  stagger_call call{};
+  call.size = sizeof call;
+  CHECK(stagger_query(nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_create(nullptr, nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_describe(nullptr, nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_describe(plan.get(), nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_table(nullptr, nullptr, nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_table(plan.get(), nullptr, nullptr) == STAGGER_OK);
+  CHECK(stagger_plan_json(plan.get(), nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_upload(nullptr, nullptr, 0, nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_plan_upload(plan.get(), nullptr, 1 << 30, nullptr) == STAGGER_E_WORKSPACE);
+  CHECK(std::string(stagger_last_error()) == "device_memory is NULL");
+  CHECK(stagger_backward(nullptr, &call) == STAGGER_E_USAGE);
+  CHECK(stagger_backward(plan.get(), nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_backward_host(nullptr, &call, 1, STAGGER_FP32) == STAGGER_E_USAGE);
+  CHECK(stagger_backward_host(plan.get(), nullptr, 1, STAGGER_FP32) == STAGGER_E_USAGE);
+  call.mode = 2;
+  CHECK(stagger_backward_host(plan.get(), &call, 1, STAGGER_FP32) == STAGGER_E_USAGE);
+  call.mode = STAGGER_ATOMIC;
+  CHECK(stagger_backward_host(plan.get(), &call, 1, STAGGER_FP32) == STAGGER_E_UNSUPPORTED);
+  CHECK(stagger_status_new(nullptr) == STAGGER_E_USAGE);
+  CHECK(stagger_json("{}", nullptr) == STAGGER_E_USAGE);
+  stagger_plan_destroy(nullptr);
+  stagger_status_free(nullptr);
+  stagger_free(nullptr);
+}
+
 TEST_CASE("c: an older program's shorter structs are read as far as they go") {
   stagger_info info{};
   info.size = 12;
@@ -440,6 +494,13 @@ TEST_CASE("c: tensors that the kernels could not take are refused by name") {
   says("out: the head stride is 0");
   CHECK(code_of([](stagger_call& each) { each.dq.data = each.q.data; }) == STAGGER_E_USAGE);
   says("dq overlaps q");
+  CHECK(code_of([](stagger_call& each) { each.dq.stride[1] = 64; }) == STAGGER_E_USAGE);
+  says("dq: its strides do not nest");
+  CHECK(code_of([](stagger_call& each) { each.dk.stride[2] = 8; }) == STAGGER_E_USAGE);
+  says("dk: its strides do not nest");
+  CHECK(code_of([](stagger_call& each) { each.v.stride[1] = (std::int64_t{1} << 39) - 8; }) ==
+        STAGGER_E_ALIGNMENT);
+  says("farther than addresses do");
   CHECK(code_of([](stagger_call& each) { each.workspace_bytes -= 1; }) == STAGGER_E_WORKSPACE);
   CHECK(code_of([](stagger_call& each) { each.device_plan = nullptr; }) == STAGGER_E_WORKSPACE);
   CHECK(code_of([](stagger_call& each) { each.mode = 3; }) == STAGGER_E_USAGE);
