@@ -1,10 +1,12 @@
 """Builds libstagger with CMake and puts it into the package: one wheel for every Python 3.
 
 STAGGER_LIBRARY=/path/libstagger.so.1 takes a library that is built. CUDA is used if nvcc is found.
+CMAKE_ARGS are more arguments of CMake.
 """
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -21,13 +23,18 @@ def library():
     """The library, built if none is named."""
     named = os.environ.get("STAGGER_LIBRARY")
     if named:
+        if not pathlib.Path(named).is_file():
+            raise SystemExit(f"STAGGER_LIBRARY is {named}, which is no file")
         return pathlib.Path(named)
     source, build = HERE.parent, HERE.parent / "build" / "python"
     if not (source / "workbench" / "stagger.h").exists():
         raise SystemExit("setup.py stands in a checkout of Stagger, whose sources it builds")
+    if not shutil.which("cmake"):
+        raise SystemExit("libstagger is built with CMake 3.25 or later, which is not here; "
+                         "STAGGER_LIBRARY=/path/libstagger.so.1 takes one that is built")
     subprocess.run(["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release",
-                    "-DSTAGGER_SHARED=ON", "-DSTAGGER_BUILD_TESTS=OFF",
-                    "-DSTAGGER_INSTALL=OFF"], check=True)
+                    "-DSTAGGER_SHARED=ON", "-DSTAGGER_BUILD_TESTS=OFF", "-DSTAGGER_INSTALL=OFF",
+                    *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "stagger_shared", "--parallel",
                     str(os.cpu_count() or 1)], check=True)
     return build / NAME

@@ -8,8 +8,8 @@ import ctypes
 import functools
 
 from . import _lib, dlpack, driver, errors, host, machines, settings
-from .plans import expect_room
-from .stops import Stops
+from .plans import expect_plan_of, expect_room
+from .stops import Stops, where
 
 MOST_IMAGES = 128
 _images = {}  # of plans, by the plan and the device
@@ -54,15 +54,16 @@ def _tensor(array, axes):
 def backward(named, *, layout, stream, timeout_ms, plan, **problem):
     """dq, dk, dv of `named` arrays (q, k, v, out, d_out, lse), each a dlpack.Gradient."""
     stream = stream or driver.DEFAULT_STREAM
-    axes = host.LAYOUTS[layout]
     arrays = {name: dlpack.Array(each, stream) for name, each in named.items()}
     index, dtype = dlpack.expect_alike(arrays)
     sizes = host.sizes_of({name: array.shape for name, array in arrays.items()}, layout)
+    axes = host.LAYOUTS[layout]
     with driver.current(index):
         stops = _stops(index)
         stops.raise_if_stopped()
         if plan is None:
             plan = _plan_of(index, dtype=dtype, **problem, **sizes)
+        expect_plan_of(plan, sizes)
         image = _image(plan, index, stream)
         gradients = {f"d{name}": dlpack.Gradient(index, arrays[name].shape, dtype, stream)
                      for name in ("q", "k", "v")}
@@ -72,6 +73,6 @@ def backward(named, *, layout, stream, timeout_ms, plan, **problem):
                for name, array in {**arrays, **gradients}.items()},
             workspace=workspace.address, workspace_bytes=plan.workspace_bytes,
             device_plan=image.address, stream=stream, status=stops.status,
-            timeout_ms=settings.longest_wait(timeout_ms), call_id=stops.note(plan))
+            timeout_ms=settings.longest_wait(timeout_ms), call_id=stops.note(plan, where()))
         _lib.check(_lib.library().stagger_backward(plan.handle, ctypes.byref(call)))
     return tuple(gradients.values())

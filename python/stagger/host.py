@@ -7,7 +7,7 @@ import numpy as np
 
 from . import _lib, dlpack, errors, locks, settings
 from .masks import mask as as_mask
-from .plans import plans
+from .plans import expect_plan_of, plans
 
 SMS = 16  #: that tables for threads are for
 LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}  # axes of batch, row, head
@@ -17,6 +17,14 @@ def tensor(array, axes):
     """An array as the library takes it; axes are those of batch, row and head."""
     strides = [array.strides[axis] // array.itemsize for axis in axes]
     return _lib.Tensor(array.ctypes.data, (ctypes.c_int64 * 3)(*strides))
+
+
+def _as_float32(name, array):
+    """An array without gaps. Raises ValueError for what has no real numbers."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is of {array.dtype}; it is of float32")
+    return np.ascontiguousarray(array, np.float32)
 
 
 def plan_of(*, mask, sms=SMS, tile_q=0, tile_kv=0, **arguments):
@@ -29,6 +37,8 @@ def plan_of(*, mask, sms=SMS, tile_q=0, tile_kv=0, **arguments):
 def sizes_of(shapes, layout):
     """The sizes of a problem, as a plan takes them, of the shapes of q, k, v, out, d_out and lse.
     Raises ValueError for shapes that do not fit each other."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is bshd, bhsd or sbhd, not {layout!r}")
     axes = (*LAYOUTS[layout], 3)
     sizes = {}
     for name in ("q", "k", "v", "out", "d_out"):
@@ -79,11 +89,16 @@ def backward(q, k, v, out, lse, d_out, *, mask="causal", schedule="spt", sms=0, 
                             sms=sms, **problem)
     if stream is not None:
         raise errors.UsageError("stream is of arrays on a GPU")
-    axes = LAYOUTS[layout]
-    arrays = {name: np.ascontiguousarray(np.asarray(each, np.float32)) for name, each in named.items()}
+    if arithmetic not in _lib.DTYPES:
+        raise errors.UsageError(f"arithmetic is {', '.join(_lib.DTYPES)}, not {arithmetic!r}")
+    if not isinstance(threads, int):
+        raise errors.UsageError(f"threads is {threads!r}; it is a number of them, 0: as many as there are")
+    arrays = {name: _as_float32(name, each) for name, each in named.items()}
     sizes = sizes_of({name: array.shape for name, array in arrays.items()}, layout)
+    axes = LAYOUTS[layout]
     if plan is None:
         plan = plan_of(sms=sms or SMS, **problem, **sizes)
+    expect_plan_of(plan, sizes)
     lse = arrays.pop("lse")
     gradients = [np.empty_like(arrays[name]) for name in ("q", "k", "v")]
     call = _lib.Call(**{name: tensor(array, axes) for name, array in arrays.items()},

@@ -53,7 +53,11 @@ class Lock:
             return {json.dumps(entry["problem"], sort_keys=True): entry
                     for entry in document["entries"]}
         except FileNotFoundError:
+            if not self.path.resolve().parent.is_dir():
+                raise errors.FileError(f"{self.path}: there is no such folder") from None
             return {}
+        except OSError as error:
+            raise errors.FileError(f"{self.path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise errors.InputError(f"{self.path} is no lock file: {error!r}") from error
 

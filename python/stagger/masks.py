@@ -2,6 +2,8 @@
 
 import json
 
+from . import errors
+
 
 class Mask:
     """A mask description: a kind and its keys, or words as `--mask` takes them.
@@ -33,16 +35,37 @@ class Mask:
 def mask(kind, **keys):
     """A mask: `mask("causal")`, `mask("sliding", left=511, right=0)`,
     `mask("document", lengths=[512, 512], causal=True)`, `mask("sliding:left=511,right=0")`,
-    or a dict as in files. `stagger.masks()` lists the kinds with their keys."""
+    or a dict as in files. `stagger.masks()` lists the kinds with their keys. Raises UsageError for
+    what is none of these."""
     if isinstance(kind, Mask):
         if keys:
             raise TypeError("a mask has its keys")
         return kind
     if isinstance(kind, dict):
-        return Mask({**kind, **keys})
+        return Mask(_plain({**kind, **keys}))
+    if not isinstance(kind, str) or "\0" in kind:
+        what = repr(kind) if isinstance(kind, str) else type(kind).__name__
+        raise errors.UsageError(f"a mask is words, a dict as in files or stagger.mask(...), not {what}; "
+                                "stagger.masks() lists the kinds")
     if keys:
-        return Mask({"kind": kind, **keys})
+        return Mask(_plain({"kind": kind, **keys}))
     return Mask(kind)
+
+
+def _plain(value):
+    """What JSON has of it; numbers of arrays and of tensors too, if these are on the host."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if getattr(value, "is_cuda", False):
+        raise errors.UsageError("a mask has numbers on the host: those of a tensor on a GPU are to be "
+                                "waited for, by its tolist()")
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise errors.UsageError(f"a mask has numbers, words and lists of them, not {type(value).__name__}")
 
 
 def window(causal=False, left=None, right=None):

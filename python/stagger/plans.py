@@ -5,6 +5,7 @@ import concurrent.futures
 import ctypes
 import json
 import os
+import shlex
 import threading
 
 import numpy as np
@@ -32,14 +33,21 @@ class Plan:
     and there is none.
     """
 
+    handle = None  # until there is one
+
     def __init__(self, mask="causal", schedule="auto", *, seq_q, seq_kv=None, batch=1, heads=1,
                  heads_kv=None, head_dim=64, dtype="fp32", sms=0, tile_q=0, tile_kv=0, span=0,
                  elastic=False, invariant=False, verify=True, machine=None, table=None):
         seq_kv = seq_q if seq_kv is None else seq_kv
         heads_kv = heads if heads_kv is None else heads_kv
+        _expect_counts(2**31, batch=batch, heads=heads, heads_kv=heads_kv, head_dim=head_dim, sms=sms,
+                       tile_q=tile_q, tile_kv=tile_kv, span=span)
+        _expect_counts(2**63, seq_q=seq_q, seq_kv=seq_kv)
+        _expect_words(schedule=schedule, table=table or "", machine=machine or "")
         self.problem = {"mask": as_mask(mask).text, "batch": batch, "heads": heads,
                         "heads_kv": heads_kv, "head_dim": head_dim, "dtype": dtype,
                         "seq_q": seq_q, "seq_kv": seq_kv}
+        self._own = table is not None
         self.handle = ctypes.c_void_p()
         request = _lib.Problem(
             flags=(0 if verify else _lib.NO_VERIFY) | (_lib.INVARIANT if invariant else 0),
@@ -77,9 +85,52 @@ class Plan:
         _lib.check(_lib.library().stagger_plan_json(self.handle, ctypes.byref(text)))
         return json.loads(_lib.taken(text))
 
+    def verifying(self):
+        """The command that makes this table again and says whether it is sound."""
+        given = {"mask": self.problem["mask"], "seq-q": self.problem["seq_q"],
+                 "seq-kv": self.problem["seq_kv"], "tile-q": self.tile_q, "tile-kv": self.tile_kv,
+                 "heads": self.problem["batch"] * self.problem["heads"],
+                 "heads-kv": self.problem["batch"] * self.problem["heads_kv"], "span": self.span,
+                 "sms": self.ctas, "schedule": self.schedule, "model": "overlap"}
+        if self._own:  # whose name is no schedule's
+            return "stagger verify --model overlap FILE"
+        words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items())
+        return " ".join(("stagger analyze", *words))
+
     def __repr__(self):
-        return (f"<stagger.Plan {self.schedule}, {self.mask}, tiles {self.tile_q} x "
-                f"{self.tile_kv}, {self.tasks} tasks, order {self.order_digest:016x}>")
+        known = self.problem
+        heads = f"{known['heads']}" if known["heads"] == known["heads_kv"] else \
+            f"{known['heads']} / {known['heads_kv']}"
+        return (f"<stagger.Plan {self.schedule}, {self.mask}, {known['batch']} x {heads} heads, "
+                f"{known['seq_q']} x {known['seq_kv']} tokens, head_dim {known['head_dim']}, "
+                f"{known['dtype']}, tiles {self.tile_q} x {self.tile_kv}, {self.tasks} tasks, order "
+                f"{self.order_digest:016x}>")
+
+
+def _expect_counts(limit, **counts):
+    """Raises UsageError for what is no whole number, and LimitError for what C cannot hold."""
+    for name, count in counts.items():
+        if not hasattr(count, "__index__") or isinstance(count, bool):
+            raise errors.UsageError(f"{name} is {count!r}; it is a whole number")
+        if not -limit <= count < limit:
+            raise errors.LimitError(f"{name} is {count}; it is below {limit}")
+
+
+def _expect_words(**texts):
+    """Raises UsageError for what is no text, or has a 0 in it, where C's texts end."""
+    for name, text in texts.items():
+        if not isinstance(text, str) or "\0" in text:
+            raise errors.UsageError(f"{name} is {text!r}; it is text")
+
+
+def expect_plan_of(plan, sizes):
+    """Raises UsageError for a plan of other sizes (batch, heads, heads_kv, seq_q, seq_kv, head_dim)."""
+    if not isinstance(plan, Plan):
+        raise errors.UsageError(f"plan is {type(plan).__name__}, not a stagger.Plan")
+    other = {name: plan.problem[name] for name, size in sizes.items() if plan.problem[name] != size}
+    if other:
+        raise errors.UsageError("the plan is of " + ", ".join(
+            f"{name} {size}, not {sizes[name]}" for name, size in other.items()))
 
 
 def expect_room(plan, sms):

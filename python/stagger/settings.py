@@ -21,7 +21,8 @@ NCCL_SMS = 16
 
 def expect_wait(timeout_ms):
     """Raises UsageError for what is no longest wait of a call; 0 stands for the default."""
-    if type(timeout_ms) is not int or not 0 <= timeout_ms <= MOST_MS:
+    counts = isinstance(timeout_ms, int) and not isinstance(timeout_ms, bool)
+    if not counts or not 0 <= timeout_ms <= MOST_MS:
         raise errors.UsageError(f"timeout_ms is {timeout_ms!r}; it is milliseconds, 1 to {MOST_MS}, or "
                                 "0 for the default: no wait is forever")
 

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from . import errors
 from .masks import mask as as_mask
 
 
@@ -41,11 +42,14 @@ class Table:
 
     @classmethod
     def from_dict(cls, document):
-        lanes = document["lanes"]
-        slots = [slot for lane in lanes for slot in lane]
-        begin = np.cumsum([0] + [len(lane) for lane in lanes])
-        return cls(np.array(slots, np.int32).reshape(-1, 4), begin, document["problem"],
-                   document.get("name", ""), document["dispatch"], document.get("dkv"))
+        try:
+            lanes = document["lanes"]
+            slots = [slot for lane in lanes for slot in lane]
+            begin = np.cumsum([0] + [len(lane) for lane in lanes])
+            return cls(np.array(slots, np.int32).reshape(-1, 4), begin, document["problem"],
+                       document.get("name", ""), document["dispatch"], document.get("dkv"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.InputError(f"this is no table: {error!r}") from error
 
     def to_json(self):
         return json.dumps(self.to_dict())

@@ -18,7 +18,7 @@ from stagger import settings
 if torch:
     from stagger.torch import calls, forward, runtime, schemas
 
-    from tests.fakes import attention, flash_attn_interface
+    from tests.fakes import attention, flash_attn_interface, tensors
 
 
 class Environment(unittest.TestCase):
@@ -109,7 +109,7 @@ class Making(unittest.TestCase):
         before = stagger.plans.stats()["hits"]
         q.requires_grad_()
         stagger.attention(q, k, k, mask=mask).sum().backward()
-        self.assertEqual(stagger.plans.stats()["hits"], before + 1)
+        self.assertEqual(stagger.plans.stats()["hits"], before + 2)  # by both passes
         with self.assertRaises(stagger.UsageError):
             stagger.prefetch(q, k, schedule="nonsense").result(60)
         with self.assertRaises(ValueError):
@@ -136,10 +136,9 @@ class Forked(unittest.TestCase):
         return said
 
     def test_a_child_of_a_process_with_a_gpu_is_told_so(self):
-        on_gpu = types.SimpleNamespace(is_cuda=True)
         with mock.patch.dict(runtime._devices, {0: "the parent's"}):
             for work in (lambda: runtime.device(0), stagger.check,
-                         lambda: calls._is_on_gpu(on_gpu)):
+                         lambda: calls._is_on_gpu(tensors.on_gpu(torch.zeros(1)))):
                 with mock.patch.object(calls, "_OPERATORS", True):
                     said = self.in_child(work)
                 self.assertRegex(said, "DeviceError: .*forked.*spawn")

@@ -17,6 +17,7 @@ if torch:
     from stagger.torch import calls
 
     from tests.fakes import attention
+    from tests.fakes.tensors import on_gpu
 
 
 def tensors(queries, keys, heads, heads_kv, dim=16, batch=2, layout="bshd"):
@@ -91,6 +92,19 @@ class OnCpu(unittest.TestCase):
         self.compare(tensors(17, 130, 2, 1), "causal")
         self.compare(tensors(1, 1, 1, 1), "causal")
 
+    def test_a_loss_that_depends_on_the_logsumexp_is_refused(self):
+        q, k, v, d_out = tensors(33, 33, 2, 2)
+        leaves = [each.requires_grad_() for each in (q, k, v)]
+        out, lse = stagger.attention(*leaves, return_lse=True)
+        for loss in (lse.sum(), (out * d_out).sum() + 1e-4 * lse.square().mean()):
+            with self.assertRaisesRegex(stagger.Unsupported, r"lse\.detach\(\)"):
+                torch.autograd.grad(loss, leaves, retain_graph=True)
+        constant = (out * d_out).sum() + lse.detach().sum()
+        found = torch.autograd.grad(constant, leaves, retain_graph=True)
+        self.assertTrue(all(map(torch.equal, found, torch.autograd.grad(out, leaves, d_out))))
+        with torch.no_grad():
+            self.assertFalse(stagger.attention(*leaves, return_lse=True)[1].requires_grad)
+
     def test_layouts_scales_and_schedules(self):
         for layout in ("bshd", "bhsd", "sbhd"):
             with self.subTest(layout=layout):
@@ -118,7 +132,7 @@ class OnCpu(unittest.TestCase):
         out, lse = stagger.attention(q, k, v, return_lse=True)
         self.assertEqual(lse.shape, (2, 2, 40))
         self.assertTrue(torch.isinf(lse[:, :, :15]).all())
-        self.assertFalse(lse.requires_grad)
+        self.assertFalse(lse.requires_grad)  # no more than out
         found = [stagger.attention_backward(d_out, q, k, v, out, each)
                  for each in (lse, torch.where(torch.isinf(lse), -lse, lse))]
         for left, right in zip(*found):
@@ -180,7 +194,7 @@ class OnCpu(unittest.TestCase):
                          hasattr(torch.library, "register_autograd"))
         with mock.patch.object(calls, "_OPERATORS", False), \
                 self.assertRaisesRegex(ImportError, "torch 2.4 or later"):
-            calls._is_on_gpu(mock.Mock(is_cuda=True))
+            calls._is_on_gpu(on_gpu(torch.zeros(1)))
 
     def test_doctor_says_what_there_is(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:

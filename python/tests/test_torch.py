@@ -23,6 +23,7 @@ if torch:
     from stagger.torch import forward, recipe, runtime
 
     from tests.fakes import attention
+    from tests.fakes.tensors import on_gpu
 
 
 @contextlib.contextmanager
@@ -88,13 +89,10 @@ class Forward(unittest.TestCase):
             forward.visible("causal | global:first=1", 7, 7, "cpu")
 
     def test_plain_arithmetic_on_a_gpu_is_told_of(self):
-        class OnGpu(torch.Tensor):
-            is_cuda = True
-
         q = torch.randn(1, 5, 2, 8)
         with warned(self):
             forward.forward(q, q, q, "causal", 0.5, "reference")
-        q = q.as_subclass(OnGpu)
+        q = on_gpu(q)
         with warned(self, "plain arithmetic in float32"):
             forward.forward(q, q, q, "prefix:length=2", 0.5, "auto")
             forward.forward(q, q, q, "prefix:length=3", 0.5, "auto")

@@ -11,7 +11,7 @@ from .. import errors, host, settings
 from ..plans import plans
 from . import fallback as fallbacks
 from . import forward as forwards
-from . import on_cpu, runtime, shapes
+from . import logsumexp, on_cpu, runtime, shapes
 
 
 def ops_available():
@@ -27,8 +27,10 @@ if _OPERATORS:
                             image_of, plan_of)
 
 
-def _is_on_gpu(q):
-    """Whether a call is for the operators. Raises ImportError if torch is too old for them."""
+def _is_on_gpu(q, **others):
+    """Whether a call is for the operators. Raises TypeError for what is no tensor, and ImportError if
+    torch is too old for operators."""
+    shapes.expect_tensors(q=q, **others)
     if q.is_cuda and not _OPERATORS:
         raise ImportError("stagger.attention on a GPU needs torch 2.4 or later; this is "
                           f"{torch.__version__}")
@@ -44,6 +46,15 @@ def _scale(q, scale):
     return scale
 
 
+def _margin(sm_margin):
+    """As operators have it: -1 for what is found. Raises UsageError for what is no number of SMs."""
+    if sm_margin is None:
+        return -1
+    if not isinstance(sm_margin, int) or sm_margin < 0:
+        raise errors.UsageError(f"sm_margin is {sm_margin!r}; it is a number of SMs, or None")
+    return sm_margin
+
+
 def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bshd",
               sm_margin=None, forward="auto", invariant=False, return_lse=False,
               fallback="error", timeout_ms=0):
@@ -52,7 +63,8 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     q: (B, Sq, Hq, D) by layout ("bshd", "bhsd", "sbhd"), k and v: (B, Skv, Hkv, D); bf16 or fp16,
     D 64 or 128, Hkv divides Hq, and query head h has KV head h // (Hq / Hkv). Any strides; the last
     dimension's is 1, others multiples of 8, else a copy is made. Returns out, like q; with
-    return_lse also lse: float32 (B, Hq, Sq), natural logarithm, which has no gradient.
+    return_lse also lse: float32 (B, Hq, Sq), natural logarithm. It has no gradient: a loss that
+    depends on it raises Unsupported in its backward pass; by torch.compile it is a constant.
 
     mask: `stagger.mask(...)` or words ("causal", "full", "sliding:left=511,right=0"). Causal masks
     end together where the lengths differ. scale: 1 / sqrt(D). schedule: a name, or "auto", which
@@ -68,29 +80,41 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
     On the CPU it is for float32 of any D, on threads and for checks: the order is that of a table
     for 16 SMs, whatever sm_margin, and autocast is left out.
 
-    Raises ValueError for tensors that do not fit each other, Unsupported, with the reason, for what
-    is not done, UsageError or InputError for a schedule or a mask that there is none of, and
-    Timeout if a call before was stopped.
+    Raises TypeError for what is no tensor, ValueError for tensors that do not fit each other,
+    Unsupported, with the reason, for what is not done, UsageError or InputError for a schedule or a
+    mask that there is none of, or that does not fit, and Timeout if a call before was stopped.
     """
-    on_gpu = _is_on_gpu(q)
+    on_gpu = _is_on_gpu(q, k=k, v=v)
     if on_gpu and torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (each.to(dtype) for each in (q, k, v))
     fallbacks.expect_known(fallback)
     settings.expect_wait(timeout_ms)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
-    sm_margin = -1 if sm_margin is None else sm_margin
+    sm_margin = _margin(sm_margin)
     call = q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms
     if fallback == "sdpa" and not (return_lse or invariant):
         return _attended_or_elsewhere(*call)
     out, lse = _attended(*call)
-    return (out, lse) if return_lse else out
+    if not return_lse:
+        return out
+    # torch.compile would ask for the gradient of whatever it returns.
+    return out, lse if shapes.compiles() else logsumexp.refusing(lse, out)
 
 
 def _attended(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms):
     shapes.check(q, k, v, layout)
+    if not q.is_cuda or _will_differentiate(q, k, v):
+        _planned(q, k, mask, schedule, layout, sm_margin, invariant)()  # what is refused of it, now
     attend = _on_gpu if q.is_cuda else on_cpu.attention
     return attend(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms)
+
+
+def _will_differentiate(q, k, v):
+    """Whether a backward pass may come; while torch.compile traces, lengths may be open, and none is
+    looked for."""
+    return not shapes.compiles() and torch.is_grad_enabled() and (
+        q.requires_grad or k.requires_grad or v.requires_grad)
 
 
 def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin,
@@ -109,8 +133,8 @@ def _attended_or_elsewhere(q, k, v, mask, schedule, scale, layout, forward, inva
 
 
 def _on_gpu(q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms):
-    return forward_operator(q, k, v, mask, schedule, scale, layout, forward, sm_margin, invariant,
-                            timeout_ms)
+    return forward_operator(q, k, v, forwards.name_of(mask), schedule, scale, layout, forward,
+                            sm_margin, invariant, timeout_ms)
 
 
 def _no_plan(q, k, mask, schedule, layout, sm_margin, invariant):
@@ -128,7 +152,7 @@ def _no_plan(q, k, mask, schedule, layout, sm_margin, invariant):
 def _planned(q, k, mask, schedule, layout, sm_margin, invariant):
     """What puts the plan of tensors of these shapes into the cache, and returns it."""
     if q.is_cuda:
-        _, key, make = plan_of(q, k, mask, schedule, layout, sm_margin, invariant)
+        _, key, make = plan_of(q, k, forwards.name_of(mask), schedule, layout, sm_margin, invariant)
         return functools.partial(plans.get, key, make)
     batch, seq_q, heads, seq_kv, heads_kv, dim, _ = shapes.sizes_of(q, k, layout)
     return functools.partial(
@@ -145,11 +169,12 @@ def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="aut
     what they are of, on a GPU its strides too, where it has no gaps. Raises what attention() does.
     """
     settings.expect_wait(timeout_ms)
-    mask, scale = forwards.text_of(mask), _scale(q, scale)
-    if _is_on_gpu(q):
+    on_gpu = _is_on_gpu(q, k=k, v=v, out=out, lse=lse, d_out=d_out)
+    mask, scale, sm_margin = forwards.text_of(mask), _scale(q, scale), _margin(sm_margin)
+    if on_gpu:
         call = backward_operator if shapes.compiles() else backward_past_autograd
-        return call(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-                    -1 if sm_margin is None else sm_margin, invariant, timeout_ms)
+        return call(d_out, q, k, v, out, lse, forwards.name_of(mask), schedule, scale, layout,
+                    sm_margin, invariant, timeout_ms)
     shapes.check(q, k, v, layout)
     return on_cpu.backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant,
                            timeout_ms)
@@ -160,11 +185,11 @@ def prepare(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=No
     """Builds and uploads the plan for tensors of these shapes, and returns it: before a graph is
     captured, or to know what a call will do. Arguments as of attention(); a `stagger.Plan`. Raises
     CaptureError while a stream is captured, Unsupported off a GPU of compute capability 9.0."""
-    if not _is_on_gpu(q):
+    if not _is_on_gpu(q, k=k):
         raise errors.Unsupported(f"q is on {q.device}: plans are prepared on GPUs alone")
     with torch.cuda.device(q.device):
-        return image_of(q, k, forwards.text_of(mask), schedule, layout,
-                        -1 if sm_margin is None else sm_margin, invariant)[1].plan
+        return image_of(q, k, forwards.name_of(forwards.text_of(mask)), schedule, layout,
+                        _margin(sm_margin), invariant)[1].plan
 
 
 @functools.lru_cache(maxsize=1)
@@ -183,10 +208,10 @@ def prefetch(q, k, *, mask="causal", schedule="auto", layout="bshd", sm_margin=N
     are looked at. Arguments as of attention(). Returns a concurrent.futures.Future of the
     `stagger.Plan`, whose result() raises what the call would; what the tensors themselves are wrong
     with is raised at once."""
-    _is_on_gpu(q)
+    _is_on_gpu(q, k=k)
     shapes.check(q, k, k, layout)
     return _workers().submit(_planned(q, k, forwards.text_of(mask), schedule, layout,
-                                      -1 if sm_margin is None else sm_margin, invariant))
+                                      _margin(sm_margin), invariant))
 
 
 def workspace_bytes(q, k, **arguments):

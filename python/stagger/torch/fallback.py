@@ -35,7 +35,7 @@ def _seen(q, mask, seq_q, seq_kv):
     """The mask as SDPA takes it: a bool tensor. torch.compile does not trace what reads masks."""
     if shapes.compiles():
         from .operators import visible_operator
-        return visible_operator(q, mask, seq_q, seq_kv)
+        return visible_operator(q, forwards.name_of(mask), seq_q, seq_kv)
     return forwards.visible(mask, seq_q, seq_kv, q.device)
 
 

@@ -14,9 +14,9 @@ import math
 import torch
 from torch._subclasses import FakeTensor
 
-from .. import errors, once
+from .. import errors, mask_names, once
 from ..masks import mask as as_mask
-from . import schemas
+from . import runtime, schemas, shapes
 
 #: Ways that this torch does not have as they are called, and why.
 CLOSED = schemas.closed_ways()
@@ -38,7 +38,7 @@ def _window(mask):
     if kind == "causal" and not keys:
         return True, None, None
     if kind == "sliding" and set(keys) <= {"left", "right"}:
-        left, right = int(keys.get("left", -1)), int(keys.get("right", -1))
+        left, right = _count(keys.get("left", -1)), _count(keys.get("right", -1))
         return False, left if left >= 0 else None, right if right >= 0 else None
     return None
 
@@ -68,9 +68,9 @@ def way(mask, seq_q, seq_kv, heads, heads_kv, how, invariant=False):
         raise errors.Unsupported("cudnn is for full and causal masks of equal lengths, without "
                                  "shared heads")
     if how == "flash" and not flash:
-        raise errors.Unsupported(f"flash has no {mask} mask")
+        raise errors.Unsupported(f"flash has no {mask_names.shown(mask)} mask")
     if how == "fa3" and window is None:
-        raise errors.Unsupported(f"fa3 has no {mask} mask here")
+        raise errors.Unsupported(f"fa3 has no {mask_names.shown(mask)} mask here")
     return how
 
 
@@ -157,7 +157,8 @@ def _sequences(mask, rows, keys):
         return (rows,), (keys,), causal, {"window_size_left": left, "window_size_right": right}
     lengths, causal = _documents(mask)
     if sum(lengths) != rows:
-        raise errors.InputError(f"the documents of {mask} have {sum(lengths)} tokens, not {rows}")
+        raise errors.InputError(f"the documents of {mask_names.shown(mask)} have {sum(lengths)} tokens, not "
+                                f"{rows}")
     return lengths, lengths, causal, {}
 
 
@@ -192,14 +193,17 @@ def visible(mask, seq_q, seq_kv, device):
             seen &= key <= query + right
         return seen
     kind, keys = ("", {}) if _is_composed(mask) else _described(mask)
-    if kind == "prefix":
-        return (key <= query) | (key < int(keys["length"]))
+    if kind == "prefix" and set(keys) == {"length"}:
+        return (key <= query) | (key < _count(keys["length"]))
     if kind == "document":
+        if not seq_q == seq_kv == sum(keys["lengths"]) or min(keys["lengths"]) < 0:
+            raise errors.InputError(f"the documents of {mask_names.shown(mask)} do not add up to {seq_q} "
+                                    f"queries and {seq_kv} keys")
         lengths = torch.tensor(keys["lengths"], device=device)
         names = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
         seen = names[:, None] == names[None, :]
         return seen & (key <= query) if keys.get("causal", False) else seen
-    raise errors.Unsupported(f"no forward pass for the mask {mask}: bring your own, and call "
+    raise errors.Unsupported(f"no forward pass for the mask {mask_names.shown(mask)}: bring your own, and call "
                              "stagger.attention_backward")
 
 
@@ -217,6 +221,14 @@ def _is_composed(mask):
     return not mask.startswith("{") and any(sign in mask for sign in "&|(")
 
 
+def _count(word):
+    """A mask's number. Raises InputError for what is none."""
+    try:
+        return int(word)
+    except (TypeError, ValueError):
+        raise errors.InputError(f"{word!r} is no number in a mask") from None
+
+
 def _described(mask):
     """A mask's kind and keys, from words or JSON."""
     if mask.startswith("{"):
@@ -225,7 +237,7 @@ def _described(mask):
     kind, _, rest = mask.partition(":")
     keys = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
     if "lengths" in keys:
-        keys["lengths"] = [int(length) for length in keys["lengths"].split("+")]
+        keys["lengths"] = [_count(length) for length in keys["lengths"].split("+")]
     if "causal" in keys:
         keys["causal"] = keys["causal"] in ("1", "true")
     return kind, keys
@@ -254,5 +266,18 @@ def _reference(q, k, v, mask, scale):
 
 
 def text_of(mask):
-    """A mask as one word of an operator's arguments."""
+    """A mask as the library takes it."""
     return as_mask(mask).text
+
+
+@runtime.constant
+def _kept_name(text):
+    """For good: what torch.compile has traced comes here no more."""
+    return mask_names.name_of(text, for_good=True)
+
+
+def name_of(text):
+    """A mask's text as one word of an operator's arguments, a short one."""
+    if len(text) <= mask_names.LONG:
+        return text
+    return _kept_name(text) if shapes.compiles() else mask_names.name_of(text)

@@ -3,7 +3,8 @@ stagger::visible, a mask spelled out."""
 
 import torch
 
-from .. import errors
+from .. import errors, mask_names
+from ..stops import where
 from . import forward as forwards
 from . import recipe as recipes
 from . import runtime, shapes
@@ -48,7 +49,8 @@ def _forward_cuda(q, k, v, mask, schedule, scale, layout, how, sm_margin, invari
                for each in _readable((q, k, v))]
     views = [shapes.view(tensor, layout) for tensor in aligned]
     sms = runtime.device(q.device.index).sms if invariant else 0
-    out, lse = forwards.forward(*views, mask, scale, how, invariant, sms, max(sm_margin, 0))
+    out, lse = forwards.forward(*views, mask_names.text_of(mask), scale, how, invariant, sms,
+                                max(sm_margin, 0))
     return shapes.back(out, layout), lse
 
 
@@ -115,7 +117,7 @@ _library.impl("backward", _backward_cuda, "CUDA")
 
 
 def _visible(q, mask, seq_q, seq_kv):
-    return forwards.visible(mask, seq_q, seq_kv, q.device)
+    return forwards.visible(mask_names.text_of(mask), seq_q, seq_kv, q.device)
 
 
 _library.impl("visible", _visible, "CUDA")
@@ -126,6 +128,7 @@ _library.impl("visible", _visible, "CPU")
 def _forward_fake(q, k, v, mask, schedule, scale, layout, how, sm_margin, invariant,
                   timeout_ms=0):
     views = [shapes.view(tensor, layout) for tensor in _readable((q, k, v))]
+    mask = mask_names.text_of(mask)
     if invariant and how == "auto":
         how = forwards.way(mask, views[0].shape[1], views[1].shape[1], views[0].shape[2],
                            views[1].shape[2], how, invariant)
@@ -149,6 +152,7 @@ def _save(ctx, inputs, output):
     ctx.save_for_backward(q, k, v, *output)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
+    ctx.place = where()
 
 
 def _gradients(ctx, d_out, _):
@@ -156,8 +160,12 @@ def _gradients(ctx, d_out, _):
         return (None,) * 11
     q, k, v, out, lse = ctx.saved_tensors
     mask, schedule, scale, layout, _, *more = ctx.arguments
-    gradients = backward_past_autograd(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
-                                       *more)
+    runtime.forward_pass.place = ctx.place
+    try:
+        gradients = backward_past_autograd(d_out, q, k, v, out, lse, mask, schedule, scale, layout,
+                                           *more)
+    finally:
+        runtime.forward_pass.place = None
     return (*gradients,) + (None,) * 8
 
 

@@ -7,9 +7,9 @@ import threading
 
 import torch
 
-from .. import _lib, errors, locks, machines, once, settings
+from .. import _lib, errors, locks, machines, mask_names, once, settings
 from ..plans import expect_room, plans
-from ..stops import Stops
+from ..stops import Stops, where
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 #: Bytes that the address of a tensor is a multiple of.
@@ -47,6 +47,16 @@ class OnDevice:
                 self.memory.record_stream(torch.cuda.current_stream(self.memory.device))
                 self._streams.add(stream)
         return self._address
+
+
+#: Where the forward pass was whose backward pass runs on this thread just now, as `place`: autograd's
+#: threads know nothing of the program.
+forward_pass = threading.local()
+
+
+def _place():
+    """Where in the program a call comes from."""
+    return getattr(forward_pass, "place", None) or where()
 
 
 class Device(Stops):
@@ -101,7 +111,7 @@ class Device(Stops):
     def enqueue(self, recipe, tensors):
         """Enqueues a call on the current stream of this device, which is the current device."""
         image = recipe.image
-        number = image.used = self.note(image.plan)
+        number = image.used = self.note(image.plan, _place())
         stream = torch._C._cuda_getCurrentRawStream(self.index)
         # Not torch.empty: that would be filled where uninitialised memory is.
         workspace = torch.cuda.caching_allocator_alloc(recipe.workspace_bytes, self.index, stream)
@@ -199,7 +209,10 @@ def surroundings(sm_margin):
 
 
 def plan_key(shape, mask, schedule, sm_margin, invariant, sms):
-    """What a plan depends on; shape is (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype)."""
+    """What a plan depends on; shape is (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype). Raises
+    UsageError for a margin that leaves no SM."""
+    if sm_margin >= sms:
+        raise errors.UsageError(f"sm_margin {sm_margin} leaves none of {sms} SMs")
     return (*shape, mask, schedule, sms - max(sm_margin, 0), invariant, *surroundings(sm_margin))
 
 
@@ -219,7 +232,7 @@ def make_plan(key, machine=None):
     """The plan of a key; `machine` is the device's own profile, if it has one."""
     (batch, seq_q, heads, seq_kv, heads_kv, dim, dtype, mask, schedule, sms, invariant, nccl,
      _) = key
-    arguments = dict(mask=mask, schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
+    arguments = dict(mask=mask_names.text_of(mask), schedule=schedule, seq_q=seq_q, seq_kv=seq_kv, batch=batch,
                      heads=heads, heads_kv=heads_kv, head_dim=dim, dtype=DTYPES[dtype],
                      invariant=invariant, machine=machine)
     plan = _plan_beside_nccl(arguments, sms) if nccl else locks.plan(**arguments, sms=sms)

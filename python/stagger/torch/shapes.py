@@ -40,6 +40,14 @@ def sizes_of(q, k, layout):
     return batch, seq_q, heads, seq_kv, heads_kv, dim, q.dtype
 
 
+def expect_tensors(**named):
+    """Raises TypeError for what is no tensor."""
+    for name, each in named.items():
+        if not isinstance(each, torch.Tensor):
+            raise TypeError(f"{name} is a {type(each).__name__}, not a torch.Tensor (stagger.backward "
+                            "takes numpy's arrays, and those of a GPU by DLPack)")
+
+
 def compiles():
     """Whether torch.compile traces a call."""
     return hasattr(torch, "compiler") and torch.compiler.is_compiling()
@@ -48,6 +56,8 @@ def compiles():
 def _executor_refusal(name, tensor):
     """Why what runs on the tensor's device does not take its numbers; "" if it does."""
     device, dtype = tensor.device.type, tensor.dtype
+    if tensor.layout != torch.strided:
+        return f"{name} is {tensor.layout}; what is done is dense tensors"
     if device not in ("cpu", "cuda"):
         return (f"{name} is on {tensor.device}; the kernel is for GPUs of compute capability 9.0, "
                 "threads are for the CPU")
