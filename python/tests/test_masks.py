@@ -134,6 +134,11 @@ class Names(unittest.TestCase):
             stagger.attention(q, q, q, mask=LONG)
             stagger.attention_backward(q, q, q, q, q, q, mask=LONG)
             stagger.prefetch(q, q, mask=LONG).result(60)
+            self.assertEqual(found, [mask_names.name_of(LONG.text)] * 3)
+            found.clear()
+            stagger.attention(q.clone().requires_grad_(), q, q, mask=LONG)  # its plan, then itself
+            with torch.no_grad():
+                stagger.attention(q.clone().requires_grad_(), q, q, mask=LONG)
         self.assertEqual(found, [mask_names.name_of(LONG.text)] * 3)
 
 
