@@ -22,6 +22,7 @@
 #include "sim/gantt_tikz.hpp"
 #include "sim/mask_picture.hpp"
 #include "sim/overlay.hpp"
+#include "sim/perfetto_trace.hpp"
 #include "sim/trace_json.hpp"
 #include "workbench/analysis.hpp"
 
@@ -97,6 +98,9 @@ constexpr Format kFormats[] = {
      [](const Problem& problem, const Options&) { return write_mask_json(problem.grids); }},
     {"timeline.json", Kind::timeline, "the timeline",
      [](const Timeline& timeline, const Terminal&) { return write_timeline_json(timeline); },
+     nullptr},
+    {"pftrace", Kind::picture, "the timeline for Perfetto, as its own trace",
+     [](const Timeline& timeline, const Terminal&) { return sim::perfetto_trace(timeline); },
      nullptr},
     {"trace.json", Kind::picture, "the timeline for Perfetto and chrome://tracing",
      [](const Timeline& timeline, const Terminal&) { return sim::trace_json(timeline); }, nullptr},

@@ -13,6 +13,7 @@
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
 #include "sim/overlay.hpp"
+#include "sim/perfetto_trace.hpp"
 #include "sim/trace_json.hpp"
 #include "workbench/analysis.hpp"
 #include "workbench/archive.hpp"
@@ -147,6 +148,7 @@ void read_timeline(std::string_view text) {
   static_cast<void>(sim::gantt_text(timeline));
   static_cast<void>(sim::gantt_text(timeline, {.width = 20, .unicode = false, .max_rows = 3}));
   static_cast<void>(sim::trace_json(timeline));
+  static_cast<void>(sim::perfetto_trace(timeline));
   static_cast<void>(sim::gantt_tikz(timeline));
   static_cast<void>(sim::gantt_svg(timeline));
   static_cast<void>(sim::gantt_svg(sim::overlay({timeline, timeline}, 3)));
