@@ -87,9 +87,14 @@ std::string refusal(const Analysis& analysis, const gpu::CudaDevice& device) {
 /// Refuses a mask that the kernels of a GPU do not know, or whose bits are too many for them.
 void expect_fits_gpu(const ExecutionRequest& request) {
   if (!request.cuda || request.kernel->spins()) return;
-  expect_one_mask(request.source.table.problem,
-                  (std::string("the ") + request.kernel->name + " kernel on a GPU").c_str());
-  const std::string why = gpu::cuda::bits_refusal(request.source.table.problem);
+  const Problem& problem = request.source.table.problem;
+  if (mask_heads(problem.mask) > 0) {
+    throw Error(ErrorKind::unsupported,
+                std::string("the ") + request.kernel->name +
+                    " kernel on a GPU does not know heads with masks of their own yet: give one "
+                    "mask for all heads, or run them on threads (`--device cpu`)");
+  }
+  const std::string why = gpu::cuda::bits_refusal(problem);
   if (!why.empty()) throw Error(ErrorKind::limit, why);
 }
 

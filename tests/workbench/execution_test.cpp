@@ -138,7 +138,7 @@ TEST_CASE("heads with masks of their own are run by threads, and by no GPU's ker
       make_problem(parse_mask("heads:heads=0+1+1; causal; full"), {8, 8}, {2, 2}, 3, 4));
   CHECK_THROWS_WITH(execute(request_of(source, 4)),
                     "the fake kernel on a GPU does not know heads with masks of their own yet: "
-                    "give one mask for all heads");
+                    "give one mask for all heads, or run them on threads (`--device cpu`)");
   CHECK(given.empty());
   const Execution execution = execute(request_of(source, 0));
   CHECK(std::string(execution.verdict()) == "ok");
@@ -330,7 +330,7 @@ TEST_CASE("heads with masks of their own are run on threads, and refused beside 
   CHECK(execute(request(0)).verdict() == std::string("ok"));
   CHECK(refused(request(3)) ==
         "the fake kernel on a GPU does not know heads with masks of their own yet: give one mask "
-        "for all heads");
+        "for all heads, or run them on threads (`--device cpu`)");
 }
 
 TEST_CASE("a run has the threads that are asked for, and those that suit it if none are") {
