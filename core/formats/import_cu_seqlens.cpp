@@ -4,6 +4,7 @@
 #include "core/formats/import_context.hpp"
 #include "core/index.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 
@@ -74,18 +75,18 @@ ImportedMask read_cu_seqlens(Import& import) {
   const auto side = [](std::int64_t tokens) {
     return tokens == -1 ? std::string("all") : std::to_string(tokens);
   };
-  import.understood(std::to_string(q.size()) + " sequences; window: left=" + side(window[0]) +
+  import.understood(counted(std::ssize(q), "sequence") + "; window: left=" + side(window[0]) +
                     ", right=" + side(right) + ", bottom-right aligned in each sequence");
   const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
   const std::int64_t align_q = or_one(import.request.shape.q);
   const std::int64_t align_kv = or_one(import.request.shape.kv);
   import.understood(
-      "each sequence begins a tile; what is left of the one before is padding, so that "
-      "its last tile is never full");
+      "each sequence begins a tile; what is left of the one before is padding, so that the "
+      "last tile of each but the last is never full");
   const auto zeros = std::ranges::count(q, 0) + std::ranges::count(kv, 0);
   if (zeros > 0) {
-    import.understood(std::to_string(zeros) +
-                      " sequences of no queries or no keys: nobody may wait for them");
+    import.understood(counted(zeros, "sequence") +
+                      " of no queries or no keys: nobody may wait for them");
   }
   Mask mask = make_mask("varlen", {{"q_lengths", std::move(q)},
                                    {"kv_lengths", std::move(kv)},

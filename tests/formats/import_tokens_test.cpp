@@ -135,7 +135,7 @@ TEST_CASE("sequences begin a tile each") {
             .find("max_seqlen_q is 4, and sequence 0 has 5 tokens") != std::string::npos);
   CHECK(says(read(bundle_of(
                  {{"cu_seqlens_q", ints({3}, {0, 0, 4})}, {"cu_seqlens_k", ints({3}, {0, 2, 6})}})),
-             "1 sequences of no queries"));
+             "1 sequence of no queries"));
 }
 
 }  // namespace
