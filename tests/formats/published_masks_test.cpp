@@ -5,6 +5,7 @@
 #include "core/formats/mask_import.hpp"
 #include "core/problem.hpp"
 #include "core/token_mask.hpp"
+#include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
 
 #include <algorithm>
@@ -23,8 +24,6 @@ struct Case {
   TileCounts flex;
   TileCounts in_bounds;
 };
-
-using Elements = std::vector<std::int64_t>;
 
 Mask slices(Elements q, Elements kv, Elements types = {}) {
   return make_mask("slices",
@@ -205,6 +204,38 @@ TEST_CASE("2500 slices of which none overlaps are told so") {
   const ImportedMask imported = read_mask_file(write_npz(bundle), "x.npz", {});
   CHECK(imported.mask == mask);
   CHECK(imported.mask.origin.understood[2] == "no pair of tokens is in two slices");
+}
+
+TEST_CASE("23: a mask that was cut counts what is left, and is refused where it counts the rest") {
+  const Problem bands =
+      make_problem(slices({0, 128, 0, 128}, {0, 128, 384, 512}), {128, 640}, {128, 128}, 1, 1);
+  Bundle bundle = flex_bundle(bands.grids, bands);
+  const auto tensor = [&](const char* name) -> Tensor& {
+    return std::ranges::find(bundle.tensors, name, &NamedTensor::name)->tensor;
+  };
+  CHECK(tensor("full_kv_num_blocks").elements == Elements{2});
+  CHECK(tensor("full_kv_indices").elements == Elements{0, 3, 1, 2, 4});
+  CHECK(rows_of(read(bundle)) == std::vector<std::string>{"f", ".", ".", "f", "."});
+  // Its first three columns, without the lists by KV tile.
+  std::erase_if(bundle.tensors, [](const NamedTensor& each) {
+    return each.name.starts_with("q_") || each.name.starts_with("full_q_");
+  });
+  tensor("seq_lengths").elements = {128, 384};
+  for (const char* name : {"kv_indices", "full_kv_indices"}) {
+    tensor(name).shape.back() = 3;
+    tensor(name).elements.resize(3);
+  }
+  CHECK(refusal_of(bundle) == "x.npz: full_kv_indices[0,0,0,1] = 3 is no KV tile; there are 3");
+  tensor("full_kv_num_blocks").elements = {1};
+  CHECK(rows_of(read(bundle)) == std::vector<std::string>{"f", ".", "."});
+  // Lists of one entry each are of as many KV tiles as they name.
+  CHECK(rows_of(read(bundle_of({{"kv_num_blocks", ints({1, 1, 3}, {1, 1, 1})},
+                                {"kv_indices", ints({1, 1, 3, 1}, {0, 1, 2})}}))) ==
+        std::vector<std::string>{"p..", ".p.", "..p"});
+  // FlashInfer's own example.
+  CHECK(rows_of(read(bundle_of(
+            {{"indptr", ints({4}, {0, 1, 3, 5})}, {"indices", ints({5}, {2, 0, 2, 1, 2})}}))) ==
+        std::vector<std::string>{".f.", "..f", "fff"});
 }
 
 /// Tokens from one to the one before another.

@@ -85,6 +85,27 @@ TEST_CASE("12: causal masks in coarse blocks are the tickets of FlashAttention-4
   }
 }
 
+TEST_CASE("11: KV blocks of four tiles that are all live have the turns of all of their tiles") {
+  const Problem problem = make_problem(make_mask("full"), {384, 1024}, {.q = 256, .kv = 512}, 1, 0);
+  const Table table = schedules::build(schedules::select("fa4-sparse"), problem);
+  std::vector<std::string> notes;
+  Bundle bundle =
+      export_mask(problem, *find_export_format("fa4"), Ragged::in_bounds, &table, notes);
+  CHECK(bundle.at("backward.full_block_cnt").elements == std::vector<std::int64_t>{2, 2});
+  add_number(bundle, "q_subtile", 2);
+  add_number(bundle, "groups", 4);
+  add_number(bundle, "q_tiles", 3);
+  const std::string file = write_bundle(std::move(bundle), "x.npz");
+  CHECK(tickets::lint(file, "x.npz", {.residency = 1}).findings.empty());
+  const tickets::Tickets tickets = tickets::read_document(file, "x.npz").tickets;
+  CHECK(tickets.programs() == 8);
+  REQUIRE(tickets.steps.size() == 24);
+  for (const tickets::Step& step : tickets.steps) {
+    CHECK(step.wait == step.task.kv.value);
+    CHECK(step.add == 1);
+  }
+}
+
 TEST_CASE("22: ranks are counted over the tiles that are live, or the first of them hangs") {
   const Problem problem = make_problem(
       make_mask("tiles", {{"rows", std::vector<std::string>{".", "f", "f", "f", "f"}}}), {1, 5}, {},
