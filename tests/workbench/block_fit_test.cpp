@@ -116,6 +116,7 @@ TEST_CASE("the rates of a device are found from the blocks that it ran") {
   CHECK(rates.gemm_tflops == known.gemm_tflops);
   CHECK(rates.gemm_t0_ns == known.gemm_t0_ns);
   CHECK(rates.copy == known.copy);
+  CHECK(rates.date == "2026-01-02");
   CHECK(rates.operations == known.operations);
   CHECK(rates.attention == known.attention);
   CHECK(std::ranges::count(rates.kappas, known.kappas.front()) == 1);
@@ -191,6 +192,14 @@ TEST_CASE("rates that cannot be are refused") {
   for (MeasuredBlock& block : measured.blocks)
     block.within[{"norms and residuals", Pass::backward}] = 1e-3;
   CHECK_THAT(refused(measured), Catch::Contains("less than the copies of their bytes"));
+  measured = played_blocks();
+  for (MeasuredBlock& block : measured.blocks)
+    block.within.erase({"attention", Pass::forward});
+  CHECK_THAT(refused(measured), Catch::Contains("attention is known in one pass alone"));
+  measured = played_blocks();
+  for (MeasuredBlock& block : measured.blocks)
+    block.within.erase({"attention", Pass::backward});
+  CHECK_THAT(refused(measured), Catch::Contains("attention is known in one pass alone"));
   for (MeasuredBlock& block : measured.blocks)
     block.within.clear();
   CHECK_THAT(refused(measured), Catch::Contains("times of GEMMs within them are not known"));

@@ -377,6 +377,8 @@ TEST_CASE("a model need not say where its numbers are from") {
   text.erase(comma, end - comma);
   CHECK(read_transformer(text, "m.json").source.empty());
   CHECK_FALSE(builtin("llama3-8b").source.empty());
+  CHECK(builtin("llama3-8b").uncertain.empty());
+  CHECK_FALSE(builtin("llada-1b").uncertain.empty());
 }
 
 TEST_CASE("a model's file is read strictly") {

@@ -329,9 +329,9 @@ TEST_CASE("a sweep is read strictly") {
   CHECK(range.heads == std::vector<std::int64_t>{48, 64, 96, 128});
   CHECK(parse_sweep("heads=4,seq=7").last_seq == 7);
   CHECK(sweep(range, {}, {}, builtin("paper"), false).size() == 4 * 6);
-  for (const char* text : {"", "seq=1:2", "heads=3", "seq=2:1,heads=3",
-                           "seq=1:2,heads=", "seq=a,heads=1", "seq=1:2:3,heads=1",
-                           "seq=1,heads=1,x=2", "seq=0,heads=1", "48,seq=1", "seq=1:2,heads=3,"}) {
+  for (const char* text : {"", "seq=1:2", "heads=3", "seq=2:1,heads=3", "seq=1:2,heads=",
+                           "seq=a,heads=1", "seq=1:2:3,heads=1", "seq=1,heads=1,x=2",
+                           "seq=0,heads=1", "48,seq=1", "seq=1:2,heads=3,", "heads=3,seq=1:2,4"}) {
     CAPTURE(text);
     static_cast<void>(
         test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
