@@ -13,21 +13,21 @@ class Scanner {
  public:
   Scanner(std::string_view text, std::span<const std::string> pointers) : text_(text) {
     for (const std::string& pointer : pointers)
-      places_.try_emplace(pointer);
+      ranges_.try_emplace(pointer);
     for (const std::string& pointer : pointers)
       deepest_ = std::max(deepest_, depth_of(pointer));
   }
 
-  std::vector<TextPlace> run(std::span<const std::string> pointers) {
+  std::vector<TextRange> run(std::span<const std::string> pointers) {
     at_ = text_.size() - without_bom(text_).size();
-    line_begin_ = at_;
+    counted_ = at_;
     while (at_ < text_.size())
       step();
-    std::vector<TextPlace> places;
-    places.reserve(pointers.size());
+    std::vector<TextRange> ranges;
+    ranges.reserve(pointers.size());
     for (const std::string& pointer : pointers)
-      places.push_back(places_.at(pointer));
-    return places;
+      ranges.push_back(ranges_.at(pointer));
+    return ranges;
   }
 
  private:
@@ -35,8 +35,9 @@ class Scanner {
   struct Open {
     bool array = false;
     std::int64_t index = 0;
-    std::size_t pointer = 0;  ///< length of its own pointer
-    bool key_next = false;    ///< of an object: the next string is a key
+    std::size_t pointer = 0;     ///< length of its own pointer
+    bool key_next = false;       ///< of an object: the next string is a key
+    TextRange* range = nullptr;  ///< its own, if that is asked for
   };
 
   static std::size_t depth_of(const std::string& pointer) {
@@ -51,7 +52,8 @@ class Scanner {
     switch (letter) {
       case '\n':
         ++line_;
-        line_begin_ = ++at_;
+        counted_ = ++at_;
+        column_ = 1;
         return;
       case ' ':
       case '\t':
@@ -66,7 +68,9 @@ class Scanner {
       case ']':
       case '}':
         ++at_;
-        if (!open_.empty()) open_.pop_back();
+        if (open_.empty()) return;
+        end(open_.back().range);
+        open_.pop_back();
         return;
       default:
         value_or_key(letter);
@@ -95,25 +99,42 @@ class Scanner {
       pointer_.resize(open_.back().pointer);
       if (open_.size() <= deepest_) pointer_ += "/" + std::to_string(open_.back().index);
     }
-    note();
+    TextRange* const range = begin();
     if (letter == '[' || letter == '{') {
-      open_.push_back(
-          {.array = letter == '[', .pointer = pointer_.size(), .key_next = letter == '{'});
+      open_.push_back({.array = letter == '[',
+                       .pointer = pointer_.size(),
+                       .key_next = letter == '{',
+                       .range = range});
       ++at_;
-    } else if (letter == '"') {
+      return;
+    }
+    if (letter == '"') {
       skip_string();
     } else {
       while (at_ < text_.size() &&
              std::string_view(",]} \t\r\n").find(text_[at_]) == std::string_view::npos)
         ++at_;
     }
+    end(range);
   }
 
-  void note() {
-    if (open_.size() > deepest_) return;
-    const auto found = places_.find(pointer_);
-    if (found == places_.end() || found->second.line > 0) return;
-    found->second = {line_, static_cast<std::int64_t>(at_ - line_begin_) + 1};
+  TextRange* begin() {
+    if (open_.size() > deepest_) return nullptr;
+    const auto found = ranges_.find(pointer_);
+    if (found == ranges_.end() || found->second.begin.line > 0) return nullptr;
+    found->second.begin = place();
+    return &found->second;
+  }
+  void end(TextRange* range) {
+    if (range != nullptr) range->end = place();
+  }
+
+  /// Counts on from the place that was asked for before.
+  TextPlace place() {
+    const std::size_t at = std::min(at_, text_.size());
+    column_ += code_points(text_.substr(counted_, at - counted_));
+    counted_ = at;
+    return {line_, column_};
   }
 
   /// To behind the quote that ends it.
@@ -125,18 +146,24 @@ class Scanner {
   }
 
   std::string_view text_;
-  std::unordered_map<std::string, TextPlace> places_;
+  std::unordered_map<std::string, TextRange> ranges_;
   std::size_t deepest_ = 0;
   std::size_t at_ = 0;
-  std::size_t line_begin_ = 0;
   std::int64_t line_ = 1;
+  std::int64_t column_ = 1;
+  std::size_t counted_ = 0;  ///< up to where columns of the line are counted
   std::string pointer_;
   std::vector<Open> open_;
 };
 
 }  // namespace
 
-std::vector<TextPlace> json_places(std::string_view text, std::span<const std::string> pointers) {
+std::int64_t code_points(std::string_view text) {
+  return std::ranges::count_if(
+      text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0U) != 0x80U; });
+}
+
+std::vector<TextRange> json_places(std::string_view text, std::span<const std::string> pointers) {
   return Scanner(text, pointers).run(pointers);
 }
 

@@ -26,6 +26,9 @@ using tickets::Level;
 using tickets::Linted;
 
 constexpr std::size_t kCycleWaitsShown = 8;
+constexpr const char* kUnseen =
+    "not visible in steps: a release before its sum is written, a missing fence, a flag that a "
+    "template drops";
 
 std::string coloured(Level level, const Terminal& terminal) {
   const char* const name = tickets::level_name(level);
@@ -170,6 +173,10 @@ std::string lint_text(const LintReport& report, const Terminal& terminal) {
     text += fmt::format("{}: {}{}\n", printable(linted.file), linted.verdict_name(),
                         counts.empty() ? "" : ": " + counts);
   }
+  const bool all_ok = std::ranges::all_of(report.files, [](const Linted& linted) {
+    return linted.verdict == tickets::LintVerdict::ok;
+  });
+  if (all_ok && !report.files.empty()) text += wrapped(kUnseen, terminal.width, 2) + "\n";
   return text;
 }
 
@@ -177,7 +184,7 @@ Json lint_json(const LintReport& report) {
   Json files = Json::array();
   for (const Linted& linted : report.files)
     files.push_back(file_json(linted));
-  return {{"schema", "stagger.lint/1"}, {"files", std::move(files)}};
+  return {{"schema", "stagger.lint/1"}, {"files", std::move(files)}, {"unseen", kUnseen}};
 }
 
 std::string github_lines(const LintReport& report) {
@@ -206,6 +213,11 @@ std::string rule_text(const tickets::Rule& rule, const Terminal& terminal) {
   std::string text = wrapped(fmt::format("{} ({}): {}\n\n{}\n", rule.id,
                                          tickets::level_name(rule.level), rule.title, rule.what),
                              terminal.width, 0);
+  text += wrapped(
+      "\nBelow a line is a program (a CTA) in launch order, P1 that of KV tile 1. q0@1 waits until "
+      "the semaphore of Q tile 0 shows 1, reduces, and adds 1; +2 adds 2; without @ it does not "
+      "wait, in parentheses it does not reduce; h1. is of head 1, [2] of a semaphore 2 instead.\n",
+      terminal.width, 0);
   for (const tickets::Example& example : rule.examples) {
     const std::string words = machine_words(example);
     std::string lines = std::string(example.notation) + "\n";
@@ -218,11 +230,7 @@ std::string rule_text(const tickets::Rule& rule, const Terminal& terminal) {
     text += wrapped(fmt::format("{}{}\n", words.empty() ? "" : words + ": ", example.outcome),
                     terminal.width, 2);
   }
-  text += wrapped(
-      "\nA line is a program, in launch order, P its KV tile; q0@1 waits until the "
-      "semaphore of Q tile 0 shows 1, reduces, and adds 1; +2 adds 2; without @ it "
-      "does not wait, in parentheses it does not reduce.\n\nSeen in:\n",
-      terminal.width, 0);
+  text += "\nSeen in:\n";
   return text + wrapped(std::string(rule.seen) + "\n", terminal.width, 2);
 }
 

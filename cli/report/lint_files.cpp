@@ -53,10 +53,30 @@ std::string place_of(const At& at) {
 struct Counts {
   int tests = 0;
   int failures = 0;
+  int errors = 0;
+  int skipped = 0;
+
+  void add(const Counts& other) {
+    tests += other.tests;
+    failures += other.failures;
+    errors += other.errors;
+  }
 };
 
-/// The case of one rule: it holds, or a failure has all that it found.
-std::string case_of(const Linted& linted, const Rule& rule, Counts& counts) {
+std::string case_head(const Rule& rule) {
+  return fmt::format("<testcase classname=\"stagger.lint\" name=\"{} {}\"", rule.id,
+                     xml(rule.title));
+}
+
+std::string skipped_case(const Rule& rule, const char* why, Counts& counts) {
+  ++counts.tests;
+  ++counts.skipped;
+  return case_head(rule) + fmt::format("><skipped message=\"{}\"/></testcase>\n", xml(why));
+}
+
+/// The case of one rule: it holds, a failure has all that it found, or it is about nothing.
+std::string case_of(const Linted& linted, std::size_t number, Counts& counts) {
+  const Rule& rule = *tickets::rules()[number];
   std::string first;
   std::string all;
   for (std::size_t index = 0; index < linted.findings.size(); ++index) {
@@ -65,13 +85,45 @@ std::string case_of(const Linted& linted, const Rule& rule, Counts& counts) {
     if (first.empty()) first = xml(finding.message);
     all += xml(place_of(linted.places[index]) + ": " + finding.message) + "\n";
   }
+  if (first.empty() && linted.skipped[number] != nullptr) {
+    return skipped_case(rule, linted.skipped[number], counts);
+  }
   ++counts.tests;
-  const std::string head =
-      fmt::format("<testcase classname=\"stagger.lint\" name=\"{} {}\"", rule.id, xml(rule.title));
-  if (first.empty()) return head + "/>\n";
+  if (first.empty()) return case_head(rule) + "/>\n";
   ++counts.failures;
-  return head + fmt::format("><failure type=\"{}\" message=\"{}\">{}</failure></testcase>\n",
-                            rule.id, first, all);
+  return case_head(rule) +
+         fmt::format("><failure type=\"{}\" message=\"{}\">{}</failure></testcase>\n", rule.id,
+                     first, all);
+}
+
+std::string suite_of(const std::string& file, const Counts& counts, const std::string& cases) {
+  return fmt::format(
+             "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
+             "skipped=\"{}\">\n",
+             xml(file), counts.tests, counts.failures, counts.errors, counts.skipped) +
+         cases + "</testsuite>\n";
+}
+
+std::string suite_of(const Linted& linted, Counts& all) {
+  Counts counts;
+  std::string cases;
+  for (std::size_t number = 0; number < tickets::rules().size(); ++number)
+    cases += case_of(linted, number, counts);
+  all.add(counts);
+  return suite_of(linted.file, counts, cases);
+}
+
+/// A file that no rule has judged: why, and every rule's case all the same.
+std::string suite_of(const LintReport::Unreadable& file, Counts& all) {
+  Counts counts{.tests = 1, .errors = 1};
+  std::string cases = fmt::format(
+      "<testcase classname=\"stagger.lint\" name=\"readable\"><error "
+      "type=\"unreadable\" message=\"{}\"/></testcase>\n",
+      xml(file.why));
+  for (const Rule* rule : tickets::rules())
+    cases += skipped_case(*rule, "the file was not read", counts);
+  all.add(counts);
+  return suite_of(file.file, counts, cases);
 }
 
 Json rules_json() {
@@ -102,6 +154,8 @@ std::string uri_of(const std::string& path) {
 Json physical_location(const std::string& file, const At& at) {
   Json region = {{"startLine", std::max<std::int64_t>(at.place.line, 1)}};
   if (at.place.line > 0) region["startColumn"] = at.place.column;
+  if (at.end.line > at.place.line) region["endLine"] = at.end.line;
+  if (at.end.line > 0) region["endColumn"] = at.end.column;
   return {{"artifactLocation", {{"uri", uri_of(file)}}}, {"region", std::move(region)}};
 }
 
@@ -170,31 +224,14 @@ Json result_of(const Linted& linted, std::size_t index) {
 std::string lint_junit(const LintReport& report) {
   Counts all;
   std::string suites;
-  for (const Linted& linted : report.files) {
-    Counts counts;
-    std::string cases;
-    for (const Rule* rule : tickets::rules())
-      cases += case_of(linted, *rule, counts);
-    suites += fmt::format(
-                  "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
-                  "skipped=\"0\">\n",
-                  xml(linted.file), counts.tests, counts.failures) +
-              cases + "</testsuite>\n";
-    all.tests += counts.tests;
-    all.failures += counts.failures;
-  }
-  for (const LintReport::Unreadable& file : report.unreadable) {
-    suites += fmt::format(
-        "<testsuite name=\"{0}\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\n"
-        "<testcase classname=\"stagger.lint\" name=\"readable\"><error type=\"unreadable\" "
-        "message=\"{1}\"/></testcase>\n</testsuite>\n",
-        xml(file.file), xml(file.why));
-    ++all.tests;
-  }
+  for (const Linted& linted : report.files)
+    suites += suite_of(linted, all);
+  for (const LintReport::Unreadable& file : report.unreadable)
+    suites += suite_of(file, all);
   return fmt::format(
              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"stagger\" "
              "tests=\"{}\" failures=\"{}\" errors=\"{}\">\n",
-             all.tests, all.failures, report.unreadable.size()) +
+             all.tests, all.failures, all.errors) +
          suites + "</testsuites>\n";
 }
 

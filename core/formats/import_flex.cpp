@@ -119,6 +119,7 @@ ImportedMask read_flex(Import& import) {
   import.understood("ragged rule flex: a tile beyond the last token is never full");
   import.lost("mask_mod: which pairs of a partial tile attend");
   if (bundle.has("dq_write_order")) import.lost("dq_write_order: `stagger lint` reads that");
+  if (bundle.has("dq_kv_order")) import.lost("dq_kv_order: in which order KV tiles are launched");
   std::optional<Lists> transposed = transposed_lists(bundle, ids.tiles);
   spread(bundle, {&*lists.partial, lists.full_list(), transposed ? &*transposed->partial : nullptr,
                   transposed ? transposed->full_list() : nullptr});

@@ -41,10 +41,26 @@ for suite in suites:
     assert len(cases) == int(suite.get("tests")) and all(case.get("name") for case in cases)
     assert len(suite.findall("testcase/failure")) == int(suite.get("failures"))
     assert len(suite.findall("testcase/error")) == int(suite.get("errors"))
+    skipped = suite.findall("testcase/skipped")
+    assert len(skipped) == int(suite.get("skipped")) and all(each.get("message") for each in skipped)
+    rules = [case.get("name")[:6] for case in cases if case.get("name") != "readable"]
+    assert rules == [rule["id"] for rule in sarif["runs"][0]["tool"]["driver"]["rules"]]
+    unread = suite.get("name") == "missing.json"
+    assert {case.get("name")[:6] for case in cases if case.find("skipped") is not None} == (
+        set(rules) if unread else {"STG015"}), suite.get("name")
     failed = {case.get("name")[:6] for case in cases if case.find("failure") is not None}
     assert failed == {finding["rule"] for file, finding in found if file == suite.get("name")}
-assert sum(int(suite.get("tests")) for suite in suites) == int(suites.get("tests")) == 3 * 17 + 1
+assert sum(int(suite.get("tests")) for suite in suites) == int(suites.get("tests")) == 4 * 17 + 1
 assert int(suites.get("failures")) == 2 and int(suites.get("errors")) == 1
+
+VALUES = {("window.json", "/programs/1/1"): "[1,1,1,1,0,1,1]", ("spt.csv", "/programs/1/0"): "1"}
+
+
+def value_at(file, region):
+    """What a region has, on one line."""
+    line = pathlib.Path(file).read_text(encoding="utf-8").splitlines()[region["startLine"] - 1]
+    return line[region["startColumn"] - 1:region["endColumn"] - 1]
+
 
 # SARIF: what its schema and GitHub require.
 assert not sarif_schema.faults(sarif), sarif_schema.faults(sarif)
@@ -64,6 +80,7 @@ for (file, finding), result in zip(found, run["results"], strict=True):
     assert physical["artifactLocation"]["uri"] == file
     assert physical["region"]["startLine"] == finding["at"]["line"] >= 1
     assert physical["region"]["startColumn"] == finding["at"]["column"] >= 1
+    assert value_at(file, physical["region"]) == VALUES[file, finding["at"]["pointer"]]
     assert location["logicalLocations"][0]["fullyQualifiedName"] == finding["at"]["pointer"]
     assert result["partialFingerprints"]["staggerFinding/v1"]
 

@@ -11,17 +11,38 @@
 namespace stagger {
 namespace {
 
-TEST_CASE("values of a JSON text are found by their pointers") {
+/// `1:8-1:9`; columns are those of a text of one byte a letter.
+std::string words(const TextRange& range) {
+  const auto place = [](const TextPlace& of) {
+    return std::to_string(of.line) + ":" + std::to_string(of.column);
+  };
+  return place(range.begin) + "-" + place(range.end);
+}
+
+TEST_CASE("values of a JSON text are found by their pointers, from beginning to end") {
   const std::string text =
       "\xEF\xBB\xBF{\"a\": [1, {\"b\": \"x,]}\\\"\"},\n  [[], [2]]],\n \"c\": {\"a\": null}}";
   const std::vector<std::string> pointers = {"",     "/a", "/a/0", "/a/1/b",   "/a/2/1/0", "/c/a",
                                              "/a/3", "/b", "/a/2", "/a/1/b/0", "/a/2/1",   "/c"};
-  const std::vector<TextPlace> expected = {{1, 1}, {1, 7}, {1, 8}, {1, 17}, {2, 9}, {3, 13},
-                                           {0, 0}, {0, 0}, {2, 3}, {0, 0},  {2, 8}, {3, 7}};
-  CHECK(json_places(text, pointers) == expected);
+  const std::vector<std::string> expected = {"1:1-3:19", "1:7-2:13",  "1:8-1:9",  "1:17-1:25",
+                                             "2:9-2:10", "3:13-3:17", "0:0-0:0",  "0:0-0:0",
+                                             "2:3-2:12", "0:0-0:0",   "2:8-2:11", "3:7-3:18"};
+  std::vector<std::string> found;
+  for (const TextRange& range : json_places(text, pointers))
+    found.push_back(words(range));
+  CHECK(found == expected);
 }
 
-/// Writes a JSON text by chance, and notes where each value begins while it does.
+TEST_CASE("columns count code points, whatever is in front of a value") {
+  const std::string text = "[\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\", 12, \"\xC3\xA9\"]";
+  const std::vector<std::string> pointers = {"/0", "/1", "/2"};
+  const std::vector<TextRange> found = json_places(text, pointers);
+  CHECK(words(found[0]) == "1:2-1:7");
+  CHECK(words(found[1]) == "1:9-1:11");
+  CHECK(words(found[2]) == "1:13-1:16");
+}
+
+/// Writes a JSON text by chance, and notes where each value begins and ends while it does.
 class Writing {
  public:
   explicit Writing(test::Random& random) : random_(random) {
@@ -31,18 +52,27 @@ class Writing {
   }
 
   std::string text;
-  std::vector<std::pair<std::string, TextPlace>> places;  ///< by pointer
+  std::vector<std::pair<std::string, TextRange>> places;  ///< by pointer
   std::vector<std::size_t> depths;                        ///< of their pointers
 
  private:
   void value(const std::string& pointer, std::size_t depth) {
-    const auto line_begin = static_cast<std::int64_t>(text.rfind('\n') + 1);
-    places.emplace_back(pointer, TextPlace{line_, std::ssize(text) - line_begin + 1});
+    const std::size_t own = places.size();
+    places.emplace_back(pointer, TextRange{.begin = here()});
     depths.push_back(depth);
     const std::int64_t kind = random_.between(0, depth == 0 ? 6 : depth < 4 ? 4 : 2);
-    if (kind >= 3) return items(pointer, depth, kind % 2 == 1);
     constexpr const char* kScalars[] = {"17", "-2.5e3", "null", "true"};
-    text += kind == 0 ? string() : kScalars[random_.between(0, 3)];
+    if (kind >= 3) {
+      items(pointer, depth, kind % 2 == 1);
+    } else {
+      text += kind == 0 ? string() : kScalars[random_.between(0, 3)];
+    }
+    places[own].second.end = here();
+  }
+
+  [[nodiscard]] TextPlace here() const {
+    const auto line_begin = static_cast<std::int64_t>(text.rfind('\n') + 1);
+    return {line_, std::ssize(text) - line_begin + 1};
   }
 
   void items(const std::string& pointer, std::size_t depth, bool array) {
@@ -94,7 +124,7 @@ TEST_CASE("every value of a text that is made up is found where it was written, 
     // All pointers, and those of one depth alone: what is deeper is gone through without them.
     for (std::size_t depth = 0; depth < 6; ++depth) {
       std::vector<std::string> pointers = {"/none", "/0/none"};
-      std::vector<TextPlace> expected = {{}, {}};
+      std::vector<TextRange> expected = {{}, {}};
       for (std::size_t value = 0; value < written.places.size(); ++value) {
         if (depth < 5 && written.depths[value] != depth) continue;
         pointers.push_back(written.places[value].first);
@@ -107,7 +137,7 @@ TEST_CASE("every value of a text that is made up is found where it was written, 
   }
   CHECK(found > 10'000);
   CHECK(scalars > 100);
-  CHECK(json_places("12", std::vector<std::string>{""})[0] == TextPlace{1, 1});
+  CHECK(json_places("12", std::vector<std::string>{""})[0] == TextRange{{1, 1}, {1, 3}});
 }
 
 }  // namespace

@@ -62,13 +62,17 @@ TEST_CASE("every value of a JSON text is where it is kept to be") {
       "/e/1/0", "/e/1/1",    "/e/1/1/0",       "/e/1/1/1", "/e/1/1/1/f",
       "/e/1/2", "/e/0/0/1",  "/a/3/c\\\"\\\\", "/f"};
   std::ostringstream text;
-  const std::vector<TextPlace> places = json_places(json, pointers);
+  const auto words = [](const TextRange& range) {
+    const auto& [begin, end] = range;
+    return std::to_string(begin.line) + ":" + std::to_string(begin.column) + "-" +
+           std::to_string(end.line) + ":" + std::to_string(end.column) + "\n";
+  };
+  const std::vector<TextRange> ranges = json_places(json, pointers);
   for (std::size_t index = 0; index < pointers.size(); ++index)
-    text << pointers[index] << " " << places[index].line << ":" << places[index].column << "\n";
+    text << pointers[index] << " " << words(ranges[index]);
   // One at a time nothing deeper is kept.
   for (const std::string& pointer : pointers) {
-    const TextPlace place = json_places(json, std::vector{pointer}).front();
-    text << pointer << " alone " << place.line << ":" << place.column << "\n";
+    text << pointer << " alone " << words(json_places(json, std::vector{pointer}).front());
   }
   CHECK(test::golden_difference("core-places.txt", text.str()) == "");
 }

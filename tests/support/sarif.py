@@ -62,7 +62,8 @@ DEFINITIONS = {
                          {"artifactLocation": "artifactLocation", "region": "region"}),
     "artifactLocation": ((), (), {"uri": URI_REFERENCE}),
     "region": (("startLine", "charOffset", "byteOffset"), (),
-               {"startLine": AtLeast(1), "startColumn": AtLeast(1)}),
+               {"startLine": AtLeast(1), "startColumn": AtLeast(1), "endLine": AtLeast(1),
+                "endColumn": AtLeast(1)}),
 }
 
 

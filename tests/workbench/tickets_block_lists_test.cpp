@@ -57,6 +57,28 @@ TEST_CASE("a KV block that is empty for some heads of a group is said, group by 
         "STG012 kv 2 is empty for 2 of the 4 heads from 4\n");
 }
 
+TEST_CASE("an order whose launch goes the wrong way is no stale one, cut last block or not") {
+  // Two KV blocks of two groups; the order begins with the last block, which may lack a group.
+  const auto said = [](const char* ranks, bool spt, int total) {
+    const std::string text =
+        R"({"schema": "stagger.fa4/1", "groups": 2, "group_total": )" + std::to_string(total) +
+        R"(, "backward": {"mask_block_cnt": [[[1, 1]]], "mask_block_idx": [[[[0], [0]]]], )"
+        R"("dq_write_order": [[[)" +
+        ranks + R"(]]], "spt": )" + (spt ? "true" : "false") + "}}";
+    std::string words;
+    for (const Finding& finding : lint(text, "x.json", {.residency = 1}).findings)
+      words += finding.rule->id + (" " + finding.message.substr(0, 60)) + "\n";
+    return words;
+  };
+  CHECK(said("[1], [0]", true, 3) == "");
+  CHECK(said("[0], [1]", false, 3) == "");
+  CHECK(said("[1], [0]", false, 4).starts_with("STG008 head 0, q 0 (semaphore 0): program 0 "));
+  CHECK(said("[1], [0]", false, 3) ==
+        "STG008 head 0, q 0 (semaphore 0): lock values {0, 2, 3}; kv 0 waits\n");
+  CHECK(said("[2], [0]", false, 3).starts_with("STG015 "));
+  CHECK(said("[1], [1]", true, 3).starts_with("STG015 "));
+}
+
 TEST_CASE("heads of one Q block each are held against their own") {
   const std::string lists =
       R"("mask_block_cnt": [[[1],[0]]], "mask_block_idx": [[[[0]],[[0]]]],

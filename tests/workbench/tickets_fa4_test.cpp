@@ -409,7 +409,19 @@ TEST_CASE("block lists that cannot be lists are refused with their place") {
   };
   CHECK(refusal(with("\"mask_block_cnt\": [[[1,1]]]", "\"mask_block_cnt\": [[[2,1]]]")) ==
         "x.json:4:24: /backward/mask_block_idx/0/0/0: has 1 items, and mask_block_cnt says 2");
-  CHECK(refusal(with(",\n  \"spt\": false", "")).find("/backward: key 'spt' is missing") !=
+  const auto without_spt = [&](const Rows& rows, bool spt) {
+    const std::string key = std::string(",\n  \"spt\": ") + (spt ? "true" : "false");
+    const std::string said = refusal(test::replaced(fa4_json(rows, spt), key, ""));
+    CHECK(
+        said.starts_with("x.json:2:14: /backward: there is no spt (a BlockMask's "
+                         "dq_kv_order_spt): FlashAttention-4 refuses"));
+    return said.substr(said.find("the ranks"));
+  };
+  CHECK(without_spt({"pf", ".p"}, false) == "the ranks are those of spt = false");
+  CHECK(without_spt({"pf", ".p"}, true) == "the ranks are those of spt = true");
+  CHECK(without_spt({"p.", ".p"}, true) == "the ranks fit either");
+  CHECK(refusal(with(",\n  \"dq_write_order_full\": [[[[0],[]]]]", ""))
+            .find("there is no dq_write_order_full: FlashAttention-4 refuses") !=
         std::string::npos);
   CHECK(refusal(with("\"dq_write_order_full\"", "\"dq_order_full\"")).find("unknown key") !=
         std::string::npos);

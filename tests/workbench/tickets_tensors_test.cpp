@@ -1,8 +1,10 @@
 // The same lists as JSON, as FlashAttention-4's tensors and as a BlockMask's are the same tickets.
 
+#include "core/error.hpp"
 #include "core/formats/bundle.hpp"
 #include "core/json_value.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/tickets/document.hpp"
 #include "workbench/tickets/files.hpp"
 #include "workbench/tickets/lint.hpp"
@@ -164,6 +166,37 @@ TEST_CASE("what is wrong with tensors is placed by their names and indices") {
   CHECK_THROWS_WITH(
       read_document(tensors_of(cut, true), "x.npz"),
       "x.npz: backward.mask_block_idx[0,0,1]: has 1 items, and mask_block_cnt says 5");
+}
+
+TEST_CASE("lists are read from JSON of tensors too, as the mask's reader has them") {
+  std::string flex = "{" + block_mask(false) + "}";
+  const std::string wrong = R"("dq_write_order": [[[[0,0],[1,1]],[[3,0],[0,0]]]])";
+  flex.replace(flex.find("\"dq_write_order\""), wrong.size(), wrong);
+  const Linted json = lint(flex, "x.json", {.residency = 1});
+  const Linted npz = lint(tensors_of(flex, true), "x.npz", {.residency = 1});
+  REQUIRE(json.findings.size() == npz.findings.size());
+  REQUIRE_FALSE(json.findings.empty());
+  CHECK(json.findings.front().message == npz.findings.front().message);
+  CHECK(json.places.front().shown() == npz.places.front().shown());
+  CHECK_THROWS_WITH(
+      read_document(R"({"q_num_blocks": [[[1]]], "q_indices": [[[["x"]]]]})", "x.json"),
+      Catch::StartsWith("x.json: "));
+}
+
+TEST_CASE("a BlockMask's order is refused without its direction, and with a launch order") {
+  const auto refusal = [](const std::string& what, const std::string& by) {
+    std::string flex = "{" + block_mask(true) + "}";
+    flex.replace(flex.find(what), what.size(), by);
+    return test::message_of(
+        [&] { static_cast<void>(read_document(tensors_of(flex, true), "x.npz")); },
+        ErrorKind::invalid_input);
+  };
+  CHECK(refusal(R"(, "dq_kv_order_spt": true)", "")
+            .starts_with("x.npz: there is no spt (a BlockMask's dq_kv_order_spt): "));
+  CHECK(refusal(R"(, "dq_write_order_full": )" + kFullOrder, "")
+            .starts_with("x.npz: there is no dq_write_order_full: "));
+  CHECK(refusal(R"("dq_kv_order_spt": true)", R"("dq_kv_order": [[[0,1]]])")
+            .starts_with("x.npz: dq_kv_order, a launch order of its own, is not read"));
 }
 
 TEST_CASE("semaphores may begin at values of their own, in both directions") {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -56,6 +57,38 @@ std::array<std::int32_t, 3> each_row(const JsonValue& tensor, Visit visit) {
   return sizes;
 }
 
+/// An entry of the lists: which rank a KV block has at a Q block.
+struct Ranked {
+  std::int64_t head;
+  std::int32_t q;
+  std::int32_t rank;
+  std::int64_t kv;
+  auto operator<=>(const Ranked&) const = default;
+};
+
+/// By head, Q block and rank.
+std::vector<Ranked> ranked(const BlockLists& lists) {
+  std::vector<Ranked> all;
+  for (const BlockList* list : {&lists.partial, &lists.full}) {
+    for (std::size_t row = 0; row < list->ids.size(); ++row) {
+      const auto [head, kv] =
+          std::div(static_cast<std::int64_t>(row), std::int64_t{lists.kv_blocks});
+      for (std::size_t index = 0; index < list->ids[row].size(); ++index)
+        all.push_back({head, list->ids[row][index], list->orders[row][index], kv});
+    }
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+/// Whether each Q block's ranks go up, or with spt down, with the KV blocks.
+bool ranks_go(const BlockLists& lists, bool spt) {
+  const std::vector<Ranked> all = ranked(lists);
+  return std::ranges::adjacent_find(all, [&](const Ranked& left, const Ranked& right) {
+           return left.head == right.head && left.q == right.q && (left.kv < right.kv) == spt;
+         }) == all.end();
+}
+
 class BlockListReader {
  public:
   BlockListReader(const JsonValue& root, std::vector<Finding>& found)
@@ -75,12 +108,15 @@ class BlockListReader {
     if (!(rows * std::max(lists_.kv_blocks, q_blocks)).within(kMostRows)) {
       throw Error(ErrorKind::limit, "more than " + std::to_string(kMostRows) + " lists");
     }
+    expect_order(backward, "dq_write_order");
     read_list(backward, "mask", "dq_write_order", lists_.kv_blocks, lists_.partial);
     if (has_full(backward)) {
+      expect_order(backward, "dq_write_order_full");
       read_list(backward, "full", "dq_write_order_full", lists_.kv_blocks, lists_.full);
     }
     lists_.full.ids.resize(lists_.partial.ids.size());
     lists_.full.orders.resize(lists_.partial.ids.size());
+    if (!backward.has("spt")) reject_without_direction(backward);
     lists_.spt = backward.at("spt").boolean();
     read_kernel();
     if (root_.has("forward")) compare(root_.at("forward"), q_blocks);
@@ -91,6 +127,26 @@ class BlockListReader {
  private:
   [[nodiscard]] static bool has_full(const JsonValue& from) {
     return from.has("full_block_cnt") || from.has("full_block_idx");
+  }
+
+  /// What the kernel refuses, too.
+  static void expect_order(const JsonValue& backward, const char* name) {
+    if (backward.has(name)) return;
+    backward.reject(std::string("there is no ") + name +
+                    ": FlashAttention-4 refuses to add these lists up in a fixed order "
+                    "(compute_dq_write_order makes one; so does create_block_mask's "
+                    "compute_dq_write_order=True)");
+  }
+  [[noreturn]] void reject_without_direction(const JsonValue& backward) const {
+    const auto goes = [&](bool spt) { return ranks_go(lists_, spt); };
+    const bool up = goes(false);
+    const bool down = goes(true);
+    backward.reject(std::string("there is no spt (a BlockMask's dq_kv_order_spt): FlashAttention-4 "
+                                "refuses a write order whose launch has no direction; the ranks ") +
+                    (up && down ? "fit either"
+                     : up       ? "are those of spt = false"
+                     : down     ? "are those of spt = true"
+                                : "are those of neither"));
   }
 
   /// Counts the masks that an object's tensors have together with those of others: one batch or one
@@ -346,6 +402,17 @@ class Launch {
 
 BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found) {
   return BlockListReader(root, found).run();
+}
+
+bool ranks_are_whole(const BlockLists& lists) {
+  const Ranked* before = nullptr;
+  const std::vector<Ranked> all = ranked(lists);
+  for (const Ranked& each : all) {
+    const bool follows = before != nullptr && before->head == each.head && before->q == each.q;
+    if (each.rank != (follows ? before->rank + 1 : 0)) return false;
+    before = &each;
+  }
+  return true;
 }
 
 Tickets tickets_of(const BlockLists& lists, std::vector<ListEntry>& entries) {

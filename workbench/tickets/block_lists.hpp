@@ -47,6 +47,9 @@ struct ListEntry {
 /// forward pass are others, a group of heads is not all there) is added to `found`.
 [[nodiscard]] BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found);
 
+/// Whether the orders have the ranks 0 to k-1 of every Q block, each once.
+[[nodiscard]] bool ranks_are_whole(const BlockLists& lists);
+
 /// What the kernel does by the lists: a program for each group of a KV block, in launch order.
 /// `entries` is given each step's. Throws Error{limit} if that are too many.
 [[nodiscard]] Tickets tickets_of(const BlockLists& lists, std::vector<ListEntry>& entries);

@@ -10,11 +10,11 @@
 namespace stagger::tickets {
 namespace {
 
-Cell trimmed(std::string_view cell, std::int64_t line, std::size_t column) {
+Cell trimmed(std::string_view cell, std::int64_t line, std::int64_t column) {
   constexpr std::string_view kAround = " \t\r\"";
   const std::size_t begin = cell.find_first_not_of(kAround);
-  const TextPlace place{
-      line, static_cast<std::int64_t>(column + (begin == std::string_view::npos ? 0 : begin)) + 1};
+  const std::string_view before = cell.substr(0, begin == std::string_view::npos ? 0 : begin);
+  const TextPlace place{line, column + code_points(before)};
   if (begin == std::string_view::npos) return {{}, place};
   return {cell.substr(begin, cell.find_last_not_of(kAround) - begin + 1), place};
 }
@@ -29,12 +29,19 @@ std::vector<Cell> take_row(std::string_view& text, std::int64_t& line) {
   std::vector<Cell> cells;
   if (row.find_first_not_of(" \t\r") == std::string_view::npos) return cells;
   cells.reserve(at(std::count(row.begin(), row.end(), ',')) + 1);
+  std::int64_t column = 1;
   for (std::size_t begin = 0; begin <= row.size();) {
     const std::size_t comma = std::min(row.find(',', begin), row.size());
-    cells.push_back(trimmed(row.substr(begin, comma - begin), line, begin));
+    const std::string_view cell = row.substr(begin, comma - begin);
+    cells.push_back(trimmed(cell, line, column));
+    column += code_points(cell) + 1;
     begin = comma + 1;
   }
   return cells;
+}
+
+TextRange Cell::range() const {
+  return {place, {place.line, place.column + code_points(text)}};
 }
 
 void reject(const std::string& file, const TextPlace& place, const std::string& what) {

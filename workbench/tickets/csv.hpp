@@ -13,6 +13,8 @@ namespace stagger::tickets {
 struct Cell {
   std::string_view text;
   TextPlace place;
+
+  [[nodiscard]] TextRange range() const;
 };
 
 /// Takes the next row off the front of a text. `line` counts.

@@ -85,8 +85,11 @@ Document read_json(std::string_view text, const std::string& file) {
   const JsonDocument parsed(text, file);
   const JsonValue& root = parsed.root();
   if (root.has("schema") && root.at("schema").string() == "stagger.fa4/1") {
-    Document document{.kind = Kind::fa4, .origin = Origin::block_lists};
+    Document document{
+        .kind = Kind::fa4,
+    };
     document.lists = read_block_lists(root, document.found);
+    document.origin = ranks_are_whole(document.lists) ? Origin::ranked_lists : Origin::block_lists;
     document.tickets = tickets_of(document.lists, document.entries);
     return document;
   }
@@ -95,7 +98,7 @@ Document read_json(std::string_view text, const std::string& file) {
 
 /// What is wrong, with its line and column in front; as it was where they are not known.
 std::string placed(const JsonError& error, std::string_view text, const std::string& file) {
-  const TextPlace place = json_places(text, std::span(&error.pointer(), 1)).front();
+  const TextPlace place = json_places(text, std::span(&error.pointer(), 1)).front().begin;
   std::string what = error.what();
   const std::string begin = file + ": ";
   if (place.line == 0 || !what.starts_with(begin)) return what;
@@ -114,7 +117,7 @@ Document read_csv(std::string_view text, const std::string& file) {
     document.tickets = read_tickets_csv(text, file, lines);
     document.places.reserve(lines.size());
     for (const std::int64_t line : lines)
-      document.places.push_back({line, 1});
+      document.places.push_back({.begin = {line, 1}});
     return document;
   }
   document.kind = Kind::lock_values;
@@ -130,13 +133,13 @@ class TableCells {
   }
 
   /// Requires lanes in ascending order, and places within them.
-  TextPlace at(std::int32_t lane, std::int64_t place) {
+  TextRange at(std::int32_t lane, std::int64_t place) {
     while (lane_ < lane && !rest_.empty()) {
       row_ = take_row(rest_, line_);
       ++lane_;
     }
     for (const Cell& cell : row_) {
-      if (!cell.text.empty() && place-- == 0) return cell.place;
+      if (!cell.text.empty() && place-- == 0) return cell.range();
     }
     return {};
   }
@@ -148,6 +151,11 @@ class TableCells {
   std::vector<Cell> row_;
 };
 
+void put(const TextRange& range, At& at) {
+  at.place = range.begin;
+  at.end = range.end;
+}
+
 At at_step(const Document& document, std::int64_t step) {
   const Program program = document.tickets.program_of(step);
   if (document.kind == Kind::table) {
@@ -158,7 +166,7 @@ At at_step(const Document& document, std::int64_t step) {
   }
   At at{"/programs/" + std::to_string(program.value) + "/" +
         std::to_string(step - document.tickets.begin_of(program))};
-  if (!document.json) at.place = document.places[stagger::at(step)];
+  if (!document.json) put(document.places[stagger::at(step)], at);
   return at;
 }
 
@@ -175,7 +183,7 @@ std::pair<std::int32_t, std::int64_t> slot_at(const std::string& pointer) {
 void place_in_rows(std::string_view text, std::vector<At>& places) {
   for (At& at : places) {
     const auto [lane, place] = slot_at(at.pointer);
-    if (lane >= 0) at.place = TableCells(text).at(lane, place);
+    if (lane >= 0) put(TableCells(text).at(lane, place), at);
   }
 }
 
@@ -195,10 +203,11 @@ Document read_tensors(const TensorText& tensors, const std::string& file) {
     return read_json(tensors.text, file);
   } catch (const JsonError& error) {
     const std::string place = tensor_place(tensors.values, error.pointer());
-    const std::string begin = file + ": " + error.pointer();
-    std::string what = error.what();
-    if (place.empty() || !what.starts_with(begin)) throw;
-    throw Error(ErrorKind::invalid_input, file + ": " + place + what.substr(begin.size()));
+    const std::string begin = file + ": " + error.pointer() + ": ";
+    const std::string what = error.what();
+    if (!what.starts_with(begin)) throw;
+    throw Error(ErrorKind::invalid_input,
+                file + ": " + place + (place.empty() ? "" : ": ") + what.substr(begin.size()));
   }
 }
 
@@ -243,9 +252,9 @@ std::vector<At> locate(const Document& document, std::string_view text,
   pointers.reserve(places.size());
   for (const At& at : places)
     pointers.push_back(at.pointer);
-  const std::vector<TextPlace> found = json_places(text, pointers);
+  const std::vector<TextRange> found = json_places(text, pointers);
   for (std::size_t index = 0; index < places.size(); ++index)
-    places[index].place = found[index];
+    put(found[index], places[index]);
   return places;
 }
 

@@ -31,6 +31,7 @@ inline constexpr const char* kKindNames[] = {"table", "tickets", "lock-values", 
 struct At {
   std::string pointer;  ///< a JSON pointer; of a CSV file, as though it were JSON
   TextPlace place = {};
+  TextPlace end = {};       ///< behind it; of a whole line none
   std::string tensor = {};  ///< of a file of tensors: `dq_write_order[0,0,3,1]`
 
   /// As people are told it.
@@ -47,7 +48,7 @@ struct Document {
   std::vector<Finding> found = {};      ///< what is wrong besides the tickets
   /// Where a step is, by step: of a JSON table its place in the lane, of a CSV file its text.
   std::vector<std::int64_t> slots = {};
-  std::vector<TextPlace> places = {};
+  std::vector<TextRange> places = {};
   BlockLists lists = {};  ///< of fa4, with each step's entry
   std::vector<ListEntry> entries = {};
   std::optional<TensorText> tensors = {};  ///< of a file of tensors: what was read

@@ -32,6 +32,6 @@ inline constexpr std::int64_t kMaxPrograms = std::int64_t{1} << 24;
 /// empty cell, `.` or -1 where a tile is not live. Every row is a program that goes through its
 /// tiles from left to right. A first row of names is passed over. `places` is given each step's.
 [[nodiscard]] Tickets read_lock_values(std::string_view text, const std::string& file,
-                                       std::vector<TextPlace>& places);
+                                       std::vector<TextRange>& places);
 
 }  // namespace stagger::tickets

@@ -192,7 +192,7 @@ std::string write_tickets_csv(const Tickets& tickets) {
 }
 
 Tickets read_lock_values(std::string_view text, const std::string& file,
-                         std::vector<TextPlace>& places) {
+                         std::vector<TextRange>& places) {
   Tickets tickets;
   text = without_bom(text);
   std::int64_t line = 0;
@@ -218,7 +218,7 @@ Tickets read_lock_values(std::string_view text, const std::string& file,
                                .wait = wait,
                                .task = task,
                                .chain = chain_of(task)});
-      places.push_back(cell.place);
+      places.push_back(cell.range());
     }
     tickets.end_program();
   }

@@ -64,6 +64,8 @@ Linted lint(std::string_view text, const std::string& file, const LintRequest& r
   linted.verdict = verdict_of(facts, linted.findings);
   linted.places = locate(document, text, linted.findings);
   locate_beside(document, text, facts, linted);
+  for (const Rule* rule : rules())
+    linted.skipped.push_back(why_beside(*rule, facts));
   linted.cycle = describe(tickets, facts.outcome.cycle);
   linted.starved = describe(tickets, facts.outcome.starved);
   linted.residency = facts.outcome.residency;

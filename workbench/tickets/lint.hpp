@@ -30,8 +30,10 @@ struct Linted {
   Kind kind = Kind::tickets;
   LintVerdict verdict = LintVerdict::ok;
   std::vector<Finding> findings = {};
-  std::vector<At> places = {};            ///< of each finding
-  std::vector<At> others = {};            ///< of each, the step that it has to do with, if any
+  std::vector<At> places = {};  ///< of each finding
+  std::vector<At> others = {};  ///< of each, the step that it has to do with, if any
+  /// By rule, why it is about nothing in the file; nullptr: it was judged.
+  std::vector<const char*> skipped = {};
   std::vector<std::string> cycle = {};    ///< who waits for whom, if it hangs in a cycle
   std::vector<At> cycle_places = {};      ///< of each wait of the cycle
   std::vector<std::string> starved = {};  ///< who waits for what never comes, if it hangs

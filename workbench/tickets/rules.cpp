@@ -98,6 +98,10 @@ const Rule* find_rule(std::string_view id) {
   return found == kRules.end() ? nullptr : *found;
 }
 
+const char* why_beside(const Rule& rule, const Facts& facts) {
+  return rule.beside == nullptr ? nullptr : rule.beside(facts);
+}
+
 void apply_rules(const Facts& facts, Findings& findings) {
   for (const Rule* rule : kRules)
     rule->check(facts, findings);

@@ -80,8 +80,9 @@ struct Numbering {
 
 /// What lock values were computed from.
 enum class Origin {
-  given,        ///< someone wrote the steps down
-  block_lists,  ///< block lists and a write order made for them
+  given,         ///< someone wrote the steps down
+  block_lists,   ///< block lists and a write order made for them
+  ranked_lists,  ///< likewise, and the order has the ranks of these lists, each once
 };
 
 /// All that rules look at: the tickets, and what was made of them once for all rules.
@@ -122,12 +123,17 @@ struct Rule {
   const char* seen;                   ///< where, a line each, with links
   std::span<const Example> examples;  ///< the first breaks the rule
   void (*check)(const Facts& facts, Findings& findings);
+  /// Why it is about nothing in a file; nullptr where it is. None: it is about every file.
+  const char* (*beside)(const Facts& facts) = nullptr;
 };
 
 /// STG001 and on.
 [[nodiscard]] std::span<const Rule* const> rules();
 /// nullptr if there is none.
 [[nodiscard]] const Rule* find_rule(std::string_view id);
+
+/// Why a rule is about nothing there is; nullptr if it is about something.
+[[nodiscard]] const char* why_beside(const Rule& rule, const Facts& facts);
 
 /// Everything that the rules find, by rule. What hangs has at least one error.
 void apply_rules(const Facts& facts, Findings& findings);

@@ -3,6 +3,8 @@
 #include "core/formats/bundle.hpp"
 #include "core/formats/import_context.hpp"
 #include "core/index.hpp"
+#include "core/json_value.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -85,6 +87,11 @@ TensorText lists_text(const Bundle& bundle) {
   const formats::MaskFileRequest request;
   const Import import(bundle, request);
   TensorText text{.text = "{\"schema\": \"stagger.fa4/1\"" + kernel_words(import)};
+  if (bundle.has("dq_kv_order")) {
+    bundle.reject(
+        "dq_kv_order, a launch order of its own, is not read: FlashAttention-4 has it in its pull "
+        "request 2512 alone");
+  }
   if (bundle.has("q_num_blocks")) {
     add_object(bundle, "backward", entries_of_block_mask("q"), import.flag("dq_kv_order_spt"),
                text);
@@ -107,6 +114,13 @@ TensorText lists_text(const Bundle& bundle) {
   if (alike) add_object(bundle, "forward", entries_of(*ahead), std::nullopt, text);
   text.text += "}";
   return text;
+}
+
+/// A JSON object of tensors has no schema, and their names.
+bool is_json_of_tensors(std::string_view text) {
+  const auto has = [&](std::string_view name) { return text.find(name) != std::string_view::npos; };
+  return without_bom(text).starts_with('{') && !has("\"schema\"") &&
+         (has("mask_block_cnt\"") || has("\"q_num_blocks\""));
 }
 
 TensorText lock_values_text(const Bundle& bundle) {
@@ -156,7 +170,9 @@ std::optional<TensorText> text_of_tensors(std::string_view bytes, const std::str
     case formats::Container::other:
       break;
   }
-  return std::nullopt;
+  if (!is_json_of_tensors(bytes)) return std::nullopt;
+  const JsonDocument document(bytes, file);
+  return lists_text(formats::read_json_tensors(document.root(), file));
 }
 
 }  // namespace stagger::tickets

@@ -42,6 +42,8 @@ class Waits {
       return holds;
     });
   }
+  /// Whether the values are the ranks, each once, so that only additions can be wrong.
+  [[nodiscard]] bool are_ranks() const { return bumps_.empty() && spaced(initial_, 1); }
   /// Whether values count one unit and additions another.
   [[nodiscard]] bool mix_units() const {
     if (size() < 2 || !bumps_.empty()) return false;
@@ -95,6 +97,10 @@ Cause cause_of_gap(const Facts& facts, const Broken& broken, const Waits& waits)
   const std::int64_t initial = facts.tickets.initial[broken.semaphore];
   if (initial != 0 && waits.hold_from(0)) return Cause::initial;
   if (facts.origin == Origin::block_lists) return Cause::stale;
+  if (facts.origin == Origin::ranked_lists) return Cause::direction;
+  if (broken.fault == Fault::past && waits.are_ranks()) {
+    return waits.mix_units() ? Cause::unit : Cause::gap;
+  }
   const bool ascends = facts.numbering.kind == Numbering::Kind::ascending;
   if (ascends) return cause_of(facts.numbering);
   if (waits.mix_units()) return Cause::unit;

@@ -15,6 +15,7 @@ enum class Cause {
   unit,          ///< STG005: they count CTAs, and additions clusters, or the other way round
   listed_twice,  ///< STG006: one tile is there twice
   gap,           ///< STG007: one in the middle is missing, or bridged by too much
+  direction,     ///< STG008: a last KV block of fewer groups is not launched first
   tail,          ///< STG011: they count KV blocks that the last block does not have
   group,         ///< STG012: numbers of heads, one of which has nothing to add
   hole,          ///< STG014: numbers of KV tiles, one of which is skipped in the middle

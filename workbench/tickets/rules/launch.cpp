@@ -53,7 +53,7 @@ class Looking {
     order_.needed = facts_.ordered.residency_needed;
     order_.reversed = !order_.contrary.empty() && descending_ == shared_;
     order_.meant =
-        facts_.origin == Origin::block_lists || 2 * ascending_ > shared_ || sorting_.possible();
+        facts_.origin != Origin::given || 2 * ascending_ > shared_ || sorting_.possible();
     return std::move(order_);
   }
 

@@ -27,6 +27,12 @@ void check_stg003(const Facts& facts, Findings& findings) {
   }
 }
 
+const char* beside_stg003(const Facts& facts) {
+  return facts.grids == nullptr && facts.origin == Origin::given
+             ? nullptr
+             : "no initial values are in it: semaphores begin at 0";
+}
+
 }  // namespace
 
 const Rule kStg003{
@@ -41,6 +47,7 @@ const Rule kStg003{
         "FlashAttention: https://github.com/Dao-AILab/flash-attention/pull/1839\n"
         "Paddle: https://github.com/PaddlePaddle/Paddle/pull/76496",
     .examples = kStg003Examples,
-    .check = check_stg003};
+    .check = check_stg003,
+    .beside = beside_stg003};
 
 }  // namespace stagger::tickets

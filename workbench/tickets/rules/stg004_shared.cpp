@@ -32,6 +32,12 @@ void check_stg004(const Facts& facts, Findings& findings) {
   }
 }
 
+const char* beside_stg004(const Facts& facts) {
+  return facts.grids == nullptr && facts.origin == Origin::given
+             ? nullptr
+             : "semaphores are not numbered in it: each dQ tile has its own";
+}
+
 }  // namespace
 
 const Rule kStg004{
@@ -47,6 +53,7 @@ const Rule kStg004{
         "FlashAttention: https://github.com/Dao-AILab/flash-attention/pull/1678 (batches of "
         "more than one)",
     .examples = kStg004Examples,
-    .check = check_stg004};
+    .check = check_stg004,
+    .beside = beside_stg004};
 
 }  // namespace stagger::tickets

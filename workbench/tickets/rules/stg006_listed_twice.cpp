@@ -24,7 +24,8 @@ const Rule kStg006{
     .level = Level::error,
     .what =
         "A tile in the partial list and in the full list, or twice in one, waits for its "
-        "value twice. The second time that is past, so it hangs, and everything behind it.",
+        "value twice. The second time that is past, so it hangs, and everything behind it. "
+        "Give each tile to one list, once.",
     .seen = "block lists made by separate tools: each tile goes to one list",
     .examples = kStg006Examples,
     .check = check_stg006};

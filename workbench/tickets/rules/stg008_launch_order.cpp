@@ -23,6 +23,11 @@ std::string needs(const Facts& facts, const LaunchOrder& order) {
 }
 
 void check_stg008(const Facts& facts, Findings& findings) {
+  report_cause(
+      kStg008, Cause::direction,
+      "The ranks are those of these lists, but the last KV block has fewer groups than the "
+      "others, and only a launch downwards (spt) makes up for those that it lacks",
+      facts, findings);
   if (facts.tickets.dispatch == Dispatch::static_ || facts.ordered.residency_needed < 2) return;
   const LaunchOrder order = launch_order(facts);
   if (!order.meant) return;
@@ -52,6 +57,12 @@ void check_stg008(const Facts& facts, Findings& findings) {
   }
 }
 
+const char* beside_stg008(const Facts& facts) {
+  return facts.tickets.dispatch == Dispatch::static_
+             ? "static dispatch: all programs are resident, or the launch is refused"
+             : nullptr;
+}
+
 }  // namespace
 
 const Rule kStg008{
@@ -69,6 +80,7 @@ const Rule kStg008{
         "FlashAttention-4: an spt that is not that of its dq_write_order, "
         "https://github.com/Dao-AILab/flash-attention/pull/2253",
     .examples = kStg008Examples,
-    .check = check_stg008};
+    .check = check_stg008,
+    .beside = beside_stg008};
 
 }  // namespace stagger::tickets

@@ -20,6 +20,10 @@ void check_stg015(const Facts& facts, Findings& findings) {
                facts, findings);
 }
 
+const char* beside_stg015(const Facts& facts) {
+  return facts.origin == Origin::given ? "there are no block lists in it" : nullptr;
+}
+
 }  // namespace
 
 const Rule kStg015{
@@ -32,6 +36,7 @@ const Rule kStg015{
         "the order again from the lists that the kernel gets.",
     .seen = "PyTorch BlockMask: https://github.com/pytorch/pytorch/pull/188208",
     .examples = kStg015Examples,
-    .check = check_stg015};
+    .check = check_stg015,
+    .beside = beside_stg015};
 
 }  // namespace stagger::tickets
