@@ -8,19 +8,17 @@ from . import errors
 class Mask:
     """A mask description: a kind and its keys, or words as `--mask` takes them.
 
+    `text`: as the library takes it, words or JSON with sorted keys.
+
     Causal masks and windows end together where the lengths differ (bottom-right), as in
-    FlashAttention; torch's `is_causal` is aligned at the beginning.
+    FlashAttention; torch's `is_causal` is aligned at the beginning. What torch.compile traces takes
+    masks with keys that were made outside of it.
     """
 
     def __init__(self, description):
         self.description = description
-
-    @property
-    def text(self):
-        """As the library takes it: words, or JSON with sorted keys."""
-        if isinstance(self.description, str):
-            return self.description
-        return json.dumps(self.description, sort_keys=True, separators=(",", ":"))
+        self.text = description if isinstance(description, str) else \
+            json.dumps(description, sort_keys=True, separators=(",", ":"))
 
     def __eq__(self, other):
         return isinstance(other, Mask) and self.text == other.text

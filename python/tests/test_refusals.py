@@ -166,6 +166,16 @@ class Tensors(Refusals):
         with self.assertRaises(stagger.Unsupported):
             forward.forward(q, q, q, "prefix", 0.5, "reference")
 
+    def test_more_batch_entries_or_heads_than_a_grid_has_blocks(self):
+        for batch, heads in ((65_536, 1), (1, 65_536)):
+            q = torch.zeros(batch, 1, heads, 1)
+            for how in ("flash", "fa3"):
+                with mock.patch.dict(forward.CLOSED, clear=True), self.assertRaisesRegex(
+                        stagger.Unsupported, f"{how}.* up to 65535 batch entries and heads"):
+                    forward.forward(q, q, q, "sliding:left=3,right=0", 0.5, how)
+            out, _ = forward.forward(q, q, q, "causal", 0.5, "reference")
+            self.assertEqual(out.shape, q.shape)
+
     def test_a_call_that_will_be_differentiated_is_refused_before_its_forward_pass(self):
         with mock.patch.object(forward, "forward") as asked:
             for each in (self.q, self.q.clone().requires_grad_()):

@@ -23,6 +23,8 @@ CLOSED = schemas.closed_ways()
 
 #: Whether flash's bits can be had that do not depend on the batch, however few rows there are.
 UNSPLIT = schemas.flash_counts_splits()
+#: Blocks that CUDA has in a grid's second and third dimension, where torch's flash has batch and heads.
+MOST_BLOCKS = 65_535
 
 _NAMES = ("cudnn", "flash", "fa3", "reference")
 
@@ -74,11 +76,22 @@ def way(mask, seq_q, seq_kv, heads, heads_kv, how, invariant=False):
     return how
 
 
+def _expect_blocks(q, how):
+    """Raises Unsupported where a forward pass of torch's would have a launch fail, after which the
+    process has no device any more."""
+    if how != "reference" and max(q.shape[0], q.shape[2]) > MOST_BLOCKS:
+        raise errors.Unsupported(
+            f"{how}'s forward pass is for up to {MOST_BLOCKS} batch entries and heads, not "
+            f"{q.shape[0]} and {q.shape[2]}: take forward reference, or bring one of your own "
+            "(stagger.attention_backward)")
+
+
 def forward(q, k, v, mask, scale, how, invariant=False, sms=0, sm_margin=0):
     """out (B, Sq, Hq, D) in q's dtype and lse fp32 (B, Hq, Sq), natural logarithm. `invariant`:
     with bits that do not depend on the batch, on a device of `sms` SMs. sm_margin: SMs left free, by
     fa3."""
     how = way(mask, q.shape[1], k.shape[1], q.shape[2], k.shape[2], how, invariant)
+    _expect_blocks(q, how)
     if invariant and how == "cudnn":
         raise errors.Unsupported("nothing is known of cuDNN's bits across batches: invariant asks "
                                  "for forward flash or reference")

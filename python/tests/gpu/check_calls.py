@@ -170,3 +170,24 @@ def told_once():
                 call()
         said = [str(each.message) for each in caught]
         report("told_once", len(said) == most, what=what, said=[each[:60] for each in said])
+
+
+@check
+def peak_memory():
+    """A backward pass takes its gradients and the plan's workspace, to 2 MiB."""
+    for batch, seq, heads, heads_kv, dim, mask in (
+            (2, 2048, 8, 8, 128, "causal"), (1, 8192, 16, 4, 128, "causal"),
+            (4, 1000, 8, 1, 64, "full"), (1, 4096, 8, 8, 64, "sliding:left=511,right=0")):
+        q, k, v, d_out = tensors(batch, seq, heads, dim, heads_kv=heads_kv)
+        out, lse = stagger.attention(q, k, v, mask=mask, return_lse=True)
+        plan = stagger.prepare(q, k, mask=mask)
+        for _ in range(2):  # the first has the plan's image too
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            grads = stagger.attention_backward(d_out, q, k, v, out, lse, mask=mask)
+            peak = torch.cuda.max_memory_allocated() - before
+            del grads
+        wanted = plan.workspace_bytes + sum(2 * x.numel() for x in (q, k, v))
+        report("peak_memory", abs(peak - wanted) <= 2 << 20, peak=peak, wanted=wanted,
+               case=f"{batch} x {heads}/{heads_kv} x {seq} x {dim} {mask}")

@@ -186,3 +186,21 @@ def spans():
             report("spans", plan.span == span and whole and zeros and worst < 7 * 2.0**-8,
                    case=f"{heads}/{heads_kv} x {seq_q} x {seq_kv} x {dim} {mask}", span=span,
                    tile_q=tile_q, error=f"{worst:.1e}")
+
+
+@within(60)
+def many_heads():
+    """More heads than a grid's second dimension has blocks: right at both ends."""
+    q, k, v, d_out = tensors(70_000, 16, 1, 64)
+    seen = torch.ones(16, 16, dtype=torch.bool, device="cuda").tril()
+    got = stagger.attention_backward(d_out, q, k, v, *attended(q, k, v, seen))
+    for part in (slice(0, 3), slice(-3, None)):
+        case = [x[part] for x in (q, k, v, d_out)]
+        worst = max(errors_of([x[part] for x in got], exact(*case, "causal")))
+        report("many_heads", worst < 7 * 2.0**-8, part=part, error=f"{worst:.1e}")
+    try:
+        stagger.attention(q, k, v)
+        said = "nothing"
+    except stagger.Unsupported as error:
+        said = str(error)
+    report("many_heads", "batch entries" in said, said=said[:60])

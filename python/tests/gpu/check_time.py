@@ -30,7 +30,7 @@ def host_us(call):
 
 @within(60)
 def host_time():
-    """A backward call takes the host less than 60 us, or twelve times what torch's own x.add_(1)
+    """A backward call takes the host less than 60 us, or thirteen times what torch's own x.add_(1)
     does where that is more: hosts differ by two."""
     q, k, v, d_out = tensors(1, 256, 2, 64)
     out, lse = stagger.attention(q, k, v, return_lse=True)
@@ -43,7 +43,7 @@ def host_time():
             ("attention_backward", lambda: stagger.attention_backward(
                 *plain, schedule="spt", sm_margin=0))):
         took = host_us(call)
-        report("host_time", took < max(60, 12 * pace), call=name, host_us=round(took, 1),
+        report("host_time", took < max(60, 13 * pace), call=name, host_us=round(took, 1),
                add_us=round(pace, 1))
 
 

@@ -244,3 +244,45 @@ def elsewhere_compiled():
         report("elsewhere_compiled", max(worst) < 7 * 2.0**-8 and
                (dim != 128 or same(eager, found)), head_dim=dim, mask=mask,
                errors=[f"{each:.1e}" for each in worst])
+
+
+@within(120)
+def long_masks():
+    """A mask of many documents, whose text travels by a name, under torch.compile: eager's bits, and
+    compiled once."""
+    import torch._dynamo
+    torch._dynamo.reset()
+    lengths = [7 + 11 * (number % 5) for number in range(40)]
+    mask = stagger.mask("document", lengths=lengths, causal=True)
+    case, built = tensors(1, sum(lengths), 4, 64, heads_kv=2), []
+
+    def counted(module, inputs):
+        built.append(module)
+        return module.forward
+
+    def attend(q, k, v):
+        return stagger.attention(q * 1.0, k, v, mask=mask)
+
+    compiled = torch.compile(attend, backend=counted, fullgraph=True)
+    leaves = [x.requires_grad_() for x in case[:3]]
+    eager = torch.autograd.grad(attend(*leaves), leaves, case[3])
+    equal = [same(eager, torch.autograd.grad(compiled(*leaves), leaves, case[3]))
+             for _ in range(3)]
+    worst = max(errors_of(eager, exact(*case[:3], case[3], mask.text)))
+    report("long_masks", all(equal) and len(built) == 1 and worst < 7 * 2.0**-8,
+           letters=len(mask.text), compiled=len(built), error=f"{worst:.1e}")
+
+
+@check
+def gradient_of_lse():
+    """A loss that has the logsumexp is refused: its gradient is nobody's."""
+    q, k, v, _ = tensors(1, 256, 2, 64)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    for what, loss in (("lse", lambda out, lse: lse.sum()),
+                       ("both", lambda out, lse: out.float().sum() + lse.sum())):
+        try:
+            loss(*stagger.attention(*leaves, return_lse=True)).backward()
+            said = "nothing"
+        except stagger.Unsupported as error:
+            said = str(error)
+        report("gradient_of_lse", "lse" in said, loss=what, said=said[:60])
