@@ -73,8 +73,8 @@ class Message {
   std::string bytes_;
 };
 
-/// A slice's beginning or end.
-struct Event {
+/// A beginning or an end of a slice.
+struct SliceEnd {
   Ticks time = 0;
   std::int64_t interval = 0;
   bool begins = false;
@@ -105,7 +105,7 @@ class PerfettoTrace {
     }
     name_tracks();
     find_flows();
-    for (const Event& each : events())
+    for (const SliceEnd& each : events())
       add(each);
     return std::move(trace_);
   }
@@ -165,19 +165,19 @@ class PerfettoTrace {
   }
 
   /// By time; those of a track as they follow each other there.
-  [[nodiscard]] std::vector<Event> events() const {
-    std::vector<Event> events;
+  [[nodiscard]] std::vector<SliceEnd> events() const {
+    std::vector<SliceEnd> events;
     events.reserve(2 * timeline_.intervals.size());
     for (std::int64_t place = 0; place < std::ssize(timeline_.intervals); ++place) {
       const Interval& interval = timeline_.intervals[at(place)];
       events.push_back({.time = interval.start, .interval = place, .begins = true});
       events.push_back({.time = interval.end, .interval = place});
     }
-    std::ranges::stable_sort(events, {}, &Event::time);
+    std::ranges::stable_sort(events, {}, &SliceEnd::time);
     return events;
   }
 
-  void add(const Event& of) {
+  void add(const SliceEnd& of) {
     const Interval& interval = timeline_.intervals[at(of.interval)];
     Message message;
     message.number(event::kType, of.begins ? event::kBegin : event::kEnd)
