@@ -123,6 +123,14 @@ bool is_json_of_tensors(std::string_view text) {
          (has("mask_block_cnt\"") || has("\"q_num_blocks\""));
 }
 
+/// Whether it has the form of a document of ours, whose other keys tensors do not have: one without
+/// its schema is refused, as what it says beside them would be passed over.
+bool is_document(const JsonValue& root) {
+  return std::ranges::any_of(root.keys(), [&](const std::string& key) {
+    return (key == "backward" || key == "forward") && root.at(key).is_object();
+  });
+}
+
 TensorText lock_values_text(const Bundle& bundle) {
   const Leading leading = leading_of(bundle, "", 2);
   if (leading.masks() != 1) bundle.reject("lock values are of one head: an array [kv, q]");
@@ -172,6 +180,7 @@ std::optional<TensorText> text_of_tensors(std::string_view bytes, const std::str
   }
   if (!is_json_of_tensors(bytes)) return std::nullopt;
   const JsonDocument document(bytes, file);
+  if (is_document(document.root())) return std::nullopt;
   return lists_text(formats::read_json_tensors(document.root(), file));
 }
 
