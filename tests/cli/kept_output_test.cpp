@@ -322,11 +322,9 @@ TEST_CASE("what optimize, predict and run print is as kept") {
             })) == "");
 }
 
-TEST_CASE("what help, man, completion and version print is as kept") {
+TEST_CASE("what help and completion print is as kept") {
   const Desk desk;
   CHECK(test::golden_difference("cli-help.txt", all_said({
-                                                    "version",
-                                                    "version --json",
                                                     "help",
                                                     "help nothing",
                                                     "show --help",
