@@ -1,7 +1,7 @@
 #include "core/error.hpp"
+#include "tests/designs/played.hpp"
 #include "tests/support/catch.hpp"
 #include "workbench/designs/comparison.hpp"
-#include "workbench/designs/dependence.hpp"
 #include "workbench/designs/design.hpp"
 #include "workbench/designs/free_lanes.hpp"
 #include "workbench/designs/opentau.hpp"
@@ -16,31 +16,6 @@
 
 namespace stagger::designs {
 namespace {
-
-Problem causal(std::int64_t n, std::int64_t heads, std::int64_t sms) {
-  return make_problem(make_mask("causal"), {n, n}, {}, heads, sms);
-}
-
-/// Square tiles of 128 tokens on 132 SMs.
-Problem large(const char* mask, std::int64_t seq, std::int64_t heads, std::int64_t heads_kv = 0) {
-  return make_problem(
-      make_mask(mask), {seq, seq}, {128, 128}, heads, 132,
-      {.heads_kv = heads_kv, .span = heads_kv == 0 ? 0 : 1, .combine = Combine::ordered});
-}
-
-Request request_of(Problem problem, const char* schedule = nullptr) {
-  Request request{.problem = std::move(problem), .head_dim = 128, .element_bytes = 2};
-  if (schedule != nullptr) request.schedule = schedules::select(schedule);
-  return request;
-}
-
-Analysis played(const char* design, Problem problem, const char* schedule = nullptr) {
-  return analyze(select(design), request_of(std::move(problem), schedule));
-}
-
-std::set<std::string> bits_of(const Analysis& analysis) {
-  return {analysis.plan.bits_depend_on.begin(), analysis.plan.bits_depend_on.end()};
-}
 
 TEST_CASE("designs take the ticks that were worked out by hand") {
   const Problem problem = causal(8, 4, 8);
@@ -280,86 +255,6 @@ TEST_CASE("the mirror image takes a causal mask to a causal mask") {
   CHECK(analyze(select("q-stationary"), request).makespan == 4 * 9 * (5 + 2) / 2);
 }
 
-TEST_CASE("what bits move with is what moves the orders") {
-  const Problem problem = causal(8, 4, 8);
-  using Words = std::set<std::string>;
-  const Words tiles = {"tile-q", "tile-kv"};
-  CHECK(bits_of(played("two-pass", problem)) == tiles);
-  CHECK(bits_of(played("two-pass:launches=2", problem)) == tiles);
-  CHECK(bits_of(played("opentau", problem)) == Words{"tile-kv"});
-  CHECK(bits_of(played("opentau:tile=4", problem)).empty());
-  CHECK(bits_of(played("head-per-cta", problem)) == tiles);
-  CHECK(bits_of(played("split", problem)) == Words{"tile-q", "tile-kv", "splits", "sms", "batch"});
-  CHECK(bits_of(played("split:buffers=3", problem)) == Words{"tile-q", "tile-kv", "splits"});
-  CHECK(bits_of(played("split-best", problem)).count("timing") == 1);
-  // The launched schedules go by the mask alone; those that deal waves to SMs do not.
-  for (const char* schedule : {"spt", "lpt-ascending", "lpt-descending", "grid-ascending"}) {
-    CAPTURE(schedule);
-    CHECK(bits_of(played("ordered", problem, schedule)) == Words{"tile-q", "tile-kv", "ranks"});
-  }
-  CHECK(bits_of(played("ordered", problem, "symmetric-shift")).count("sms") == 1);
-  CHECK(bits_of(played("ordered", problem, "optimal")).count("timing") == 1);
-}
-
-TEST_CASE("what moves the orders of many tasks is found on fewer of them") {
-  const Problem problem = causal(96, 240, 8);
-  REQUIRE(problem.tasks() > 1 << 20);
-  const auto words = [&](const char* schedule) {
-    std::vector<const char*> bits;
-    dependence_of(schedules::select(schedule), problem).add_to(bits);
-    return std::set<std::string>(bits.begin(), bits.end());
-  };
-  CHECK(words("spt").empty());
-  CHECK(words("symmetric-shift").count("sms") == 1);
-  // A schedule of as many SMs as KV tiles has no table in larger tiles: then both may move them.
-  const Problem square = make_problem(make_mask("causal"), {32'768, 32'768}, {128, 128}, 2, 256);
-  const schedules::Selection blocks = schedules::select("head-blocks");
-  REQUIRE_FALSE(schedules::why_unsupported(blocks, square));
-  std::vector<const char*> bits;
-  dependence_of(blocks, square).add_to(bits);
-  CHECK(std::set<std::string>(bits.begin(), bits.end()) == std::set<std::string>{"sms", "batch"});
-}
-
-TEST_CASE("of a mask in many tiles the orders are those in larger ones") {
-  const auto words = [](const char* schedule, std::int64_t tile) {
-    const Problem problem = make_problem(make_mask("causal"), {32'768, 32'768}, {tile, tile}, 6, 8);
-    std::vector<const char*> bits;
-    dependence_of(schedules::select(schedule), problem).add_to(bits);
-    return std::set<std::string>(bits.begin(), bits.end());
-  };
-  for (const char* schedule : {"spt", "symmetric-shift", "lpt-descending", "head-blocks"}) {
-    CAPTURE(schedule);
-    // 128 tiles a side, which are few enough, and 256, which are not.
-    CHECK(words(schedule, 128) == words(schedule, 256));
-  }
-  CHECK(words("symmetric-shift", 128) != std::set<std::string>{"sms", "batch"});
-}
-
-TEST_CASE("a mask that is given in tiles is asked for its orders as it is, however many") {
-  const std::vector<std::string> rows(200, std::string(200, 'f'));
-  const Problem problem =
-      make_problem(make_mask("tiles", {{"rows", rows}}), {200, 200}, {}, 2, 200);
-  std::vector<const char*> bits;
-  dependence_of(schedules::select("spt"), problem).add_to(bits);
-  CHECK(bits.empty());
-}
-
-TEST_CASE("a mask that is made of others is cut anew as its parts are") {
-  const auto problem = [](const char* mask) {
-    return make_problem(parse_mask(mask), {64, 64}, {4, 4}, 1, 4);
-  };
-  const Problem whole = problem("sliding:left=3,right=0 | global:first=1");
-  const Analysis cut = played("opentau:tile=2", whole);
-  // Two diagonals of 2 x 2 tokens a query tile, a third where the window begins in one, and the
-  // first key's tile, which the first two rows of tiles have anyway.
-  CHECK(cut.plan.stages.front().problem.tasks() ==
-        make_problem(whole.mask, {64, 64}, {2, 2}, 1, 4).tasks());
-  CHECK(cut.plan.note == "tiles of 2 x 2 tokens");
-  const Problem tiles = make_problem(parse_mask("tiles:rows=ff+ff & causal"), {8, 8}, {4, 4}, 1, 4);
-  CHECK(why_unsupported(select("opentau:tile=2"), request_of(tiles)) ==
-        "tile= cuts a mask of tokens anew; this one is of tiles");
-}
-
 TEST_CASE("half as many clusters are resident as CTAs, and one of one") {
   const auto makespan = [](std::int32_t residency) {
     Request request = request_of(causal(8, 2, 8), "spt");
@@ -371,19 +266,6 @@ TEST_CASE("half as many clusters are resident as CTAs, and one of one") {
   CHECK(makespan(4) < makespan(2));
   CHECK(makespan(0) == makespan(8));
   CHECK(makespan(0) < makespan(4));
-}
-
-TEST_CASE("orders are asked for with one more and one less, half, twice and one") {
-  CHECK(other_counts(8) == std::array<std::int64_t, 5>{7, 9, 4, 16, 1});
-  CHECK(other_counts(1) == std::array<std::int64_t, 5>{1, 2, 1, 2, 1});
-  // What moves with another number of heads alone, and with none of these.
-  const auto words = [](const char* schedule, const Problem& problem) {
-    std::vector<const char*> bits;
-    dependence_of(schedules::select(schedule), problem).add_to(bits);
-    return std::set<std::string>(bits.begin(), bits.end());
-  };
-  CHECK(words("spt", causal(8, 4, 8)).empty());
-  CHECK(words("optimal", causal(8, 4, 8)) == std::set<std::string>{"sms", "batch", "timing"});
 }
 
 TEST_CASE("designs that do not apply say why") {

@@ -15,16 +15,21 @@ from support import (bits_of, check, errors_of, exact, made_call, raw_call, repo
                      untouched, within)
 
 
+def hanging_plan():
+    """A plan of one head and 512 tokens whose last task waits for a turn that never comes."""
+    problem = {"seq_q": 512, "heads": 1, "head_dim": 64, "dtype": "bf16"}
+    document = stagger.Plan("full", "spt", **problem, tile_q=64).json()
+    document["lanes"][-1][-1][3] = 99
+    return stagger.Plan("full", **problem, verify=False, table=json.dumps(document))
+
+
 @check
 def stopped():
     """A table that hangs is stopped by its deadline: NaN, a note, and the next call is right."""
     q, k, v, d_out = tensors(1, 512, 1, 64)
     out, lse = stagger.attention(q, k, v, mask="full", return_lse=True)
     sound = stagger.Plan("full", "spt", seq_q=512, heads=1, head_dim=64, dtype="bf16", tile_q=64)
-    document = sound.json()
-    document["lanes"][-1][-1][3] = 99  # a turn that never comes
-    hanging = stagger.Plan("full", seq_q=512, heads=1, head_dim=64, dtype="bf16", verify=False,
-                           table=json.dumps(document))
+    hanging = hanging_plan()
     space = torch.zeros(hanging.workspace_bytes + 512, dtype=torch.uint8, device="cuda")
     device = runtime.device(0)
     case = (q, k, v, d_out, out, lse)
@@ -48,11 +53,7 @@ def deadline():
     one after it is right. The wait is STAGGER_TIMEOUT_MS."""
     q, k, v, d_out = tensors(1, 512, 1, 64)
     out, lse = stagger.attention(q, k, v, mask="full", return_lse=True)
-    document = stagger.Plan("full", "spt", seq_q=512, heads=1, head_dim=64, dtype="bf16",
-                            tile_q=64).json()
-    document["lanes"][-1][-1][3] = 99  # a turn that never comes
-    hanging = stagger.Plan("full", seq_q=512, heads=1, head_dim=64, dtype="bf16", verify=False,
-                           table=json.dumps(document))
+    hanging = hanging_plan()
     os.environ["STAGGER_TIMEOUT_MS"] = "300"
     stock = runtime.make_plan
     try:
@@ -144,11 +145,7 @@ def wait_of_a_call():
     """timeout_ms of one call is its own: it ends a wait sooner than the environment's."""
     q, k, v, d_out = tensors(1, 512, 1, 64)
     out, lse = stagger.attention(q, k, v, mask="full", return_lse=True)
-    document = stagger.Plan("full", "spt", seq_q=512, heads=1, head_dim=64, dtype="bf16",
-                            tile_q=64).json()
-    document["lanes"][-1][-1][3] = 99  # a turn that never comes
-    hanging = stagger.Plan("full", seq_q=512, heads=1, head_dim=64, dtype="bf16", verify=False,
-                           table=json.dumps(document))
+    hanging = hanging_plan()
     stock, took = runtime.make_plan, {}
     os.environ["STAGGER_TIMEOUT_MS"] = "20000"
     try:
