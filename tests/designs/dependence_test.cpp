@@ -1,6 +1,7 @@
+#include "workbench/designs/dependence.hpp"
+
 #include "tests/designs/played.hpp"
 #include "tests/support/catch.hpp"
-#include "workbench/designs/dependence.hpp"
 #include "workbench/designs/design.hpp"
 
 #include <array>

@@ -14,7 +14,8 @@ inline Problem causal(std::int64_t n, std::int64_t heads, std::int64_t sms) {
 }
 
 /// Square tiles of 128 tokens on 132 SMs.
-inline Problem large(const char* mask, std::int64_t seq, std::int64_t heads, std::int64_t heads_kv = 0) {
+inline Problem large(const char* mask, std::int64_t seq, std::int64_t heads,
+                     std::int64_t heads_kv = 0) {
   return make_problem(
       make_mask(mask), {seq, seq}, {128, 128}, heads, 132,
       {.heads_kv = heads_kv, .span = heads_kv == 0 ? 0 : 1, .combine = Combine::ordered});
