@@ -25,6 +25,7 @@ are made in tables/.
 import argparse
 import json
 import pathlib
+import shutil
 import sys
 
 sys.dont_write_bytecode = True
@@ -85,6 +86,10 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--stagger", default=str(ROOT / "build/release/stagger"))
     given = parser.parse_args()
+    if not shutil.which(given.stagger):
+        print(f"{given.stagger} is not here, which says bounds: scripts/build makes it",
+              file=sys.stderr)
+        return 3
     others = 0
     for name, marker, data, table in tables(given.stagger):
         text = (ROOT / name).read_text(encoding="utf-8")

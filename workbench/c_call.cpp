@@ -68,6 +68,14 @@ Extent extent_of(const Named& named) {
   return extent;
 }
 
+bool meet(const Extent& left, const Extent& right) {
+  return left.begin < right.end && right.begin < left.end;
+}
+
+[[noreturn]] void refuse_overlap(const char* written, const char* other) {
+  throw Failure(STAGGER_E_USAGE, std::string(written) + " overlaps " + other);
+}
+
 /// Whether two tensors are slices of one packed tensor (batch, row, 3, head, dim): their extents
 /// meet, their elements do not.
 bool interleaved(const Named& left, const Named& right) {
@@ -108,16 +116,15 @@ void check_overlaps(const std::vector<Named>& tensors) {
     for (const Named& other : tensors) {
       if (&other == &written) continue;
       const Extent extent = extent_of(other);
-      if (own.begin >= extent.end || extent.begin >= own.end || interleaved(written, other))
-        continue;
-      throw Failure(STAGGER_E_USAGE, std::string(written.name) + " overlaps " + other.name);
+      if (meet(own, extent) && !interleaved(written, other))
+        refuse_overlap(written.name, other.name);
     }
   }
 }
 
-}  // namespace
-
-void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int64_t element_bytes) {
+/// The tensors of a call; the logsumexp is the last.
+std::vector<Named> tensors_of(const BackwardPlan& plan, const stagger_call& call,
+                              std::int64_t element_bytes) {
   const Lengths& lengths = plan.table.problem.lengths;
   const auto named = [&](const char* name, const stagger_tensor& tensor, bool of_queries,
                          bool written) {
@@ -137,6 +144,25 @@ void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int6
       named("lse", call.lse, true, false)};
   tensors.back().dim = 1;
   tensors.back().bytes = sizeof(float);
+  return tensors;
+}
+
+/// Memory of a call beside its tensors.
+struct Block {
+  const char* name;
+  const void* data;
+  std::int64_t bytes;
+};
+
+Extent extent_of(const Block& block) {
+  const std::uint64_t begin = address_of(block.data);
+  return {.begin = begin, .end = begin + static_cast<std::uint64_t>(block.bytes)};
+}
+
+}  // namespace
+
+void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int64_t element_bytes) {
+  const std::vector<Named> tensors = tensors_of(plan, call, element_bytes);
   const bool on_host = element_bytes == sizeof(float);
   for (const Named& each : tensors) {
     expect(each.tensor->data, each.name);
@@ -152,21 +178,30 @@ void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int6
 }
 
 void check_memory(const BackwardPlan& plan, const stagger_call& call) {
-  const auto needed = static_cast<std::uint64_t>(plan.device->workspace.bytes);
+  const std::int64_t needed = plan.device->workspace.bytes;
   expect(call.workspace, "workspace", STAGGER_E_WORKSPACE);
-  if (call.workspace_bytes < needed) {
+  if (call.workspace_bytes < static_cast<std::uint64_t>(needed)) {
     throw Failure(STAGGER_E_WORKSPACE, "the workspace has " + std::to_string(call.workspace_bytes) +
                                            " bytes; this plan needs " + std::to_string(needed));
   }
   if (call.device_plan == nullptr) {
     throw Failure(STAGGER_E_WORKSPACE, "device_plan is NULL: stagger_plan_upload() fills it");
   }
-  for (const auto& [name, memory] :
-       {std::pair{"workspace", static_cast<const void*>(call.workspace)},
-        std::pair{"device_plan", call.device_plan}}) {
-    if (address_of(memory) % kMemoryAlignment != 0) {
-      refuse(std::string(name) + ": the address is no multiple of 256 bytes");
+  const Block workspace = {"workspace", call.workspace, needed};
+  const Block image = {"device_plan", call.device_plan, plan.device->layout.bytes};
+  for (const Block& each : {workspace, image}) {
+    if (address_of(each.data) % kMemoryAlignment != 0) {
+      refuse(std::string(each.name) + ": the address is no multiple of 256 bytes");
     }
+  }
+  if (meet(extent_of(workspace), extent_of(image))) {
+    refuse_overlap(workspace.name, image.name);
+  }
+  // The extent of a tensor has what lies between its rows too; no other's memory is there.
+  for (const Named& tensor : tensors_of(plan, call, sizeof(std::uint16_t))) {
+    const Extent extent = extent_of(tensor);
+    if (meet(extent, extent_of(workspace))) refuse_overlap(workspace.name, tensor.name);
+    if (tensor.written && meet(extent, extent_of(image))) refuse_overlap(tensor.name, image.name);
   }
 }
 

@@ -18,7 +18,8 @@ struct Extent {
 /// `element_bytes` 2: for the kernels; 4: for the host, where any alignment of an element will do.
 void check_tensors(const BackwardPlan& plan, const stagger_call& call, std::int64_t element_bytes);
 
-/// Throws Failure unless the call has device memory for the plan and its workspace, aligned.
+/// Throws Failure unless the call has device memory for the plan and its workspace, aligned, each
+/// apart from the other and from what is written, the workspace from every tensor.
 void check_memory(const BackwardPlan& plan, const stagger_call& call);
 
 /// Throws Failure for a mode that is none.

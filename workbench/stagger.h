@@ -158,9 +158,10 @@ typedef struct stagger_call {
                                 nest: no dimension steps into what a smaller stride goes through */
   stagger_tensor lse;        /* fp32: natural logarithm of the sum of exp(score). Rows that see
                                 nothing have either infinity */
-  void* workspace;           /* device memory, 256-byte aligned; nothing has to be in it */
+  void* workspace;           /* device memory, 256-byte aligned; nothing has to be in it, and it
+                                overlaps neither a tensor nor device_plan */
   uint64_t workspace_bytes;
-  const void* device_plan; /* what stagger_plan_upload filled */
+  const void* device_plan; /* what stagger_plan_upload filled; no gradient overlaps it */
   void* stream;            /* cudaStream_t */
   uint32_t timeout_ms;     /* the longest wait for a turn; 0: a minute */
   stagger_status* status;  /* or NULL */

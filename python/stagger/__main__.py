@@ -3,10 +3,17 @@ this machine for schedule="auto"; bench times backward passes side by side; demo
 finds where two recorded runs part."""
 
 import argparse
+import os
 import pathlib
+import signal
 import sys
 
-from . import __version__, info
+from . import __version__, errors, info
+
+#: How a command ends by what stopped it, the first that fits: as commands of `stagger` do.
+STATUS = {KeyboardInterrupt: 130, errors.NoDevice: 77, errors.InternalError: 70, errors.Deadlock: 4,
+          errors.InputError: 3, errors.FileError: 3, OSError: 3, errors.Timeout: 1,
+          errors.DigestMismatch: 1, errors.StaggerError: 2, ImportError: 2}
 
 
 def doctor(_=None):
@@ -85,7 +92,7 @@ def bench(given):
     """Times backward passes side by side, or makes a table of what was timed."""
     from .bench import cases, opponents, protocol, run, table
     if given.table:
-        print(table.markdown(table.load(given.table)), end="")
+        print(table.markdown(run.document_of(given.table)), end="")
         return 0
     rules = protocol.Protocol(rounds=given.rounds, steady_ms=given.steady_ms,
                               counted_ms=given.steady_ms / 2, rest_ms=given.rest_ms)
@@ -111,6 +118,17 @@ def compare_runs(given):
     return 1 if difference or not difference.steps else 0
 
 
+def positive(kind):
+    """What argparse reads a number of a kind above 0 by, 10^6 at most."""
+    def read(text):
+        number = kind(text)
+        if not 0 < number <= 1e6:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most 1e6")
+        return number
+    read.__name__ = kind.__name__
+    return read
+
+
 def parser():
     """The commands and their options; each has what runs it as `run`."""
     words = argparse.ArgumentParser(prog="python -m stagger", description=__doc__)
@@ -131,19 +149,22 @@ def parser():
     one.add_argument("--only", nargs="+", default=[], metavar="WORD",
                      help="problems whose name contains one of these")
     one.add_argument("--opponents", nargs="+", metavar="NAME", help="which backward passes")
-    one.add_argument("--rounds", type=int, default=9)
-    one.add_argument("--steady-ms", type=float, default=400.0,
-                     help="how long an opponent runs in a row; the second half counts")
-    one.add_argument("--rest-ms", type=float, default=1.0, help="rest before a spaced call")
+    one.add_argument("--rounds", type=positive(int), default=9,
+                     help="of all opponents, each in another order (9)")
+    one.add_argument("--steady-ms", type=positive(float), default=400.0,
+                     help="how long an opponent runs in a row; the second half counts (400)")
+    one.add_argument("--rest-ms", type=positive(float), default=1.0,
+                     help="rest before a spaced call (1)")
     one.add_argument("--output", type=pathlib.Path, help="a JSON file (stagger.bench/2)")
     one.add_argument("--table", type=pathlib.Path, metavar="FILE",
                      help="print such a file as Markdown instead")
     one = command("demo", demo)
     one.add_argument("what", choices=["train"])
-    one.add_argument("--steps", type=int, default=200)
+    one.add_argument("--steps", type=positive(int), default=200, help="of training (200)")
     one.add_argument("--only", nargs="+", default=(), metavar="RUN",
                      help="runs whose names begin so: A1, A2, ..., D2")
-    one.add_argument("--every", type=int, default=20, metavar="N", help="steps between digests")
+    one.add_argument("--every", type=positive(int), default=20, metavar="N",
+                     help="steps between digests (20)")
     one.add_argument("--compile", action="store_true", help="the model by torch.compile")
     one.add_argument("--output", help="a JSON file of what the runs showed")
     one = command("compare-runs", compare_runs)
@@ -154,7 +175,31 @@ def parser():
 
 def main(words=None):
     given = parser().parse_args(words)
-    return given.run(given)
+    try:
+        status = given.run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has enough
+        _close_output()
+        return 128 + signal.SIGPIPE
+    except tuple(STATUS) as error:
+        print(f"stagger: {_words(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.filename is None:
+            _close_output()
+        return next(status for kind, status in STATUS.items() if isinstance(error, kind))
+    return status
+
+
+def _words(error):
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return error
+
+
+def _close_output():
+    """What is left to print goes nowhere: the interpreter's own flush at its end would fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

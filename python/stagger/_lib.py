@@ -160,6 +160,14 @@ def taken(pointer):
         library().stagger_free(pointer)
 
 
+def expect_gpu():
+    """What the library can use. Raises NoDevice, with the reason, where its kernel cannot run."""
+    known = info()
+    if not known["usable"]:
+        raise errors.NoDevice(known["why_not"])
+    return known
+
+
 def info():
     """What the library is and can use, as a dict."""
     known = Info()

@@ -20,7 +20,7 @@ import platform
 
 import numpy as np
 
-from . import _lib
+from . import _lib, errors
 from ._version import __version__
 from .plans import plans
 
@@ -162,12 +162,29 @@ class Difference:
 
 
 def _read(path):
-    """The first line of a file, and its steps."""
-    lines = [json.loads(line) for line in pathlib.Path(path).read_text(
-        encoding="utf-8").splitlines() if line]
-    if not lines or lines[0].get("schema") != SCHEMA:
-        raise ValueError(f"{path} is no {SCHEMA}")
-    return lines[0], {line["step"]: line for line in lines[1:]}
+    """The first line of a file, and its steps. Raises InputError for a file that is none."""
+    lines = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+    if not _parses(lines[-1]):  # of a run that was killed while it wrote it
+        lines.pop()
+    try:
+        head, *steps = [json.loads(line) for line in lines if line]
+        if head["schema"] != SCHEMA:
+            raise KeyError(head["schema"])
+        found = {line["step"]: line for line in steps}
+        if not all(isinstance(line["digests"], dict) and isinstance(line["orders"], dict)
+                   for line in steps):
+            raise TypeError("digests and orders are by name")
+        return head, found
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise errors.InputError(f"{path} is no {SCHEMA}") from None
+
+
+def _parses(line):
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _about(first, second):
@@ -178,7 +195,8 @@ def _about(first, second):
 
 def compare(run_a, run_b):
     """The first step and the tensors in which two recorded runs (files) differ: a Difference. Steps
-    that one of them does not have, as of a run that was resumed, are left out."""
+    that one of them does not have, as of a run that was resumed, are left out; so is a last line that
+    was cut. Raises InputError for a file that is no `stagger.digests/1`."""
     (head_a, steps_a), (head_b, steps_b) = _read(run_a), _read(run_b)
     about, found = _about(head_a, head_b), Difference(0)
     for count, step in enumerate((step for step in steps_a if step in steps_b), 1):

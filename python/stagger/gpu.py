@@ -36,9 +36,7 @@ def _image(plan, index, stream):
 
 def _plan_of(index, **arguments):
     """The plan of a problem on all SMs of the current device."""
-    known = _lib.info()
-    if not known["usable"]:
-        raise errors.NoDevice(known["why_not"])
+    known = _lib.expect_gpu()
     plan = host.plan_of(sms=arguments.pop("sms") or known["sms"], **arguments,
                         machine=machines.ranking_profile(driver.name_of(index)))
     if plan.device_bytes == 0:

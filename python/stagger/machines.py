@@ -12,7 +12,7 @@ import pathlib
 import re
 import tempfile
 
-from . import _lib, errors, once
+from . import _lib, once
 from .analysis import call
 
 #: The devices whose profiles the library has, and their names there.
@@ -53,9 +53,7 @@ def calibrate(path=None, dtype="bf16", shapes=None, memory=True, say=print):
     """Measures the phases of every shape of the kernel on the current GPU, and its memory, into a
     profile; into the one that plans go by if no path is given. Returns where it is. Raises NoDevice
     without a GPU."""
-    known = _lib.info()
-    if not known["usable"]:
-        raise errors.NoDevice(known["why_not"])
+    _lib.expect_gpu()
     with tempfile.TemporaryDirectory() as made:
         profile = pathlib.Path(made) / "machine.json"
         kernel = {"device": "cuda", "kernel": "hopper", "dtype": dtype, "output": str(profile)}

@@ -15,8 +15,9 @@ try:
 except ImportError:
     torch = None
 
+import stagger
 from stagger import __main__ as command
-from stagger.bench import cases, opponents, protocol, run, table
+from stagger.bench import cases, opponents, protocol, run
 from stagger.bench.device import Rates
 from stagger.bench.protocol import Protocol, Reading
 
@@ -215,8 +216,10 @@ class Opponents(unittest.TestCase):
         self.assertEqual([each.name for each in opponents.named(["cudnn", "stagger"])],
                          ["stagger", "cudnn"])
         self.assertEqual(len(opponents.named([])), len(opponents.OPPONENTS))
-        with self.assertRaisesRegex(ValueError, "no opponent fa9; there are stagger"):
+        with self.assertRaisesRegex(stagger.UsageError, "no opponent fa9; there are stagger"):
             opponents.named(["fa9"])
+        with self.assertRaisesRegex(stagger.UsageError, "so: 7; there are '32 x 32 x 512 x 64 full', "):
+            cases.chosen(["grid"], ["7"])
 
     def test_rates_of_nvidia_smi(self):
         rates = types.SimpleNamespace(_samples=[])
@@ -429,8 +432,11 @@ class Documents(unittest.TestCase):
                 self.assertEqual(command.main(["bench", "--table", str(path)]), 0)
             made["schema"] = "stagger.bench/1"
             path.write_text(json.dumps(made), encoding="utf-8")
-            with self.assertRaisesRegex(ValueError, "stagger.bench/1, not stagger.bench/2"):
-                table.load(path)
+            with self.assertRaisesRegex(stagger.InputError, "stagger.bench/1, not stagger.bench/2"):
+                run.document_of(path)
+            path.write_text("[]", encoding="utf-8")
+            with self.assertRaisesRegex(stagger.InputError, "bench.json is None, not stagger"):
+                run.document_of(path)
         text = out.getvalue()
         flops = made["cases"][0]["flops"]
         self.assertIn(f"| 4 x 32 x 4096 x 64 full | {flops / 1e9:.0f} | {flops / 3e9:.0f} | "

@@ -161,10 +161,21 @@ class Runs(unittest.TestCase):
 
     def test_files_that_are_none(self):
         path = self.folder / "x"
-        for text in ("", '{"schema": "stagger.digests/9"}\n'):
+        head = '{"schema": "stagger.digests/1"}\n'
+        for text in ("", "[]\n", "nothing\n", '{"schema": "stagger.digests/9"}\n', head + "{}\n",
+                     head + '{"step": 1, "digests": 3, "orders": {}}\n',
+                     head + '{"step": [], "digests": {}, "orders": {}}\n', head + "cut\n{}\n"):
             path.write_text(text, encoding="utf-8")
-            with self.assertRaisesRegex(ValueError, "stagger.digests/1"):
+            with self.subTest(text=text), \
+                    self.assertRaisesRegex(stagger.InputError, "x is no stagger.digests/1"):
                 debug.compare(path, path)
+
+    def test_a_run_that_was_killed_while_it_wrote(self):
+        a, b = self.record("a", range(3)), self.record("b", range(3))
+        text = b.read_text(encoding="utf-8")
+        for cut in (1, 2, 30):
+            b.write_text(text[:-cut], encoding="utf-8")
+            self.assertEqual(debug.compare(a, b).steps, 3 if cut == 1 else 2)
 
     @unittest.skipUnless(torch, "no torch")
     def test_tensors_of_a_training_step(self):

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from .. import errors
+
 TOKENS, HIDDEN = 16_384, 2_048
 
 
@@ -65,4 +67,8 @@ SETS = {"grid": grid, "shared-heads": shared_heads, "windows": windows}
 def chosen(names, matching=()):
     """Cases of the sets by name, those whose own name contains one of some words."""
     cases = [case for name in names for case in SETS[name]()]
-    return [case for case in cases if not matching or any(word in case.name for word in matching)]
+    found = [case for case in cases if not matching or any(word in case.name for word in matching)]
+    if not found:
+        raise errors.UsageError(f"no case is called so: {', '.join(matching)}; there are "
+                                f"{', '.join(repr(case.name) for case in cases)}")
+    return found

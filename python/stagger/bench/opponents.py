@@ -7,6 +7,8 @@ torch.autograd.grad(out, (q, k, v), d_out): what a training step runs, allocatio
 import dataclasses
 from typing import Callable
 
+from .. import errors
+
 STAGGER = "stagger"
 
 
@@ -140,5 +142,5 @@ def named(names):
     known = {each.name: each for each in OPPONENTS}
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise ValueError(f"no opponent {unknown[0]}; there are {', '.join(known)}")
+        raise errors.UsageError(f"no opponent {unknown[0]}; there are {', '.join(known)}")
     return [each for each in OPPONENTS if not names or each.name in names]

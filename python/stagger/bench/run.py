@@ -7,7 +7,7 @@ import itertools
 import json
 import pathlib
 
-from .. import info
+from .. import errors, info
 from . import opponents as rows
 from . import protocol as fair
 from .device import CudaClock, Rates
@@ -137,8 +137,11 @@ def entry_of(case, by_name, rounds, repeated, absent, bits):
 
 
 def environment():
-    """Versions and the device."""
+    """Versions and the device. Raises NoDevice without one."""
     import torch
+
+    from ..torch import runtime
+    runtime.expect_gpu()
     known = info()
     return {"device": torch.cuda.get_device_name(), "sms": known["sms"],
             "driver": known["driver"], "torch": torch.__version__, "cuda": torch.version.cuda,
@@ -151,12 +154,24 @@ def environment():
 _OWN = ("commit", "date")
 
 
+def document_of(path):
+    """A bench's document. Raises InputError for a file that is none, OSError for what is no file."""
+    try:
+        document = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise errors.InputError(f"{path} is no JSON: {error}") from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise errors.InputError(f"{path} is {schema}, not {SCHEMA}")
+    return document
+
+
 def kept(document, output):
     """Cases that a bench's file has of the same device, versions and protocol, by name."""
     path = pathlib.Path(output)
     if not path.exists():
         return {}
-    before = json.loads(path.read_text(encoding="utf-8"))
+    before = document_of(path)
     if any(before.get(key) != value for key, value in document.items()
            if key not in (*_OWN, "cases")):
         return {}
@@ -168,11 +183,13 @@ def bench(cases, opponents, protocol, say=print, output=None):
     """Measures cases one after the other, and says each. The document is written to `output` after
     each case, so that a bench that is stopped keeps what it has measured; what is there of the same
     device, versions and protocol stays."""
+    document = {"schema": SCHEMA, **environment(), "protocol": dataclasses.asdict(protocol)}
     rates = Rates()
     clock = CudaClock(rates)
-    document = {"schema": SCHEMA, **environment(), "protocol": dataclasses.asdict(protocol)}
     entries = kept(document, output) if output else {}
     own = {key: document[key] for key in _OWN}
+    if output:  # before minutes of work, whether it can be written
+        save({**document, "cases": list(entries.values())}, output)
     try:
         for case in cases:
             entry = entries[case.name] = {**measured(case, opponents, protocol, clock), **own}

@@ -1,19 +1,8 @@
 """A `stagger.bench/2` document as Markdown: what a README shows is made from the data."""
 
-import json
-import pathlib
-
 from .opponents import STAGGER
-from .run import SCHEMA
 
 _WORDS = {"steady": "in a row", "spaced": "rested"}
-
-
-def load(path):
-    document = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    if document.get("schema") != SCHEMA:
-        raise ValueError(f"{path} is {document.get('schema')}, not {SCHEMA}")
-    return document
 
 
 def opponents_of(document):

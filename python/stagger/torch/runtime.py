@@ -174,12 +174,17 @@ def refusal(index):
     return f"{name} has compute capability {'.'.join(map(str, capability))}; the kernel is for 9.0"
 
 
-def check(index=None, sync=False):
-    """Raises Timeout if a call on the device was stopped, whose gradients are NaN; `sync` waits
-    for the device first, so that no call is still under way."""
+def expect_gpu():
+    """Raises NoDevice, with the reason, where torch has no GPU of this process's own."""
     expect_own_devices()
     if not torch.cuda.is_available():
         raise errors.NoDevice(_lib.info()["why_not"] or "torch has no GPU")
+
+
+def check(index=None, sync=False):
+    """Raises Timeout if a call on the device was stopped, whose gradients are NaN; `sync` waits
+    for the device first, so that no call is still under way."""
+    expect_gpu()
     index = torch.cuda.current_device() if index is None else index
     if sync:
         torch.cuda.synchronize(index)
