@@ -82,7 +82,7 @@ Seen seen_in(const std::string& trace) {
   struct Open {
     std::string name;
     std::uint64_t begin;
-    std::vector<std::uint64_t> out, in;
+    std::vector<std::uint64_t> out = {}, in = {};
   };
   std::map<std::uint64_t, std::vector<Open>> open;
   std::map<std::uint64_t, std::string> leaves, arrives;
