@@ -175,6 +175,12 @@ std::string help_text(const Command& command, int width) {
     group = row->group;
     text += listed_at(name_of(*row), description_of(*row), name_columns(width), width);
   }
+  for (const OptionRow* row : rows_of(command.name)) {
+    if (*row->list == '\0') continue;
+    text += fmt::format("\n{}:\n", row->list);
+    for (const Word& word : row->words())
+      text += listed_at(word.name, word.meaning, name_columns(width), width);
+  }
   if (command.names != nullptr) {
     text += "\nNames in --expect:\n";
     for (const ExpectName& name : command.names())

@@ -61,6 +61,12 @@ std::string section_of(const Command& command) {
     }
   }
   if (!others.empty()) text += ".PP\nDescribed below: " + others + ".\n";
+  for (const OptionRow* row : rows_of(command.name)) {
+    if (*row->list == '\0') continue;
+    text += fmt::format(".PP\n{}:\n", roff(row->list));
+    for (const Word& word : row->words())
+      text += fmt::format(".TP\n.B {}\n{}.\n", roff(word.name), roff(word.meaning));
+  }
   if (command.names != nullptr) {
     text += ".PP\nNames in \\-\\-expect:\n";
     for (const ExpectName& name : command.names())

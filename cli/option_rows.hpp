@@ -56,6 +56,7 @@ struct OptionRow {
   const char* fallback = "";  ///< the default as help states it
   Range range = {};           ///< of integers
   Words proposed = nullptr;   ///< words that completion proposes, where others are right too
+  const char* list = "";      ///< headline under which help lists those that are proposed
   const char* excludes = "";  ///< options that contradict it
   const char* replaces = "";  ///< on the command line, a config's options that it is instead of
   const char* needs = "";     ///< options without one of which it would mean nothing

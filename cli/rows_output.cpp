@@ -234,7 +234,8 @@ std::vector<OptionRow> output_rows() {
        .commands = "export",
        .group = kGroup,
        .fallback = "the file's extension",
-       .proposed = format_words},
+       .proposed = format_words,
+       .list = "Formats, by extension or --format"},
       {.name = "as",
        .metavar = "LAYOUT",
        .meaning = "the mask, for other tools: tensors in .npz, .safetensors or .json; with a table "
@@ -243,6 +244,7 @@ std::vector<OptionRow> output_rows() {
        .commands = "export",
        .group = kGroup,
        .proposed = layout_words,
+       .list = "Layouts of --as",
        .excludes = "format timeline"},
       {.name = "ragged",
        .metavar = "RULE",

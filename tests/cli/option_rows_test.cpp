@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stagger::cli {
@@ -192,6 +193,27 @@ TEST_CASE("completion and the man page have every option, value and argument of 
     }
   }
   CHECK(seen > 250);
+}
+
+TEST_CASE("help and the man page list every format and layout that export writes") {
+  const auto kExport = std::ranges::find(commands(), std::string_view("export"), &Command::name);
+  REQUIRE(kExport != commands().end());
+  const std::string help = help_text(**kExport, 200);
+  const std::string in_man = section(without(man_page(), "\\"), ".SS stagger export\n", "\n.S");
+  std::size_t listed = 0;
+  for (const char* name : {"format", "as"}) {
+    const OptionRow* row = find_row("export", name);
+    REQUIRE(row != nullptr);
+    const std::string list = section(help, std::string("\n") + row->list + ":\n", "\n\n");
+    for (const Word& word : row->words()) {
+      std::string line = "\n  " + word.name;
+      line.resize(27, ' ');
+      CHECK(says(list, line + word.meaning));
+      CHECK(says(in_man, ".B " + word.name + "\n" + word.meaning + ".\n"));
+      ++listed;
+    }
+  }
+  CHECK(listed >= 20);
 }
 
 TEST_CASE("the man page describes a shared option once") {
