@@ -188,12 +188,14 @@ done
 printf 'task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n' >"$work/answer"
 expect 0 "imported     2" optimize --mask causal --n 2 --model slot --import-solution "$work/answer"
 expect 3 "has no round" optimize --mask full --n 2 --model slot --import-solution "$work/answer"
-"$stagger" optimize $hard --effort 1000000 -o "$work/interrupted.table.json" >/dev/null 2>&1 &
+"$stagger" optimize $hard --effort 1000000 -o "$work/interrupted.table.json" >/dev/null 2>"$work/said" &
 searching=$!
 sleep 1
 kill -INT $searching
 wait $searching
 test $? -eq 130 || fail "an interrupt does not end a search with 130"
+grep -qx "stagger: ending with what there is; interrupt again to end at once" "$work/said" ||
+  fail "an interrupt is not acknowledged"
 expect 0 "verdict       ok" verify "$work/interrupted.table.json"
 # A run and a comparison keep what they have.
 # interrupted COMMAND...: until the first run or row, more time.
