@@ -98,9 +98,7 @@ Cause cause_of_gap(const Facts& facts, const Broken& broken, const Waits& waits)
   if (initial != 0 && waits.hold_from(0)) return Cause::initial;
   if (facts.origin == Origin::block_lists) return Cause::stale;
   if (facts.origin == Origin::ranked_lists) return Cause::direction;
-  if (broken.fault == Fault::past && waits.are_ranks()) {
-    return waits.mix_units() ? Cause::unit : Cause::gap;
-  }
+  if (waits.are_ranks()) return waits.mix_units() ? Cause::unit : Cause::gap;
   const bool ascends = facts.numbering.kind == Numbering::Kind::ascending;
   if (ascends) return cause_of(facts.numbering);
   if (waits.mix_units()) return Cause::unit;
@@ -113,6 +111,19 @@ Cause cause_of_gap(const Facts& facts, const Broken& broken, const Waits& waits)
              : Cause::gap;
 }
 
+/// `, as kv 0 adds 2`: the last addition in front of the first fault that is not 1, if there is
+/// one.
+std::string addition_words(const Facts& facts, const Broken& broken) {
+  std::string words;
+  for (const std::int64_t index : facts.chains.waits(broken.semaphore)) {
+    const Step& step = facts.tickets.steps[index];
+    if (step.wait >= facts.tickets.steps[broken.step].wait) break;
+    if (step.add == 1 || !step.reduces) continue;
+    words = ", as " + doer_name(facts, index) + " adds " + std::to_string(step.add);
+  }
+  return words;
+}
+
 /// What a broken semaphore's first fault does.
 std::string fault_words(const Facts& facts, const Broken& broken) {
   const std::string who = doer_name(facts, broken.step);
@@ -120,7 +131,7 @@ std::string fault_words(const Facts& facts, const Broken& broken) {
   switch (broken.fault) {
     case Fault::past:
       return who + " waits for " + value + ", which is past: the semaphore shows " +
-             std::to_string(broken.shown);
+             std::to_string(broken.shown) + addition_words(facts, broken);
     case Fault::twice:
       return doer_name(facts, broken.other) + " and " + who + " both wait for " + value +
              ": two have one turn";
@@ -129,7 +140,7 @@ std::string fault_words(const Facts& facts, const Broken& broken) {
   }
   return who + " waits for " + value + ", and nobody brings " + std::to_string(broken.shown + 1) +
          (broken.shown + 1 < facts.tickets.steps[broken.step].wait ? " to " + value : "") +
-         ": the semaphore stays at " + std::to_string(broken.shown);
+         ": the semaphore stays at " + std::to_string(broken.shown) + addition_words(facts, broken);
 }
 
 }  // namespace

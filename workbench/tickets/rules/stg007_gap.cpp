@@ -13,8 +13,8 @@ constexpr Example kStg007Examples[] = {
 
 void check_stg007(const Facts& facts, Findings& findings) {
   report_cause(kStg007, Cause::gap,
-               "Leave no value out, or let the tile in front of the gap add just as much more",
-               facts, findings);
+               "Leave no value out: a tile adds what is between its value and the next", facts,
+               findings);
 }
 
 }  // namespace
@@ -24,9 +24,10 @@ const Rule kStg007{
     .title = "no lock value is left out, unless an addition bridges it",
     .level = Level::error,
     .what =
-        "Where a value is missing in the middle, everything behind it waits for ever, and where "
-        "an addition is too large, whoever waits for a value in between. A gap "
-        "is right only if the tile in front of it adds as much more: FlashAttention-4 bridges "
+        "Where a value is missing in the middle, or a tile does not add, everything behind it "
+        "waits for ever, and where an addition is too large, whoever waits for a value in "
+        "between. A gap is right only if the tile in front of it adds as much more: "
+        "FlashAttention-4 bridges "
         "the KV blocks that a truncated last block does not have so.",
     .seen = "FlashAttention-4: https://github.com/Dao-AILab/flash-attention/pull/2661",
     .examples = kStg007Examples,

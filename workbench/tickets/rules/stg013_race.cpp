@@ -1,5 +1,8 @@
 #include "workbench/tickets/rules/cause.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace stagger::tickets {
 
 extern const Rule kStg013;
@@ -12,10 +15,18 @@ constexpr Example kStg013Examples[] = {
     {.notation = "P0: q0@0\nP1: (q0@1)\nP2: q0@2", .outcome = "ends"},
 };
 
+/// Whether a step's semaphore has a mistake that another rule names.
+bool is_broken(const Facts& facts, const Step& step) {
+  const std::vector<Broken>& broken = facts.chains.broken();
+  return std::any_of(broken.begin(), broken.end(),
+                     [&](const Broken& each) { return each.semaphore == step.semaphore; });
+}
+
 void check_stg013(const Facts& facts, Findings& findings) {
   for (const Race& race : facts.races.races) {
     const Step& step = facts.tickets.steps[race.step];
     const Step& other = facts.tickets.steps[race.other];
+    if (is_broken(facts, step) || is_broken(facts, other)) continue;
     if (!race.hangs && step.semaphore != other.semaphore && step.waits() && other.waits()) {
       continue;  // STG004's
     }
