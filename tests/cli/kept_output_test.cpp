@@ -296,6 +296,8 @@ TEST_CASE("what is said of files, and written to them, is as kept") {
                 "lint window.json spt.csv --junit -",
                 "lint 'a,b [Z9]@{~}.csv' --sarif -",
                 "lint spt.csv --residency 2",
+                "lint spt.csv --dispatch static --residency 1 --sarif -",
+                "lint spt.csv --dispatch static --residency 1 --minimize --json",
                 "lint spt.csv --dispatch static --residency 2 --width 50",
                 "lint twice.csv --limit 1",
                 "lint --explain STG002",
