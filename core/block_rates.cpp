@@ -94,8 +94,12 @@ Json number_json(double number) {
 Json copy_json(const std::vector<RateAt>& points) {
   if (points.size() == 1) return number_json(points.front().rate);
   Json json = Json::array();
-  for (const RateAt& point : points)
-    json.push_back(std::vector<Json>{number_json(point.size), number_json(point.rate)});
+  for (const RateAt& point : points) {
+    Json pair = Json::array();
+    pair.push_back(number_json(point.size));
+    pair.push_back(number_json(point.rate));
+    json.push_back(std::move(pair));
+  }
   return json;
 }
 

@@ -103,6 +103,7 @@ void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q
 [[nodiscard]] ImportedMask read_magi(Import& import);
 [[nodiscard]] ImportedMask read_cu_seqlens(Import& import);
 [[nodiscard]] ImportedMask read_bsr(Import& import);
+[[nodiscard]] ImportedMask read_vsa(Import& import);
 [[nodiscard]] ImportedMask read_block_mask(Import& import);
 
 /// The prefix under which a bundle has FlashAttention-4's lists of one direction; nullopt if it has

@@ -64,6 +64,12 @@ constexpr std::array kRows = {
           return has_any(bundle, {"indptr", "block_indptr"});
         },
         read_bsr},
+    Row{{"vsa", "Video Sparse Attention: q2k_block_sparse_index, ..._num, or k2q_..., 64 x 64"},
+        [](const Bundle& bundle) {
+          return has_any(bundle, {"q2k_block_sparse_num", "q2k_block_sparse_index",
+                                  "k2q_block_sparse_num", "k2q_block_sparse_index"});
+        },
+        read_vsa},
     Row{{"block-mask", "an array of 0 and 1 by Q and KV tile: mask_id, block_mask, or a .npy"},
         [](const Bundle& bundle) {
           return has_any(bundle, {"mask_id", "block_mask", "blockmask", "base_blockmask"}) ||

@@ -197,5 +197,41 @@ TEST_CASE("boolean block masks of several heads are masks by head, each of them 
   CHECK(causal.mask.masks("of").size() == 3);
 }
 
+TEST_CASE("Video Sparse Attention's lists are read, either way or both, with short KV blocks") {
+  // Rows of queries with two of three KV blocks; what lies beyond a count is nothing.
+  const Tensor counts = ints({1, 1, 2}, {2, 1});
+  const Tensor ids = ints({1, 1, 2, 2}, {2, 0, 1, 9});
+  const Tensor key_counts = ints({1, 1, 3}, {1, 1, 1});
+  const Tensor key_ids = ints({1, 1, 3, 1}, {0, 1, 0});
+  Bundle rows = bundle_of({{"q2k_block_sparse_num", counts}, {"q2k_block_sparse_index", ids}});
+  const Bundle columns =
+      bundle_of({{"k2q_block_sparse_num", key_counts}, {"k2q_block_sparse_index", key_ids}});
+  const std::vector<std::string> expected = {"f.", ".f", "f."};
+  const ImportedMask imported = read(rows);
+  CHECK(rows_of(imported) == expected);
+  CHECK(imported.mask.origin.format == "vsa");
+  CHECK(make_problem(imported.mask, imported.lengths, imported.shape, 1, 1).shape ==
+        TileShape{.q = 64, .kv = 64});
+  CHECK(imported.lengths == Lengths{128, 192});
+  CHECK(rows_of(read(columns)) == expected);
+
+  Bundle both = rows;
+  both.tensors.insert(both.tensors.end(), columns.tensors.begin(), columns.tensors.end());
+  CHECK(rows_of(read(both)) == expected);
+  both.tensors.back().tensor.elements = {0, 0, 0};
+  CHECK(refusal_of(both).find("tile (kv 1, q 0) is in one of them") != std::string::npos);
+
+  rows.tensors.push_back(
+      bundle_of({{"variable_block_sizes", ints({4}, {64, 64, 48, 64})}}).tensors.front());
+  CHECK(rows_of(read(rows)) == std::vector<std::string>{"f.", ".f", "p.", ".."});
+  CHECK(says(read(rows), "which tokens of a KV block are padding"));
+  rows.tensors.back().tensor.elements[3] = 65;
+  CHECK(refusal_of(rows).find("variable_block_sizes[3] = 65, not 1 to 64") != std::string::npos);
+  both.tensors.push_back(
+      bundle_of({{"variable_block_sizes", ints({2}, {64, 64})}}).tensors.front());
+  CHECK(refusal_of(both).find("variable_block_sizes are 2, and there are 3 KV blocks") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace stagger::formats

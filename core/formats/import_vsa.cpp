@@ -1,0 +1,87 @@
+// Video Sparse Attention's lists of blocks of 64 x 64 tokens: those that a row of queries chose,
+// and the transposes for the backward pass.
+
+#include "core/formats/import_context.hpp"
+#include "core/formats/tile_lists.hpp"
+#include "core/index.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace stagger::formats {
+namespace {
+
+constexpr std::int64_t kVsaBlock = 64;  ///< tokens, as its kernels have them
+
+TileList vsa_list(const Bundle& bundle, const std::string& way) {
+  return {bundle, way + "_block_sparse_num", way + "_block_sparse_index"};
+}
+
+/// Tokens of each KV block, if the file says.
+std::optional<std::vector<std::int64_t>> vsa_sizes(const Import& import) {
+  auto sizes = import.numbers("variable_block_sizes");
+  if (!sizes) return sizes;
+  const auto wrong =
+      std::ranges::find_if(*sizes, [](std::int64_t size) { return size < 1 || size > kVsaBlock; });
+  if (wrong != sizes->end()) {
+    import.bundle.reject("variable_block_sizes[" + std::to_string(wrong - sizes->begin()) +
+                         "] = " + std::to_string(*wrong) + ", not 1 to 64");
+  }
+  return sizes;
+}
+
+/// The grid with those of its live tiles partial whose keys are fewer than a block's.
+TileGrid with_short_blocks(const TileGrid& grid, const std::vector<std::int64_t>& sizes) {
+  std::vector<TileKind> kinds;
+  for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv) {
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
+      const bool cut = grid.live(kv, q) && sizes[at(kv)] < kVsaBlock;
+      kinds.push_back(cut ? TileKind::partial : grid.kind(kv, q));
+    }
+  }
+  return {grid.kv_tiles(), grid.q_tiles(), std::move(kinds)};
+}
+
+}  // namespace
+
+ImportedMask read_vsa(Import& import) {
+  const Bundle& bundle = import.bundle;
+  const bool by_q = bundle.has("q2k_block_sparse_num") || bundle.has("q2k_block_sparse_index");
+  TileList lists = vsa_list(bundle, by_q ? "q2k" : "k2q");
+  std::optional<TileList> others;
+  if (by_q && bundle.has("k2q_block_sparse_num")) others = vsa_list(bundle, "k2q");
+  const auto sizes = vsa_sizes(import);
+  std::int64_t columns = std::max(lists.width(), lists.columns());
+  if (others) columns = others->rows();
+  if (sizes) {
+    if (by_q && !others) columns = std::ssize(*sizes);
+    const std::int64_t kv_tiles = by_q ? columns : lists.rows();
+    if (std::ssize(*sizes) != kv_tiles) {
+      bundle.reject("variable_block_sizes are " + std::to_string(sizes->size()) +
+                    ", and there are " + std::to_string(kv_tiles) + " KV blocks");
+    }
+  }
+  spread(bundle, {&lists, others ? &*others : nullptr});
+  if (!by_q) import.understood("of the transposed lists alone (k2q)");
+  const bool cut =
+      sizes && std::ranges::any_of(*sizes, [](std::int64_t size) { return size < kVsaBlock; });
+  import.understood(
+      cut ? "every live tile is full, but partial in KV blocks of fewer than 64 tokens"
+          : "every live tile is full");
+  if (cut) import.lost("which tokens of a KV block are padding");
+  const auto grid = [&](std::int64_t mask) {
+    const TileGrid tiles = grid_of(nullptr, &lists, mask, by_q, columns);
+    if (others) {
+      const TileGrid transposed = grid_of(nullptr, &*others, mask, false, tiles.q_tiles());
+      if (const auto tile = difference(tiles, transposed)) {
+        bundle.reject(
+            "k2q_block_sparse_index is not the transpose of q2k_block_sparse_index: tile " + *tile +
+            " is in one of them");
+      }
+    }
+    return sizes ? with_short_blocks(tiles, *sizes) : tiles;
+  };
+  return import.tiled(lists.masks(), grid, {.q = kVsaBlock, .kv = kVsaBlock}, {});
+}
+
+}  // namespace stagger::formats
