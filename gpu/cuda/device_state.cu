@@ -7,14 +7,33 @@
 
 namespace stagger::gpu {
 
+namespace {
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// Why no device was counted.
+std::string absence(cudaError_t counted) {
+  if (counted == cudaSuccess || counted == cudaErrorNoDevice) return "no CUDA device is visible";
+  if (counted != cudaErrorInsufficientDriver)
+    return std::string("CUDA: ") + cudaGetErrorString(counted);
+  int driver = 0;  // and stays 0 where there is none
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  if (driver == 0) return "there is no NVIDIA driver here";
+  return "the NVIDIA driver is for CUDA " + version_text(driver) + ", too old for this build's " +
+         version_text(CUDART_VERSION);
+}
+
+}  // namespace
+
 DeviceState device_state() {
   DeviceState state;
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess || count == 0) {
     static_cast<void>(cudaGetLastError());
-    state.why_not = counted == cudaSuccess ? "no CUDA device is visible"
-                                           : std::string("CUDA: ") + cudaGetErrorString(counted);
+    state.why_not = absence(counted);
     return state;
   }
   int driver = 0;
