@@ -310,6 +310,8 @@ TEST_CASE("forward and backward lists are the same tiles, class by class") {
   const Linted fewer = lint(fa4_json({"p.", ".p"}, false, forward), "x.json", {});
   REQUIRE(fewer.findings.size() == 1);
   CHECK(fewer.findings[0].rule->id == std::string("STG016"));
+  CHECK(fewer.places[0].pointer == "/backward/full_block_idx/0/0/0");
+  CHECK(more.places[0].pointer == "/backward/full_block_idx/0/0/1");
   CHECK(lint(fa4_json({"pp", ".p"}, false, forward), "x.json", {}).findings.size() == 2);
 }
 

@@ -280,12 +280,22 @@ class BlockListReader {
     BlockList full;
     read_list(forward, "mask", nullptr, q_blocks, partial);
     if (has_full(forward)) read_list(forward, "full", nullptr, q_blocks, full);
-    compare(partial, lists_.partial, q_blocks, "partial");
-    compare(full, lists_.full, q_blocks, "full");
+    compare(partial, lists_.partial, q_blocks, "partial", "mask_block_idx");
+    compare(full, lists_.full, q_blocks, "full", "full_block_idx");
   }
 
   void compare(const BlockList& forward, const BlockList& backward, std::int32_t q_blocks,
-               const char* which) {
+               const char* which, const char* ids) {
+    const JsonValue lists = root_.at("backward");
+    const auto sizes = lists.has(ids) ? sizes_of(lists.at(ids)) : std::array<std::int32_t, 2>{};
+    // The KV block's row of the backward list, if that is there.
+    const auto row_of = [&](const Tile& tile) -> std::string {
+      if (sizes[0] == 0 || tile[1] >= lists_.kv_blocks) return "/backward";
+      const std::int64_t batch = sizes[0] == 1 ? 0 : tile[0] / lists_.heads;
+      const std::int64_t head = sizes[1] == 1 ? 0 : tile[0] % lists_.heads;
+      return std::string("/backward/") + ids + "/" + std::to_string(batch) + "/" +
+             std::to_string(head) + "/" + std::to_string(tile[1]);
+    };
     const std::vector<Tile> ahead = tiles_of(forward, std::max(q_blocks, 1), true);
     const std::vector<Tile> back = tiles_of(backward, std::max(lists_.kv_blocks, 1), false);
     const auto report = [&](const std::vector<Tile>& from, const std::vector<Tile>& to,
@@ -299,7 +309,7 @@ class BlockListReader {
                           .message = "head " + std::to_string(tile[0]) + ", kv " +
                                      std::to_string(tile[1]) + ", q " + std::to_string(tile[2]) +
                                      " is " + what + " " + which + " list",
-                          .pointer = "/backward"});
+                          .pointer = row_of(tile)});
       }
     };
     report(ahead, back, kStg016, "in the forward lists, and not in the backward pass's");

@@ -111,14 +111,16 @@ Cause cause_of_gap(const Facts& facts, const Broken& broken, const Waits& waits)
              : Cause::gap;
 }
 
-/// `, as kv 0 adds 2`: the last addition in front of the first fault that is not 1, if there is
-/// one.
+/// `, as kv 0 adds 2`: the last addition in front of the first fault that is too large for a value
+/// that is past, or too small for one that nobody brings, if there is one.
 std::string addition_words(const Facts& facts, const Broken& broken) {
   std::string words;
+  if (facts.origin != Origin::given) return words;
   for (const std::int64_t index : facts.chains.waits(broken.semaphore)) {
     const Step& step = facts.tickets.steps[index];
     if (step.wait >= facts.tickets.steps[broken.step].wait) break;
-    if (step.add == 1 || !step.reduces) continue;
+    const bool to_blame = broken.fault == Fault::past ? step.add > 1 : step.add == 0;
+    if (!to_blame || !step.reduces) continue;
     words = ", as " + doer_name(facts, index) + " adds " + std::to_string(step.add);
   }
   return words;

@@ -52,7 +52,8 @@ void check_stg008(const Facts& facts, Findings& findings) {
          .message = place_name(facts, step) + ": program " +
                     std::to_string(facts.tickets.program_of(step).value) + " (" +
                     doer_name(facts, step) + ") waits for lock value " + std::to_string(late.wait) +
-                    ", which a program brings that is launched after it; " + needs(facts, order),
+                    ", which a program brings that is launched after it; " + needs(facts, order) +
+                    ". Launch in the order of the lock values, or cooperatively",
          .step = step});
   }
 }

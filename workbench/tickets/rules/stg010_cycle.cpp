@@ -52,7 +52,9 @@ const Rule kStg010{
         "however many are resident. Delayed release, as FlashAttention-4 has it for dense "
         "masks, puts every release behind the next wait of its program, and so closes cycles "
         "that are open without it: shift hangs with it.",
-    .seen = "FlashAttention-4's delayed release under a shifted order",
+    .seen =
+        "FlashAttention-4's delayed release under a shifted order: flash_bwd_sm100.py in "
+        "https://github.com/Dao-AILab/flash-attention",
     .examples = kStg010Examples,
     .check = check_stg010};
 

@@ -29,8 +29,8 @@ const Rule kStg012{
         "tile is empty must be passed on, or not be counted. A kernel that leaves an empty "
         "tile early skips that.",
     .seen =
-        "FlashAttention-4 on sm100, block-sparse with grouped heads (read in the source, not "
-        "yet seen to happen)",
+        "FlashAttention-4 on sm100, block-sparse with grouped heads, "
+        "https://github.com/Dao-AILab/flash-attention (read in the source, not yet seen to happen)",
     .examples = kStg012Examples,
     .check = check_stg012};
 
