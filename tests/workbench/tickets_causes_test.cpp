@@ -127,7 +127,7 @@ TEST_CASE("ranks that are whole are no wrong ranks where additions are too large
   const std::string unit = found("P0: q0@0+2\nP1: q0@1+2\nP2: q0@2+2");
   CHECK(
       unit.starts_with("STG005 error 1 -1: head 0, q 0 (semaphore 0): lock values {0, 1, 2}; "
-                       "kv 1 waits for 1, which is past: the semaphore shows 2."));
+                       "kv 1 waits for 1, which is past: the semaphore shows 2, as kv 0 adds 2."));
   CHECK(std::count(unit.begin(), unit.end(), '\n') == 1);
   CHECK(found("P0: q0@0+2\nP1: q0@1\nP2: q0@2").starts_with("STG007 error 1 -1: "));
   // A wrong rank beside them is one.
