@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/span.hpp"
+#include "core/table.hpp"
 #include "core/timing.hpp"
 #include "tests/support/catch.hpp"
 

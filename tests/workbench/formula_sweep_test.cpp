@@ -4,6 +4,7 @@
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -72,10 +73,50 @@ TEST_CASE("every case of the ranges is checked once, inside and outside a formul
   CHECK(told[2] == 2.0 / 3);
 }
 
+/// Whether the ranges are swept, seen by the first progress that is told of.
+bool begins(SweepRequest request) {
+  struct Begun {};
+  request.progress = [](double) { throw Begun(); };
+  try {
+    static_cast<void>(sweep_formulas(request));
+  } catch (const Begun&) {
+    return true;
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::limit);
+    CHECK(error.what() == std::string("the ranges make more than 10000000 cases"));
+  }
+  return false;
+}
+
 TEST_CASE("ranges that make too many cases are refused before the first") {
-  const SweptRange hundred{1, 100};
-  const SweepRequest request{.n = hundred, .heads = hundred, .compute = {1, 11}, .reduce = {1, 1}};
-  CHECK_THROWS_AS(sweep_formulas(request), Error);
+  constexpr std::int64_t kMost = 10'000'000;
+  const SweptRange one{1, 1};
+  const SweepRequest least{.n = one, .heads = one, .group = one, .compute = one, .reduce = one};
+  for (SweptRange SweepRequest::*const range : {&SweepRequest::heads, &SweepRequest::group,
+                                                &SweepRequest::compute, &SweepRequest::reduce}) {
+    SweepRequest request = least;
+    request.*range = {1, kMost};
+    CHECK(begins(request));
+    request.*range = {1, kMost + 1};
+    CHECK_FALSE(begins(request));
+    // A tile more on both sides is four times as many cases; one value of another range more is
+    // twice as many.
+    request.*range = {1, kMost / 4};
+    request.n = {1, 2};
+    CHECK(begins(request));
+    for (SweptRange SweepRequest::*const other : {&SweepRequest::heads, &SweepRequest::group,
+                                                  &SweepRequest::compute, &SweepRequest::reduce}) {
+      if (other == range) continue;
+      SweepRequest more = request;
+      more.*other = {1, 2};
+      CHECK_FALSE(begins(more));
+    }
+  }
+  SweepRequest sizes = least;
+  sizes.n = {1, 3162};  // the most whose square is not too many
+  CHECK(begins(sizes));
+  sizes.n = {1, 3163};
+  CHECK_FALSE(begins(sizes));
 }
 
 }  // namespace
