@@ -1,6 +1,7 @@
 #include "workbench/archive.hpp"
 
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 
@@ -131,6 +132,37 @@ TEST_CASE("only each N-th entry is searched, and none once it is stopped") {
   ArchiveRequest stopped;
   stopped.search.stop = [] { return true; };
   CHECK(check_archive(read_archive(archive_of(five), "x"), stopped).found.empty());
+}
+
+TEST_CASE("an entry's numbers are read to their ends, and refused with their place beyond") {
+  struct Row {
+    const char* key;
+    const char* given;
+    std::int64_t least, most;
+  };
+  constexpr std::int64_t kMostTicks = std::int64_t{1} << 62;
+  const Row rows[] = {{"n", "\"n\": 4", 1, kMaxTiles},
+                      {"heads", "\"heads\": 1", 1, kMaxHeads},
+                      {"sms", "\"sms\": 2", 1, kMaxSms},
+                      {"heads_kv", "\"heads_kv\": 1", 1, kMaxHeads},
+                      {"span", "\"span\": 1", 1, kMaxHeads},
+                      {"makespan", "\"makespan\": 30", 0, kMostTicks},
+                      {"lower_bound", "\"lower_bound\": 20", 0, kMostTicks}};
+  const std::string text = test::replaced(archive_of(entry("chain", 30, 20)), "\"heads\": 1",
+                                          "\"heads\": 1, \"heads_kv\": 1, \"span\": 1");
+  for (const auto& [key, given, least, most] : rows) {
+    const auto with = [&, name = std::string(key), from = std::string(given)](std::int64_t value) {
+      return test::replaced(text, from, "\"" + name + "\": " + std::to_string(value));
+    };
+    CAPTURE(key);
+    CHECK(read_archive(with(least), "x").size() == 1);
+    const std::string place = std::string("/entries/0/") + key;
+    CHECK(refused(with(least - 1)).find(place) != std::string::npos);
+    CHECK(refused(with(most + 1)).find(place) != std::string::npos);
+  }
+  CHECK(read_archive(test::replaced(text, "\"sms\": 2", "\"sms\": " + std::to_string(kMaxSms)), "x")
+            .front()
+            .problem.sms == kMaxSms);
 }
 
 TEST_CASE("an archive's unknown words and keys are errors with their place") {

@@ -254,6 +254,65 @@ TEST_CASE("slices of a packed tensor have its batches too, if there are several"
   CHECK(checked(plan, call, 2).find("dk overlaps dv") != std::string::npos);
 }
 
+TEST_CASE("a call's own memory may touch its tensors' ends, and overlaps none that is written") {
+  const BackwardPlan plan = small_plan();
+  REQUIRE(plan.device.has_value());
+  struct Range {
+    const char* name;
+    std::int64_t bytes;
+    bool written;
+  };
+  const Range memory[] = {{"workspace", plan.device->workspace.bytes, true},
+                          {"device_plan", plan.device->layout.bytes, false}};
+  std::int64_t overlaps = 0;
+  const auto meet = [&](const Range& mine, std::int64_t begin, const Range& other,
+                        std::int64_t at) {
+    return (mine.written || other.written) && begin < at + other.bytes && at < begin + mine.bytes;
+  };
+  for (std::size_t moved_one = 0; moved_one < 2; ++moved_one) {
+    const Range& mine = memory[moved_one];
+    const Range& beside = memory[1 - moved_one];
+    const auto place = [&](std::int64_t begin, const Range& other, std::int64_t at,
+                           stagger_call call) {
+      void* const its[] = {reinterpret_cast<void*>(moved_one == 0 ? begin : 0x20000000),
+                           reinterpret_cast<void*>(moved_one == 1 ? begin : 0x20000000)};
+      call.workspace = its[0];
+      call.device_plan = its[1];
+      call.workspace_bytes = static_cast<std::uint64_t>(memory[0].bytes);
+      std::string said = "taken";
+      try {
+        check_memory(plan, call);
+      } catch (const Failure& failure) {
+        said = failure.what();
+      }
+      const bool expected = meet(mine, begin, other, at);
+      overlaps += expected ? 1 : 0;
+      CAPTURE(mine.name, other.name, begin - at, said);
+      REQUIRE((said != "taken") == expected);
+      if (!expected) return;
+      REQUIRE(said.find(" overlaps ") != std::string::npos);
+      REQUIRE(said.find(mine.name) != std::string::npos);
+      REQUIRE(said.find(other.name) != std::string::npos);
+    };
+    const stagger_call call = sound_call();
+    const auto around = [&](const Range& other, std::int64_t at) {
+      constexpr std::int64_t kStep = 256;
+      const std::int64_t before = (mine.bytes + kStep - 1) / kStep * kStep;
+      const std::int64_t behind = (other.bytes + kStep - 1) / kStep * kStep;
+      for (const std::int64_t begin : {at - before - kStep, at - before, at - before + kStep, at,
+                                       at + behind - kStep, at + behind, at + behind + kStep})
+        place(begin, other, at, call);
+    };
+    for (const Named& tensor : kTensors) {
+      const void* const data = (call.*tensor.tensor).data;
+      around({tensor.name, extent_of(tensor, 2), tensor.written},
+             static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)));
+    }
+    around(beside, 0x20000000);
+  }
+  CHECK(overlaps > 40);
+}
+
 TEST_CASE("workspace, plan, mode and scale are looked at one by one") {
   const BackwardPlan plan = small_plan();
   REQUIRE(plan.device.has_value());

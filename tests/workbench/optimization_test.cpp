@@ -106,6 +106,8 @@ TEST_CASE("a solver's answer that is better is the best, and one as good changes
       const Optimization with = optimize(request);
       CAPTURE(n, sms, least, alone.optimum.best->makespan);
       CHECK(with.imported == least);
+      CHECK((with.optimum.best->table.name == "imported") ==
+            (with.found_by == "the imported solution"));
       CHECK(with.optimum.best->makespan == least);
       if (alone.optimum.best->makespan > least) {
         ++better;
@@ -156,6 +158,33 @@ TEST_CASE("rounds of heads that share K and V are found by parts, or by a search
           search::rounds_of(found.optimum.best->table, [] { return false; }));
     CHECK(found.found_by == (n == 3 ? "schedule head-blocks" : "edge colouring"));
   }
+}
+
+TEST_CASE("what is better than every schedule is found by a search, and only that") {
+  int by_schedule = 0;
+  int by_search = 0;
+  for (const char* mask : {"causal", "full"}) {
+    for (std::int64_t n = 2; n <= 5; ++n) {
+      for (std::int64_t sms = 2; sms <= 5; ++sms) {
+        for (const bool slot_model : {false, true}) {
+          OptimizationRequest request;
+          request.problem = make_problem(make_mask(mask), {n, n}, {}, 4, sms, {.heads_kv = 2});
+          request.slot_model = slot_model;
+          request.effort = 1;
+          request.threads = 1;
+          const Optimization found = optimize(request);
+          CAPTURE(mask, n, sms, slot_model, found.found_by);
+          REQUIRE(found.best_named.has_value());
+          const bool named = found.optimum.best->makespan == found.best_named->makespan;
+          REQUIRE((found.found_by == "schedule " + found.best_named->schedule) == named);
+          REQUIRE_FALSE(found.found_by.empty());
+          ++(named ? by_schedule : by_search);
+        }
+      }
+    }
+  }
+  CHECK(by_schedule > 10);
+  CHECK(by_search > 10);
 }
 
 TEST_CASE("a search of many parts that is stopped has the best named table") {

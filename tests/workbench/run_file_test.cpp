@@ -9,10 +9,10 @@
 namespace stagger::workbench {
 namespace {
 
-Execution run_of(ExecutionRequest request) {
+Execution run_of(ExecutionRequest request, std::int32_t repeats = 2) {
   request.kernel = &kernels().front();
   request.head_dim = 4;
-  request.repeats = 2;
+  request.repeats = repeats;
   return execute(std::move(request));
 }
 
@@ -46,6 +46,17 @@ TEST_CASE("a run that is written reads back") {
   CHECK(run.timing.compute == 5);
   CHECK(run.measured == 1000);
   CHECK(run.elapsed == 2000);
+}
+
+TEST_CASE("the order is known of every run that was made, if of one alone, and adds up") {
+  for (const std::int32_t repeats : {1, 2, 3}) {
+    CHECK(write_run(run_of({.source = descending()}, repeats)).find("\"matches_table\": true") !=
+          std::string::npos);
+    ExecutionRequest adds_nothing{.source = descending()};
+    adds_nothing.mode = gpu::Mode::no_reduce;
+    CHECK(write_run(run_of(std::move(adds_nothing), repeats)).find("\"matches_table\": null") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a run of heads that share K and V reads back with its chains") {
