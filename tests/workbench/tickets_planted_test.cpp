@@ -393,12 +393,12 @@ TEST_CASE("of hundreds of kernels with one mistake each is found, by its rule") 
       const Linted linted = lint(file, "x.json", {});
       const std::string findings = said(linted);
       CAPTURE(findings);
-      REQUIRE((findings != "") == (here || elsewhere));
+      REQUIRE(findings.empty() != (here || elsewhere));
       REQUIRE((linted.verdict == LintVerdict::deadlock) == runs.hangs);
       if (here) REQUIRE(linted.verdict != LintVerdict::ok);
       for (const Finding& finding : linted.findings)
         REQUIRE(mistake.rules.contains(finding.rule->id));
-      planted += findings == "" ? 0 : 1;
+      planted += findings.empty() ? 0 : 1;
     }
     CAPTURE(mistake.name);
     CHECK(planted == 40);
