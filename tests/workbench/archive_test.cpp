@@ -70,6 +70,7 @@ TEST_CASE("a search says what becomes of an entry") {
   };
   CHECK(outcome(entry("chain", 30, 30)) == ArchiveOutcome::holds);
   CHECK(outcome(entry("slot", 5, 5)) == ArchiveOutcome::holds);
+  CHECK(outcome(entry("overlap", 26, 26)) == ArchiveOutcome::holds);
   CHECK(outcome(entry("chain", 31, 20)) == ArchiveOutcome::better);
   CHECK(outcome(entry("chain", 40, 35)) == ArchiveOutcome::contradicted);  // below its bound
   CHECK(outcome(entry("chain", 29, 29)) == ArchiveOutcome::contradicted);  // 30 is proved

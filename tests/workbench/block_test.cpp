@@ -377,6 +377,13 @@ TEST_CASE("a model need not say where its numbers are from") {
   text.erase(comma, end - comma);
   CHECK(read_transformer(text, "m.json").source.empty());
   CHECK_FALSE(builtin("llama3-8b").source.empty());
+  const Transformer bare = read_transformer(
+      R"({"schema": "stagger.model/1", "name": "x", "hidden": 64, "heads": 4, "heads_kv": 2,
+          "head_dim": 16, "ffn": 128, "activation": "gelu", "rope": false, "attention": "full"})",
+      "x.json");
+  CHECK(bare.batch == 1);
+  CHECK(bare.seq == 0);
+  CHECK(bare.window == 0);
   CHECK(builtin("llama3-8b").uncertain.empty());
   CHECK_FALSE(builtin("llada-1b").uncertain.empty());
 }

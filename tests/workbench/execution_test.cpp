@@ -231,6 +231,22 @@ TEST_CASE("progress is told phase by phase") {
   CHECK(told[6] == std::pair<std::string, double>("playing untimed runs", 0));
 }
 
+TEST_CASE("that runs begin is told once, and not where none does") {
+  int begun = 0;
+  const auto execution_of = [&](Source source) {
+    ExecutionRequest request = request_of(std::move(source), 3);
+    request.begins = [&] { ++begun; };
+    request.tick_ns = 700;
+    return execute(std::move(request));
+  };
+  CHECK(execution_of(source_on("ascending", 3, 3)).tick_ns == 700);
+  CHECK(begun == 1);
+  Source broken = source_on("ascending", 3, 3);
+  broken.table.slots[0].task = broken.table.slots[1].task;
+  CHECK_FALSE(execution_of(std::move(broken)).runs);
+  CHECK(begun == 1);
+}
+
 TEST_CASE("partials that are too large are done without beside a GPU, and said to be") {
   // 4,097 tasks of 512 x 512 numbers: a task more than 4 GiB of partials.
   const auto source = [](std::int64_t n_kv) {

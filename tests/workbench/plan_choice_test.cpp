@@ -5,6 +5,7 @@
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 #include "workbench/backward_plan.hpp"
 #include "workbench/builtin_machines.hpp"
 #include "workbench/time_model.hpp"
@@ -56,6 +57,20 @@ TEST_CASE("plans go by an H200's profile unless another is asked for") {
   const BackwardPlan by_h200 = plan_if_any(request).value();
   request.machine.reset();
   CHECK(plan_if_any(request).value().predicted_ns == by_h200.predicted_ns);
+}
+
+TEST_CASE(
+    "a profile that is built in has its name, another name is an error with those there are") {
+  for (const char* name : {"h100", "h200", "h800"})
+    CHECK(builtin_machine(name).name == name);
+  for (const char* name : {"h300", "", "H200", "h2000"}) {
+    const std::string said =
+        test::message_of([&] { static_cast<void>(builtin_machine(name)); }, ErrorKind::usage);
+    CAPTURE(name, said);
+    CHECK(said.find("'" + std::string(name) + "'") != std::string::npos);
+    CHECK(said.find("h100, h200, h800") != std::string::npos);
+    CHECK(said.find("(or a file of one)") != std::string::npos);
+  }
 }
 
 TEST_CASE("a plan is predicted by the profile with its memory") {

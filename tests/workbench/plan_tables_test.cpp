@@ -6,6 +6,7 @@
 #include "tests/support/refusal.hpp"
 #include "workbench/backward_plan.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -72,6 +73,21 @@ TEST_CASE("a plan has at most 512 MiB of slots, of 24 bytes each") {
   request.table->slots.resize((512 << 20) / 24 + 1);
   CHECK(test::message_of([&] { static_cast<void>(plan_backward(request)); }, ErrorKind::limit) ==
         "the plan would have more than 512 MiB of slots");
+}
+
+TEST_CASE("of a table with many faults the first are said, and no more than a screen of them") {
+  PlanRequest request = request_of();
+  request.table = schedules::build(
+      schedules::select("spt"),
+      make_problem(parse_mask("causal"), {512, 512}, {64, 128}, 8, 6, {.heads_kv = 4}));
+  for (Slot& slot : request.table->slots)
+    slot.rank += 50;
+  const auto made = plan_backward(request);
+  REQUIRE(std::holds_alternative<BrokenTable>(made));
+  const std::string& message = std::get<BrokenTable>(made).message;
+  CHECK(std::ranges::count(message, ';') > 0);
+  CHECK(message.size() > 300);
+  CHECK(message.size() < 600);
 }
 
 TEST_CASE("a span that is asked for is the given table's") {
