@@ -75,6 +75,20 @@ TEST_CASE("every head of every sequence is played, under the mask of the model")
   CHECK(found.kernel.tile == kSmall);
 }
 
+TEST_CASE("heads of all sequences beyond any problem's are refused, whichever limit is first") {
+  const AttentionBackwardRequest request = request_with({entry("hopper", "bf16", 64, kSmall, 300)});
+  block::Transformer model = toy_model();
+  const auto said = [&](std::int64_t batch) {
+    model.batch = batch;
+    return test::message_of([&] { static_cast<void>(attention_backward(model, request)); },
+                            ErrorKind::limit);
+  };
+  for (const std::int64_t batch : {std::int64_t{1} << 30, (std::int64_t{1} << 40) / 3})
+    CHECK(said(batch) == std::to_string(3 * batch) + " heads; at most 16777216 are supported");
+  for (const std::int64_t batch : {(std::int64_t{1} << 40) / 3 + 1, std::int64_t{1} << 62})
+    CHECK(said(batch) == "too many heads in all sequences");
+}
+
 TEST_CASE("of the entries of kernel, dtype, head_dim and tiles the fastest is taken") {
   const std::vector<KernelTimes> all = {
       entry("hopper", "bf16", 64, kSmall, 300), entry("hopper", "bf16", 64, kLarge, 500),

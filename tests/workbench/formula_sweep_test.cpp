@@ -43,6 +43,33 @@ std::pair<std::int64_t, std::int64_t> counted(const schedules::Schedule& schedul
   return {inside, outside};
 }
 
+TEST_CASE("the first failure is the first: by heads, compute and reduce") {
+  const SweepRequest all{.n = {3, 3}, .heads = {1, 4}, .compute = {0, 4}, .reduce = {0, 3}};
+  const auto fails = [&](const SweptFormula& formula, const SweptRange& heads,
+                         const SweptRange& compute, const SweptRange& reduce) {
+    if (heads.size() <= 0 || compute.size() <= 0 || reduce.size() <= 0) return false;
+    for (const SweptFormula& each :
+         sweep_formulas({.n = all.n, .heads = heads, .compute = compute, .reduce = reduce})) {
+      if (each.formula == formula.formula && each.schedule == formula.schedule)
+        return each.outside.first_failure.has_value();
+    }
+    return false;
+  };
+  int found = 0;
+  for (const SweptFormula& formula : sweep_formulas(all)) {
+    if (!formula.outside.first_failure) continue;
+    ++found;
+    const SweptCase& at = formula.outside.first_failure->at;
+    CAPTURE(formula.schedule->name, at.heads, at.compute, at.reduce);
+    const SweptRange one{at.heads, at.heads};
+    CHECK_FALSE(fails(formula, {all.heads.first, at.heads - 1}, all.compute, all.reduce));
+    CHECK_FALSE(fails(formula, one, {all.compute.first, at.compute - 1}, all.reduce));
+    CHECK_FALSE(fails(formula, one, {at.compute, at.compute}, {all.reduce.first, at.reduce - 1}));
+    CHECK(fails(formula, one, {at.compute, at.compute}, {at.reduce, at.reduce}));
+  }
+  CHECK(found > 1);
+}
+
 TEST_CASE("every case of the ranges is checked once, inside and outside a formula's domain") {
   SweepRequest request{.n = {2, 4}, .heads = {1, 3}, .compute = {0, 2}, .reduce = {0, 1}};
   std::vector<double> told;

@@ -31,6 +31,11 @@ Optimization searched(const Problem& problem, const Timing& timing, bool any_spa
   REQUIRE(table.problem.span == found.problem.span);
   const bool reached = found.optimum.lower_bound.ticks == found.optimum.best->makespan;
   REQUIRE(reached == (found.optimum.proof != search::ProofKind::none));
+  REQUIRE_FALSE(found.found_by.empty());
+  if (found.optimum.proof == search::ProofKind::bound) {
+    REQUIRE(found.optimum.detail ==
+            std::string("the makespan is the ") + found.optimum.lower_bound.by + " bound");
+  }
   return found;
 }
 
@@ -114,6 +119,31 @@ TEST_CASE(
   CHECK(std::ranges::count(told, told.front()) == 2);
   CHECK(std::ranges::count(told, "verifying what was found") == 2);
   CHECK(told.size() == 5);
+}
+
+TEST_CASE("in rounds, too, it is said who found a table, and what proves it") {
+  int proved = 0;
+  for (const std::int64_t n : {2, 3, 4}) {
+    for (std::int64_t sms = 2; sms <= 4; ++sms) {
+      for (const std::int64_t span : {1, 2}) {
+        OptimizationRequest request;
+        request.problem =
+            make_problem(make_mask("causal"), {n, n}, {}, 4, sms, {.heads_kv = 2, .span = span});
+        request.slot_model = true;
+        request.effort = 2;
+        request.threads = 1;
+        const Optimization found = optimize(request);
+        CAPTURE(n, sms, span, found.optimum.detail);
+        REQUIRE(found.optimum.best.has_value());
+        CHECK_FALSE(found.found_by.empty());
+        const bool reached = found.optimum.best->makespan == found.optimum.lower_bound.ticks;
+        CHECK(reached == (found.optimum.proof != search::ProofKind::none));
+        CHECK(found.optimum.detail.empty() == !reached);
+        proved += reached ? 1 : 0;
+      }
+    }
+  }
+  CHECK(proved > 5);
 }
 
 TEST_CASE("lifted shift is proved optimal among all spans") {

@@ -144,6 +144,9 @@ TEST_CASE("a report has the orders, and SMs on which they would be one") {
   CHECK(orders_of("shift", "full", 16, 12, 15).sms == 8);
   CHECK(orders_of("shift", "full", 14, 12, 11).sms == 7);
   CHECK(orders_of("head-blocks", "causal", 8, 3, 8).sms == std::nullopt);
+  // What a search finds on fewer SMs is nobody's promise.
+  for (std::int64_t sms = 2; sms <= 9; ++sms)
+    CHECK(orders_of("balanced", "full", 4, 3, sms).sms == std::nullopt);
   const OrderReport grouped = orders_of("spt", "causal", 8, 8, 5, {.heads_kv = 2, .span = 2});
   CHECK(grouped.distinct == 1);
   CHECK(grouped.invariant == true);

@@ -123,6 +123,21 @@ TEST_CASE("a solver's answer that is better is the best, and one as good changes
   CHECK(better > 3);
 }
 
+TEST_CASE("a solver's answer as good as the best named schedule takes no credit") {
+  for (const std::int64_t n : {2, 4, 5}) {
+    OptimizationRequest request;
+    request.problem = make_problem(make_mask("full"), {n, n}, {}, 1, n);
+    request.slot_model = true;
+    request.effort = 0;
+    const Optimization alone = optimize(request);
+    REQUIRE(alone.found_by.starts_with("schedule "));
+    request.answer = answer_of(alone.optimum.best->table, n);
+    const Optimization with = optimize(request);
+    CHECK(with.imported == alone.optimum.best->makespan);
+    CHECK(with.found_by == alone.found_by);
+  }
+}
+
 TEST_CASE("variables of a solver's answer are those of the rounds that it was asked for") {
   OptimizationRequest request;
   request.problem = make_problem(make_mask("full"), {2, 1}, {}, 1, 1);
