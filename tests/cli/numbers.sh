@@ -48,10 +48,14 @@ with() {
   call+=("$1" "$2")
 }
 
+# A sanitizer takes addresses and time of its own.
+seconds=5 kib=16777216
+[ -z "${STAGGER_SANITIZED:-}" ] || seconds=30 kib=unlimited
+
 # ends COMMAND...: soon, and with an exit status that says why.
 ends() {
   local code=0
-  (ulimit -v 16777216; MALLOC_ARENA_MAX=2 exec timeout -s INT -k 15 5 "$stagger" "$@") \
+  (ulimit -v $kib; MALLOC_ARENA_MAX=2 exec timeout -s INT -k 15 $seconds "$stagger" "$@") \
     >"$work/output" 2>&1 </dev/null || code=$?
   checks=$((checks + 1))
   case $code in
