@@ -7,14 +7,19 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace stagger::formats {
 namespace {
 
 constexpr std::int64_t kVsaBlock = 64;  ///< tokens, as its kernels have them
 
-TileList vsa_list(const Bundle& bundle, const std::string& way) {
-  return {bundle, way + "_block_sparse_num", way + "_block_sparse_index"};
+/// The lists of one way, `q2k` or `k2q`, which are refused by halves; nullopt if there are none.
+std::optional<TileList> vsa_list(const Bundle& bundle, const std::string& way) {
+  const std::string counts = way + "_block_sparse_num";
+  const std::string indices = way + "_block_sparse_index";
+  if (!bundle.has(counts) && !bundle.has(indices)) return std::nullopt;
+  return TileList(bundle, counts, indices);
 }
 
 /// Tokens of each KV block, if the file says.
@@ -46,10 +51,10 @@ TileGrid with_short_blocks(const TileGrid& grid, const std::vector<std::int64_t>
 
 ImportedMask read_vsa(Import& import) {
   const Bundle& bundle = import.bundle;
-  const bool by_q = bundle.has("q2k_block_sparse_num") || bundle.has("q2k_block_sparse_index");
-  TileList lists = vsa_list(bundle, by_q ? "q2k" : "k2q");
-  std::optional<TileList> others;
-  if (by_q && bundle.has("k2q_block_sparse_num")) others = vsa_list(bundle, "k2q");
+  std::optional<TileList> of_queries = vsa_list(bundle, "q2k");
+  std::optional<TileList> others = vsa_list(bundle, "k2q");
+  const bool by_q = of_queries.has_value();
+  TileList lists = *std::exchange(by_q ? of_queries : others, std::nullopt);
   const auto sizes = vsa_sizes(import);
   std::int64_t columns = std::max(lists.width(), lists.columns());
   if (others) columns = others->rows();

@@ -218,6 +218,11 @@ TEST_CASE("Video Sparse Attention's lists are read, either way or both, with sho
   Bundle both = rows;
   both.tensors.insert(both.tensors.end(), columns.tensors.begin(), columns.tensors.end());
   CHECK(rows_of(read(both)) == expected);
+  for (const std::size_t absent : {0U, 1U, 2U, 3U}) {  // a way is not passed over for its half
+    Bundle half = both;
+    half.tensors.erase(half.tensors.begin() + static_cast<std::ptrdiff_t>(absent));
+    CHECK(refusal_of(half).find(both.tensors[absent].name + " is missing") != std::string::npos);
+  }
   both.tensors.back().tensor.elements = {0, 0, 0};
   CHECK(refusal_of(both).find("tile (kv 1, q 0) is in one of them") != std::string::npos);
 
