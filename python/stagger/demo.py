@@ -7,7 +7,6 @@ of all weights and moments says whether two runs are one.
 
 import dataclasses
 import hashlib
-import json
 import math
 import pathlib
 import time
@@ -210,10 +209,6 @@ def found_of(runs):
     return {names: compare(runs, names) for names in PAIRS if all(name in runs for name in names)}
 
 
-def save(document, path):
-    pathlib.Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
 def main(steps=200, output=None, only=(), compiled=False, every=20):
     """Trains twice, resumes once, and beside that by torch's own kernels. Returns whether the pairs
     that are promised the same bits have them. `only`: runs whose names begin with one of these; `every`:
@@ -222,14 +217,15 @@ def main(steps=200, output=None, only=(), compiled=False, every=20):
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
 
+    from .bench import run as files
     from .torch import runtime
     runtime.expect_gpu()
+    if output:
+        files.expect_writable(output)
     config = Config(steps=steps)
     document = {"schema": "stagger.demo-train/1", "steps": steps, "compiled": compiled,
                 "torch": torch.__version__, "device": torch.cuda.get_device_name(),
                 "first_difference": {}, "runs": {}}
-    if output:  # before minutes of work, whether it can be written
-        save(document, output)
     for run in RUNS:
         if only and not run.name.startswith(tuple(only)):
             continue
@@ -244,7 +240,7 @@ def main(steps=200, output=None, only=(), compiled=False, every=20):
         found = found_of(document["runs"])
         document["first_difference"] = {" = ".join(names): step for names, step in found.items()}
         if output:  # what is done is kept if the rest is not
-            save(document, output)
+            files.save(document, output)
     CHECKPOINT.unlink(missing_ok=True)
     for names, step in found.items():
         print(f"{' = '.join(names)}: "

@@ -423,6 +423,17 @@ class Documents(unittest.TestCase):
             self.assertEqual(cases_after({names[1]: slow}, path, torch="2.12.0"),
                              [{**slow, **own}])
 
+    def test_whether_a_file_can_be_written_is_known_before_and_leaves_what_is_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "bench.json"
+            run.expect_writable(path)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+            path.write_text("mine", encoding="utf-8")
+            run.expect_writable(path)
+            self.assertEqual([each.read_text() for each in pathlib.Path(folder).iterdir()], ["mine"])
+            with self.assertRaisesRegex(OSError, "absent"):
+                run.expect_writable(pathlib.Path(folder) / "absent" / "bench.json")
+
     def test_a_table_is_made_from_the_data(self):
         made = document()
         with tempfile.TemporaryDirectory() as folder:
@@ -433,6 +444,9 @@ class Documents(unittest.TestCase):
             made["schema"] = "stagger.bench/1"
             path.write_text(json.dumps(made), encoding="utf-8")
             with self.assertRaisesRegex(stagger.InputError, "stagger.bench/1, not stagger.bench/2"):
+                run.document_of(path)
+            path.write_text('{"schema": "stagger.bench/2"}', encoding="utf-8")
+            with self.assertRaisesRegex(stagger.InputError, "bench.json has no list of cases"):
                 run.document_of(path)
             path.write_text("[]", encoding="utf-8")
             with self.assertRaisesRegex(stagger.InputError, "bench.json is None, not stagger"):

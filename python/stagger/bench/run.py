@@ -163,6 +163,8 @@ def document_of(path):
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise errors.InputError(f"{path} is {schema}, not {SCHEMA}")
+    if not isinstance(document.get("cases"), list):
+        raise errors.InputError(f"{path} has no list of cases")
     return document
 
 
@@ -188,8 +190,8 @@ def bench(cases, opponents, protocol, say=print, output=None):
     clock = CudaClock(rates)
     entries = kept(document, output) if output else {}
     own = {key: document[key] for key in _OWN}
-    if output:  # before minutes of work, whether it can be written
-        save({**document, "cases": list(entries.values())}, output)
+    if output:
+        expect_writable(output)
     try:
         for case in cases:
             entry = entries[case.name] = {**measured(case, opponents, protocol, clock), **own}
@@ -210,7 +212,18 @@ def line_of(entry):
     return f"{entry['case']['name']}: {', '.join(words)}"
 
 
+def part_of(path):
+    """Where a document is written before it takes the place of the one before."""
+    return pathlib.Path(f"{path}.part")
+
+
+def expect_writable(path):
+    """Raises OSError, before minutes of work, where save() could not; what is there stays."""
+    part_of(path).touch()
+    part_of(path).unlink()
+
+
 def save(document, path):
-    part = pathlib.Path(f"{path}.part")
+    part = part_of(path)
     part.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
