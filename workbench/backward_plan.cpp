@@ -10,6 +10,7 @@
 #include "core/table_digest.hpp"
 #include "core/text.hpp"
 #include "core/token_mask.hpp"
+#include "dag/bounds.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "sim/simulate.hpp"
@@ -18,6 +19,7 @@
 #include "workbench/time_model.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -226,20 +228,62 @@ std::vector<schedules::Selection> selections_of(const PlanRequest& request) {
   return selections;
 }
 
+/// Takes a schedule in the place of the best before it, if there is none or it beats that.
+void consider(const PlanRequest& request, const schedules::Selection& selection,
+              std::int64_t tile_q, std::optional<Candidate>& best) {
+  std::optional<Candidate> candidate = candidate_of(request, selection, tile_q);
+  if (!candidate) return;
+  candidate->predicted_ns = best ? predicted_ns(request, candidate->table, to_beat(*best))
+                                 : predicted_ns(request, candidate->table);
+  if (!best || beats(*candidate, *best)) best = std::move(candidate);
+}
+
+/// Whether a table of the best one's tiles and chains may beat it, for all that the bounds say.
+bool may_be_beaten(const PlanRequest& request, const Candidate& best) {
+  const Problem& problem = best.table.problem;
+  const std::optional<TimeModel> model = model_of(request, problem);
+  if (!model) return false;
+  const dag::Bounds bounds = dag::lower_bounds(problem, model->timing, Dispatch::static_);
+  return model->elapsed(bounds.best.ticks) < to_beat(best);
+}
+
+/// Windows on heads that are tried, the widest first: it is the most even.
+constexpr std::int32_t kWindows[] = {32, 16, 8, 4};
+
+/// Whether the dQ of so many heads stays in the profile's L2 cache.
+bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t heads) {
+  const std::optional<TimeModel> model = model_of(request, problem);
+  if (!model || !model->timing.memory) return true;
+  const Memory& memory = *model->timing.memory;
+  return (Checked(heads) * problem.q_tiles() * memory.tile.dq).within(memory.l2);
+}
+
+/// Tries windows on heads in the place of the best, at its tiles and span. Such tables have several
+/// orders of heads and need CTAs that are there at once. They take as long to make as all other
+/// candidates together.
+void consider_windows(const PlanRequest& request, std::optional<Candidate>& best) {
+  if (request.invariant || request.launch == PlanLaunch::elastic) return;
+  const Problem problem = best->table.problem;
+  PlanRequest like = request;
+  like.span = problem.span;
+  for (const std::int32_t heads : kWindows) {
+    if (heads > problem.heads || !may_be_beaten(like, *best)) continue;
+    if (heads > *std::rbegin(kWindows) && !fits_l2(like, problem, heads)) continue;
+    const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
+    consider(like, schedules::select(text), problem.shape.q, best);
+  }
+}
+
 Candidate best_of(const PlanRequest& request) {
   const std::vector<schedules::Selection> selections = selections_of(request);
   std::optional<Candidate> best;
   for (const schedules::Selection& selection : selections) {
     for (const std::int64_t tile_q : tiles_of(request)) {
-      for (const PlanRequest& each : with_spans(request)) {
-        std::optional<Candidate> candidate = candidate_of(each, selection, tile_q);
-        if (!candidate) continue;
-        candidate->predicted_ns = best ? predicted_ns(each, candidate->table, to_beat(*best))
-                                       : predicted_ns(each, candidate->table);
-        if (!best || beats(*candidate, *best)) best = std::move(candidate);
-      }
+      for (const PlanRequest& each : with_spans(request))
+        consider(each, selection, tile_q, best);
     }
   }
+  if (best && request.schedule == kAuto) consider_windows(request, best);
   if (best) return *std::move(best);
   if (is_automatic(request.schedule))
     throw Error(ErrorKind::unsupported, "no schedule meets what is asked for");

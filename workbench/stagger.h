@@ -100,8 +100,8 @@ typedef struct stagger_problem {
                            format that `stagger list masks` names, if it says which pairs
                            attend in partial tiles; NULL: causal.
                            Causal masks end together where the lengths differ. */
-  const char* schedule; /* "auto", "spt", "symmetric-shift", ...; "auto:search" tries "windowed"
-                           too; NULL: auto, or the table */
+  const char* schedule; /* "auto", "spt", "symmetric-shift", ...; "auto:search" tries every window
+                           of "windowed", "auto" four; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
   const char* machine;  /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
                            in, "h200", "h100"; NULL: "h200" */
