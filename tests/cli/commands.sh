@@ -200,7 +200,7 @@ expect 0 "verdict       ok" verify "$work/interrupted.table.json"
 # A run and a comparison keep what they have.
 # interrupted COMMAND...: until the first run or row, more time.
 interrupted() {
-  for seconds in 1 3 10; do
+  for seconds in 0.5 2 10; do
     "$stagger" "$@" >"$work/kept" 2>"$work/said" &
     working=$!
     sleep $seconds

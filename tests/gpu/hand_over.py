@@ -9,6 +9,7 @@ then taken away in turn, and a rule must notice.
     hand_over.py KERNELS.ptx...
 """
 
+import functools
 import re
 import sys
 
@@ -79,6 +80,7 @@ class Kernel:
                 next_one = []
             self.after.append(next_one)
 
+    @functools.cache
     def places(self, pattern):
         return [number for number, line in enumerate(self.lines) if re.search(pattern, line)]
 
@@ -96,6 +98,7 @@ class Kernel:
             ahead += self.after[number]
         return None
 
+    @functools.cache
     def starts(self, begins):
         if isinstance(begins, str):
             return self.places(begins)
