@@ -26,7 +26,7 @@ fits list schedules
 fits list masks
 fits show --config "$source_dir/configs/varlen_full_1k.json" --ranks kv-index
 fits show --n 64 --schedule spt
-# Two groups of runs; machine.sh predicts all of them.
+# Two groups of runs; predictions.sh predicts all of them.
 sed -n '1,9p;100,108p' "$source_dir/gpu/results/grid.jsonl" >"$work/runs.jsonl"
 fits predict "$work/runs.jsonl" --machine "$source_dir/configs/machines/h200.json"
 for columns in 50 60 132; do

@@ -103,41 +103,6 @@ expect 0 "toy (Toy 1)" compare $problem --machine toy.json
 expect 2 "unknown machine 'toy'" compare $problem --machine toy
 cd "$OLDPWD" || exit 1
 
-# The committed profile and the runs of the speed grid that it was not made from; tables that search,
-# some with all dQ tiles in flight; chains of several heads, whose dQ tiles in flight do not quite
-# fit into L2; random tables that no calibration has seen, the small ones of them.
-root=$(dirname "$0")/../..
-h200="--machine $root/configs/machines/h200.json --summary"
-results() {  # FILE PATTERN SHORT: its runs that match, and are short where a sanitizer plays them
-  grep "$2" "$root/gpu/results/$1" | grep "${STAGGER_SANITIZED:+$3}" >"$work/$1"
-}
-exactly() {  # NAME..: expectations, which short runs alone need not meet
-  [ -n "${STAGGER_SANITIZED:-}" ] || printf -- '--expect %s ' "$@"
-}
-results grid.jsonl "" '"seq_q": 512,'
-expect 0 "runs: median error" predict "$work/grid.jsonl" $h200 $(exactly 'runs==192' \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
-  'misranked==0' 'whole_misranked==0')
-results searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,'
-expect 0 "runs: median error" predict "$work/searched.jsonl" $h200 $(exactly 'runs==110' \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
-# Of 32,768 tokens with STAGGER_TEST_ALL=1.
-short='"seq_q": \(8192\|16384\),' groups=108
-[ -z "${STAGGER_TEST_ALL:-}" ] || short="" groups=143
-results groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,'
-expect 0 "runs: median error" predict "$work/groups.jsonl" $h200 $(exactly "runs==$groups" \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
-  'misranked<=1' 'whole_misranked<=1')
-# Parts in a pass and in order.
-results groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,'
-expect 0 "runs: median error" predict "$work/groups_ordered.jsonl" $h200 $(exactly 'runs==32' \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
-results random.jsonl '"seq_q": \(512\|1024\),' '"seq_q": 512,'
-expect 2 "give that file with --tables" predict "$work/random.jsonl" --machine "$machine"
-python3 "$root/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
-expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
-  $(exactly 'runs==64' 'median_ppm<=30000' 'worst_ppm<=120000')
-
 # A memory: its size and its rate, or a profile's.
 expect 2 "means nothing without" analyze $problem --schedule spt --l2 1000
 expect 0 "with the memory" analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20
@@ -293,4 +258,4 @@ expect 0 "p predicted:" export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 
-finish 88
+finish 82

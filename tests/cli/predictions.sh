@@ -1,0 +1,46 @@
+# The committed profiles and the runs that were measured beside them.
+source "$(dirname "$0")/check.sh"
+
+# The runs of the speed grid that the profile was not made from; tables that search, some with all
+# dQ tiles in flight; chains of several heads, whose dQ tiles in flight do not quite fit into L2;
+# random tables that no calibration has seen, the small ones of them.
+h200="--machine $source_dir/configs/machines/h200.json --summary"
+results() {  # FILE PATTERN SHORT: its runs that match, and are short where a sanitizer plays them
+  grep "$2" "$source_dir/gpu/results/$1" | grep "${STAGGER_SANITIZED:+$3}" >"$work/$1"
+}
+exactly() {  # NAME..: expectations, which short runs alone need not meet
+  [ -n "${STAGGER_SANITIZED:-}" ] || printf -- '--expect %s ' "$@"
+}
+results grid.jsonl "" '"seq_q": 512,'
+expect 0 "runs: median error" predict "$work/grid.jsonl" $h200 $(exactly 'runs==192' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
+  'misranked==0' 'whole_misranked==0')
+results searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,'
+expect 0 "runs: median error" predict "$work/searched.jsonl" $h200 $(exactly 'runs==110' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
+# Of 32,768 tokens with STAGGER_TEST_ALL=1.
+short='"seq_q": \(8192\|16384\),' groups=108
+[ -z "${STAGGER_TEST_ALL:-}" ] || short="" groups=143
+results groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,'
+expect 0 "runs: median error" predict "$work/groups.jsonl" $h200 $(exactly "runs==$groups" \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
+  'misranked<=1' 'whole_misranked<=1')
+# Parts in a pass and in order.
+results groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,'
+expect 0 "runs: median error" predict "$work/groups_ordered.jsonl" $h200 $(exactly 'runs==32' \
+  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
+# Of 512 tokens, of 1,024 with STAGGER_TEST_ALL=1.
+short='"seq_q": 512,' random=32
+[ -z "${STAGGER_TEST_ALL:-}" ] || short='"seq_q": \(512\|1024\),' random=64
+results random.jsonl "$short" '"seq_q": 512,'
+expect 2 "give that file with --tables" predict "$work/random.jsonl" $h200
+python3 "$source_dir/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
+expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
+  $(exactly "runs==$random" 'median_ppm<=30000' 'worst_ppm<=120000')
+# Another device, up to 4,096 tokens; windows and swizzles there.
+h100="--machine $source_dir/configs/machines/h100.json --summary"
+results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
+expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
+  'median_ppm<=40000' 'worst_ppm<=120000')
+
+finish 7
