@@ -406,6 +406,24 @@ TEST_CASE("what lint says of a place in a tensor is as kept") {
   CHECK(test::golden_difference("cli-tensors.txt", text) == "");
 }
 
+TEST_CASE("of a table that hangs its mask is written, and no order") {
+  const Desk desk;
+  std::ofstream("hangs.csv")
+      << "stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full\n0:0:0:1,0:0:1:0\n"
+         "0:1:1:1,0:1:0:0\n";
+  for (const char* layout : {"flex", "bsr", "magi"}) {
+    const std::string text =
+        said(std::string("export --table hangs.csv -o mask.json --as ") + layout);
+    CAPTURE(text);
+    CHECK(text.find("hangs, and is not written") == std::string::npos);
+    CHECK(std::filesystem::remove("mask.json"));
+  }
+  const std::string refused = said("export --table hangs.csv -o mask.json --as fa4");
+  CHECK(refused.find("it hangs, and is not written") != std::string::npos);
+  CHECK(refused.ends_with("= 4\n"));
+  CHECK_FALSE(std::filesystem::exists("mask.json"));
+}
+
 TEST_CASE("what is said of masks that others wrote is as kept") {
   const Desk desk;
   std::string text;

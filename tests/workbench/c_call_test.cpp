@@ -121,6 +121,37 @@ TEST_CASE("what is said of a tensor with one thing wrong is as kept") {
   CHECK(test::golden_difference("calls.txt", text.str()) == "");
 }
 
+TEST_CASE("strides reach no farther than addresses do") {
+  constexpr std::int64_t kHeads = 600;
+  PlanRequest request{.mask = make_mask("full"), .lengths = {5, 7}};
+  request.heads_q = request.heads_kv = kHeads;
+  request.head_dim = kDim;
+  request.sms = 4;
+  request.schedule = "ascending";
+  const BackwardPlan plan = std::get<BackwardPlan>(plan_backward(request));
+  const auto said = [&](std::int64_t stride) {
+    stagger_call call{};
+    call.size = sizeof call;
+    std::uintptr_t address = std::uintptr_t{1} << 50;
+    for (const Named& named : kTensors) {
+      const std::int64_t dim = is_lse(named) ? 1 : kDim;
+      stagger_tensor& tensor = call.*named.tensor;
+      tensor.data = reinterpret_cast<void*>(address);
+      tensor.stride[1] = kHeads * dim;
+      tensor.stride[2] = dim;
+      address += 0x10000000;
+    }
+    call.q.stride[2] = stride;
+    return checked(plan, call, 2);
+  };
+  // 600 heads of 2-byte elements: 2^48 bytes are 2^47 elements.
+  const std::int64_t most = (std::int64_t{1} << 47) / kHeads / 8 * 8;
+  CHECK(said(most).find("farther") == std::string::npos);
+  CHECK(said(most + 8).find("q: the head stride is " + std::to_string(most + 8) +
+                            ", by which it reaches farther than addresses do") !=
+        std::string::npos);
+}
+
 TEST_CASE("a gradient may touch another tensor's ends and nothing of it") {
   const BackwardPlan plan = small_plan();
   for (const std::int64_t element : {2, 4}) {

@@ -3,6 +3,9 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 
+#include <tuple>
+#include <vector>
+
 namespace stagger::workbench {
 namespace {
 
@@ -112,6 +115,40 @@ TEST_CASE("some schedules are compared, against one of them") {
   CHECK(comparison.speedup(*comparison.find("ascending")) == 1);
   CHECK_FALSE(comparison.speedup(comparison.rows[3]).has_value());
   CHECK_FALSE(compare({.problem = causal(4, 1)}).speedup(comparison.rows[0]).has_value());
+}
+
+TEST_CASE("a table on fewer SMs is optimal if no table on all of them can be shorter") {
+  std::vector<std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t>> fewer;
+  for (const char* mask : {"causal", "full"}) {
+    for (std::int64_t n = 2; n <= 5; ++n) {
+      for (std::int64_t heads = 1; heads <= 4; ++heads) {
+        for (std::int64_t sms = n - 1; sms <= 2 * n + 1; ++sms)
+          fewer.emplace_back(mask, n, heads, sms);
+      }
+    }
+  }
+  int at_bound = 0;
+  int above = 0;
+  for (const auto& [mask, n, heads, sms] : fewer) {
+    ComparisonRequest request{.problem = make_problem(make_mask(mask), {n, n}, {}, heads, sms)};
+    request.invariant = true;
+    const Comparison comparison = compare(request);
+    for (const ComparisonRow& row : comparison.rows) {
+      if (!row.summary || !row.summary->ok() || row.summary->sms == sms) continue;
+      const Summary& summary = *row.summary;
+      CAPTURE(mask, n, heads, sms, row.name, summary.makespan, summary.bounds.best.ticks);
+      if (summary.makespan == summary.bounds.best.ticks) {
+        CHECK(summary.optimal == true);
+        ++at_bound;
+      } else {
+        CHECK(summary.optimal != true);
+        CHECK(summary.optimal.has_value() == (summary.makespan > comparison.best->makespan));
+        ++above;
+      }
+    }
+  }
+  CHECK(at_bound > 0);
+  CHECK(above > 20);
 }
 
 TEST_CASE("what is beaten is not optimal, whatever its dispatch's bound") {

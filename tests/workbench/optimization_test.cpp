@@ -9,8 +9,10 @@
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace stagger::workbench {
 namespace {
@@ -82,6 +84,35 @@ SolverAnswer answer_of(const Table& table, std::int64_t rounds) {
                    std::to_string(played.reduce_start[slot]) + "\n";
   }
   return answer;
+}
+
+TEST_CASE("a solver's answer that hangs under a delayed release is none") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
+  request.effort = 0;
+  // Each SM's first task releases its turn with the second, which waits for the other's.
+  request.answer = SolverAnswer{.text = "task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\ntask 0 1 0 1\n",
+                                .source = "answer",
+                                .rounds = 2};
+  const Optimization immediate = optimize(request);
+  REQUIRE(immediate.imported.has_value());
+  request.model.timing.release = Release::delayed;
+  const Optimization delayed = optimize(request);
+  CHECK_FALSE(delayed.imported.has_value());
+  REQUIRE(delayed.optimum.best.has_value());
+  CHECK(delayed.optimum.best->makespan > immediate.optimum.best->makespan);
+}
+
+TEST_CASE("one more SM is advised up to as many as there may be") {
+  const auto advised = [](std::int64_t sms) {
+    Optimization optimization;
+    optimization.problem = make_problem(make_mask("full"), {2, 2}, {}, 1, sms);
+    const std::vector<Advice> all = advise(optimization);
+    return std::ranges::any_of(all,
+                               [](const Advice& each) { return each.change == "one more SM"; });
+  };
+  CHECK(advised(kMaxSms - 1));
+  CHECK_FALSE(advised(kMaxSms));
 }
 
 TEST_CASE("a solver's answer that is better is the best, and one as good changes nothing") {

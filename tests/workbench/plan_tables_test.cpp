@@ -123,6 +123,12 @@ TEST_CASE("a plan needs a batch, heads and a span that divides them, from one up
   CHECK(said([](PlanRequest& request) { request.batch = 0; }) == least);
   CHECK(said([](PlanRequest& request) { request.heads_q = 0; }) == least);
   CHECK(said([](PlanRequest& request) { request.heads_kv = 0; }) == least);
+  CHECK(said([](PlanRequest& request) { request.head_dim = 0; }) ==
+        "refused 0: head_dim must be at least 1");
+  CHECK(said([](PlanRequest& request) { request.tile_q = -1; }) ==
+        "refused 0: tile_q and tile_kv must not be negative");
+  CHECK(said([](PlanRequest& request) { request.tile_kv = -1; }) ==
+        "refused 0: tile_q and tile_kv must not be negative");
   CHECK(said([](PlanRequest& request) { request.heads_kv = 3; }) ==
         "refused 0: heads_kv must divide heads_q; 3 does not divide 4");
   CHECK(said([](PlanRequest& request) { request.span = -1; }).find("span must divide") !=

@@ -175,6 +175,8 @@ TEST_CASE("braces and quotes within strings end no run") {
   CHECK(refused(R"({"a": {"b": "}"}})").starts_with("f: "));
   CHECK(refused(R"({"a": {"b": 1}} {})").starts_with("f (1): "));
   CHECK(refused(R"({"a": 1} x)").starts_with("f (1): "));
+  CHECK(refused("").starts_with("f: "));
+  CHECK(refused(" \n").starts_with("f: "));
 }
 
 TEST_CASE("several runs one after the other are read, each with its number") {

@@ -4,6 +4,7 @@
 #include "core/version.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
+#include "tests/support/made_runs.hpp"
 #include "tests/support/refusal.hpp"
 #include "workbench/run_file.hpp"
 
@@ -13,74 +14,11 @@
 namespace stagger::workbench {
 namespace {
 
-Source causal_source(TimeModel model = {}) {
-  return workbench::source_of(schedules::select("descending"),
-                              make_problem(make_mask("causal"), {6, 6}, {2, 2}, 2, 0),
-                              std::move(model));
-}
-
-/// A CPU run of two threads, whose times go up by slot as no run's do.
-Execution run_of(Source source, gpu::Mode mode = gpu::Mode::deterministic, bool judged = true) {
-  ExecutionRequest request{.source = std::move(source),
-                           .kernel = &kernels().front(),
-                           .mode = mode,
-                           .head_dim = 4,
-                           .repeats = 2,
-                           .adds_partials = judged,
-                           .threads = 2};
-  if (!judged) request.reference = Reference::none;
-  Execution execution = execute(std::move(request));
-  execution.device = "a processor";
-  if (!execution.runs) return execution;
-  gpu::CheckedRuns& runs = *execution.runs;
-  std::int64_t slot = 0;
-  for (gpu::TaskTimes& times : runs.run.times) {
-    if (times.compute_start >= 0) times.compute_start = 100 * slot;
-    if (times.compute_end >= 0) times.compute_end = 100 * slot + 40;
-    if (times.turn >= 0) times.turn = 100 * slot + 50 + 3 * slot;
-    if (times.reduce_end >= 0) times.reduce_end = 100 * slot + 70 + 3 * slot;
-    ++slot;
-  }
-  if (runs.errors) runs.errors = {.dq = gpu::Deviation{0.25, 0.5}, .dk = {1, 2}, .dv = {3, 4}};
-  runs.bound = 0.125;
-  if (!runs.digests.dq.empty()) runs.digests = {.dq = "d0", .dk = "d1", .dv = "d2"};
-  runs.dq_difference = 0;
-  // Two threads mostly take turns alike, and sometimes not.
-  if (mode == gpu::Mode::atomic) runs.identical = runs.order_matches = true;
-  if (runs.median_ns != 0) runs.median_ns = 5'000;
-  return execution;
-}
-
-/// The execution as if on a GPU that there is not.
-Execution on_gpu(Execution execution) {
-  execution.cuda = gpu::CudaDevice{.name = "a GPU", .sms = 7, .driver = "12.5"};
-  execution.device = "a GPU";
-  gpu::CheckedRuns& runs = *execution.runs;
-  runs.run.smids = {3, 1, 2};
-  runs.run.times_error_ns = 32;
-  runs.run.elapsed_ns = 5'200;
-  runs.run.untimed_ns = 4'000;
-  runs.run.passes_ns = 700;
-  runs.untimed_median_ns = 4'100;
-  return execution;
-}
-
-TimeModel machine_model() {
-  return {.timing = {.model = Model::overlap,
-                     .compute = 40,
-                     .compute_partial = 45,
-                     .reduce = 20,
-                     .latency = 3,
-                     .launch = 11,
-                     .epilogue = 7,
-                     .residency = 2,
-                     .memory = Memory{.l2 = 5'000, .rate = 9, .tile = {30, 20, 50, 70}}},
-          .clock = Clock::ns,
-          .machine = "toy",
-          .device = "a GPU",
-          .start = 900,
-          .passes = 650};
-}
+using test::causal_source;
+using test::made_run;
+using test::on_gpu;
+using test::predicted_run;
+using test::toy_model;
 
 std::string difference(const std::string& name, const Execution& execution) {
   const std::string version = std::string("\"version\": \"") + stagger::version() + "\"";
@@ -89,21 +27,11 @@ std::string difference(const std::string& name, const Execution& execution) {
 }
 
 TEST_CASE("run files say everything of a run, each number in its place") {
-  CHECK(difference("cpu", run_of(causal_source())) == "");
-  CHECK(difference("gpu", on_gpu(run_of(causal_source()))) == "");
-  CHECK(difference("predicted", on_gpu(run_of(causal_source(machine_model())))) == "");
-  CHECK(difference("atomic", run_of(causal_source(), gpu::Mode::atomic, false)) == "");
-  CHECK(difference("no-reduce", run_of(causal_source(), gpu::Mode::no_reduce)) == "");
-}
-
-/// What a profile speaks of: a GPU's run in ns, with all lanes there.
-Execution predicted_run(std::optional<std::int64_t> untimed, std::optional<std::int64_t> rested) {
-  TimeModel model = machine_model();
-  model.timing.residency = 0;
-  Execution execution = on_gpu(run_of(causal_source(std::move(model))));
-  execution.runs->untimed_median_ns = untimed;
-  execution.runs->rested_median_ns = rested;
-  return execution;
+  CHECK(difference("cpu", made_run(causal_source())) == "");
+  CHECK(difference("gpu", on_gpu(made_run(causal_source()))) == "");
+  CHECK(difference("predicted", on_gpu(made_run(causal_source(toy_model())))) == "");
+  CHECK(difference("atomic", made_run(causal_source(), gpu::Mode::atomic, false)) == "");
+  CHECK(difference("no-reduce", made_run(causal_source(), gpu::Mode::no_reduce)) == "");
 }
 
 TEST_CASE("run files say how wrong a prediction is, of each time that was measured") {
@@ -133,24 +61,24 @@ TEST_CASE("run files of heads that share K and V say which of their sums hang") 
       source.table.slots.push_back({{Head{head}, KvTile{kv}, QTile{0}}, 1 - kv});
   }
   source.table.end_lane();
-  CHECK(difference("groups", run_of(std::move(source))) == "");
+  CHECK(difference("groups", made_run(std::move(source))) == "");
 }
 
 TEST_CASE("run files say what is wrong with a run") {
   Source hanging = causal_source();
   hanging.table.slots.front().rank = 5;
-  CHECK(difference("hangs", run_of(std::move(hanging))) == "");
+  CHECK(difference("hangs", made_run(std::move(hanging))) == "");
 
   Source broken = causal_source();
   std::swap(broken.table.slots[5], broken.table.slots[6]);
-  CHECK(difference("invalid", run_of(std::move(broken))) == "");
+  CHECK(difference("invalid", made_run(std::move(broken))) == "");
 
-  Execution refused = on_gpu(run_of(causal_source()));
+  Execution refused = on_gpu(made_run(causal_source()));
   refused.refused = "the table is too large";
   refused.runs.reset();
   CHECK(difference("refused", refused) == "");
 
-  Execution faulty = on_gpu(run_of(causal_source()));
+  Execution faulty = on_gpu(made_run(causal_source()));
   faulty.runs->verdict = gpu::RunVerdict::mismatch;
   faulty.runs->faults = {{.kind = "bits", .message = "run 2 gives other bits"}};
   faulty.runs->identical = false;
@@ -166,7 +94,7 @@ TEST_CASE("run files say what is wrong with a run") {
 }
 
 TEST_CASE("run files of a kernel that spins say for how long, and no arithmetic") {
-  Execution spins = on_gpu(run_of(causal_source()));
+  Execution spins = on_gpu(made_run(causal_source()));
   spins.kernel = &kernel_of("replay");
   spins.tick_ns = 250;
   spins.spun = {.compute = 8, .reduce = 3};
@@ -179,7 +107,7 @@ TEST_CASE("what is left of a run that stopped, tile by tile") {
   Source hanging = causal_source();
   const Problem problem = hanging.table.problem;
   hanging.table.slots.back().rank = 5;
-  const Execution execution = run_of(std::move(hanging));
+  const Execution execution = made_run(std::move(hanging));
   REQUIRE(execution.stopped());
   std::vector<dag::Liveness::Hanging> left;
   std::size_t lock = 0;
