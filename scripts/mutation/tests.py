@@ -14,7 +14,7 @@ import time
 MOST = 1 << 16
 MEMORY = 6 << 30
 SCRIPTS = ["block", "commands", "compare", "designs", "diff", "errors", "files", "heeded", "lint",
-           "machine", "masks", "options", "predictions", "readme", "run", "verdicts"]
+           "machine", "masks", "numbers", "options", "predictions", "readme", "run", "verdicts"]
 QUICK = (0.1, 1.0)  # seconds: run before the others
 FOLDER_TESTS = {"schedules/search": "search_tests", "core/formats": "formats_tests",
                 "workbench/tickets": "workbench_tests", "workbench/designs": "designs_tests",

@@ -220,6 +220,10 @@ TEST_CASE("what compare, advise and formulas print is as kept") {
                 "compare --mask causal --n 4 --schedules spt,spt",
                 "compare --mask causal --n 4 --schedules spt, --csv",
                 "compare --mask causal --n 6 --schedules spt,shift,ascending --invariant --json",
+                "compare --mask causal --n 6 --schedules spt,symmetric-shift --residency 2 --csv",
+                "compare --mask causal --n 6 --schedules spt,symmetric-shift --residency 2 "
+                "--markdown",
+                "compare --mask causal --n 6 --schedules spt,symmetric-shift --residency 2",
                 "advise --mask causal --n 8 --heads 4",
                 "advise --mask causal --n 8 --heads 4 --steady sms --width 60",
                 "advise --mask sliding:left=2,right=0 --n 16 --heads 8 --heads-kv 2 --sms 8",
@@ -235,6 +239,7 @@ TEST_CASE("what compare, advise and formulas print is as kept") {
                 "formulas --n 2..4 --heads 1..2 --compute 5 --reduce 1",
                 "formulas --n 3 --heads 1 --group 2 --compute 5 --reduce 1 --json",
                 "formulas --n 4..2",
+                "formulas --n 2 --group 0",
                 "compare --designs --mask causal --n 4 --heads 2 --schedules spt,symmetric-shift",
                 "compare --designs --mask causal --n 4 --heads 2 --schedules spt --json",
                 "compare --designs --mask causal --n 4 --heads 2 --schedules spt --csv",
@@ -370,6 +375,7 @@ TEST_CASE("what help and completion print is as kept") {
                                                     "help nothing",
                                                     "show --help",
                                                     "help version",
+                                                    "man",
                                                     "completion bash",
                                                     "completion fish",
                                                     "completion tcsh",
@@ -464,6 +470,9 @@ TEST_CASE("what block and overlap print is as kept") {
                 "overlap --heads 8 --seq 2048 --philox 3 --dropout 0.2 --layers 4 --room 1.1 "
                 "--gemm-tflops 700 --attn-tflops 500 --calibration h200-cudnn",
                 "overlap --x 148 --expect 'speedup > 1.3'",
+                "overlap --x 148 --json",
+                "overlap --heads 64 --seq 4096 --pass both --json",
+                "overlap --sweep seq=2048:8192,heads=48,96 --pass both --json",
                 "overlap --heads 64",
             })) == "");
 }

@@ -1,8 +1,10 @@
 // What the command says of runs on a GPU and of calibrations, none of which there is here: numbers
 // are made up, and kept in tests/golden is where each goes.
 
+#include "cli/builtin.hpp"
 #include "cli/report/calibration.hpp"
 #include "cli/report/design_run.hpp"
+#include "cli/report/overlap_runs.hpp"
 #include "cli/report/run.hpp"
 #include "core/version.hpp"
 #include "tests/support/catch.hpp"
@@ -98,6 +100,8 @@ TEST_CASE("what is said of a design's run on a GPU is as kept") {
   execution.lost_partials = 123;
   execution.device_reference = true;
   text += design_run_text(execution, terminal) + design_run_json(execution);
+  execution.reaccumulated.reset();
+  text += design_run_text(execution, terminal);
   execution.repeats = 0;
   execution.median_ns = 0;
   execution.timed_out = true;
@@ -150,6 +154,38 @@ TEST_CASE("what is said of a calibration is as kept") {
   }
   text += memory_json(machine, runs, {{1'000, 990}, {1'100, 1'150}, {1'200, 1'200}});
   CHECK(test::golden_difference("cli-calibrations.txt", without_version(text)) == "");
+}
+
+TEST_CASE("what is said of bits that were made beside GEMMs is as kept") {
+  OverlapRunsReport report{.runs = {}, .way = 1, .calibration = find_calibration("paper")};
+  report.runs.rng = {{.measured = {.rng = {.rounds = 7, .bits = 8}, .ps = 1.5}, .registers = 40},
+                     {.measured = {.rng = {.rounds = 3, .bits = 32}, .ps = 4.25}, .registers = 33}};
+  for (const std::int64_t heads : {48, 64}) {
+    workbench::OverlapRun run{.ways = {}, .clock_ghz = 1.7, .clocks_ghz = {1.6, 1.5, 1.4}};
+    for (std::size_t way = 0; way < workbench::beside_ways().size(); ++way) {
+      const double more = 0.01 * static_cast<double>(heads) + 0.1 * static_cast<double>(way);
+      run.ways.push_back({.shape = {.heads = heads, .seq = 4'096, .head_dim = 128},
+                          .rng = {},
+                          .gemms = 1.5,
+                          .bits = 0.5,
+                          .attention = 2,
+                          .attention_makes = 2.75,
+                          .attention_reads = 2.125,
+                          .with_room = 1.625 + more,
+                          .beside_gemms = 1.875 + more,
+                          .beside_bits = 1.25 + more,
+                          .baseline = 4.25,
+                          .serial = 4.125,
+                          .overlap = 3.5 + more});
+    }
+    report.runs.shapes.push_back(std::move(run));
+  }
+  report.runs.crowds = {
+      {.ctas = 132, .ctas_per_sm = 1, .gemm = 2.5, .full = 1.5, .measured = 4, .predicted = 3.5}};
+  report.runs.words_checked = 12'345;
+  report.runs.samples_checked = 67;
+  const std::string text = overlap_runs_text(report) + overlap_runs_json(report).text() + "\n";
+  CHECK(test::golden_difference("cli-overlap-runs.txt", without_version(text)) == "");
 }
 
 }  // namespace

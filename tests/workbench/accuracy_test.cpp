@@ -2,6 +2,10 @@
 
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 namespace stagger::workbench {
 namespace {
 
@@ -21,6 +25,17 @@ TEST_CASE("median, worst and ranking, by hand") {
   REQUIRE(accuracy.misranked.size() == 1);
   CHECK(accuracy.misranked[0].faster == 2);
   CHECK(accuracy.misranked[0].slower == 1);
+}
+
+TEST_CASE("pairs do not depend on which run is first") {
+  const std::vector<Prediction> runs = {
+      {"a", "slow", 1200, 1000}, {"a", "fast", 1000, 1100}, {"a", "mean", 1100, 1300}};
+  std::vector<std::size_t> order = {0, 1, 2};
+  do {
+    const Accuracy accuracy = accuracy_of({runs[order[0]], runs[order[1]], runs[order[2]]});
+    CHECK(accuracy.pairs == 3);
+    CHECK(accuracy.misranked.size() == 2);  // slow is predicted below both others
+  } while (std::ranges::next_permutation(order).found);
 }
 
 TEST_CASE("a tie does not predict a difference, and a schedule is not ranked with itself") {

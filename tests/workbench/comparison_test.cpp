@@ -1,5 +1,6 @@
 #include "workbench/comparison.hpp"
 
+#include "core/files.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 
@@ -116,6 +117,16 @@ TEST_CASE("some schedules are compared, against one of them") {
   CHECK(comparison.speedup(*comparison.find("ascending")) == 1);
   CHECK_FALSE(comparison.speedup(comparison.rows[3]).has_value());
   CHECK_FALSE(compare({.problem = causal(4, 1)}).speedup(comparison.rows[0]).has_value());
+  // Nothing is faster or slower than what takes no time.
+  ComparisonRequest nothing{
+      .problem =
+          make_problem(read_mask_json(R"({"kind": "tiles", "rows": ["..", ".."]})", "nothing"),
+                       {2, 2}, {}, 1, 0)};
+  nothing.baseline = "spt";
+  const Comparison at_once = compare(nothing);
+  REQUIRE(at_once.find("spt")->summary->makespan == 0);
+  for (const ComparisonRow& row : at_once.rows)
+    CHECK_FALSE(at_once.speedup(row).has_value());
 }
 
 TEST_CASE("a table on fewer SMs is optimal if no table on all of them can be shorter") {

@@ -103,6 +103,12 @@ TEST_CASE("run files of a kernel that spins say for how long, and no arithmetic"
   CHECK(difference("spins", spins) == "");
 }
 
+TEST_CASE("a measured timeline is named by its device, threads with their number") {
+  const Execution threads = made_run(causal_source());
+  CHECK(timeline_of(threads).device == "a processor, 2 threads");
+  CHECK(timeline_of(on_gpu(threads)).device == "a GPU");
+}
+
 TEST_CASE("what is left of a run that stopped, tile by tile") {
   Source hanging = causal_source();
   const Problem problem = hanging.table.problem;
