@@ -291,6 +291,19 @@ TEST_CASE("what is said of files, and written to them, is as kept") {
                 "diff spt.table.json spt.table.json",
                 "diff spt.table.json up.csv --json",
                 "diff spt.table.json up.csv --limit 1",
+                "export --mask causal --n 5 --schedule ascending -o more.csv",
+                "diff up.csv more.csv",
+                "diff up.csv more.csv --json",
+                "export --mask sliding:left=1,right=0 --n 3 --schedule ascending -o narrow.csv",
+                "diff up.csv narrow.csv",
+                "diff narrow.csv up.csv --json",
+                "export --mask full --n 3 --schedule shift -o shift.csv",
+                "diff shift.csv shift.csv --release delayed",
+                "export --mask causal --n 4 --latency 2 -o m.mask.json",
+                "export --mask causal --n 4 --head-dim 64 -o m.mask.json",
+                "export --mask causal --n 4 --latency 2 -o m.cnf",
+                "analyze --mask causal --n 4 --design split",
+                "export --mask causal --n 4 --design split -o m.csv",
                 "diff spt.table.json none.csv",
                 "lint spt.table.json up.csv",
                 "lint up.csv --residency 1",
@@ -378,6 +391,7 @@ TEST_CASE("what help and completion print is as kept") {
                                                     "man",
                                                     "completion bash",
                                                     "completion fish",
+                                                    "completion zsh",
                                                     "completion tcsh",
                                                     "analyze --n",
                                                     "analyze --n x",
@@ -410,6 +424,19 @@ TEST_CASE("what lint says of a place in a tensor is as kept") {
   for (const char* form : {"", "--json", "--sarif -", "--junit -", "--minimize --width 60"})
     text += said(std::string("lint order.safetensors ") + form) + "\n";
   CHECK(test::golden_difference("cli-tensors.txt", text) == "");
+}
+
+TEST_CASE("a config has several values of an option that is given several times") {
+  const Desk desk;
+  std::ofstream("c.json")
+      << R"({"schema": "stagger.config/1", "expect": ["makespan > 0", "makespan == 1", "n == 4"]})";
+  const std::string text = said("analyze --mask causal --n 4 --schedule spt --config c.json");
+  CHECK(text.find("expectation does not hold: makespan == 1") != std::string::npos);
+  CHECK(text.ends_with("= 1\n"));
+  std::ofstream("c.json")
+      << R"({"schema": "stagger.config/1", "expect": ["makespan > 0", "n == 4"]})";
+  CHECK(said("analyze --mask causal --n 4 --schedule spt --config c.json").find("\n= ") ==
+        std::string::npos);
 }
 
 TEST_CASE("of a table that hangs its mask is written, and no order") {
@@ -471,6 +498,9 @@ TEST_CASE("what block and overlap print is as kept") {
                 "--gemm-tflops 700 --attn-tflops 500 --calibration h200-cudnn",
                 "overlap --x 148 --expect 'speedup > 1.3'",
                 "overlap --x 148 --json",
+                "overlap --heads 64 --seq 4096 --width 40",
+                "overlap --heads 64 --seq 4096 --gemm-tflops 2e9",
+                "overlap --heads 64 --seq 4096 --gemm-tflops 0",
                 "overlap --heads 64 --seq 4096 --pass both --json",
                 "overlap --sweep seq=2048:8192,heads=48,96 --pass both --json",
                 "overlap --heads 64",

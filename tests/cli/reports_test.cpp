@@ -14,6 +14,7 @@
 #include "workbench/calibration/memory_fit.hpp"
 #include "workbench/kernels.hpp"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -59,10 +60,13 @@ TEST_CASE("what is said of a run on a GPU is as kept") {
   faulty.runs->faults = {{.kind = "bits", .message = "run 2 gives other bits"}};
   faulty.runs->identical = faulty.runs->order_matches = false;
   faulty.runs->reaccumulated = false;
-  faulty.lost_partials = 123;
+  faulty.lost_partials = std::int64_t{3} << 30;
   faulty.device_reference = true;
   faulty.options.perturb = 9;
   text += said(faulty);
+  Execution timeless = on_gpu(made_run(causal_source()));
+  timeless.runs->median_ns = 0;
+  text += said(timeless);
   Execution refused = on_gpu(made_run(causal_source()));
   refused.refused = "the table is too large";
   refused.runs.reset();
@@ -97,7 +101,7 @@ TEST_CASE("what is said of a design's run on a GPU is as kept") {
   execution.identical = execution.order_matches = false;
   execution.reaccumulated = false;
   execution.faults = {{.kind = "bits", .message = "run 2 gives other bits"}};
-  execution.lost_partials = 123;
+  execution.lost_partials = std::int64_t{3} << 30;
   execution.device_reference = true;
   text += design_run_text(execution, terminal) + design_run_json(execution);
   execution.reaccumulated.reset();
