@@ -223,6 +223,9 @@ std::vector<schedules::Selection> selections_of(const PlanRequest& request) {
   for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
                            "descending", "lpt-descending"})
     selections.push_back(schedules::select(name));
+  // Of what needs one CTA it packs long chains best, those of heads that share K and V.
+  if (request.launch == PlanLaunch::elastic && request.heads_q > request.heads_kv)
+    selections.push_back(schedules::select("lpt-descending:swizzle=8"));
   if (request.schedule == kAutoSearch && !request.invariant)
     selections.push_back(schedules::select("windowed"));
   return selections;

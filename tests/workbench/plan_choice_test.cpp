@@ -117,5 +117,28 @@ TEST_CASE("auto takes no table that another of its own is predicted to beat by 1
   CHECK(others > 100);
 }
 
+TEST_CASE("where heads share K and V, an elastic plan takes swizzled chains that are 1 % faster") {
+  int taken = 0;
+  for (const std::int64_t seq : {1'024, 2'048}) {
+    for (const std::int64_t heads_kv : {1, 2, 4, 8}) {
+      PlanRequest request = grouped(default_machine(), "causal", seq, heads_kv);
+      request.launch = PlanLaunch::elastic;
+      const BackwardPlan chosen = plan_if_any(request).value();
+      CAPTURE(seq, heads_kv, chosen.schedule);
+      CHECK(chosen.resident_needed <= 1);
+      const bool swizzled = chosen.schedule == "lpt-descending:swizzle=8";
+      taken += swizzled ? 1 : 0;
+      if (heads_kv == 8) CHECK_FALSE(swizzled);
+      for (const char* schedule : {"spt", "lpt-descending", "lpt-descending:swizzle=8"}) {
+        if (heads_kv == 8 && schedule == std::string("lpt-descending:swizzle=8")) continue;
+        request.schedule = schedule;
+        const BackwardPlan other = plan_if_any(request).value();
+        CHECK(100 * other.predicted_ns >= 99 * chosen.predicted_ns);
+      }
+    }
+  }
+  CHECK(taken > 0);
+}
+
 }  // namespace
 }  // namespace stagger::workbench
