@@ -44,7 +44,7 @@ class Svg {
         "fill=\"white\"/>\n",
         width_, height, printable_xml(timeline_.title));
     define_hatches();
-    label(left_, 20, "start", "font-size=\"13\" font-weight=\"bold\"", timeline_.title);
+    title();
     rows();
     boxes();
     critical_path();
@@ -72,6 +72,14 @@ class Svg {
              const std::string& words) {
     text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}{}>{}</text>\n", at_x,
                          at_y, anchor, style.empty() ? "" : " ", style, printable_xml(words));
+  }
+
+  /// As large as it may be within the picture. A letter's width is some 0.66 of its height.
+  void title() {
+    const double letters = static_cast<double>(std::max<std::size_t>(timeline_.title.size(), 1));
+    const double size = std::clamp((right_ - left_) / (0.66 * letters), 7.0, 13.0);
+    label(left_, 20, "start", fmt::format("font-size=\"{:.3g}\" font-weight=\"bold\"", size),
+          timeline_.title);
   }
 
   void line(double x1, double y1, double x2, double y2, const char* style) {
@@ -133,7 +141,12 @@ class Svg {
     return fmt::format("#{}", kHeadColors[color]);
   }
 
+  /// Labels of boxes of one size are of one size, or all too small to be read: none is left out for
+  /// a digit more.
   void boxes() {
+    std::size_t letters = 1;
+    for (const Box& box : chart_.boxes)
+      letters = std::max(letters, box.label.size());
     std::string labels;
     text_ += "<g stroke=\"white\" stroke-width=\"0.4\">\n";
     for (const Box& box : chart_.boxes) {
@@ -143,9 +156,9 @@ class Svg {
       text_ += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"/>\n",
           begin, frame.top, width, frame.height, fill_of(box));
-      const double size = std::min(11.0, frame.height * 0.8);
+      const double room = (width - 2) / (0.62 * static_cast<double>(letters));
+      const double size = std::min({11.0, frame.height * 0.8, room});
       if (size < 6 || box.label.empty()) continue;
-      if (width < 0.62 * size * static_cast<double>(box.label.size()) + 2) continue;
       labels += fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" font-size=\"{:.1f}\">{}</text>\n",
                             begin + width / 2, frame.top + frame.height / 2 + 0.36 * size, size,
                             box.label);
