@@ -251,7 +251,7 @@ bool may_be_beaten(const PlanRequest& request, const Candidate& best) {
 }
 
 /// Windows on heads that are tried, the widest first: it is the most even.
-constexpr std::int32_t kWindows[] = {32, 16, 8, 4};
+constexpr std::int32_t kWindows[] = {32, 16, 8, 4, 2};
 
 /// Whether the dQ of so many heads stays in the profile's L2 cache.
 bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t heads) {

@@ -101,7 +101,7 @@ typedef struct stagger_problem {
                            attend in partial tiles; NULL: causal.
                            Causal masks end together where the lengths differ. */
   const char* schedule; /* "auto", "spt", "symmetric-shift", ...; "auto:search" tries every window
-                           of "windowed", "auto" four; NULL: auto, or the table */
+                           of "windowed", "auto" five; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
   const char* machine;  /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
                            in, "h200", "h100"; NULL: "h200" */
