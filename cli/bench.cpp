@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/json.hpp"
 #include "core/median.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "dag/bounds.hpp"
 #include "dag/lemma1.hpp"
@@ -36,6 +37,10 @@ auto timed(BenchStep& step, Work work) {
   return result;
 }
 
+/// Unless it is said how many runs there are to be, none but the first begins after so long: a
+/// schedule that searches may take seconds.
+constexpr std::chrono::seconds kLongEnough(4);
+
 struct Measured {
   std::vector<BenchStep> steps;
   dag::Verdict verdict = dag::Verdict::ok;  ///< of the table; the other steps are for sound ones
@@ -48,7 +53,10 @@ Measured measure(const Options& options, const Problem& problem) {
   Measured measured;
   measured.steps = {{"generate", {}},      {"verify", {}},  {"simulate", {}}, {"bubbles", {}},
                     {"critical path", {}}, {"Lemma 1", {}}, {"bounds", {}}};
+  const bool asked = !given_of(options, "repeat").empty();
+  const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t run = 0; run < options.repeat; ++run) {
+    if (run > 0 && !asked && std::chrono::steady_clock::now() - begin > kLongEnough) break;
     auto step = measured.steps.begin();
     const Table table =
         timed(*step++, [&] { return schedules::build(selection, problem, timing); });
@@ -77,15 +85,15 @@ int bench_command(const Options& given) {
     return exit_code(verdict);
   }
   const auto tasks = static_cast<double>(problem.tasks());
-  Json json = {{"schema", "stagger.bench/1"},
-               {"version", version()},
-               {"schedule", options.schedule},
-               {"tasks", problem.tasks()},
-               {"steps", Json::array()}};
+  const auto runs = std::ssize(steps.front().seconds);
+  Json json = {
+      {"schema", "stagger.bench/1"}, {"version", version()}, {"schedule", options.schedule},
+      {"tasks", problem.tasks()},    {"runs", runs},         {"steps", Json::array()}};
   const int width = terminal_of(options).width;
-  std::string text =
-      wrapped(fmt::format("{}, {}\n", describe(problem), options.schedule), width, 6) +
-      fmt::format("{:<14} {:>10} {:>16}\n", "step", "median ms", "million tasks/s");
+  std::string text = wrapped(fmt::format("{}, {}; {}\n", describe(problem), options.schedule,
+                                         counted(runs, "run")),
+                             width, 6) +
+                     fmt::format("{:<14} {:>10} {:>16}\n", "step", "median ms", "million tasks/s");
   for (const BenchStep& step : steps) {
     const double seconds = median(step.seconds);
     json["steps"].push_back(

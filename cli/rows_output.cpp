@@ -107,7 +107,7 @@ std::vector<OptionRow> search_rows() {
        .needs = "check-archive"},
       {.name = "repeat",
        .metavar = "RUNS",
-       .meaning = "runs whose median is printed",
+       .meaning = "runs whose median is printed; if not given, none begins after 4 s",
        .target = &Options::repeat,
        .commands = "bench",
        .group = Group::report,
