@@ -1,5 +1,6 @@
 // Blocks that are there or not: FlashInfer's rows and boolean masks.
 
+#include "core/limits.hpp"
 #include "core/token_mask.hpp"
 #include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
@@ -236,6 +237,20 @@ TEST_CASE("Video Sparse Attention's lists are read, either way or both, with sho
       bundle_of({{"variable_block_sizes", ints({2}, {64, 64})}}).tensors.front());
   CHECK(refusal_of(both).find("variable_block_sizes are 2, and there are 3 KV blocks") !=
         std::string::npos);
+}
+
+TEST_CASE("rows of pairs reach 2^26 tokens either way, and no more") {
+  constexpr std::int64_t kBlock = 128;
+  const auto reaching = [&](std::int64_t column) {
+    const Elements seen(kBlock, 1);
+    return bundle_of(
+        {{"indptr", ints({2}, {0, 1})},
+         {"indices", ints({1}, {column})},
+         {"mask", {.dtype = Dtype::boolean, .shape = {1, 1, kBlock}, .elements = seen}}});
+  };
+  const std::int64_t most = kMaxTokens / kBlock - 1;
+  CHECK(implied_lengths(read(reaching(most)).mask, {}).kv == kMaxTokens);
+  CHECK_THROWS_WITH(read(reaching(most + 1)), Catch::Contains("more than 67108864 tokens"));
 }
 
 }  // namespace
