@@ -1,6 +1,7 @@
 #include "core/error.hpp"
 #include "tests/designs/played.hpp"
 #include "tests/support/catch.hpp"
+#include "workbench/designs/advice.hpp"
 #include "workbench/designs/comparison.hpp"
 #include "workbench/designs/design.hpp"
 #include "workbench/designs/free_lanes.hpp"
@@ -416,6 +417,22 @@ TEST_CASE("numbers that are too large are a limit, not a wrong number") {
       make_problem(make_mask("full"), {1 << 20, 1 << 20}, {1 << 20, 1 << 20}, 1 << 20, 1));
   CHECK_THROWS_AS(static_cast<void>(plan(select("ds-store"), wide)), Error);
   CHECK_THROWS_AS(static_cast<void>(plan(select("split:buffers=1048576"), wide)), Error);
+}
+
+TEST_CASE("a problem without a token is planned by every design, compared and advised on") {
+  const Request request{
+      .problem = make_problem(parse_mask("document:lengths=0+0"), {0, 0}, {}, 4, 4),
+      .head_dim = 64};
+  int planned = 0;
+  for (const Design* design : all()) {
+    CAPTURE(design->name);
+    if (why_unsupported(select(design->name), request)) continue;
+    CHECK(analyze(select(design->name), request, {}).makespan == 0);
+    ++planned;
+  }
+  CHECK(planned >= 7);  // all but those that play a schedule
+  CHECK_FALSE(compare({.request = request}).rows.empty());
+  static_cast<void>(advise({.request = request}));
 }
 
 }  // namespace

@@ -153,6 +153,9 @@ class Fuzzer:
 
     def complaint(self, words, written):
         """What is wrong with how the call ends, or None."""
+        path = self.work / f"out.{written}"
+        if written:
+            path.unlink(missing_ok=True)  # of a call before, in a format that --format named
         before = set(os.listdir(self.work))
         process = subprocess.Popen([self.stagger, *words], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -173,10 +176,8 @@ class Fuzzer:
         try:
             if process.returncode == 0 and "--json" in words and output and "-o -" not in words:
                 json.loads(output)
-            path = self.work / f"out.{written}"
             if written in JSON_FORMATS and "--format" not in words and path.exists():
                 json.loads(path.read_text())
-                path.unlink()
         except ValueError as error:
             return f"no JSON: {error}"
         return None

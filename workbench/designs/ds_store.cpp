@@ -19,6 +19,7 @@ namespace {
 /// Bytes of dS, written and read: the part of all pairs that is the live tiles' of all tiles.
 std::int64_t stored_and_loaded(const Problem& problem, const Sizes& sizes) {
   const std::int64_t tiles = std::int64_t{problem.kv_tiles()} * problem.q_tiles();
+  if (tiles == 0) return 0;
   const std::int64_t of_head =
       counted_up(Checked(2 * sizes.e) * problem.lengths.q * problem.lengths.kv);
   const std::int64_t live = problem.common_grid().live_tiles();
