@@ -117,6 +117,21 @@ TEST_CASE("auto takes no table that another of its own is predicted to beat by 1
   CHECK(others > 100);
 }
 
+TEST_CASE(
+    "auto takes no wide window whose dQ leaves L2, however fast device memory is said to be") {
+  Machine machine = default_machine();
+  machine.memory->bytes_per_ns = 1'000'000;
+  const auto chosen = [&](std::int64_t l2_bytes) {
+    machine.memory->l2_bytes = l2_bytes;
+    return plan_if_any(grouped(machine, "causal", 2'048, 8)).value().schedule;
+  };
+  constexpr std::int64_t kHead = 2'048 * 128 * 4;  // bytes of a head's dQ
+  CHECK(chosen(8 * kHead) == "windowed:heads=8,q=descending");
+  CHECK(chosen(8 * kHead - 1) == "windowed:heads=4,q=descending");
+  CHECK(chosen(4 * kHead - 1) == "windowed:heads=2,q=descending");
+  CHECK(chosen(kHead) == "windowed:heads=2,q=descending");  // the narrowest is always tried
+}
+
 TEST_CASE("where heads share K and V, an elastic plan takes swizzled chains that are 1 % faster") {
   int taken = 0;
   for (const std::int64_t seq : {1'024, 2'048}) {
