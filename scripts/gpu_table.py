@@ -16,7 +16,8 @@ are made in tables/.
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench; also an H100
-                           trained twice                  train.json, by python -m stagger demo
+                           trained twice                  train.json and train_h100.json, by
+                                                          python -m stagger demo
     workbench/block/README.md  whole blocks               block.json, by scripts/bench_block.py
     workbench/designs/README.md  designs beside what is    designs.json, by
                            predicted of them              scripts/bench_designs.py
@@ -53,6 +54,7 @@ def tables(stagger):
             (results, "bench-h100", "bench_h100.json", bench.bench_table),
             (results, "bench-shared-h100", "bench_shared_h100.json", bench.bench_table),
             (results, "train", "train.json", bench.train_table),
+            (results, "train-h100", "train_h100.json", bench.train_table),
             (block, "blocks", "block.json", blocks.block_table),
             (block, "block-kernels", "block.json", blocks.block_kernels_table),
             (block, "overlap", "overlap.json", overlap.overlap_table),
