@@ -37,6 +37,10 @@ TEST_CASE("What JSON holds is written so that it reads back the same") {
   CHECK(Json().line() == "null");
 }
 
+TEST_CASE("a mask of tiles is as long as its tiles are") {
+  CHECK(implied_lengths(parse_mask("tiles:rows=ffp+.pf"), {.q = 2, .kv = 5}) == Lengths{6, 10});
+}
+
 TEST_CASE("The words of a mask and the JSON of a problem read back the same") {
   for (const MaskFamily& family : mask_families()) {
     CAPTURE(family.name);

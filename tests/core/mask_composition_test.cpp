@@ -316,6 +316,20 @@ TEST_CASE("what composed masks cannot be is said in words") {
                     Catch::Contains("the sequences take 4 queries and 4 keys"));
 }
 
+TEST_CASE("sequences are aligned to a token at least, and to no more than a problem has") {
+  for (const char* const key : {"align_q", "align_kv"}) {
+    for (const std::int64_t tokens : {std::int64_t{0}, kMaxTokens + 1}) {
+      const std::string align = std::string(key) + "=" + std::to_string(tokens);
+      CHECK_THROWS_WITH(implied_lengths(parse_mask("varlen:q_lengths=1," + align), {}),
+                        Catch::Contains(std::string(key) + " = " + std::to_string(tokens) +
+                                        ": must be 1 to " + std::to_string(kMaxTokens)));
+    }
+    CHECK_NOTHROW(implied_lengths(
+        parse_mask("varlen:q_lengths=1," + std::string(key) + "=" + std::to_string(kMaxTokens)),
+        {}));
+  }
+}
+
 TEST_CASE("sequences begin at the multiples that are asked for, and each is aligned by itself") {
   const Mask mask =
       parse_mask("varlen:q_lengths=2+0+3,kv_lengths=3+1+2,causal=true,align_q=4,align_kv=2");

@@ -183,6 +183,11 @@ TEST_CASE("a wrong mask says what is wrong and what is known") {
   expect_error(parse("document:lengths=3+"), "lengths = '' is not an integer");
   expect_error(parse("prefix"), "key 'length' is missing");
   expect_error(parse("document:lengths=3,causal=maybe"), "neither true nor false");
+  expect_error(
+      [] {
+        (void)make_mask("sliding", {{"left", std::vector<std::int64_t>{}}});
+      },
+      "sliding: left must be");
 
   const auto tiled = [](const char* text, Lengths lengths) {
     return [text, lengths] { (void)tile(parse_mask(text), lengths, {}); };
@@ -199,6 +204,16 @@ TEST_CASE("a wrong mask says what is wrong and what is known") {
                      {4, 1}),
                "is no Q tile");
   expect_error(tiled("full", {-1, 4}), "is not within");
+}
+
+TEST_CASE("a CSR mask may have one Q tile, and of none has no KV tiles either") {
+  const Mask one = parse_mask(
+      "csr:mask_block_cnt=1+0,mask_block_offset=0+1,mask_block_idx=0,full_block_cnt=0+1,"
+      "full_block_offset=0+0,full_block_idx=0");
+  const TileGrid grid = tile(one, {1, 2}, {});
+  CHECK(grid.kind(KvTile{0}, QTile{0}) == TileKind::partial);
+  CHECK(grid.kind(KvTile{1}, QTile{0}) == TileKind::full);
+  expect_error([&] { (void)tile(one, {0, 2}, {}); }, "entries for 0 KV tiles");
 }
 
 TEST_CASE("a CSR mask with a tile in both lists, or entries out of bounds, is refused") {

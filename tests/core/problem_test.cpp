@@ -127,6 +127,7 @@ TEST_CASE("heads, KV heads, parts and chains") {
   CHECK(with_span(problem, 6, Combine::ordered).combine == Combine::none);
   CHECK_THROWS_AS(with_span(problem, 4, Combine::partials), Error);
   CHECK_THROWS_AS(with_span(problem, 2, Combine::none), Error);
+  CHECK_THROWS_WITH(with_span(problem, 0, Combine::partials), Catch::Contains("does not divide"));
   CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 6, 0, {.heads_kv = 4}), Error);
   CHECK_THROWS_AS(make_problem(make_mask("full"), {4, 4}, {}, 2, 0, {.heads_kv = 4}), Error);
 }

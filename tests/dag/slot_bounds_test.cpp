@@ -155,5 +155,14 @@ TEST_CASE("a problem without tasks takes no rounds, and chains of several heads 
   CHECK(std::string(slot_bounds(grouped).all.back().by) == "degree");
 }
 
+TEST_CASE("chains of heads with masks of their own end rounds apart, the longest last") {
+  for (const char* const mask :
+       {"heads; tiles:rows=f....; tiles:rows=fffff", "heads; tiles:rows=fffff; tiles:rows=f...."}) {
+    const Problem problem = make_problem(parse_mask(mask), {5, 1}, {}, 2, 2,
+                                         {.heads_kv = 1, .span = 1, .combine = Combine::ordered});
+    CHECK(slot_bounds(problem).best.ticks == 5);
+  }
+}
+
 }  // namespace
 }  // namespace stagger::dag

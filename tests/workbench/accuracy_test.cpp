@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace stagger::workbench {
@@ -25,6 +26,14 @@ TEST_CASE("median, worst and ranking, by hand") {
   REQUIRE(accuracy.misranked.size() == 1);
   CHECK(accuracy.misranked[0].faster == 2);
   CHECK(accuracy.misranked[0].slower == 1);
+}
+
+TEST_CASE("two runs are ranked where one took more than three percent longer, by a tick") {
+  for (const std::int64_t slower : {1029, 1030, 1031, 1035, 1040}) {
+    CAPTURE(slower);
+    CHECK(accuracy_of({{"a", "one", 1000, 1000}, {"a", "two", slower, slower}}).pairs ==
+          (slower > 1030 ? 1 : 0));
+  }
 }
 
 TEST_CASE("pairs do not depend on which run is first") {

@@ -93,6 +93,14 @@ TEST_CASE("only what searches is kept from large problems") {
   CHECK_NOTHROW(expect_searchable(schedules::select("ascending"), more));
 }
 
+TEST_CASE("a chart's times are of the timing model's clock") {
+  const Problem problem = make_problem(make_mask("full"), {3, 3}, {}, 1, 3);
+  Analysis analysis = analyze(source_of(schedules::select("shift"), problem));
+  CHECK(timeline_of(analysis).clock == "ticks");
+  analysis.model.clock = Clock::ns;
+  CHECK(timeline_of(analysis).clock == "ns");
+}
+
 TEST_CASE("a chart's title says what is wrong with the table") {
   const Problem problem = make_problem(make_mask("full"), {3, 3}, {}, 1, 3);
   Source source = source_of(schedules::select("shift"), problem);

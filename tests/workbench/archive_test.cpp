@@ -105,6 +105,15 @@ TEST_CASE("an entry that holds gets a higher bound, unless it was optimal alread
   CHECK(best_of(open).version == "0");  // nothing more is proved
 }
 
+TEST_CASE("an entry that is contradicted stays as it was, though more is proved than it says") {
+  std::string open = entry("chain", 29, 20);  // 30 is the optimum
+  open.replace(open.find("optimal"), 7, "feasible");
+  const ArchiveCheck check = check_archive(read_archive(archive_of(open), "x"), {});
+  CHECK(check.found.front().outcome == ArchiveOutcome::contradicted);
+  CHECK(check.archive.front().best.value().makespan == 29);
+  CHECK(check.archive.front().best.value().version == "0");
+}
+
 TEST_CASE("an entry that cannot be searched takes no other with it") {
   const auto asked = [](std::int64_t heads) {
     return R"({"mask": "causal", "n": 4, "sms": 4, "model": "chain", "heads": )" +

@@ -285,6 +285,27 @@ TEST_CASE("slices of a packed tensor have its batches too, if there are several"
   CHECK(checked(plan, call, 2).find("dk overlaps dv") != std::string::npos);
 }
 
+TEST_CASE("a batch of one has no stride among batches") {
+  PlanRequest request{.mask = make_mask("full"), .lengths = {5, 7}};
+  request.heads_q = 6;
+  request.heads_kv = 2;
+  request.head_dim = kDim;
+  request.sms = 4;
+  request.schedule = "ascending";
+  const BackwardPlan plan = std::get<BackwardPlan>(plan_backward(request));
+  for (const std::int64_t stride : {0, 8, 1'000'000}) {
+    CAPTURE(stride);
+    stagger_call call = sound_call();
+    call.dq.stride[0] = stride;
+    CHECK(checked(plan, call, 2) == "taken");
+    for (stagger_tensor* tensor : {&call.dk, &call.dv})
+      tensor->stride[1] = 4 * kDim;
+    call.dv.data = moved(call.dk.data, 2 * 2 * kDim);  // heads 2 and 3 of 4
+    call.dv.stride[0] = stride;
+    CHECK(checked(plan, call, 2) == "taken");
+  }
+}
+
 TEST_CASE("a call's own memory may touch its tensors' ends, and overlaps none that is written") {
   const BackwardPlan plan = small_plan();
   REQUIRE(plan.device.has_value());

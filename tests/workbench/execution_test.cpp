@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/skip.hpp"
 #include "workbench/block/overlap.hpp"
 #include "workbench/run_file.hpp"
@@ -143,6 +144,25 @@ TEST_CASE("heads with masks of their own are run by threads, and by no GPU's ker
   const Execution execution = execute(request_of(source, 0));
   CHECK(std::string(execution.verdict()) == "ok");
   CHECK(execution.assumed_tiles() == 0);
+}
+
+TEST_CASE("a mask of more bits than a GPU's kernels take is refused there") {
+  std::vector<std::int64_t> q;
+  std::vector<std::int64_t> kv;
+  // One query of each Q tile sees the first and the last key of each KV tile.
+  for (std::int64_t query = 0; query < 1'025 * 64; query += 64) {
+    for (std::int64_t key = 0; key < 1'024 * 128; key += 2) {
+      if (key % 128 > 2) continue;
+      q.insert(q.end(), {query, query + 1});
+      kv.insert(kv.end(), {key, key + 1});
+    }
+  }
+  const Source source = workbench::source_of(
+      schedules::select("ascending"), make_problem(make_mask("slices", {{"q", q}, {"kv", kv}}),
+                                                   {1'025 * 64, 1'024 * 128}, {64, 128}, 1, 1));
+  CHECK(
+      test::message_of([&] { static_cast<void>(execute(request_of(source, 1))); }, ErrorKind::limit)
+          .starts_with("of 1049600 tiles a query sees several ranges of keys"));
 }
 
 TEST_CASE("a run says of how many tiles it assumed the pairs, in all heads") {

@@ -230,5 +230,18 @@ TEST_CASE("an array of lock values is read from numpy's file as from text") {
   CHECK(report.places.front().shown() == "[2,1]");
 }
 
+TEST_CASE("lock values are of one head, and tensors without an order are no tickets") {
+  formats::Bundle heads;
+  formats::NamedTensor named{.name = "locks"};
+  named.tensor = {.dtype = formats::Dtype::int32, .shape = {2, 2, 1}, .elements = {0, 1, 0, 1}};
+  heads.tensors.push_back(named);
+  const std::string npz = formats::write_npz(heads);
+  const std::size_t begin = npz.find("\x93NUMPY");
+  CHECK_THROWS_WITH(read_document(npz.substr(begin, npz.find("PK\x01\x02") - begin), "x.npy"),
+                    Catch::Contains("lock values are of one head: an array [kv, q]"));
+  CHECK_THROWS_WITH(read_document(tensors_of(R"({"some_counts": [[[1]]]})", true), "x.npz"),
+                    Catch::Contains("no tickets that are known"));
+}
+
 }  // namespace
 }  // namespace stagger::tickets
