@@ -95,6 +95,22 @@ TEST_CASE("tensors as JSON are read again; short rows are filled") {
   }
 }
 
+TEST_CASE("of a JSON object what is no tensor and no word is refused, and nothing is passed over") {
+  const auto read_json = [](const std::string& text) {
+    const JsonDocument document(text, "x.json");
+    return read_json_tensors(document.root(), "x.json").tensors.size();
+  };
+  CHECK(read_json(R"({"a": [1], "b": null, "c": "words", "d": 3, "e": true})") == 3);
+  for (const char* const value : {"1.5", "{\"deep\": 1}"}) {
+    const std::string text = std::string(R"({"a": [1], "b": )") + value + "}";
+    if (value[0] == '{') {
+      CHECK(read_json(text) == 2);  // of an object its members, by their path
+    } else {
+      CHECK_THROWS_WITH(read_json(text), Catch::Contains("is no tensor of integers"));
+    }
+  }
+}
+
 TEST_CASE("tensors have as many dimensions as they may, and not one more") {
   constexpr std::size_t kMost = kMostDimensions;
   const auto nested = [](std::size_t depth) {

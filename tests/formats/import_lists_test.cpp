@@ -153,6 +153,21 @@ TEST_CASE("transposed lists of every head are held against its own") {
         std::string::npos);
 }
 
+TEST_CASE("an order of FlexAttention's lists is no part of the mask, and that is said") {
+  const auto lists = [](bool ordered) {
+    Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 1, 2}, {1, 2})},
+                               {"kv_indices", ints({1, 1, 2, 2}, {0, 0, 0, 1})}});
+    if (!ordered) return bundle;
+    for (const char* const name : {"dq_write_order", "dq_kv_order"})
+      bundle.tensors.push_back(bundle_of({{name, ints({1, 1, 2, 2}, {0, 0, 0, 0})}}).tensors[0]);
+    return bundle;
+  };
+  for (const char* const name : {"dq_write_order: `stagger lint`", "dq_kv_order: in which order"}) {
+    CHECK(says(read(lists(true)), name));
+    CHECK_FALSE(says(read(lists(false)), name));
+  }
+}
+
 TEST_CASE("blocks are cut into the tiles that are asked for") {
   const Bundle bundle = bundle_of({{"kv_num_blocks", ints({2}, {1, 1})},
                                    {"kv_indices", ints({2, 1}, {0, 1})},

@@ -2,6 +2,7 @@
 
 #include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
 
 #include <string>
 #include <vector>
@@ -70,6 +71,75 @@ TEST_CASE("tiles that FlashMask's kernel visits although they are empty are coun
       CHECK(says(sides, "empty tiles that its kernel visits") == (q > 0 && kv > 0));
     }
   }
+}
+
+/// One head's columns, each of which says for a key from which query on, or up to which, nothing.
+struct Intervals {
+  bool causal;
+  Elements lts, lte, uts, ute;
+
+  [[nodiscard]] bool attends(std::int64_t query, std::size_t key) const {
+    if (query >= lts[key] && query < lte[key]) return false;
+    if (causal) return query >= static_cast<std::int64_t>(key);
+    return query < uts[key] || query >= ute[key];
+  }
+  /// Whether one interval, or the diagonal, rules these queries out by its bounds over these keys.
+  [[nodiscard]] bool ruled_out(std::int64_t first, std::int64_t last, std::size_t begin,
+                               std::size_t end) const {
+    bool below = true;
+    bool above = !causal;
+    for (std::size_t key = begin; key < end; ++key) {
+      below = below && lts[key] <= first && lte[key] > last;
+      above = above && uts[key] <= first && ute[key] > last;
+    }
+    return below || above || (causal && last < static_cast<std::int64_t>(begin));
+  }
+};
+
+TEST_CASE("empty tiles that FlashMask's kernel visits are those that no interval alone rules out") {
+  test::Random random(test::seed(61));
+  std::int64_t visited_in_all = 0;
+  for (int round = 0; round < 400; ++round) {
+    const std::int64_t tokens = random.between(3, 9);
+    const std::int64_t form = random.between(0, 3);  // causal of one column, of two; both ways
+    const TileShape shape{.q = random.between(1, 3), .kv = random.between(1, 3)};
+    Elements elements;
+    std::int64_t visited = 0;
+    for (int head = 0; head < 2; ++head) {
+      Intervals one{.causal = form < 2, .lts = {}, .lte = {}, .uts = {}, .ute = {}};
+      const std::int64_t most = random.between(0, tokens);
+      for (std::int64_t key = 0; key < tokens; ++key) {
+        const auto put = [&](Elements& column, bool is_there, std::int64_t absent) {
+          column.push_back(is_there ? random.between(0, most) : absent);
+          if (is_there) elements.push_back(column.back());
+        };
+        put(one.lts, true, 0);
+        put(one.lte, form == 1 || form == 3, tokens);
+        put(one.uts, form == 3, 0);
+        put(one.ute, form >= 2, 0);
+      }
+      for (std::int64_t first = 0; first < tokens; first += shape.q) {
+        const std::int64_t last = std::min(first + shape.q, tokens) - 1;
+        for (std::int64_t key = 0; key < tokens; key += shape.kv) {
+          const auto begin = static_cast<std::size_t>(key);
+          const auto end = static_cast<std::size_t>(std::min(key + shape.kv, tokens));
+          bool live = false;
+          for (std::int64_t query = first; query <= last; ++query)
+            for (std::size_t each = begin; each < end; ++each)
+              live = live || one.attends(query, each);
+          visited += !live && !one.ruled_out(first, last, begin, end) ? 1 : 0;
+        }
+      }
+    }
+    const std::int64_t columns = std::ssize(elements) / tokens / 2;
+    const Bundle bundle =
+        bundle_of({{"startend_row_indices", ints({1, 2, tokens, columns}, std::move(elements))}});
+    CAPTURE(round, form, tokens, shape.q, shape.kv);
+    REQUIRE(says(read(bundle, {.shape = shape, .causal = form < 2}),
+                 std::to_string(visited) + " empty tiles that its kernel visits"));
+    visited_in_all += visited;
+  }
+  CHECK(visited_in_all > 100);
 }
 
 TEST_CASE("FlashMask's columns of KV heads are those of the heads that share them") {

@@ -238,6 +238,20 @@ TEST_CASE("sequences keep every pair of tokens, whatever window they share") {
   CHECK(kept == 4 * 4 + 4);
 }
 
+TEST_CASE("sequences that are aligned to more than a tile are written, to less are refused") {
+  const auto problem = [](const char* align) {
+    const Mask mask = parse_mask(std::string("varlen:q_lengths=7+4,kv_lengths=7+4,") + align);
+    const Lengths lengths = implied_lengths(mask, {});
+    return make_problem(mask, lengths, {4, 4}, 1, 1);
+  };
+  CHECK(refusal(problem("align_q=8,align_kv=8"), "cu-seqlens").empty());
+  CHECK(refusal(problem("align_q=12,align_kv=12"), "cu-seqlens").empty());
+  CHECK(refusal(problem("align_q=6,align_kv=4"), "cu-seqlens").empty());  // from 12 on
+  CHECK(
+      refusal(problem("align_q=9,align_kv=4"), "cu-seqlens").find("sequence 1 begins within it") !=
+      std::string::npos);
+}
+
 TEST_CASE("sequences that a mask is cut into are its documents, those of one token too") {
   using Documents = std::vector<Elements>;
   for (const Elements& lengths : Documents{{4}, {1, 4}, {4, 1}, {4, 1, 3}, {1, 1, 4, 1}, {2, 2}}) {
