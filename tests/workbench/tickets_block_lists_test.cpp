@@ -1,7 +1,9 @@
 // FlashAttention-4's block lists as files: groups of heads, and as many tasks, findings and
 // semaphores as there may be.
 
+#include "core/files.hpp"
 #include "core/limits.hpp"
+#include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 #include "workbench/tickets/document.hpp"
@@ -158,6 +160,68 @@ TEST_CASE("lists make as many semaphores as there may be, and not one more") {
   };
   CHECK(said(16) == "16777216");
   CHECK(said(17) == "refused 3: more than 16777216 semaphores or programs");
+}
+
+TEST_CASE("a tile that forward lists lack is placed in its batch's and head's own row") {
+  // Two batches of two heads, of two KV blocks with Q block 0 each; one head's forward list has
+  // only KV block 1, or all four share one row of lists.
+  for (int wrong = 0; wrong < 4; ++wrong) {
+    const auto each = [&](const std::string& right, const std::string& other) {
+      std::string text;
+      for (int head = 0; head < 4; ++head)
+        text += std::string(head == 0   ? "[["
+                            : head == 2 ? "],["
+                                        : ",") +
+                (head == wrong ? other : right);
+      return text + "]]";
+    };
+    const std::string text =
+        R"({"schema": "stagger.fa4/1", "heads_kv": 2, "backward": {"spt": false,
+            "mask_block_cnt": )" +
+        each("[1,1]", "[1,1]") + R"(, "mask_block_idx": )" + each("[[0],[0]]", "[[0],[0]]") +
+        R"(, "dq_write_order": )" + each("[[0],[1]]", "[[0],[1]]") +
+        R"(}, "forward": {"mask_block_cnt": )" + each("[2]", "[1]") + R"(, "mask_block_idx": )" +
+        each("[[0,1]]", "[[1,0]]") + "}}";
+    const Document document = read_document(text, "x.json");
+    CAPTURE(text);
+    REQUIRE(document.found.size() == 1);
+    CHECK(document.found.front().pointer == "/backward/mask_block_idx/" +
+                                                std::to_string(wrong / 2) + "/" +
+                                                std::to_string(wrong % 2) + "/0");
+  }
+}
+
+TEST_CASE("groups make as many KV tiles as there may be, and not one more") {
+  const auto said = [](std::int64_t groups) {
+    return test::said([&] {
+      const Document document =
+          read_document(R"({"schema": "stagger.fa4/1", "groups": )" + std::to_string(groups) +
+                            R"(, "backward": {"spt": false, "mask_block_cnt": [[[1,1]]],
+                  "mask_block_idx": [[[[0],[0]]]], "dq_write_order": [[[[0],[1]]]]}})",
+                        "x.json");
+      return std::string("read");
+    });
+  };
+  CHECK(said(kMaxTiles / 2) == "read");
+  CHECK(said(kMaxTiles / 2 + 1).find("/groups: makes more than 1048576 KV tiles") !=
+        std::string::npos);
+}
+
+TEST_CASE("more lanes than SMs are said of a table that goes by lanes alone") {
+  for (const Dispatch dispatch : {Dispatch::static_, Dispatch::in_order}) {
+    Table table = schedules::build(schedules::select("ascending"),
+                                   make_problem(make_mask("full"), {3, 3}, {}, 1, 3));
+    table.dispatch = dispatch;
+    table.problem.sms = 2;
+    const Document document = read_document(write_table_json(table), "x.json");
+    if (dispatch == Dispatch::in_order) {
+      CHECK(document.found.empty());
+    } else {
+      REQUIRE(document.found.size() == 1);
+      CHECK(document.found.front().pointer == "/lanes/2");
+      CHECK(document.found.front().message.starts_with("3 lanes for 2 SMs"));
+    }
+  }
 }
 
 }  // namespace
