@@ -18,7 +18,8 @@ are made in tables/.
                                                           python -m stagger bench; also an H100
                            trained twice                  train.json and train_h100.json, by
                                                           python -m stagger demo
-    workbench/block/README.md  whole blocks               block.json, by scripts/bench_block.py
+    workbench/block/README.md  whole blocks               block.json and block_h100.json, by
+                                                          scripts/bench_block.py
     workbench/designs/README.md  designs beside what is    designs.json, by
                            predicted of them              scripts/bench_designs.py
 """
@@ -57,6 +58,7 @@ def tables(stagger):
             (results, "train-h100", "train_h100.json", bench.train_table),
             (block, "blocks", "block.json", blocks.block_table),
             (block, "block-kernels", "block.json", blocks.block_kernels_table),
+            (block, "blocks-h100", "block_h100.json", blocks.block_table),
             (block, "overlap", "overlap.json", overlap.overlap_table),
             ("gpu/overlap/README.md", "overlap-ways", "overlap.json", overlap.overlap_ways_table),
             ("gpu/overlap/README.md", "overlap-rng", "overlap.json", overlap.overlap_rng_table),

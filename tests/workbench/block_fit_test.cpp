@@ -205,16 +205,18 @@ TEST_CASE("rates that cannot be are refused") {
   CHECK_THAT(refused(measured), Catch::Contains("times of GEMMs within them are not known"));
 }
 
-std::string recorded() {
-  std::ifstream file(std::string(STAGGER_SOURCE_DIR) + "/gpu/results/block.json");
+std::string recorded(const char* name = "block.json") {
+  std::ifstream file(std::string(STAGGER_SOURCE_DIR) + "/gpu/results/" + name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-TEST_CASE("the blocks that were measured on an H200 are predicted") {
-  const MeasuredBlocks measured = read_measured_blocks(recorded(), "block.json");
-  CHECK(measured.device == "NVIDIA H200");
+TEST_CASE("the blocks that were measured on an H200 and on an H100 are predicted") {
+  const auto [name, device] = GENERATE(std::pair("block.json", "NVIDIA H200"),
+                                       std::pair("block_h100.json", "NVIDIA H100 80GB HBM3"));
+  const MeasuredBlocks measured = read_measured_blocks(recorded(name), name);
+  CHECK(measured.device == device);
   CHECK(measured.driver == "13.0");
   const BlockRates rates = fitted_rates(measured);
   const std::vector<FittedBlock> judged = judge_fit(measured, rates);
