@@ -6,6 +6,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -254,6 +255,23 @@ TEST_CASE("every cycle found is one: each wait is for the next one's lane") {
     cycles += liveness.live ? 0 : 1;
   }
   CHECK(cycles > 500);
+}
+
+TEST_CASE("of many lanes that wait for nobody a hundred are listed") {
+  for (const std::int32_t lanes : {99, 100, 150}) {
+    // Each lane waits for rank 0 of a tile of its own, and has rank 1 itself.
+    Table table;
+    table.problem = make_problem(make_mask("full"), {1, 1}, {}, lanes, lanes);
+    for (Head head{0}; head.value < lanes; ++head) {
+      table.slots.push_back({.task = {head, KvTile{0}, QTile{0}}, .rank = 1});
+      table.end_lane();
+    }
+    const Liveness found = verify(table, {}).liveness;
+    CAPTURE(lanes);
+    CHECK_FALSE(found.live);
+    CHECK(std::ssize(found.starved) == std::min(lanes, 100));
+    CHECK(found.stuck_tasks == lanes);
+  }
 }
 
 }  // namespace

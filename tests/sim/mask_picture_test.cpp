@@ -55,6 +55,39 @@ TEST_CASE("a mask that fits is drawn tile by tile, with a number at each row") {
   CHECK(mask_text(TileGrid(), {}) == std::string(kLegend) + "\n");
 }
 
+Problem heads_problem(const std::string& heads, std::int64_t count) {
+  return make_problem(parse_mask("heads:heads=" + heads + "; tiles:rows=ff+.p; tiles:rows=.f+p."),
+                      {2, 2}, {}, count, 1);
+}
+
+TEST_CASE("masks of several heads are drawn one below the other, each with its heads") {
+  const Problem few = heads_problem("0+1+0", 3);
+  CHECK(mask_text(few.grids, {}) ==
+        "heads 0, 2\nkv 0  ff\nkv 1  .p\n\nhead 1\nkv 0  .f\nkv 1  p.\n\n" + std::string(kLegend) +
+            "\n");
+  const std::string svg = mask_svg(few.grids);
+  CHECK(svg.find("width=\"24\" height=\"96\"") != std::string::npos);
+  CHECK(svg.find("y=\"18\" font-size=\"12\" font-family=\"sans-serif\">heads 0, 2</text>") !=
+        std::string::npos);
+  CHECK(svg.find("y=\"66\" font-size=\"12\" font-family=\"sans-serif\">head 1</text>") !=
+        std::string::npos);
+  for (const char* const tiles :
+       {"x=\"0\" y=\"24\" width=\"24\"", "x=\"12\" y=\"36\" width=\"12\"",
+        "x=\"12\" y=\"72\" width=\"12\"", "x=\"0\" y=\"84\" width=\"12\""}) {
+    CAPTURE(tiles);
+    CHECK(svg.find(tiles) != std::string::npos);
+  }
+}
+
+TEST_CASE("of many heads with one mask eight are listed, and the others counted") {
+  const auto first_line = [](const std::string& heads, std::int64_t count) {
+    const std::string text = mask_text(heads_problem(heads, count).grids, {});
+    return text.substr(0, text.find('\n'));
+  };
+  CHECK(first_line("0+0+0+0+0+0+0+0+1", 9) == "heads 0, 1, 2, 3, 4, 5, 6, 7");
+  CHECK(first_line("0+0+1+0+0+0+0+0+0+0+0+0", 12) == "heads 0, 1, 3, 4, 5, 6, 7, 8 and 3 more");
+}
+
 TEST_CASE("a letter of a large mask is a square of tiles, partial if they are not all alike") {
   test::Random random(test::seed(94));
   for (int round = 0; round < 300; ++round) {
