@@ -241,9 +241,8 @@ void consider(const PlanRequest& request, const schedules::Selection& selection,
   if (!best || beats(*candidate, *best)) best = std::move(candidate);
 }
 
-/// Whether a table of the best one's tiles and chains may beat it, for all that the bounds say.
-bool may_be_beaten(const PlanRequest& request, const Candidate& best) {
-  const Problem& problem = best.table.problem;
+/// Whether a table of a problem may beat the best, for all that the bounds say.
+bool may_beat(const PlanRequest& request, const Problem& problem, const Candidate& best) {
   const std::optional<TimeModel> model = model_of(request, problem);
   if (!model) return false;
   const dag::Bounds bounds = dag::lower_bounds(problem, model->timing, Dispatch::static_);
@@ -261,20 +260,28 @@ bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t he
   return (Checked(heads) * problem.q_tiles() * memory.tile.dq).within(memory.l2);
 }
 
-/// Tries windows on heads in the place of the best, at its tiles and span. Such tables have several
-/// orders of heads and need CTAs that are there at once. They take as long to make as all other
-/// candidates together.
+/// Tries windows on heads of a problem in the place of the best. Such tables have several orders of
+/// heads and need CTAs that are there at once.
+void consider_windows(const PlanRequest& request, const Problem& problem,
+                      std::optional<Candidate>& best) {
+  for (const std::int32_t heads : kWindows) {
+    if (heads > problem.heads || !may_beat(request, problem, *best)) continue;
+    if (heads > *std::rbegin(kWindows) && !fits_l2(request, problem, heads)) continue;
+    const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
+    consider(request, schedules::select(text), problem.shape.q, best);
+  }
+}
+
+/// Tries windows at the tiles of the best, with its span first and then with the others: what packs
+/// whole heads best need not pack windows best.
 void consider_windows(const PlanRequest& request, std::optional<Candidate>& best) {
   if (request.invariant || request.launch == PlanLaunch::elastic) return;
-  const Problem problem = best->table.problem;
-  PlanRequest like = request;
-  like.span = problem.span;
-  for (const std::int32_t heads : kWindows) {
-    if (heads > problem.heads || !may_be_beaten(like, *best)) continue;
-    if (heads > *std::rbegin(kWindows) && !fits_l2(like, problem, heads)) continue;
-    const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
-    consider(like, schedules::select(text), problem.shape.q, best);
-  }
+  const std::int64_t tile_q = best->table.problem.shape.q;
+  std::vector<PlanRequest> requests = with_spans(request);
+  const auto own = std::ranges::find(requests, best->table.problem.span, &PlanRequest::span);
+  if (own != requests.end()) std::rotate(requests.begin(), own, own + 1);
+  for (const PlanRequest& each : requests)
+    consider_windows(each, problem_of(each, tile_q, each.sms), best);
 }
 
 Candidate best_of(const PlanRequest& request) {

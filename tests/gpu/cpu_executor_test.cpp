@@ -10,9 +10,11 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace stagger::gpu {
@@ -275,6 +277,15 @@ TEST_CASE("an incomplete table is a contract violation, not a crash") {
   table = square(2);
   std::swap(table.slots[0].task, table.slots[2].task);  // splits both chains
   CHECK_THROWS_AS(backward_on_cpu(table, attention, {}), ContractViolation);
+}
+
+TEST_CASE("the processor's name is what the system has behind the colon") {
+  std::ifstream file("/proc/cpuinfo");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string name = cpu_name();
+  const bool named = text.find("\nmodel name") != std::string::npos;
+  CHECK(named == (text.find(": " + name + "\n") != std::string::npos));
+  CHECK(named == (name != "cpu"));
 }
 
 }  // namespace

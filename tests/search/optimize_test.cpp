@@ -60,6 +60,7 @@ TEST_CASE("in the slot model too") {
         optimize(problem, {.timing = {}, .slot_model = true}, {bounds.best.ticks, bounds.best.by},
                  std::nullopt, options_of(5));
     REQUIRE(optimum.proof != ProofKind::none);
+    REQUIRE_FALSE(optimum.proof_written);
     REQUIRE(rounds_of(optimum.best->table) == optimum.best->makespan);
     REQUIRE(optimum.best->makespan == test::naive_round_optimum(problem));
   }

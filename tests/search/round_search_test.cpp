@@ -380,6 +380,11 @@ TEST_CASE("wrong answers are refused with their place") {
   const std::string right = "task 0 0 0 0\ntask 0 0 1 1\ntask 0 1 1 0\n";
   CHECK(message(right + "task 0 1 0 1\n").empty());
   CHECK(message(right).find("(head 0, kv 1, q 0) has no round") != std::string::npos);
+  CHECK(message("task 0 1 0 0\ntask 0 1 1 1\ntask 0 0 0 1\n")
+            .find("(head 0, kv 0, q 1) has no round") != std::string::npos);
+  const Problem holed = test::tiles_problem({"f.", "ff"}, 1, 2);
+  CHECK(message_of(right + "task 0 1 0 1\n", holed, 2).find("(head 0, kv 0, q 1) is not live") !=
+        std::string::npos);
   CHECK(message(right + "task 0 1 0 0\n").find("round by round") != std::string::npos);
   CHECK(message(right + "task 0 1 0 1\ntask 0 1 0 2\n").find("two rounds") != std::string::npos);
   CHECK(message(right + "task 0 5 0 1\n").find("not in the problem") != std::string::npos);

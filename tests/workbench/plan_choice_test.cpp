@@ -96,9 +96,12 @@ TEST_CASE("auto takes no table that another of its own is predicted to beat by 1
       for (const std::int64_t heads_kv : {1, 4, 8}) {
         PlanRequest request = grouped(machine, mask, seq, heads_kv);
         const BackwardPlan chosen = plan_if_any(request).value();
-        for (const char* schedule : {"spt", "symmetric-shift", "symmetric-shift:order=head-major",
-                                     "shift", "descending", "lpt-descending"}) {
+        for (const char* schedule :
+             {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift", "descending",
+              "lpt-descending", "windowed:heads=2,q=descending"}) {
           for (const std::int64_t tile_q : {64, 80, 128}) {
+            // Windows are tried at the tiles of the best, with every span.
+            if (schedule[0] == 'w' && tile_q != chosen.table.problem.shape.q) continue;
             for (std::int64_t span = 1; span <= 8 / heads_kv; span *= 2) {
               request.schedule = schedule;
               request.tile_q = tile_q;
