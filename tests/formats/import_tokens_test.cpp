@@ -208,5 +208,21 @@ TEST_CASE("sequences begin a tile each") {
              "1 sequence of no queries"));
 }
 
+TEST_CASE("sequences that have no lengths of queries, or use tokens that they lack, are refused") {
+  const Tensor sums = ints({3}, {0, 4, 8});
+  CHECK(refusal_of(bundle_of({{"cu_seqlens_k", sums}}), {.format = "cu-seqlens"})
+            .find("cu_seqlens_q is missing, or cu_seqlens of both") != std::string::npos);
+  for (const std::int64_t used : {-1, 0, 4, 5}) {
+    const Bundle bundle = bundle_of({{"cu_seqlens_q", sums},
+                                     {"cu_seqlens_k", sums},
+                                     {"seqused_k", ints({2}, {3, used})},
+                                     {"causal", ints({1}, {1})}});
+    CAPTURE(used);
+    const bool refused = refusal_of(bundle).find("seqused_k[1] = " + std::to_string(used) +
+                                                 " of 4") != std::string::npos;
+    CHECK(refused == (used < 0 || used > 4));
+  }
+}
+
 }  // namespace
 }  // namespace stagger::formats
