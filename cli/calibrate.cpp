@@ -135,10 +135,9 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     request.progress = [&, done = static_cast<double>(&times - shapes.data())](double fraction) {
       progress.show("calibrating", (done + fraction) / static_cast<double>(shapes.size()));
     };
-    const Timing timing = times.timing();
-    auto tables =
-        workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim, timing);
-    for (auto& run : workbench::measure_memory(request, std::move(tables), timing)) {
+    auto tables = workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim,
+                                                    times.timing());
+    for (auto& run : workbench::measure_memory(request, std::move(tables), times)) {
       run.group += groups;
       runs.push_back(std::move(run));
     }

@@ -57,7 +57,8 @@ struct Options {
   std::int64_t residency = 0;
   std::optional<std::int64_t> l2;         ///< bytes
   std::optional<std::int64_t> bandwidth;  ///< bytes a tick
-  std::string machine;                    ///< a profile's file; empty: none
+  std::optional<Ticks> congestion;
+  std::string machine;  ///< a profile's file; empty: none
 
   // schedule
   std::string schedule;

@@ -56,7 +56,8 @@ workbench::GivenTiming given_timing(const Options& options) {
           .reduce_kv_async = options.reduce_kv_async,
           .release = options.release,
           .l2 = options.l2,
-          .bandwidth = options.bandwidth};
+          .bandwidth = options.bandwidth,
+          .congestion = options.congestion};
 }
 
 }  // namespace

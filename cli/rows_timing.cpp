@@ -123,6 +123,16 @@ std::vector<OptionRow> timing_rows() {
        .fallback = "the profile's with --machine",
        .range = kBytes,
        .needs = "l2 machine"},
+      {.name = "congestion",
+       .metavar = "TICKS",
+       .meaning = "what a hand-over takes longer than --latency while every SM reduces, in "
+                  "proportion while fewer do",
+       .target = &Options::congestion,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "the profile's with --machine, else 0",
+       .range = {.least = 0},
+       .needs = "l2 machine"},
   };
 }
 

@@ -54,6 +54,9 @@ struct KernelTimes {
   std::optional<MeasuredNs> compute_partial = std::nullopt;  ///< absent: as `compute`
   MeasuredNs reduce = {};
   MeasuredNs latency = {};
+  /// What a hand-over takes longer while every SM of the device reduces as often as it can; absent:
+  /// not measured, `latency` is that of a busy device.
+  std::optional<MeasuredNs> congestion = std::nullopt;
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
   MeasuredNs start = {};  ///< what a whole run takes beyond its makespan and the passes

@@ -54,8 +54,8 @@ KernelTimes read_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
                      "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
-  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "launch", "epilogue", "start",
-                  "passes_per_mi"});
+  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "launch",
+                  "epilogue", "start", "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
   times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
@@ -63,6 +63,7 @@ KernelTimes read_times(const JsonValue& entry) {
   if (ns.has("compute_partial")) times.compute_partial = read_measured(ns.at("compute_partial"));
   times.reduce = read_measured(ns.at("reduce"));
   times.latency = read_measured(ns.at("latency"));
+  if (ns.has("congestion")) times.congestion = read_measured(ns.at("congestion"));
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
   times.start = read_measured(ns.at("start"));
@@ -101,18 +102,17 @@ std::string write_times(const KernelTimes& times) {
   text += ",\n   " + member("model", json_quote(model_name(times.model))) + ", " +
           member("release", json_quote(release_name(times.release))) + ",\n   " +
           member("ns", "{\n") + write_measured("compute", times.compute);
-  if (times.compute_partial) {
-    text += ",\n" + write_measured("compute_partial", *times.compute_partial);
-  }
-  for (const auto& [key, measured] :
-       {std::pair{"reduce", &times.reduce}, std::pair{"latency", &times.latency},
-        std::pair{"launch", &times.launch}, std::pair{"epilogue", &times.epilogue},
-        std::pair{"start", &times.start}}) {
-    text += ",\n" + write_measured(key, *measured);
-  }
-  if (times.passes_per_mi) {
-    text += ",\n" + write_measured("passes_per_mi", *times.passes_per_mi);
-  }
+  const auto add = [&](const char* key, const MeasuredNs& measured) {
+    text += ",\n" + write_measured(key, measured);
+  };
+  if (times.compute_partial) add("compute_partial", *times.compute_partial);
+  add("reduce", times.reduce);
+  add("latency", times.latency);
+  if (times.congestion) add("congestion", *times.congestion);
+  add("launch", times.launch);
+  add("epilogue", times.epilogue);
+  add("start", times.start);
+  if (times.passes_per_mi) add("passes_per_mi", *times.passes_per_mi);
   return text + "},\n   " + write_fit(times.fit) + ",\n   " +
          member("date", json_quote(times.date)) + ",\n   " +
          member("command", json_quote(times.command)) + "}";

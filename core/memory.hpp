@@ -18,12 +18,14 @@ struct TileBytes {
 /// rate. Of a GPU's it is what measured runs were predicted best with, not what is soldered there.
 inline constexpr std::int64_t kMemoryChannels = 32;
 
-/// The memory behind the SMs: an L2 cache of whole tiles, and device memory of a certain rate
-/// behind it.
+/// The memory behind the SMs: an L2 cache of whole tiles, through which turns are handed over, and
+/// device memory of a certain rate behind it.
 struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
   std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, all channels, > 0
   TileBytes tile = {};
+  /// Ticks that a hand-over takes longer while every SM reduces as often as it can, >= 0.
+  std::int64_t congestion = 0;
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };

@@ -15,22 +15,28 @@ constexpr Ticks kLongestTime = Ticks{1} << 60;
 
 /// Whether so many tasks and chains one after the other, on every SM at once, fit Ticks.
 bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
-  const Checked task = Checked(timing.longest_compute()) + timing.reduce + timing.latency;
+  const Checked hand_over =
+      Checked(timing.latency) + (timing.memory ? timing.memory->congestion : 0);
+  const Checked task = Checked(timing.longest_compute()) + timing.reduce + hand_over;
   Checked ends = Checked(timing.launch) + timing.epilogue;
-  if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + timing.latency;
+  if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + hand_over;
   return (problem.sms * (task * tasks + ends * chains)).within(kLongestTime);
 }
 
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
   if (fits(timing, tasks, chains, problem)) return;
-  throw Error(
-      ErrorKind::limit,
-      "model time could exceed 2^60 ticks: " + counted(tasks, "task") + " of compute " +
-          std::to_string(timing.longest_compute()) + ", reduce " + std::to_string(timing.reduce) +
-          " and latency " + std::to_string(timing.latency) + " and " + counted(chains, "chain") +
-          " of launch " + std::to_string(timing.launch) + " and epilogue " +
-          std::to_string(timing.epilogue) + ", counted for each of " + counted(problem.sms, "SM"));
+  const std::string congestion = timing.memory && timing.memory->congestion > 0
+                                     ? " and " + std::to_string(timing.memory->congestion)
+                                     : "";
+  throw Error(ErrorKind::limit, "model time could exceed 2^60 ticks: " + counted(tasks, "task") +
+                                    " of compute " + std::to_string(timing.longest_compute()) +
+                                    ", reduce " + std::to_string(timing.reduce) + " and latency " +
+                                    std::to_string(timing.latency) + congestion + " and " +
+                                    counted(chains, "chain") + " of launch " +
+                                    std::to_string(timing.launch) + " and epilogue " +
+                                    std::to_string(timing.epilogue) + ", counted for each of " +
+                                    counted(problem.sms, "SM"));
 }
 
 /// Throws unless all that tasks and chains touch, read and written back by one channel, fits Ticks.
@@ -53,7 +59,8 @@ void check_timing(const Timing& timing, const Problem& problem) {
         std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
         std::pair{"reduce", timing.reduce}, std::pair{"latency", timing.latency},
         std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue},
-        std::pair{"reduce-kv", timing.reduce_kv}}) {
+        std::pair{"reduce-kv", timing.reduce_kv},
+        std::pair{"congestion", timing.memory ? timing.memory->congestion : 0}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {

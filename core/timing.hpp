@@ -57,6 +57,10 @@ struct Timing {
   /// paper.
   std::optional<Memory> memory = std::nullopt;
 
+  /// The least time from one reduction of an SM to its next, of full tiles.
+  [[nodiscard]] Ticks cycle() const {
+    return model == Model::chain ? compute + reduce : std::max(compute, reduce);
+  }
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }
   /// A live tile's compute phase.

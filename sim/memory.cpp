@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/waiting.hpp"
 #include "sim/calendar.hpp"
+#include "sim/congestion.hpp"
 #include "sim/lane_clock.hpp"
 #include "sim/tile_memory.hpp"
 
@@ -73,6 +74,7 @@ class MemoryPlayer {
         record_(record),
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
+        congestion_(timing, table.problem),
         dq_tiles_(std::int64_t{table.problem.heads} * table.problem.q_tiles()),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles() : 0)),
         stations_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))),
@@ -199,6 +201,7 @@ class MemoryPlayer {
   [[gnu::always_inline]] inline void reduce(Station& station, Ticks time) {
     const Work work = station.writing;
     const bool ends = work.ends_chain;
+    congestion_.add(time);
     const Ticks start = touch_dq(work, time);
     if (record_) record_->reduce_start[work.slot] = start;
     release_after(station, work, start);
@@ -281,7 +284,7 @@ class MemoryPlayer {
   void release(std::int64_t place, Ticks time) {
     TurnLock& lock = locks_[place];
     ++lock.value;
-    lock.turn = time + timing_.latency;
+    lock.turn = time + timing_.latency + congestion_.delay();
     if (lock.waiting > 0) wake(place, lock);
   }
 
@@ -299,7 +302,8 @@ class MemoryPlayer {
 
   static Ticks longest_phase(const Timing& timing) {
     return std::max({timing.compute, timing.compute_of(TileKind::partial), timing.reduce,
-                     timing.reduce_kv, timing.launch, timing.epilogue, timing.latency});
+                     timing.reduce_kv, timing.launch, timing.epilogue,
+                     timing.latency + timing.memory->congestion});
   }
   [[nodiscard]] Sm sm_of(const Station& station) const { return {station.actor / 2}; }
   [[nodiscard]] std::int64_t dkv_lock(const Task& task) const {
@@ -313,6 +317,7 @@ class MemoryPlayer {
   LaneRule rule_;
   MemoryPlay play_;
   TileMemory memory_;
+  Congestion congestion_;
   std::int64_t dq_tiles_;                      ///< of all heads
   IndexVector<std::int64_t, TurnLock> locks_;  ///< by (head, q), then those of dK and dV
   std::vector<Station> stations_;

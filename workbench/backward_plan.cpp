@@ -252,6 +252,10 @@ bool may_beat(const PlanRequest& request, const Problem& problem, const Candidat
 /// Windows on heads that are tried, the widest first: it is the most even.
 constexpr std::int32_t kWindows[] = {32, 16, 8, 4, 2};
 
+/// Heads of an L2 swizzle that are tried. Its CTAs follow each other from Q tile to Q tile, where
+/// those of a full mask's shift wait for each other in a ring.
+constexpr std::int32_t kSwizzles[] = {16, 8};
+
 /// Whether the dQ of so many heads stays in the profile's L2 cache.
 bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t heads) {
   const std::optional<TimeModel> model = model_of(request, problem);
@@ -260,14 +264,19 @@ bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t he
   return (Checked(heads) * problem.q_tiles() * memory.tile.dq).within(memory.l2);
 }
 
-/// Tries windows on heads of a problem in the place of the best. Such tables have several orders of
-/// heads and need CTAs that are there at once.
+/// Tries windows on heads of a problem and swizzles in the place of the best. Tables of windows
+/// have several orders of heads and need CTAs that are there at once.
 void consider_windows(const PlanRequest& request, const Problem& problem,
                       std::optional<Candidate>& best) {
   for (const std::int32_t heads : kWindows) {
     if (heads > problem.heads || !may_beat(request, problem, *best)) continue;
     if (heads > *std::rbegin(kWindows) && !fits_l2(request, problem, heads)) continue;
     const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
+    consider(request, schedules::select(text), problem.shape.q, best);
+  }
+  for (const std::int32_t heads : kSwizzles) {
+    if (heads > problem.heads || !may_beat(request, problem, *best)) continue;
+    const std::string text = "lpt-descending:swizzle=" + std::to_string(heads);
     consider(request, schedules::select(text), problem.shape.q, best);
   }
 }

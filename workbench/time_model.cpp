@@ -5,6 +5,8 @@
 #include "core/table.hpp"
 #include "gpu/check/attention.hpp"
 
+#include <algorithm>
+
 namespace stagger::workbench {
 namespace {
 
@@ -23,6 +25,13 @@ std::int64_t pass_elements(const Problem& problem, const gpu::AttentionShape& sh
 Ticks passes_on(const Problem& problem, const KernelTimes& times) {
   if (!times.passes_per_mi) return 0;
   return times.passes_ns(pass_elements(problem, gpu::attention_shape(problem, times.key.head_dim)));
+}
+
+/// What a hand-over takes longer while all of the problem's SMs reduce, which may be fewer than the
+/// device's.
+Ticks congestion_on(const Problem& problem, const Machine& machine, const KernelTimes& times) {
+  if (!times.congestion) return 0;
+  return times.congestion->value * std::min(problem.sms, machine.sms) / machine.sms;
 }
 
 /// How long a chain's reduction into dK and dV takes, where there is one: two tiles of the KV
@@ -58,9 +67,10 @@ Timing GivenTiming::over(Timing timing) const {
   set(reduce_kv, timing.reduce_kv);
   timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
-  if ((l2 || bandwidth) && !timing.memory) timing.memory = Memory{};
+  if ((l2 || bandwidth || congestion) && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
   if (bandwidth) timing.memory->rate = *bandwidth;
+  if (congestion) timing.memory->congestion = *congestion;
   return timing;
 }
 
@@ -97,7 +107,8 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
     if (machine.memory) {
       model.timing.memory = Memory{.l2 = machine.memory->l2_bytes,
                                    .rate = machine.memory->bytes_per_ns,
-                                   .tile = tile_bytes(times.key)};
+                                   .tile = tile_bytes(times.key),
+                                   .congestion = congestion_on(problem, machine, times)};
     }
   } else {
     Timing& timing = model.timing;

@@ -43,6 +43,7 @@ struct GivenTiming {
   std::optional<Release> release = std::nullopt;
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
+  std::optional<Ticks> congestion = std::nullopt;
 
   /// `timing` with what was given in the place of its own.
   [[nodiscard]] Timing over(Timing timing) const;

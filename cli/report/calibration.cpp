@@ -17,10 +17,12 @@ using Value = std::pair<const char*, const MeasuredNs*>;
 std::vector<Value> values_of(const KernelTimes& times) {
   std::vector<Value> values = {{"compute", &times.compute}};
   if (times.compute_partial) values.emplace_back("compute_partial", &*times.compute_partial);
-  for (const Value& value : {Value{"reduce", &times.reduce}, Value{"latency", &times.latency},
-                             Value{"launch", &times.launch}, Value{"epilogue", &times.epilogue},
-                             Value{"start", &times.start}})
-    values.push_back(value);
+  values.emplace_back("reduce", &times.reduce);
+  values.emplace_back("latency", &times.latency);
+  if (times.congestion) values.emplace_back("congestion", &*times.congestion);
+  values.emplace_back("launch", &times.launch);
+  values.emplace_back("epilogue", &times.epilogue);
+  values.emplace_back("start", &times.start);
   if (times.passes_per_mi) values.emplace_back("passes_per_mi", &*times.passes_per_mi);
   return values;
 }

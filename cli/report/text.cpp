@@ -185,6 +185,10 @@ class Report {
     more(fmt::format("at most {} of dQ in flight; L2 {}, {} bytes a {}",
                      decimal_bytes(memory.in_flight), decimal_bytes(model.l2), model.rate,
                      analysis_.model.clock == Clock::ns ? "ns" : "tick"));
+    if (model.congestion > 0) {
+      more("a hand-over takes up to " + unit_.text(model.congestion) +
+           " longer the more SMs reduce");
+    }
   }
 
   void lemma1() {

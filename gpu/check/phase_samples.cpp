@@ -38,6 +38,23 @@ class Sampling {
     }
   }
 
+  /// Adds the load of each latency, once it is known about how long a cycle is.
+  void add_loads(std::int64_t cycle, PhaseSamples& samples) const {
+    std::vector<std::int64_t> turns;
+    for (const TaskTimes& times : run_.times) {
+      if (times.reduce_end >= 0) turns.push_back(times.turn);
+    }
+    std::ranges::sort(turns);
+    for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
+      if (run_.times[at(slot)].reduce_end < 0 || released(slot) <= ready(slot)) continue;
+      const std::int64_t turn = run_.times[at(before_[at(slot)])].turn;
+      const auto recent = std::ranges::upper_bound(turns, turn - cycle);
+      const std::int64_t sms = table_.problem.sms;
+      const auto busy = std::min<std::int64_t>(std::ranges::upper_bound(turns, turn) - recent, sms);
+      samples.load.push_back(1'000 * busy / sms);
+    }
+  }
+
   void add_computes(std::vector<std::int64_t>& durations) const {
     for (const TaskTimes& times : run_.times)
       durations.push_back(times.compute_end - times.compute_start);
@@ -160,8 +177,12 @@ PhaseSamples phase_samples(std::span<const TimedRun> runs, Model model) {
   }
   const std::int64_t latency = median(samples.latency);
   const std::int64_t compute = median(std::move(computes));
-  for (const Sampling& sampling : samplings)
+  const std::int64_t reduce = median(samples.reduce);
+  for (const Sampling& sampling : samplings) {
+    sampling.add_loads(model == Model::chain ? compute + reduce : std::max(compute, reduce),
+                       samples);
     sampling.add_phases(latency, compute, samples);
+  }
   return samples;
 }
 

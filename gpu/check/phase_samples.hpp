@@ -23,10 +23,13 @@ struct PhaseSamples {
   std::vector<std::int64_t> compute_partial;  ///< such phases on partial tiles
   std::vector<std::int64_t> first;            ///< compute phases that begin a chain
   std::vector<std::int64_t> first_partial;
-  std::vector<std::int64_t> between;    ///< from where a compute phase could start to its start
-  std::vector<std::int64_t> taking;     ///< from being ready to reduce to the turn, without a wait
-  std::vector<std::int64_t> reduce;     ///< from the turn to the reduction's end
-  std::vector<std::int64_t> latency;    ///< from a reduction's end to the turn that waited for it
+  std::vector<std::int64_t> between;  ///< from where a compute phase could start to its start
+  std::vector<std::int64_t> taking;   ///< from being ready to reduce to the turn, without a wait
+  std::vector<std::int64_t> reduce;   ///< from the turn to the reduction's end
+  std::vector<std::int64_t> latency;  ///< from a reduction's end to the turn that waited for it
+  /// How busy the device was then, of each `latency`: SMs of a thousand whose turn to reduce came
+  /// within a cycle (Timing::cycle) before that reduction's.
+  std::vector<std::int64_t> load;
   std::vector<std::int64_t> chain_gap;  ///< from a chain's end to the next chain on its SM
 };
 

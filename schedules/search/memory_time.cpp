@@ -249,6 +249,7 @@ class Agenda {
     --left_;
     const auto& [task, rank] = slot(current);
     const bool last = ends(sm, current);
+    added_.push_back(time);
     const Ticks start = l2_.touch(time, Kind::dq, row_of(task), rank > 0, true);
     const bool first = current == sm_begin(current) || !same(current, current - 1);
     if (timing_.release == Release::delayed) {
@@ -296,10 +297,11 @@ class Agenda {
     const Ticks there =
         l2_.touch(time, Kind::gradient, static_cast<std::int32_t>(kv), rank > 0, true);
     const Ticks done = there + timing_.reduce_kv;
-    joins_[{kv, rank + 1}] = done + timing_.latency;
+    const Ticks turn = done + hand_over();
+    joins_[{kv, rank + 1}] = turn;
     if (const auto next = joiners_.find({kv, rank + 1}); next != joiners_.end()) {
       const Ticks ready = sms_[at(next->second)].writer_free;
-      agenda_.push({std::max(ready, done + timing_.latency), next->second, Act::join});
+      agenda_.push({std::max(ready, turn), next->second, Act::join});
     }
     sm.writer_free = done;
     sm.joins = false;
@@ -321,6 +323,15 @@ class Agenda {
     }
   }
 
+  /// From a release to the turn that it gives, as things are since the last addition to dQ.
+  [[nodiscard]] Ticks hand_over() const {
+    if (added_.empty()) return timing_.latency;
+    const auto recent = std::ranges::upper_bound(added_, added_.back() - timing_.cycle());
+    const std::int64_t sms = resident_lanes(problem_, timing_.residency);
+    const std::int64_t busy = std::min<std::int64_t>(added_.end() - recent, sms);
+    return timing_.latency + timing_.memory->congestion * busy / sms;
+  }
+
   [[nodiscard]] std::int64_t sm_begin(std::int64_t index) const {
     const auto after = std::ranges::upper_bound(table_.lane_begin, index);
     return after[-1];
@@ -329,7 +340,7 @@ class Agenda {
   void unlock(const Slot& done, Ticks time) {
     if (done.rank + 1 == problem_.contributions(done.task)) return;
     const std::size_t place = places_.of(done.task, done.rank + 1);
-    const Ticks before = std::exchange(turn_[place], time + timing_.latency);
+    const Ticks before = std::exchange(turn_[place], time + hand_over());
     if (before >= kUnknown) return;
     const auto waits = static_cast<std::int32_t>(awaited_by(0) - before);
     agenda_.push({std::max(sms_[at(waits)].handed, turn_[place]), waits, Act::add});
@@ -349,6 +360,7 @@ class Agenda {
   std::map<std::pair<std::int64_t, std::int32_t>, std::int32_t> joiners_;
   std::priority_queue<Appointment, std::vector<Appointment>, std::greater<>> agenda_;
   std::vector<SmState> sms_;
+  std::vector<Ticks> added_;  ///< when each addition to dQ had its turn, in their order
   std::int32_t next_lane_ = 0;
   std::int64_t left_ = 0;  ///< slots of lanes begun that are not reduced
   Ticks end_ = 0;

@@ -196,6 +196,7 @@ TEST_CASE("random profiles survive their file") {
       if (random.chance(2)) times.compute_partial = measured();
       times.start = measured();
       if (random.chance(2)) times.passes_per_mi = measured();
+      if (random.chance(2)) times.congestion = measured();
       put(machine, times);
     }
     CAPTURE(round);

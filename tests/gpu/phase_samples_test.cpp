@@ -61,6 +61,7 @@ TEST_CASE("no sample has anything else in it, in both models and every schedule"
       expect_all("reduce", samples.reduce, 400);
       expect_all("latency", samples.latency, 70);
       expect_all("chain_gap", samples.chain_gap, 60);
+      CHECK(samples.load.size() == samples.latency.size());
     }
   }
 }
@@ -96,6 +97,7 @@ TEST_CASE("four tasks by hand, in the chain model") {
   CHECK(sorted(samples.compute) == std::vector<std::int64_t>{11, 13});
   CHECK(sorted(samples.reduce) == std::vector<std::int64_t>{5, 7, 8, 9});
   CHECK(samples.latency == std::vector<std::int64_t>{5});
+  CHECK(samples.load == std::vector<std::int64_t>{500});  // one of two SMs: it was the first turn
   CHECK(samples.between == std::vector<std::int64_t>{0, 0});
   // Not of the task that waited, nor of one whose predecessor ended within two latencies before.
   CHECK(sorted(samples.taking) == std::vector<std::int64_t>{3, 4});
@@ -109,6 +111,16 @@ TEST_CASE("a turn that came as the task was ready is no latency") {
   CHECK(hand.samples(Model::chain).latency == std::vector<std::int64_t>{5});
   hand.run.times[3] = {33, 39, 44, 50};
   CHECK(sorted(hand.samples(Model::chain).latency) == std::vector<std::int64_t>{4, 5});
+}
+
+TEST_CASE("the load of a hand-over is the turns of a cycle, of the SMs at most") {
+  ByHand hand;
+  // Rank 1 of q 1 waits for rank 0, whose turn came at 35; a cycle is 11 + 7 ticks, and the turn at
+  // 25 came within it, that at 13 did not.
+  hand.run.times[3] = {33, 39, 44, 50};
+  const PhaseSamples samples = hand.samples(Model::chain);
+  CHECK(samples.latency == std::vector<std::int64_t>{5, 4});
+  CHECK(samples.load == std::vector<std::int64_t>{500, 1'000});
 }
 
 TEST_CASE("a turn counts as taken without a wait from two latencies on") {

@@ -47,7 +47,8 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
                            .tile = {.q = random.between(0, 60),
                                     .dq = random.between(0, 60),
                                     .kv = random.between(0, 60),
-                                    .gradient = random.between(0, 60)}};
+                                    .gradient = random.between(0, 60)},
+                           .congestion = random.chance(50) ? random.between(0, 40) : 0};
     const std::optional<Ticks> makespan = makespan_of(table, timing);
     CAPTURE(round);
     REQUIRE(makespan.has_value() == sim::simulate(table, timing).complete);

@@ -2,6 +2,7 @@
 
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
+#include "sim/congestion.hpp"
 #include "sim/tile_cache.hpp"
 #include "sim/timeline.hpp"
 #include "tests/sim/drawn.hpp"
@@ -66,6 +67,47 @@ TEST_CASE("one SM, two tiles that do not fit together: worked by hand") {
   CHECK(played.in_flight == 20);
   CHECK(played.last_reduction == 17);
   CHECK(played.makespan == 18);
+}
+
+TEST_CASE("hand-overs take longer the more SMs reduce: worked by hand") {
+  // Four heads of one Q tile and two KV tiles on eight SMs, c = 5 and r = 1: four rank 0 have their
+  // turn at 5, when the others are ready. Of eight reductions at most, one to four are recent as
+  // these come one after the other, so that of a congestion of 20 their hand-overs have 2, 5, 7 and
+  // 10: the last begins at 5 + 1 + 10, and its own reduction ends at 17.
+  const Problem problem = make_problem(make_mask("full"), {1, 2}, {}, 4, 8);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const Memory memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = 20};
+  const MemoryPlay played = play(table, {}, memory);
+  CHECK(played.makespan == 17);
+  Timing timing;
+  timing.memory = memory;
+  std::vector<Ticks> starts = simulate_with_memory(table, timing).reduce_start;
+  std::ranges::sort(starts);
+  CHECK(starts == std::vector<Ticks>{5, 5, 5, 5, 8, 11, 13, 16});
+}
+
+TEST_CASE("a reduction counts for a cycle, and SMs at most") {
+  Timing timing{.compute = 7, .reduce = 3};
+  timing.memory = Memory{.congestion = 1'000};
+  const Problem problem = make_problem(make_mask("full"), {1, 1}, {}, 1, 4);
+  const auto delays = [&](const Timing& of) {
+    Congestion congestion(of, problem);
+    std::vector<Ticks> found = {congestion.delay()};
+    for (const Ticks turn : {0, 0, 9, 10, 10, 10, 19, 20, 40}) {
+      congestion.add(turn);
+      found.push_back(congestion.delay());
+    }
+    return found;
+  };
+  // What came ten ticks ago counts no more.
+  CHECK(delays(timing) == std::vector<Ticks>{0, 250, 500, 750, 500, 750, 1'000, 1'000, 500, 250});
+  timing.model = Model::overlap;  // seven ticks
+  CHECK(delays(timing) == std::vector<Ticks>{0, 250, 500, 250, 500, 750, 1'000, 250, 500, 250});
+  timing.residency = 2;
+  CHECK(delays(timing) ==
+        std::vector<Ticks>{0, 500, 1'000, 500, 1'000, 1'000, 1'000, 500, 1'000, 500});
+  timing.memory->congestion = 0;
+  CHECK(delays(timing) == std::vector<Ticks>(10, 0));
 }
 
 TEST_CASE("what one channel is asked for comes one after the other") {
@@ -150,7 +192,8 @@ Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch
                               .tile = {.q = random.between(0, 60),
                                        .dq = random.between(0, 60),
                                        .kv = random.between(0, 60),
-                                       .gradient = random.between(0, 60)}};
+                                       .gradient = random.between(0, 60)},
+                              .congestion = random.chance(50) ? random.between(0, 40) : 0};
   return made;
 }
 
@@ -176,6 +219,7 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
     timing = test::with_random_combination(random, timing);
     timing.reduce += random.chance(30) ? 20 : 0;
     timing.memory->tile = {};
+    timing.memory->congestion = 0;
     const Simulation simulation = simulate(table, timing);
     if (!simulation.complete) continue;
     CAPTURE(round);

@@ -157,16 +157,17 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     tables.push_back(schedules::build(
         schedules::select(name), make_problem(make_mask("full"), {8, 8}, request.tile, heads, 3)));
   }
-  const Timing timing{.compute = 77};
+  const KernelTimes times{.compute = {.value = 77}, .congestion = MeasuredNs{.value = 5}};
   calls.clear();
-  const std::vector<MemoryRun> runs = measure_memory(request, tables, timing);
+  const std::vector<MemoryRun> runs = measure_memory(request, tables, times);
   REQUIRE(runs.size() == tables.size());
   REQUIRE(calls.size() == 4 * tables.size());
   constexpr int kGroups[] = {0, 0, 1, 2};
   for (std::size_t run = 0; run < runs.size(); ++run) {
     CAPTURE(run);
     CHECK(runs[run].table.slots == tables[run].slots);
-    CHECK(runs[run].timing.compute == timing.compute);
+    CHECK(runs[run].timing.compute == 77);
+    CHECK(runs[run].congestion == 5);
     CHECK(runs[run].group == kGroups[run]);
     CHECK(runs[run].measured == 10 * tables[run].problem.heads + 3 - 2);
     // Two rows of 3 numbers of 2 bytes each, lse and D; 3 sums of 4 bytes; two rows a key.

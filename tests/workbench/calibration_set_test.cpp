@@ -44,7 +44,7 @@ TEST_CASE("the large tables are too large for a cache, few, and none of the pape
           std::pair{TileShape{64, 128}, 128}, std::pair{TileShape{80, 128}, 128}}) {
       CAPTURE(sms, tile.q, tile.kv, head_dim);
       const std::vector<Table> tables = large_calibration_set(tile, sms, head_dim);
-      CHECK(tables.size() == (tile.q == 80 ? 3 : 4));  // no symmetric shift: 128 is no multiple
+      CHECK(tables.size() == (tile.q == 80 ? 18 : 20));  // no symmetric shift: 128 is no multiple
       std::int64_t tasks = 0;
       for (const Table& table : tables) {
         CAPTURE(table.name, table.problem.heads);
@@ -58,7 +58,7 @@ TEST_CASE("the large tables are too large for a cache, few, and none of the pape
         CHECK(table.problem.shape == tile);
         tasks += table.problem.tasks();
       }
-      CHECK(tasks < 300'000);
+      CHECK(tasks < 1'600'000);
     }
   }
 }
@@ -133,10 +133,11 @@ TEST_CASE("the large tables have as few heads as their elements take") {
   for (const std::int64_t head_dim : {40, 64, 128}) {
     for (const Table& table : large_calibration_set({64, 128}, 16, head_dim)) {
       CAPTURE(head_dim, table.name);
-      const bool full = table.problem.mask.family->name == std::string("full");
-      CHECK(table.problem.kv_tiles() == (full ? 6 : 10));
-      CHECK(table.problem.heads ==
-            fewest_heads(table.problem.lengths.kv * head_dim, std::int64_t{full ? 24 : 48} << 20));
+      const std::string mask = table.problem.mask.family->name;
+      const std::int32_t tiles = table.problem.kv_tiles();
+      CHECK((mask == "full" ? tiles == 6 || tiles == 20 : tiles == 10 || tiles == 28));
+      CHECK(table.problem.heads == fewest_heads(table.problem.lengths.kv * head_dim,
+                                                std::int64_t{tiles == 10 ? 48 : 24} << 20));
       CHECK(table.problem.sms == 16);
     }
   }

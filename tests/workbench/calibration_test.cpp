@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -300,6 +301,58 @@ TEST_CASE("one run of one task is enough, and its values are those that it shows
   CHECK(found.times.reduce.value == 900);
   CHECK(found.times.fit == FitErrors{.runs = 1});
   CHECK_THROWS_AS(calibrate({}, Model::chain), ContractViolation);
+}
+
+/// A run in which hand-overs take longer the more SMs reduce.
+CalibrationRun congested_run(const Table& table, const Timing& timing) {
+  const sim::Simulation played = sim::simulate_with_memory(table, timing);
+  CalibrationRun made{.table = table, .q_elements = 1};
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      const Ticks computes = played.compute_start[slot];
+      const Ticks launch = table.begins_chain(lane, slot) ? timing.launch : 0;
+      const Ticks turn = played.reduce_start[slot];
+      made.run.times.push_back(
+          {.compute_start = computes - launch,
+           .compute_end = computes + timing.compute_of(table.problem, table.slots[slot].task),
+           .turn = turn,
+           .reduce_end = turn + timing.reduce});
+    }
+    made.run.lane_sms.push_back(played.lanes[lane].sm);
+  }
+  made.run.elapsed_ns = played.makespan;
+  return made;
+}
+
+TEST_CASE("what a hand-over takes longer on a busy device is found, and told from the rest") {
+  for (const Ticks congestion : {0, 700, 1'400}) {
+    Timing timing = kOverlap;
+    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = congestion};
+    std::vector<CalibrationRun> runs;
+    for (const char* mask : {"full", "causal"}) {
+      for (const std::int64_t n : {4, 8, 16}) {
+        const Problem problem =
+            make_problem(make_mask(mask), {n * 128, n * 128}, {.q = 64, .kv = 128}, 64 / n, 16);
+        for (const char* name :
+             {"shift", "symmetric-shift", "spt", "descending", "lpt-ascending"}) {
+          const schedules::Selection selection = schedules::select(name);
+          if (schedules::why_unsupported(selection, problem)) continue;
+          runs.push_back(congested_run(schedules::build(selection, problem), timing));
+        }
+      }
+    }
+    REQUIRE(runs.size() > 20);
+    const Calibration found = calibrate(runs, Model::overlap);
+    REQUIRE(found.times.congestion.has_value());
+    CAPTURE(congestion, found.times.congestion->value, found.times.latency.value);
+    CHECK(std::abs(found.times.congestion->value - congestion) <= congestion / 8);
+    CHECK(std::abs(found.times.latency.value - timing.latency) <= congestion / 12);
+    CHECK(std::abs(found.times.compute.value - timing.compute) <= 30);
+    CHECK(found.times.fit.median_ppm < 5'000);
+    for (CalibrationRun& run : runs)
+      run.q_elements = 0;  // a kernel that spins
+    CHECK_FALSE(calibrate(runs, Model::overlap).times.congestion.has_value());
+  }
 }
 
 TEST_CASE("the refinement finds what no typical task shows") {

@@ -31,7 +31,8 @@ TEST_CASE("a timing comes back from JSON as it was") {
                                    .tile = {.q = random.between(0, 9),
                                             .dq = random.between(0, 9),
                                             .kv = random.between(0, 9),
-                                            .gradient = random.between(0, 9)}};
+                                            .gradient = random.between(0, 9)},
+                                   .congestion = random.between(0, 3)};
     }
     const std::string text = model_json(problem, model).text();
     CAPTURE(round, text);
@@ -52,6 +53,7 @@ TEST_CASE("a timing comes back from JSON as it was") {
     REQUIRE(read.memory.has_value() == was.memory.has_value());
     with_memory += was.memory ? 1 : 0;
     in_order += problem.combine == Combine::ordered ? 1 : 0;
+    if (was.memory) REQUIRE(*read.memory == *was.memory);
     if (was.memory) REQUIRE(model_json(problem, {.timing = read}).text() == text);
   }
   CHECK(with_memory > 50);
@@ -91,6 +93,25 @@ TEST_CASE("a part is reduced into dK and dV in as long as two tiles of its shape
   CHECK_THROWS_AS(time_model_of({.given = given}, problem({64, 128}, Combine::none)), Error);
 }
 
+TEST_CASE("a profile's congestion is of its device's SMs, of which a problem may have fewer") {
+  const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
+  KernelTimes times{.key = key, .compute = {.value = 9}, .congestion = MeasuredNs{.value = 600}};
+  Machine machine{.name = "m",
+                  .sms = 100,
+                  .kernels = {times},
+                  .memory = DeviceMemory{.l2_bytes = 1, .bytes_per_ns = 1}};
+  const auto congestion = [&](std::int64_t sms) {
+    const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, sms);
+    return time_model_of({.kernel = key, .machine = machine}, problem).timing.memory->congestion;
+  };
+  CHECK(congestion(100) == 600);
+  CHECK(congestion(25) == 150);
+  CHECK(congestion(1) == 6);
+  CHECK(congestion(400) == 600);
+  machine.kernels.front().congestion.reset();
+  CHECK(congestion(100) == 0);
+}
+
 TEST_CASE("a memory is modelled where both its size and its rate are given") {
   const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, 2);
   const auto memory = [&](GivenTiming given) {
@@ -99,6 +120,8 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK_FALSE(memory({}).has_value());
   CHECK_THROWS_AS(memory({.l2 = 5}), Error);
   CHECK_THROWS_AS(memory({.bandwidth = 5}), Error);
+  CHECK_THROWS_AS(memory({.congestion = 5}), Error);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .congestion = 9})->congestion == 9);
   const auto both = memory({.l2 = 5, .bandwidth = 7});
   REQUIRE(both.has_value());
   CHECK(both->l2 == 5);

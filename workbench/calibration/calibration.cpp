@@ -4,7 +4,10 @@
 //   (chain
 //                    model: and what taking a turn takes that nobody has to wait for)
 //   compute_partial  the same of a partial tile
-//   reduce, latency  turn to end; end of the rank before to the turn, if it was waited for
+//   reduce, latency  turn to end; end of the rank before to the turn, if it was waited for, less
+//                    what the load adds to it
+//   congestion       what that takes longer by the load: the line from the hand-overs of the least
+//                    loaded third to those of the most loaded one. Not of a kernel that spins
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
@@ -14,12 +17,12 @@
 // The value of a sample is its interquartile mean: as robust as the median, and finer than the
 // device's clocks.
 //
-// These miss what no single task shows: phases slow each other down when many reduce at once, and
-// times are stamped a little late, which costs time itself. So the values are moved, one at a time
-// and in ever smaller steps, as long as that lowers
+// These miss what no single task shows: times are stamped a little late, which costs time itself.
+// So the values are moved, one at a time and in ever smaller steps, as long as that lowers
 //
 //   mean over the runs of (predicted / measured - 1)^2  +  kPull * sum of (moved / width)^2
 //
+// where the runs are those that tell: large ones, and small ones in which chance orders everything.
 // where what is measured is without what the stamps cost, if that is known, and a value's width is
 // its interquartile range, but at least a twentieth of it and 32 ns: to move a value by its width
 // must lower the error of every run, which is 1 % say, to nothing. A value of which there are no
@@ -27,14 +30,20 @@
 
 #include "workbench/calibration/calibration.hpp"
 
+#include "core/beside.hpp"
 #include "core/error.hpp"
 #include "gpu/check/phase_samples.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <thread>
 #include <utility>
 
 namespace stagger::workbench {
@@ -82,12 +91,71 @@ std::vector<gpu::TimedRun> timed_runs(const std::vector<CalibrationRun>& runs, g
   return timed;
 }
 
+/// Whether a kernel moves anything through L2, so that its hand-overs are held up by the others.
+bool moves(const std::vector<CalibrationRun>& runs) {
+  return std::ranges::any_of(runs, [](const CalibrationRun& run) { return run.q_elements > 0; });
+}
+
+/// Hand-overs, and what is a device's own of them and what the load's.
+class HandOvers {
+ public:
+  explicit HandOvers(const gpu::PhaseSamples& samples) {
+    for (std::size_t index = 0; index < samples.latency.size(); ++index)
+      all_.emplace_back(samples.load[index], samples.latency[index]);
+    std::ranges::sort(all_);
+  }
+
+  /// What a hand-over takes longer at a load of 1,000.
+  [[nodiscard]] MeasuredNs congestion() const {
+    const auto third = std::ssize(all_) / 3;
+    const Mean idle = mean({all_.begin(), all_.begin() + third});
+    const std::span<const HandOver> busy{all_.end() - third, all_.end()};
+    constexpr std::int64_t kLeastApart = 100;
+    if (third == 0 || mean(busy).load - idle.load < kLeastApart) return {};
+    Samples longer;
+    for (const auto& [load, ns] : busy) {
+      if (load - idle.load < kLeastApart) continue;
+      longer.push_back(kFull * (ns - idle.ns) / (load - idle.load));
+    }
+    return value_of(std::move(longer));
+  }
+
+  /// The hand-overs without it.
+  [[nodiscard]] MeasuredNs latency(Ticks congestion) const {
+    Samples alone;
+    for (const auto& [load, ns] : all_)
+      alone.push_back(ns - congestion * load / kFull);
+    return value_of(std::move(alone));
+  }
+
+ private:
+  static constexpr std::int64_t kFull = 1'000;
+  using HandOver = std::pair<std::int64_t, std::int64_t>;  ///< load, ns
+  struct Mean {
+    std::int64_t load = 0;
+    std::int64_t ns = 0;
+  };
+
+  static Mean mean(std::span<const HandOver> those) {
+    Samples loads;
+    Samples times;
+    for (const auto& [load, ns] : those) {
+      loads.push_back(load);
+      times.push_back(ns);
+    }
+    return {.load = value_of(std::move(loads)).value, .ns = value_of(std::move(times)).value};
+  }
+
+  std::vector<HandOver> all_;
+};
+
 /// What the times of single tasks say.
 class DirectFit {
  public:
   DirectFit(const std::vector<CalibrationRun>& runs, Model model)
       : ordered_(gpu::phase_samples(timed_runs(runs, gpu::Mode::deterministic), model)),
-        alone_(gpu::phase_samples(timed_runs(runs, gpu::Mode::no_reduce), model)) {
+        alone_(gpu::phase_samples(timed_runs(runs, gpu::Mode::no_reduce), model)),
+        moves_(moves(runs)) {
     times_.model = model;
   }
 
@@ -100,7 +168,7 @@ class DirectFit {
                                        &gpu::PhaseSamples::first_partial, between + taking);
     if (partial.samples > 0) times_.compute_partial = partial;
     times_.reduce = value_of(ordered_.reduce);
-    times_.latency = value_of(ordered_.latency);
+    add_hand_overs();
     add_launch(between + taking);
     times_.epilogue = value_of(ordered_.chain_gap, -between);
     return times_;
@@ -118,6 +186,12 @@ class DirectFit {
     return {};
   }
 
+  void add_hand_overs() {
+    const HandOvers hand_overs(ordered_);
+    if (moves_) times_.congestion = hand_overs.congestion();
+    times_.latency = hand_overs.latency(times_.congestion.value_or(MeasuredNs{}).value);
+  }
+
   void add_launch(Ticks offset) {
     Samples longer;
     const auto add = [&](const Samples& firsts, Ticks usual) {
@@ -131,8 +205,18 @@ class DirectFit {
 
   gpu::PhaseSamples ordered_;
   gpu::PhaseSamples alone_;
+  bool moves_;
   KernelTimes times_;
 };
+
+/// The kernel's timing model, with nothing of a memory but its congestion.
+Timing timing_of(const KernelTimes& times) {
+  Timing timing = times.timing();
+  if (times.congestion && times.congestion->value > 0) {
+    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = times.congestion->value};
+  }
+  return timing;
+}
 
 /// A table in model time: what measured times show of it, and what comes after.
 struct Simulated {
@@ -141,6 +225,10 @@ struct Simulated {
 };
 
 Simulated simulated(const Table& table, const Timing& timing) {
+  if (timing.memory) {
+    const sim::MemoryPlay play = sim::play_memory(table, timing);
+    return {.span = play.last_reduction, .tail = play.makespan - play.last_reduction};
+  }
   const sim::Simulation simulation = sim::simulate(table, timing);
   STAGGER_EXPECTS(simulation.complete);
   return {.span = simulation.last_reduction,
@@ -167,7 +255,7 @@ std::optional<MeasuredNs> passes_of(const std::vector<CalibrationRun>& runs) {
 
 /// What whole runs take beyond what is simulated and the passes.
 MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const KernelTimes& times) {
-  const Timing timing = times.timing();
+  const Timing timing = timing_of(times);
   Samples starts;
   for (const CalibrationRun& run : runs) {
     if (!counts(run)) continue;
@@ -182,13 +270,22 @@ class Refinement {
   Refinement(const std::vector<CalibrationRun>& runs, KernelTimes& times) : times_(times) {
     for (const CalibrationRun& run : runs) {
       if (!counts(run)) continue;
+      if (run.tells) telling_.push_back(tables_.size());
       tables_.push_back(&run.table);
       residuals_.push_back({.measured = span_of(run.run)});
     }
+    // In the overlap model a reduction ends when its slot is free, in a kernel when its additions
+    // are performed, which may be later: how the two divide a hand-over no sample shows.
+    trades_ = times.model == Model::overlap && !telling_.empty();
+    if (telling_.empty()) {
+      telling_.resize(tables_.size());
+      std::iota(telling_.begin(), telling_.end(), std::size_t{0});
+    }
     for (MeasuredNs* value :
          {&times.compute, &times.reduce, &times.latency, &times.launch, &times.epilogue})
-      add(*value);
+      add(*value, trades_ && (value == &times.reduce || value == &times.latency));
     if (times.compute_partial) add(*times.compute_partial);
+    if (times.congestion) add(*times.congestion);
   }
 
   std::vector<Residual> run() {
@@ -200,7 +297,8 @@ class Refinement {
       while (improve(step, best)) {
       }
     }
-    static_cast<void>(objective());  // leaves the residuals of the best
+    for (std::size_t run = 0; run < tables_.size(); ++run)
+      residuals_[run].predicted = simulated(*tables_[run], timing_of(times_)).span;
     return residuals_;
   }
 
@@ -211,8 +309,8 @@ class Refinement {
     double width = {};
   };
 
-  void add(MeasuredNs& phase) {
-    const Ticks width = phase.samples == 0
+  void add(MeasuredNs& phase, bool unseen = false) {
+    const Ticks width = phase.samples == 0 || unseen
                             ? std::max(times_.compute.value, kTimerNs)
                             : std::max({phase.high - phase.low, phase.value / 20, kTimerNs});
     values_.push_back({&phase, phase.value, static_cast<double>(width)});
@@ -236,19 +334,35 @@ class Refinement {
         value.phase->value = before;
       }
     }
-    return any;
+    return (trades_ && trade(step, best)) || any;
+  }
+
+  /// Moves a step from the reduction to the hand-over after it or back, if that is better.
+  bool trade(Ticks step, double& best) {
+    for (const Ticks moved : {step, -step}) {
+      if (times_.reduce.value < moved || times_.latency.value < -moved) continue;
+      times_.reduce.value -= moved;
+      times_.latency.value += moved;
+      const double found = objective();
+      if (found < best) {
+        best = found;
+        return true;
+      }
+      times_.reduce.value += moved;
+      times_.latency.value -= moved;
+    }
+    return false;
   }
 
   double objective() {
-    Timing timing = times_.timing();
+    const Timing timing = timing_of(times_);
     if (timing.shortest_compute() + timing.reduce == 0) return HUGE_VAL;
+    simulate(timing);
     double errors = 0;
-    for (std::size_t run = 0; run < tables_.size(); ++run) {
-      Residual& residual = residuals_[run];
-      residual.predicted = simulated(*tables_[run], timing).span;
-      const double error = static_cast<double>(residual.predicted) /
-                               static_cast<double>(std::max<Ticks>(residual.measured, 1)) -
-                           1;
+    for (const std::size_t run : telling_) {
+      const auto& [measured, predicted] = residuals_[run];
+      const double error =
+          static_cast<double>(predicted) / static_cast<double>(std::max<Ticks>(measured, 1)) - 1;
       errors += error * error;
     }
     double pull = 0;
@@ -256,12 +370,34 @@ class Refinement {
       const double moved = static_cast<double>(value.phase->value - value.from) / value.width;
       pull += moved * moved;
     }
-    return errors / static_cast<double>(tables_.size()) + kPull * pull;
+    return errors / static_cast<double>(telling_.size()) + kPull * pull;
+  }
+
+  /// Predicts the runs that count, on as many threads as there are if they are worth it.
+  void simulate(const Timing& timing) {
+    std::atomic<std::size_t> next = 0;
+    std::int64_t tasks = 0;
+    for (const std::size_t run : telling_)
+      tasks += std::ssize(tables_[run]->slots);
+    const auto work = [&] {
+      for (std::size_t index = next++; index < telling_.size(); index = next++) {
+        const std::size_t run = telling_[index];
+        residuals_[run].predicted = simulated(*tables_[run], timing).span;
+      }
+    };
+    std::vector<std::future<void>> threads;
+    for (unsigned thread = 1; thread < std::thread::hardware_concurrency(); ++thread)
+      threads.push_back(std::async(beside(tasks), work));
+    work();
+    for (std::future<void>& thread : threads)
+      thread.get();
   }
 
   KernelTimes& times_;
   std::vector<const Table*> tables_;
   std::vector<Residual> residuals_;
+  bool trades_ = false;               ///< whether reductions and hand-overs are told apart by runs
+  std::vector<std::size_t> telling_;  ///< the runs that count, among the tables
   std::vector<Value> values_;
 };
 

@@ -72,7 +72,7 @@ void rank_by_starts(Table& table, Dice& dice) {
 
 Table irregular_table(const Problem& problem, std::uint64_t seed) {
   Dice dice(seed);
-  Table table{.name = "irregular " + std::to_string(seed), .problem = problem};
+  Table table{.name = kIrregularName + std::to_string(seed), .problem = problem};
   for (const std::vector<Chain>& chains : deal(problem, dice)) {
     for (const Chain& chain : chains) {
       for (const QTile q : q_order(problem.grid_of(chain.head), chain.kv, dice))

@@ -6,6 +6,9 @@
 
 namespace stagger::workbench {
 
+/// What an irregular table's name begins with.
+inline constexpr const char* kIrregularName = "irregular ";
+
 /// A table that no rule would choose: chains shuffled and dealt to the SM with the fewest tasks so
 /// far, their Q tiles ascending, rotated or shuffled, and ranks by the tasks' starts in a play
 /// without waiting whose tasks last up to twice as long as others. No ranks contradict a lane, so

@@ -99,7 +99,8 @@ class MemoryFit {
     const auto work = [&] {
       for (std::size_t run = next++; run < runs_.size(); run = next++) {
         Timing timing = runs_[run].timing;
-        timing.memory = Memory{.l2 = l2, .rate = rate, .tile = runs_[run].tile};
+        timing.memory = Memory{
+            .l2 = l2, .rate = rate, .tile = runs_[run].tile, .congestion = runs_[run].congestion};
         plays[run] = sim::play_memory(runs_[run].table, timing);
       }
     };

@@ -13,8 +13,9 @@ namespace stagger::workbench {
 /// A table with its phases' times on a device, and what it took there.
 struct MemoryRun {
   Table table;
-  Timing timing;       ///< in ns, without a memory
-  TileBytes tile;      ///< what its tasks touch
+  Timing timing;   ///< in ns, without a memory
+  TileBytes tile;  ///< what its tasks touch
+  Ticks congestion = 0;
   Ticks measured = 0;  ///< ns from the first task's start to the last reduction's end, > 0
   int group = 0;       ///< runs of one group differ in their tables alone
 };

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/median.hpp"
 #include "gpu/cuda/replay.hpp"
+#include "workbench/calibration/irregular.hpp"
 #include "workbench/calibration/set.hpp"
 
 #include <algorithm>
@@ -125,8 +126,13 @@ std::vector<CalibrationRun> measure(const CalibrationRequest& request, std::int3
   Measurement measurement(request);
   std::vector<CalibrationRun> runs = measurement.run(calibration_set(request.tile, sms), true);
   if (!request.kernel->passes) return runs;
+  for (CalibrationRun& run : runs)
+    run.tells = run.table.name.starts_with(kIrregularName);
   auto large = measurement.run(large_calibration_set(request.tile, sms, request.head_dim), false);
-  std::ranges::move(large, std::back_inserter(runs));
+  for (CalibrationRun& run : large) {
+    run.tells = true;
+    runs.push_back(std::move(run));
+  }
   return runs;
 }
 
@@ -139,7 +145,7 @@ Calibration calibrate(const CalibrationRequest& request, const std::vector<Calib
 }
 
 std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::vector<Table> tables,
-                                      const Timing& timing) {
+                                      const KernelTimes& times) {
   STAGGER_EXPECTS(request.kernel != nullptr && !request.kernel->spins());
   Measurement measurement(request);
   std::vector<MemoryRun> runs;
@@ -147,8 +153,9 @@ std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::ve
   for (CalibrationRun& run : measurement.run(std::move(tables), false)) {
     if (!runs.empty() && runs.back().table.problem.heads != run.table.problem.heads) ++group;
     runs.push_back({.table = std::move(run.table),
-                    .timing = timing,
+                    .timing = times.timing(),
                     .tile = tile_bytes(request.key()),
+                    .congestion = times.congestion.value_or(MeasuredNs{}).value,
                     .measured = span_of(run.run),
                     .group = group});
   }

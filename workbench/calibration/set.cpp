@@ -27,8 +27,13 @@ struct LargeCase {
   std::int64_t kv_tiles;
   std::int64_t q_elements;
 };
-constexpr LargeCase kLargeCases[] = {{"full", 6, 24 << 20}, {"causal", 10, 48 << 20}};
-constexpr const char* kLargeOrders[] = {"shift", "symmetric-shift", "spt"};
+constexpr LargeCase kLargeCases[] = {{"full", 6, 24 << 20},
+                                     {"causal", 10, 48 << 20},
+                                     {"full", 20, 24 << 20},
+                                     {"causal", 28, 24 << 20}};
+/// From those in which all SMs reduce all the time to those in which few do.
+constexpr const char* kLargeOrders[] = {
+    "shift", "symmetric-shift", "spt", "lpt-ascending", "descending", "lpt-descending:swizzle=8"};
 
 /// An even number of heads, so that symmetric shift fills its SMs: at least `heads`.
 Problem problem_of(const char* mask, std::int64_t kv_tiles, std::int64_t heads,

@@ -21,7 +21,10 @@ Ticks times(Ticks duration, Ticks factor) {
 
 Timing scaled(const Timing& timing, Ticks factor) {
   Timing units = timing;
-  if (units.memory) units.memory->rate = std::max<std::int64_t>(units.memory->rate / factor, 1);
+  if (units.memory) {
+    units.memory->rate = std::max<std::int64_t>(units.memory->rate / factor, 1);
+    units.memory->congestion = times(units.memory->congestion, factor);
+  }
   for (Ticks* duration : {&units.compute, &units.reduce, &units.latency, &units.launch,
                           &units.epilogue, &units.reduce_kv})
     *duration = times(*duration, factor);

@@ -14,7 +14,7 @@ from support import report, tensors, within
 SEED = 20611
 PROBLEMS = 24
 #: What `auto` may lose to the best of the others, and in the median.
-MOST_LOST, MEDIAN_LOST = 0.08, 0.01
+MOST_LOST, MEDIAN_LOST = 0.09, 0.01
 NAMED = ["spt", "shift", "symmetric-shift", "lpt-descending", "lpt-descending:swizzle=8",
          "windowed:heads=4,q=descending", "windowed:heads=16,q=descending", "balanced"]
 #: Each call rests before it: back to back a table is timed by the heat of the one before.
@@ -86,7 +86,7 @@ def lost_on(clock, problem):
 
 @within(300)
 def choice():
-    """On random problems `auto` loses at most 8 % to eight named schedules, 1 % in the median."""
+    """On random problems `auto` loses at most 9 % to eight named schedules, 1 % in the median."""
     dice, lost, rates = random.Random(SEED), [], device.Rates()
     try:
         for _ in range(PROBLEMS):
