@@ -276,6 +276,7 @@ void consider_windows(const PlanRequest& request, const Problem& problem,
   }
   for (const std::int32_t heads : kSwizzles) {
     if (heads > problem.heads || !may_beat(request, problem, *best)) continue;
+    if (heads > *std::rbegin(kSwizzles) && !fits_l2(request, problem, heads)) continue;
     const std::string text = "lpt-descending:swizzle=" + std::to_string(heads);
     consider(request, schedules::select(text), problem.shape.q, best);
   }
