@@ -27,7 +27,7 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
   if (fits(timing, tasks, chains, problem)) return;
   const std::string congestion = timing.memory && timing.memory->congestion > 0
-                                     ? " and " + std::to_string(timing.memory->congestion)
+                                     ? ", congestion " + std::to_string(timing.memory->congestion)
                                      : "";
   throw Error(ErrorKind::limit, "model time could exceed 2^60 ticks: " + counted(tasks, "task") +
                                     " of compute " + std::to_string(timing.longest_compute()) +

@@ -114,6 +114,8 @@ expect 0 "verdict       ok" verify "$work/excel.csv"
 expect 2 "is not within 1 to 67108864" analyze --mask document:lengths=1+2+4 --tile-kv 9223372036854775807 --schedule spt
 expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 1152921504606846975 --sms 1000
 expect 2 "could exceed 2^60 ticks" show --n 2 --schedule optimal:effort=0 --compute 4611686018427387904
+expect 2 "latency 0, congestion 1152921504606846976 and" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --congestion 1152921504606846976
+expect 2 "means nothing without --l2 or --machine" analyze --n 4 --schedule spt --congestion 4
 
 # Nothing is lost or half written where a file cannot be.
 expect 3 "cannot create a file beside it" export --n 4 --schedule spt -o "$work/no/such/x.svg"
@@ -146,4 +148,4 @@ printf '\033[31mx,0:0:0:0\n' >"$work/escape.csv"
 expect 2 "unknown mask" analyze --mask "$(printf 'a\ab')" --n 2 --schedule spt
 grep -q "$(printf '\a')" "$work/output" && fail "a bell reaches the terminal"
 
-finish 77
+finish 79
