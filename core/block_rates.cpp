@@ -15,6 +15,9 @@ constexpr double kLeastRate = 1e-6;
 constexpr double kMostRate = 1e9;
 constexpr double kMostTransfer = 1e18;
 constexpr std::int64_t kMostPermille = 1'000'000;
+constexpr std::int64_t kMostTflops = 1'000'000;
+constexpr std::int64_t kMostHeads = std::int64_t{1} << 40;
+constexpr std::int64_t kMostPpm = 1'000'000;
 constexpr std::int64_t kLongestKernelNs = std::int64_t{1} << 40;
 
 double read_rate(const JsonValue& value) {
@@ -69,19 +72,23 @@ OperationRates read_operations(const JsonValue& value) {
   return rates;
 }
 
-AttentionRate read_attention(const JsonValue& item) {
-  item.expect_keys({"name", "head_dim", "causal", "seq", "forward_tflops", "backward_tflops"});
-  return {.name = item.at("name").string(),
-          .head_dim = item.at("head_dim").integer(1, kMaxTokens),
-          .causal = item.at("causal").boolean(),
-          .seq = item.at("seq").integer(1, kMaxTokens),
-          .forward_tflops = read_rate(item.at("forward_tflops")),
-          .backward_tflops = read_rate(item.at("backward_tflops"))};
+Throttle read_throttle(const JsonValue& value) {
+  value.expect_keys({"above_tflops", "ppm"});
+  return {.above_tflops = value.at("above_tflops").integer(0, kMostTflops),
+          .ppm = value.at("ppm").integer(0, kMostPpm)};
 }
 
-bool same_shape(const AttentionRate& left, const AttentionRate& right) {
-  return left.name == right.name && left.head_dim == right.head_dim &&
-         left.causal == right.causal && left.seq == right.seq;
+AttentionRate read_attention(const JsonValue& item) {
+  item.expect_keys(
+      {"name", "head_dim", "causal", "seq", "heads", "forward_tflops", "backward_tflops"});
+  AttentionRate rate{.name = item.at("name").string(),
+                     .head_dim = item.at("head_dim").integer(1, kMaxTokens),
+                     .causal = item.at("causal").boolean(),
+                     .seq = item.at("seq").integer(1, kMaxTokens),
+                     .forward_tflops = read_rate(item.at("forward_tflops")),
+                     .backward_tflops = read_rate(item.at("backward_tflops"))};
+  if (item.has("heads")) rate.heads = item.at("heads").integer(1, kMostHeads);
+  return rate;
 }
 
 /// A whole number without a point.
@@ -136,20 +143,24 @@ double rate_at(std::span<const RateAt> points, double size) {
 }
 
 BlockRates read_block_rates(const JsonValue& value) {
-  value.expect_keys({"gemm_tflops", "gemm_t0_ns", "copy_tbs", "kappa_permille", "operations",
-                     "attention", "source", "date"});
+  value.expect_keys({"gemm_tflops", "gemm_t0_ns", "gemm_exposed_permille", "copy_tbs",
+                     "kappa_permille", "operations", "throttle", "attention", "source", "date"});
   BlockRates rates{.gemm_tflops = read_rate(value.at("gemm_tflops")),
                    .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestKernelNs),
                    .copy = read_copy(value.at("copy_tbs")),
                    .kappas = read_kappas(value.at("kappa_permille"))};
+  if (value.has("gemm_exposed_permille")) {
+    rates.gemm_exposed_permille = value.at("gemm_exposed_permille").integer(0, kMostPermille);
+  }
   if (value.has("operations")) rates.operations = read_operations(value.at("operations"));
+  if (value.has("throttle")) rates.throttle = read_throttle(value.at("throttle"));
   if (value.has("attention")) {
     const JsonValue entries = value.at("attention");
     for (std::size_t index = 0; index < entries.size(); ++index) {
       const JsonValue item = entries.item(index);
       AttentionRate rate = read_attention(item);
       const bool known = std::ranges::any_of(
-          rates.attention, [&](const AttentionRate& other) { return same_shape(rate, other); });
+          rates.attention, [&](const AttentionRate& other) { return rate.same_shape(other); });
       if (known) item.reject("the rates of " + rate.name + " at this shape are given twice");
       rates.attention.push_back(std::move(rate));
     }
@@ -161,20 +172,28 @@ BlockRates read_block_rates(const JsonValue& value) {
 
 std::string write_block_rates(const BlockRates& rates) {
   std::string text = "{\"gemm_tflops\": " + number_json(rates.gemm_tflops).line() +
-                     ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line() +
-                     ",\n   \"copy_tbs\": " + copy_json(rates.copy).line() +
-                     ",\n   \"kappa_permille\": " + kappas_json(rates.kappas).line();
+                     ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line();
+  if (rates.gemm_exposed_permille > 0) {
+    text += ", \"gemm_exposed_permille\": " + Json(rates.gemm_exposed_permille).line();
+  }
+  text += ",\n   \"copy_tbs\": " + copy_json(rates.copy).line() +
+          ",\n   \"kappa_permille\": " + kappas_json(rates.kappas).line();
   if (rates.operations != OperationRates{}) {
     text += ",\n   \"operations\": " + operations_json(rates.operations).line();
   }
+  if (rates.throttle != Throttle{}) {
+    text += ",\n   \"throttle\": {\"above_tflops\": " + Json(rates.throttle.above_tflops).line() +
+            ", \"ppm\": " + Json(rates.throttle.ppm).line() + "}";
+  }
   const char* separator = ",\n   \"attention\": [\n    ";
   for (const AttentionRate& rate : rates.attention) {
-    const Json json = {{"name", rate.name},
-                       {"head_dim", rate.head_dim},
-                       {"causal", rate.causal},
-                       {"seq", rate.seq},
-                       {"forward_tflops", number_json(rate.forward_tflops)},
-                       {"backward_tflops", number_json(rate.backward_tflops)}};
+    Json json = {{"name", rate.name},
+                 {"head_dim", rate.head_dim},
+                 {"causal", rate.causal},
+                 {"seq", rate.seq}};
+    if (rate.heads) json["heads"] = *rate.heads;
+    json["forward_tflops"] = number_json(rate.forward_tflops);
+    json["backward_tflops"] = number_json(rate.backward_tflops);
     text += separator + json.line();
     separator = ",\n    ";
   }

@@ -2,6 +2,7 @@
 
 #include "core/json_value.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -60,17 +61,43 @@ struct AttentionRate {
   std::int64_t seq = 0;  ///< tokens
   double forward_tflops = 0;
   double backward_tflops = 0;
+  std::optional<std::int64_t> heads = std::nullopt;  ///< of all sequences; absent: of any
+
+  [[nodiscard]] bool same_shape(const AttentionRate& other) const {
+    return name == other.name && head_dim == other.head_dim && causal == other.causal &&
+           seq == other.seq && heads == other.heads;
+  }
 
   friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
 };
 
-/// What the kernels of a transformer block reach on a device.
+/// How a device at its power limit lowers its clock: the more, the more its tensor cores do.
+struct Throttle {
+  std::int64_t above_tflops = 0;  ///< of a whole block: up to there the clock is full
+  std::int64_t ppm = 0;           ///< that it falls with every TFLOP/s beyond; 0: it stays full
+
+  static constexpr double kLeastClock = 0.1;
+
+  /// Returns the clock behind which a block reaches so many TFLOP/s: a part of the full one, no
+  /// less than kLeastClock.
+  [[nodiscard]] double clock(double tflops) const {
+    const double beyond = std::max(0.0, tflops - static_cast<double>(above_tflops));
+    return std::max(kLeastClock, 1 - 1e-6 * static_cast<double>(ppm) * beyond);
+  }
+
+  friend bool operator==(const Throttle&, const Throttle&) = default;
+};
+
+/// What the kernels of a transformer block reach on a device, those of tensor cores at its full
+/// clock.
 struct BlockRates {
   double gemm_tflops = 0;
-  std::int64_t gemm_t0_ns = 0;  ///< what a GEMM takes beyond its FLOPs
-  std::vector<RateAt> copy;     ///< TB/s, read and written, by bytes; at least one
-  std::vector<Kappa> kappas;    ///< the first that fits counts
+  std::int64_t gemm_t0_ns = 0;             ///< what a GEMM takes beyond its FLOPs
+  std::int64_t gemm_exposed_permille = 0;  ///< of its bytes' time, that a GEMM takes beside them
+  std::vector<RateAt> copy;                ///< TB/s, read and written, by bytes; at least one
+  std::vector<Kappa> kappas;               ///< the first that fits counts
   OperationRates operations = {};
+  Throttle throttle = {};
   std::vector<AttentionRate> attention = {};
   std::string source = {};  ///< where all of it is from
   std::string date = {};

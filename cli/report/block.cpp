@@ -111,6 +111,9 @@ class BlockText {
                           *cost.norms == block::Norms::fp32 ? "in fp32" : "fused");
     }
     if (!cost.attention.empty()) text += ", attention " + cost.attention;
+    if (cost.clock < 1) {
+      text += fmt::format(", clock {:.1f} % at {:.0f} TFLOP/s", 100 * cost.clock, cost.tflops);
+    }
     return text + "\n";
   }
 
@@ -234,6 +237,8 @@ Json block_json(const BlockReport& report, std::span<const Judgement> judgements
       {"kappa", cost.kappa},
       {"norms", cost.norms ? Json(block::kNormsNames[static_cast<int>(*cost.norms)]) : Json()},
       {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
+      {"clock", cost.clock},
+      {"tflops", cost.tflops},
       {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},
       {"kernels", std::move(kernels)},
       {"totals", totals},

@@ -40,8 +40,15 @@ std::string title_of(const MeasuredBlock& block) {
 }
 
 std::string rates_text(const BlockRates& rates) {
-  std::string text = fmt::format("GEMMs        {:.1f} TFLOP/s behind {:.1f} us\n",
-                                 rates.gemm_tflops, 1e-3 * static_cast<double>(rates.gemm_t0_ns));
+  std::string text =
+      fmt::format("GEMMs        {:.1f} TFLOP/s + {:.1f} us + {:.1f} % of their bytes\n",
+                  rates.gemm_tflops, 1e-3 * static_cast<double>(rates.gemm_t0_ns),
+                  0.1 * static_cast<double>(rates.gemm_exposed_permille));
+  if (rates.throttle.ppm > 0) {
+    text +=
+        fmt::format("clock        full up to {} TFLOP/s, then -{:.3f} % each\n",
+                    rates.throttle.above_tflops, 1e-4 * static_cast<double>(rates.throttle.ppm));
+  }
   const std::pair<const char*, const std::optional<double>&> operations[] = {
       {"broadcast", rates.operations.broadcast},
       {"strided", rates.operations.strided},

@@ -47,9 +47,27 @@ def rate(points, size):
     return points[-1][1]
 
 
+def settled(rows_at, throttle):
+    """The rows at the clock that the block has at that clock: half way there, again and again."""
+    clock = 1.0
+    for _ in range(200):
+        rows = rows_at(clock)
+        reached = sum(flops for flops, _, _ in rows.values()) / 1e9 / sum(
+            ms for _, _, ms in rows.values())
+        beyond = max(0.0, reached - throttle["above_tflops"])
+        clock = (clock + max(0.1, 1 - throttle["ppm"] * beyond / 1e6)) / 2
+    return rows, clock
+
+
 def block(model, machine, ops, seq, batch, tp):
-    """name and pass -> (flops, bytes, ms)."""
+    """name and pass -> (flops, bytes, ms), and the clock."""
+    throttle = machine["block"].get("throttle", {"above_tflops": 0, "ppm": 0})
+    return settled(lambda clock: block_at(model, machine, ops, seq, batch, tp, clock), throttle)
+
+
+def block_at(model, machine, ops, seq, batch, tp, clock):
     rates = machine["block"]
+    exposed = rates.get("gemm_exposed_permille", 0) / 1000
     d, h = model["head_dim"], model["hidden"]
     H, Hk, f = model["heads"] // tp, max(1, model["heads_kv"] // tp), model["ffn"] // tp
     experts = model.get("experts", {"count": 1, "active": 1})
@@ -69,7 +87,8 @@ def block(model, machine, ops, seq, batch, tp):
         for passed, times in (("forward", 1), ("backward", 2)):
             flops = 2 * times * T * active * K * N
             moved = 2 * times * (T * active * (K + N) + count * K * N)
-            ms = max(flops / rates["gemm_tflops"], moved / rate(rates["copy_tbs"], moved)) / 1e9
+            copied = moved / rate(rates["copy_tbs"], moved)
+            ms = max(flops / rates["gemm_tflops"] / clock + exposed * copied, copied) / 1e9
             rows[name, passed] = flops, moved, ms + 1e-6 * times * count * rates["gemm_t0_ns"]
 
     def elementwise(name, forward, backward):
@@ -80,13 +99,19 @@ def block(model, machine, ops, seq, batch, tp):
     def attention():
         causal = model["attention"] != "full"
         fits = [a for a in rates["attention"] if a["head_dim"] == d and a["causal"] == causal]
-        fits = sorted((a for a in fits if a["name"] == fits[0]["name"]), key=lambda a: a["seq"])
+        fits = [a for a in fits if a["name"] == fits[0]["name"]]
+        known = {a["heads"] for a in fits if "heads" in a}
+        if batch * H not in known and any("heads" not in a for a in fits):
+            nearest = None
+        else:
+            nearest = min(known, key=lambda n: max(n, batch * H) / min(n, batch * H), default=None)
+        fits = sorted((a for a in fits if a.get("heads") == nearest), key=lambda a: a["seq"])
         X, Y = T * H * d, T * Hk * d
         for passed, products, moved in (("forward", 2, 2 * (2 * X + 2 * Y) + 4 * T * H),
                                         ("backward", 5, 2 * (4 * X + 4 * Y) + 16 * T * H)):
             flops = products * batch * H * pairs * d
             at = rate([[a["seq"], a[passed + "_tflops"]] for a in fits], seq)
-            rows["attention", passed] = flops, moved, flops / at / 1e9
+            rows["attention", passed] = flops, moved, flops / at / clock / 1e9
 
     elementwise("norms and residuals", 9 * h, 8 * h)
     gemm("qkv", h, (H + 2 * Hk) * d)
@@ -106,7 +131,7 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     path = SOURCE / f"configs/machines/{machine_name}.json"
     machine = json.loads(path.read_text())
     model = json.loads((SOURCE / f"configs/models/{name}.json").read_text())
-    rows = block(model, machine, ops, seq, batch, tp)
+    rows, clock = block(model, machine, ops, seq, batch, tp)
     report = said("block", "--model", name, "--machine", path, "--ops", ops, "--seq", seq,
                   "--batch", batch, "--tp", tp, "--speedup", speedup)
     where = f"{name} {seq} x {batch} on {machine_name}"
@@ -121,6 +146,9 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     backward = rows["attention", "backward"][2]
     fraction = backward / total
     after = total - backward + backward / speedup
+    check(f"{where}: clock", report["clock"], float(clock))
+    check(f"{where}: TFLOP/s", report["tflops"],
+          sum(flops for flops, _, _ in rows.values()) / 1e9 / total)
     check(f"{where}: total", report["total_ms"], total)
     check(f"{where}: attention", report["attention_backward_ms"], backward)
     check(f"{where}: fraction", report["fraction"], fraction)

@@ -71,12 +71,15 @@ TEST_CASE("a profile reads as it says and writes what it read") {
   CHECK(write_machine_json(machine) == kMachine);
 }
 
-const std::string kRates = R"("block": {"gemm_tflops": 730.5, "gemm_t0_ns": 24000,
+const std::string kRates =
+    R"("block": {"gemm_tflops": 730.5, "gemm_t0_ns": 24000, "gemm_exposed_permille": 236,
    "copy_tbs": [[1000000,2],[4000000,4]],
    "kappa_permille": [{"ops": "eager", "layers": "swiglu", "permille": 4400},{"permille": 2000}],
    "operations": {"broadcast_gelems": 270, "fused_gelems": 598.5},
+   "throttle": {"above_tflops": 420, "ppm": 520},
    "attention": [
-    {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "forward_tflops": 600, "backward_tflops": 400}],
+    {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "forward_tflops": 600, "backward_tflops": 400},
+    {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "heads": 28, "forward_tflops": 590, "backward_tflops": 350}],
    "source": "measured",
    "date": "2026-01-02"},
  "kernels")";
@@ -95,9 +98,22 @@ TEST_CASE("the rates of blocks are read as they are written") {
   CHECK(machine.block->kappas[0].layers == "swiglu");
   CHECK_FALSE(machine.block->kappas[1].ops.has_value());
   CHECK(machine.block->operations == OperationRates{.broadcast = 270, .fused = 598.5});
+  CHECK(machine.block->gemm_exposed_permille == 236);
+  CHECK(machine.block->throttle == Throttle{.above_tflops = 420, .ppm = 520});
   CHECK(machine.block->attention[0].backward_tflops == 400);
+  CHECK_FALSE(machine.block->attention[0].heads.has_value());
+  CHECK(machine.block->attention[1].heads == 28);
   CHECK(write_machine_json(machine) == with_rates());
   CHECK_FALSE(read_machine_json(kMachine, "h200.json").block.has_value());
+}
+
+TEST_CASE("a clock falls with what tensor cores do, from a limit on") {
+  const Throttle throttle{.above_tflops = 400, .ppm = 1000};
+  CHECK(throttle.clock(0) == 1);
+  CHECK(throttle.clock(400) == 1);
+  CHECK(throttle.clock(500) == Approx(0.9));
+  CHECK(throttle.clock(1e9) == Throttle::kLeastClock);
+  CHECK(Throttle{}.clock(1e9) == 1);
 }
 
 TEST_CASE("a rate between two sizes is linear in the logarithm of the size") {
@@ -127,6 +143,12 @@ TEST_CASE("a profile's rates of blocks are read strictly") {
   std::string least = with_rates();
   least.replace(least.find("4400"), 4, "1");
   CHECK(read_machine_json(least, "least").block->kappas[0].permille == 1);
+  rejected("236", "-1", "/block/gemm_exposed_permille");
+  rejected("420", "-1", "/block/throttle/above_tflops");
+  rejected("520", "1000001", "/block/throttle/ppm");
+  rejected("\"ppm\"", "\"percent\"", "/block/throttle: unknown key 'percent'");
+  rejected("\"heads\": 28", "\"heads\": 0", "/block/attention/1/heads");
+  rejected("\"heads\": 28, ", "", "at this shape are given twice");
   rejected("\"seq\": 4096", "\"seq\": 0", "/block/attention/0/seq");
   rejected("\"causal\": true", "\"causal\": 1", "/block/attention/0/causal");
   rejected("\"name\": \"a\"", "\"nom\": \"a\"", "/block/attention/0: unknown key 'nom'");

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -81,24 +82,89 @@ void for_each_kernel(const MeasuredBlocks& measured, Work work, const Take& take
   }
 }
 
-void fit_gemms(const MeasuredBlocks& measured, BlockRates& rates) {
-  LeastSquares<2> both;
-  LeastSquares<1> rate_alone;
-  for_each_kernel(measured, Work::gemm, [&](const MeasuredBlock&, const Kernel& kernel, double ms) {
-    const double gflops = 1e-9 * static_cast<double>(kernel.flops);
-    both.add({gflops / ms, static_cast<double>(kernel.launches) / ms}, 1);
-    rate_alone.add({gflops / ms}, 1);
-  });
-  auto [ms_per_gflop, t0_ms] = both.solution();
-  if (t0_ms < 0) std::tie(ms_per_gflop, t0_ms) = std::pair(rate_alone.solution()[0], 0.0);
-  if (ms_per_gflop <= 0) refuse("the times of GEMMs within them are not known");
-  rates.gemm_tflops = rounded(1 / ms_per_gflop);
-  rates.gemm_t0_ns = std::llround(1e6 * t0_ms);
-}
-
 double copied_ms(const BlockRates& rates, std::int64_t bytes) {
   const auto moved = static_cast<double>(bytes);
   return 1e-9 * moved / rate_at(rates.copy, moved);
+}
+
+/// TFLOP/s of tensor cores over a block as a whole.
+double tflops_of(const MeasuredBlock& block) {
+  const std::vector<Kernel> kernels = kernels_of(block.model);
+  const std::int64_t flops = flops_of(kernels, Work::gemm) + flops_of(kernels, Work::attention);
+  return 1e-9 * static_cast<double>(flops) / block.total_ms;
+}
+
+/// A GEMM within a block, by what its time is made of.
+struct GemmTime {
+  std::array<double, 3> parts = {};  ///< of it: GFLOPs, launches, ms that copies of its bytes take
+  double tflops = 0;                 ///< of the block
+};
+
+/// The parts that count, FLOPs at the block's clock.
+std::array<double, 3> parts_of(const GemmTime& gemm, const Throttle& throttle,
+                               const std::array<bool, 3>& counts) {
+  std::array<double, 3> parts = gemm.parts;
+  parts[0] /= throttle.clock(gemm.tflops);
+  for (std::size_t index = 0; index < parts.size(); ++index)
+    if (!counts.at(index)) parts.at(index) = 0;
+  return parts;
+}
+
+/// What GEMMs take under one throttle: ms a GFLOP, a launch, and a part of their bytes' time.
+struct GemmFit {
+  std::array<double, 3> takes = {};
+  double squares = 0;  ///< the sum of relative errors, squared
+};
+
+/// The least squares without what would be negative, the most so first.
+GemmFit gemm_fit(const std::vector<GemmTime>& gemms, const Throttle& throttle) {
+  std::array<bool, 3> counts = {true, true, true};
+  GemmFit fit;
+  do {
+    LeastSquares<3> squares;
+    for (const GemmTime& gemm : gemms)
+      squares.add(parts_of(gemm, throttle, counts), 1);
+    fit.takes = squares.solution();
+    const auto* least = std::ranges::min_element(fit.takes);
+    if (*least >= 0) break;
+    counts.at(static_cast<std::size_t>(least - fit.takes.begin())) = false;
+  } while (counts.front());
+  for (const GemmTime& gemm : gemms) {
+    const std::array<double, 3> parts = parts_of(gemm, throttle, counts);
+    const double took = std::inner_product(parts.begin(), parts.end(), fit.takes.begin(), 0.0);
+    fit.squares += (took - 1) * (took - 1);
+  }
+  return fit;
+}
+
+/// GEMMs and the throttle that suits them best, of all by steps of 10 TFLOP/s and 10 ppm.
+void fit_gemms(const MeasuredBlocks& measured, BlockRates& rates) {
+  std::vector<GemmTime> gemms;
+  for_each_kernel(measured, Work::gemm,
+                  [&](const MeasuredBlock& block, const Kernel& kernel, double ms) {
+                    gemms.push_back({.parts = {1e-9 * static_cast<double>(kernel.flops) / ms,
+                                               static_cast<double>(kernel.launches) / ms,
+                                               copied_ms(rates, kernel.bytes) / ms},
+                                     .tflops = tflops_of(block)});
+                  });
+  GemmFit best = gemm_fit(gemms, {});
+  constexpr std::int64_t kStep = 10;
+  constexpr std::int64_t kMostTflops = 800;
+  constexpr std::int64_t kMostPpm = 2000;
+  for (std::int64_t above = 0; above <= kMostTflops; above += kStep) {
+    for (std::int64_t ppm = kStep; ppm <= kMostPpm; ppm += kStep) {
+      const Throttle throttle{.above_tflops = above, .ppm = ppm};
+      const GemmFit fit = gemm_fit(gemms, throttle);
+      if (fit.squares >= best.squares) continue;
+      best = fit;
+      rates.throttle = throttle;
+    }
+  }
+  const auto [ms_per_gflop, t0_ms, exposed] = best.takes;
+  if (ms_per_gflop <= 0) refuse("the times of GEMMs within them are not known");
+  rates.gemm_tflops = rounded(1 / ms_per_gflop);
+  rates.gemm_t0_ns = std::llround(1e6 * t0_ms);
+  rates.gemm_exposed_permille = std::llround(1e3 * exposed);
 }
 
 void fit_operations(const MeasuredBlocks& measured, BlockRates& rates) {
@@ -162,17 +228,13 @@ void fit_kappas(const MeasuredBlocks& measured, BlockRates& rates) {
   }
 }
 
-/// The shape that rates of attention are of.
+/// The shape that rates of attention are of: kernels run heads in whole waves.
 AttentionRate shape_of(const MeasuredBlock& block) {
   return {.name = block.attention,
           .head_dim = block.model.head_dim,
           .causal = block.model.attention != Attention::full,
-          .seq = block.model.seq};
-}
-
-bool same_shape(const AttentionRate& left, const AttentionRate& right) {
-  return left.name == right.name && left.head_dim == right.head_dim &&
-         left.causal == right.causal && left.seq == right.seq;
+          .seq = block.model.seq,
+          .heads = block.model.batch * block.model.heads};
 }
 
 void fit_attention(const MeasuredBlocks& measured, BlockRates& rates) {
@@ -181,7 +243,7 @@ void fit_attention(const MeasuredBlocks& measured, BlockRates& rates) {
       measured, Work::attention, [&](const MeasuredBlock& block, const Kernel& kernel, double ms) {
         const AttentionRate shape = shape_of(block);
         auto place = std::ranges::find_if(
-            rates.attention, [&](const AttentionRate& each) { return same_shape(each, shape); });
+            rates.attention, [&](const AttentionRate& each) { return each.same_shape(shape); });
         if (place == rates.attention.end()) {
           place = rates.attention.insert(place, shape);
           reached.emplace_back();
@@ -189,7 +251,8 @@ void fit_attention(const MeasuredBlocks& measured, BlockRates& rates) {
         const auto index = static_cast<std::size_t>(place - rates.attention.begin());
         reached[index]
             .at(static_cast<std::size_t>(kernel.pass))
-            .push_back(1e-9 * static_cast<double>(kernel.flops) / ms);
+            .push_back(1e-9 * static_cast<double>(kernel.flops) / ms /
+                       rates.throttle.clock(tflops_of(block)));
       });
   for (std::size_t index = 0; index < reached.size(); ++index) {
     const auto& [forward, backward] = reached[index];
@@ -223,9 +286,8 @@ std::optional<double> predicted(const MeasuredBlock& block, const BlockRates& ra
 }
 
 bool has_shape(const BlockRates& rates, const MeasuredBlock& block) {
-  return std::ranges::any_of(rates.attention, [&](const AttentionRate& each) {
-    return same_shape(each, shape_of(block));
-  });
+  return std::ranges::any_of(
+      rates.attention, [&](const AttentionRate& each) { return each.same_shape(shape_of(block)); });
 }
 
 }  // namespace

@@ -9,10 +9,11 @@
 namespace stagger::block {
 
 /// Returns the rates that measured blocks say, by relative least squares over all kernels within
-/// eager blocks: GEMMs an offset and a rate, single operations a rate for each access that is not
-/// that of copies. Kappa is the median over blocks of one kind of layers, attention's rate the
-/// median over blocks of one shape. Throws Error{invalid_input} if no kernels within blocks are
-/// known, or if they say that more work takes less time.
+/// eager blocks: GEMMs an offset, a rate and a part of their bytes, under the throttle that suits
+/// them best, none of them negative; single operations a rate for each access that is not that of
+/// copies. Kappa is the median over blocks of one kind of layers, attention's rate the median over
+/// blocks of one shape, at the full clock. Throws Error{invalid_input} if no kernels within blocks
+/// are known, or if they say that more work takes less time.
 [[nodiscard]] BlockRates fitted_rates(const MeasuredBlocks& measured);
 
 /// What rates say of a measured block, and what those fitted without its model do.

@@ -4,6 +4,7 @@
 #include "core/nearest.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace stagger::block {
@@ -42,7 +43,20 @@ const Kappa& kappa_of(const Machine& machine, const Transformer& model, std::opt
          (known.empty() ? "none" : known) + " (--kappa gives one)");
 }
 
-/// The entries of one implementation at the model's head_dim and mask, by sequence.
+/// Of the entries those of as many heads; else those of any, else those of the number nearest.
+void keep_heads(std::vector<AttentionRate>& entries, std::int64_t heads) {
+  const auto distance = [heads](const AttentionRate& entry) {
+    return entry.heads
+               ? std::abs(std::log(static_cast<double>(*entry.heads) / static_cast<double>(heads)))
+               : 1e-6;
+  };
+  const auto nearest = std::ranges::min_element(entries, {}, distance);
+  if (nearest == entries.end()) return;
+  const std::optional<std::int64_t> kept = nearest->heads;
+  std::erase_if(entries, [&](const AttentionRate& entry) { return entry.heads != kept; });
+}
+
+/// The entries of one implementation at a device's head_dim, mask and heads, by sequence.
 std::vector<AttentionRate> rates_at(const BlockRates& rates, const Transformer& model,
                                     const std::string& name) {
   const bool causal = model.attention != Attention::full;
@@ -55,6 +69,7 @@ std::vector<AttentionRate> rates_at(const BlockRates& rates, const Transformer& 
       fitting.push_back(rate);
     }
   }
+  keep_heads(fitting, model.batch * model.heads);
   std::ranges::sort(fitting, {}, &AttentionRate::seq);
   return fitting;
 }
@@ -97,8 +112,11 @@ class Cost {
       cost_.kappa = 1e-3 * static_cast<double>(kappa.permille);
     }
     if (!request_.attention_forward_ms || !request_.attention_backward_ms) find_attention();
-    for (Kernel& kernel : kernels_of(model_, request_.tp))
-      add(std::move(kernel));
+    const std::vector<Kernel> kernels = kernels_of(model_, request_.tp);
+    cost_.clock = settled_clock(kernels);
+    for (const Kernel& kernel : kernels)
+      add(timed(kernel, cost_.clock));
+    cost_.tflops = gflops_of(kernels) / cost_.kernels_ms;
     if (request_.norms) cost_.kappa = elementwise_ms_ / copied_ms_;
     cost_.total_ms = request_.block_ms.value_or(cost_.kernels_ms);
     if (!(cost_.total_ms > cost_.attention_backward_ms && cost_.attention_backward_ms > 0)) {
@@ -109,7 +127,7 @@ class Cost {
 
  private:
   void find_attention() {
-    const auto entries = rates_at(rates_, model_, request_.attention);
+    const auto entries = rates_at(rates_, shard_, request_.attention);
     if (entries.empty()) reject_attention(request_.machine, model_, request_.attention);
     cost_.attention = entries.front().name;
     for (const AttentionRate& entry : entries) {
@@ -119,51 +137,90 @@ class Cost {
     }
   }
 
-  void add(Kernel kernel) {
-    TimedKernel timed{.kernel = std::move(kernel)};
-    time(timed);
+  static double gflops_of(const std::vector<Kernel>& kernels) {
+    return 1e-9 *
+           static_cast<double>(flops_of(kernels, Work::gemm) + flops_of(kernels, Work::attention));
+  }
+
+  /// The clock at which the block reaches as many TFLOP/s as that clock is of. The higher it is the
+  /// more are reached, and the less would be left of it: there is one.
+  [[nodiscard]] double settled_clock(const std::vector<Kernel>& kernels) const {
+    const double gflops = gflops_of(kernels);
+    const auto left = [&](double clock) {
+      double ms = 0;
+      for (const Kernel& kernel : kernels)
+        ms += timed(kernel, clock).ms;
+      return rates_.throttle.clock(gflops / ms);  // 1 TFLOP/s is 1 GFLOP a ms
+    };
+    double high = 1;
+    if (left(high) >= high) return high;
+    double low = Throttle::kLeastClock;
+    for (int halving = 0; halving < 60; ++halving) {
+      const double middle = (low + high) / 2;
+      (left(middle) >= middle ? low : high) = middle;
+    }
+    return low;
+  }
+
+  void add(TimedKernel timed) {
+    const Kernel& kernel = timed.kernel;
     cost_.kernels_ms += timed.ms;
-    if (timed.kernel.work == Work::attention && timed.kernel.pass == Pass::backward) {
+    if (kernel.work == Work::elementwise) {
+      elementwise_ms_ += timed.ms;
+      copied_ms_ += copied_ms(kernel.bytes);
+    }
+    if (kernel.work == Work::attention && kernel.pass == Pass::backward) {
       cost_.attention_backward_ms = timed.ms;
     }
     cost_.kernels.push_back(std::move(timed));
   }
 
-  void time(TimedKernel& timed) {
-    const Kernel& kernel = timed.kernel;
-    // 1 TFLOP/s is 1e9 FLOPs a ms, 1 TB/s 1e9 bytes.
-    const double gflops = 1e-9 * static_cast<double>(kernel.flops);
-    const auto bytes = static_cast<double>(kernel.bytes);
-    const double copied = 1e-9 * bytes / rate_at(rates_.copy, bytes);
-    if (kernel.work == Work::elementwise) {
-      if (request_.norms) timed.operations = operations_of(shard_, kernel, *request_.norms);
-      timed.ms = request_.norms ? operations_ms(timed.operations) : cost_.kappa * copied;
-      timed.bound_by = Bound::memory;
-      elementwise_ms_ += timed.ms;
-      copied_ms_ += copied;
-    } else if (kernel.work == Work::gemm) {
-      const double computed = gflops / rates_.gemm_tflops;
-      const double t0 = 1e-6 * static_cast<double>(rates_.gemm_t0_ns * kernel.launches);
-      timed.ms = t0 + std::max(computed, copied);
-      timed.bound_by = copied > computed ? Bound::memory : Bound::compute;
-    } else {
-      const bool forward = kernel.pass == Pass::forward;
-      const auto& given = forward ? request_.attention_forward_ms : request_.attention_backward_ms;
-      timed.bound_by = given ? Bound::given : Bound::compute;
-      timed.ms =
-          given ? *given
-                : gflops / rate_at(forward ? forward_ : backward_, static_cast<double>(model_.seq));
-    }
+  [[nodiscard]] TimedKernel timed(const Kernel& kernel, double clock) const {
+    if (kernel.work == Work::elementwise) return timed_elementwise(kernel);
+    return kernel.work == Work::gemm ? timed_gemm(kernel, clock) : timed_attention(kernel, clock);
+  }
+
+  [[nodiscard]] TimedKernel timed_elementwise(const Kernel& kernel) const {
+    TimedKernel timed{.kernel = kernel, .bound_by = Bound::memory};
+    if (request_.norms) timed.operations = operations_of(shard_, kernel, *request_.norms);
+    timed.ms =
+        request_.norms ? operations_ms(timed.operations) : cost_.kappa * copied_ms(kernel.bytes);
+    return timed;
+  }
+
+  [[nodiscard]] TimedKernel timed_gemm(const Kernel& kernel, double clock) const {
+    const double copied = copied_ms(kernel.bytes);
+    const double exposed = 1e-3 * static_cast<double>(rates_.gemm_exposed_permille) * copied;
+    const double computed = gflops(kernel) / (rates_.gemm_tflops * clock) + exposed;
+    const double t0 = 1e-6 * static_cast<double>(rates_.gemm_t0_ns * kernel.launches);
+    return {.kernel = kernel,
+            .ms = t0 + std::max(computed, copied),
+            .bound_by = copied > computed ? Bound::memory : Bound::compute};
+  }
+
+  [[nodiscard]] TimedKernel timed_attention(const Kernel& kernel, double clock) const {
+    const bool forward = kernel.pass == Pass::forward;
+    const auto& given = forward ? request_.attention_forward_ms : request_.attention_backward_ms;
+    if (given) return {.kernel = kernel, .ms = *given, .bound_by = Bound::given};
+    const double tflops =
+        rate_at(forward ? forward_ : backward_, static_cast<double>(model_.seq)) * clock;
+    return {.kernel = kernel, .ms = gflops(kernel) / tflops, .bound_by = Bound::compute};
+  }
+
+  // 1 TFLOP/s is 1e9 FLOPs a ms, 1 TB/s 1e9 bytes.
+  static double gflops(const Kernel& kernel) { return 1e-9 * static_cast<double>(kernel.flops); }
+  [[nodiscard]] double copied_ms(std::int64_t bytes) const {
+    const auto moved = static_cast<double>(bytes);
+    return 1e-9 * moved / rate_at(rates_.copy, moved);
   }
 
   [[nodiscard]] double operations_ms(const std::vector<Operation>& operations) const {
     double ms = 0;
     for (const Operation& operation : operations) {
-      const auto bytes = static_cast<double>(operation.bytes);
       // 1 element a ns is 1e6 elements a ms.
       const double once =
           operation.access == Access::streamed
-              ? 1e-9 * bytes / rate_at(rates_.copy, bytes)
+              ? copied_ms(operation.bytes)
               : 1e-6 * static_cast<double>(operation.elements) / operation_rate(operation.access);
       ms += static_cast<double>(operation.launches) * once;
     }

@@ -42,6 +42,8 @@ struct BlockCost {
   double kappa = 1;  ///< times the least time of their bytes that elementwise kernels take
   std::optional<Norms> norms = std::nullopt;  ///< absent: operations were not counted
   std::string attention;                      ///< whose rates; empty: both times were given
+  double clock = 1;   ///< a part of the full one, at which the kernels are timed
+  double tflops = 0;  ///< of tensor cores, over `kernels_ms`
   double kernels_ms = 0;
   double total_ms = 0;  ///< `block_ms` if that was given, else `kernels_ms`
   double attention_backward_ms = 0;
@@ -53,10 +55,11 @@ struct BlockCost {
 /// Returns the kind of layers by which profiles name a kappa: "swiglu", "gelu" or "experts".
 [[nodiscard]] const char* layers_of(const Transformer& model);
 
-/// Returns what each kernel takes: a GEMM its FLOPs by the rate, or its bytes if that is longer; an
-/// elementwise kernel kappa times its bytes by the rate of copies of that size, or what its
-/// operations take; attention its FLOPs
-/// by the implementation's rate. Throws Error{usage}, which names what the profile has, if it lacks
+/// Returns what each kernel takes: a GEMM its FLOPs by the rate, with what it does not hide of its
+/// bytes, or those if that is longer; an elementwise kernel kappa times its bytes by the rate of
+/// copies of that size, or what its operations take; attention its FLOPs by the implementation's
+/// rate. Tensor cores are at the clock that the device has behind so many TFLOP/s of the block as a
+/// whole; what is given is not. Throws Error{usage}, which names what the profile has, if it lacks
 /// a rate, or if the block takes no longer than its attention.
 [[nodiscard]] BlockCost cost_of(const Transformer& model, const CostRequest& request);
 
