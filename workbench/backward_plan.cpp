@@ -151,7 +151,19 @@ bool is_invariant(const PlanRequest& request, const schedules::Selection& select
   return is_batch_invariant(selection, table, timing_of(request, table.problem));
 }
 
-/// The tiles that a plan may have.
+/// Whether a mask that is of tiles has as many of them at this size.
+bool fits_tiles(const PlanRequest& request, std::int64_t tile_q) {
+  try {
+    static_cast<void>(problem_of(request, tile_q, request.sms));
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_input) throw;
+    return false;
+  }
+}
+
+/// The tiles that a plan may have. A mask that is of tiles says which: if it fits none, all of them
+/// may be asked why.
 std::vector<std::int64_t> tiles_of(const PlanRequest& request) {
   if (request.tile_q > 0) return {request.tile_q};
   std::vector<std::int64_t> tiles;
@@ -161,6 +173,10 @@ std::vector<std::int64_t> tiles_of(const PlanRequest& request) {
         times_of(request, tile) == &times) {
       tiles.push_back(tile.q);
     }
+  }
+  if (is_of_tiles(request.mask) &&
+      std::ranges::any_of(tiles, [&](std::int64_t tile) { return fits_tiles(request, tile); })) {
+    std::erase_if(tiles, [&](std::int64_t tile) { return !fits_tiles(request, tile); });
   }
   if (tiles.empty()) tiles.push_back(64);
   return tiles;

@@ -44,5 +44,31 @@ TEST_CASE("a plan takes no file's partial tiles for lower triangles") {
   CHECK(planned(parse_mask("tiles:rows=p.+fp")) == "planned");
 }
 
+TEST_CASE("a mask that is of tiles says which tiles its plan has") {
+  const auto tile_of = [](const Mask& mask, const std::string& schedule) {
+    PlanRequest request{.mask = mask, .lengths = {768, 768}};
+    request.batch = 1;
+    request.heads_q = 4;
+    request.heads_kv = 2;
+    request.head_dim = 64;
+    request.schedule = schedule;
+    return test::said([&] {
+      const auto made = plan_backward(request);
+      return std::to_string(std::get<BackwardPlan>(made).table.problem.shape.q);
+    });
+  };
+  // The profile has Q tiles of 64, 80 and 128 at this head_dim.
+  const auto causal = [](std::int64_t tile_q) {
+    const Problem problem = make_problem(parse_mask("causal"), {768, 768}, {tile_q, 128}, 1, 1);
+    return tiles_mask(problem.grids);
+  };
+  for (const std::string schedule : {"auto", "spt"}) {
+    CHECK(tile_of(causal(64), schedule) == "64");
+    CHECK(tile_of(causal(80), schedule) == "80");
+    CHECK(tile_of(causal(128), schedule) == "128");
+    CHECK_THAT(tile_of(causal(96), schedule), Catch::Contains("tiles: rows[0] has 8 tiles, not"));
+  }
+}
+
 }  // namespace
 }  // namespace stagger::workbench
