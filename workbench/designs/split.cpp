@@ -125,8 +125,9 @@ FreeLanes split_lanes(const Problem& problem, std::int64_t buffers) {
 std::int64_t best_buffers(const Problem& problem, const Timing& timing) {
   constexpr std::int64_t kMostWorkers = 32;  // an SM
   const Timing units = gemm_units(timing).timing;
-  const std::int64_t most =
-      std::clamp<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1, problem.kv_tiles());
+  const std::int64_t room = std::max<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1);
+  // A problem without a token has no KV tile, and one buffer all the same.
+  const std::int64_t most = std::clamp<std::int64_t>(problem.kv_tiles(), 1, room);
   const std::vector<Ticks> chains = chain_durations(problem, units);
   std::int64_t best = 1;
   Ticks shortest = 0;
