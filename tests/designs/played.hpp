@@ -1,5 +1,6 @@
 #pragma once
 
+#include "workbench/designs/analysis.hpp"
 #include "workbench/designs/design.hpp"
 
 #include <cstdint>
