@@ -22,7 +22,8 @@ constexpr std::array kBlockNames = {
     ExpectName{"attention_backward_ms", "of that, the backward pass of attention"},
     ExpectName{"fraction", "the part that this is, in millionths exactly"},
     ExpectName{"kernel_speedup", "of what replaces it"},
-    ExpectName{"block_speedup", "of the block with that"},
+    ExpectName{"block_speedup", "of the block with that, by the rule of replacement"},
+    ExpectName{"settled_speedup", "of the block with that at its own clock"},
 };
 
 /// The model as it is asked for.
@@ -100,6 +101,7 @@ BlockReport block_report(const Options& options) {
   if (const auto after = replaced_ms(options, report)) {
     report.replacement =
         block::replace(report.cost.total_ms, report.cost.attention_backward_ms, *after);
+    report.settled = block::settle(report.model, request, report.cost, *report.replacement);
   }
   return report;
 }
@@ -109,7 +111,8 @@ Values values_of(const BlockReport& report) {
           {"attention_backward_ms", millionths(report.cost.attention_backward_ms)},
           {"fraction", millionths(report.cost.fraction())},
           {"kernel_speedup", millionths(report.kernel_speedup())},
-          {"block_speedup", millionths(report.block_speedup())}};
+          {"block_speedup", millionths(report.block_speedup())},
+          {"settled_speedup", millionths(report.settled_speedup())}};
 }
 
 int block_command(const Options& options) {

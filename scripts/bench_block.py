@@ -112,7 +112,7 @@ def predicted_line(case, row):
              for by, found in row["predicted"].items() if isinstance(found, dict)]
     words += [f"the rule, {by}, {row['rule'][f'{by}_ms']:.3f} "
               f"({percent(row['rule'][f'{by}_error'])})"
-              for by in ("inside", "alone") if f"{by}_ms" in row["rule"]]
+              for by in ("inside", "settled", "alone") if f"{by}_ms" in row["rule"]]
     return (f"{case['model']} {case['seq']} {case['ops']} {row['attention']}: "
             f"{row['steady']['ms']:.3f} ms; {'; '.join(words) or row['predicted'].get('absent')}")
 

@@ -65,6 +65,10 @@ Json replacement_json(const BlockReport& report) {
   Json json = {{"attention_backward_ms", after.attention_backward_ms},
                {"total_ms", after.total_ms},
                {"fraction", after.attention_backward_ms / after.total_ms},
+               {"settled", Json({{"clock", report.settled->clock},
+                                 {"tflops", report.settled->tflops},
+                                 {"total_ms", report.settled->total_ms},
+                                 {"block_speedup", report.settled->block_speedup}})},
                {"schedule", nullptr}};
   if (report.schedule) {
     const workbench::AttentionBackward& schedule = *report.schedule;
@@ -195,11 +199,19 @@ class BlockText {
       text += fmt::format(" by {} ({}, tiles of {} x {})", report_.schedule->schedule, key.kernel,
                           key.tile.kv, key.tile.q);
     }
-    return text + fmt::format(
-                      ": {} ms, {:.3f} times as fast; the block takes {} ms, {:.3f} times "
-                      "as fast\n",
-                      milliseconds(after.attention_backward_ms), after.kernel_speedup,
-                      milliseconds(after.total_ms), after.block_speedup);
+    text +=
+        fmt::format(": {} ms, {:.3f} times as fast; the block takes {} ms, {:.3f} times as fast\n",
+                    milliseconds(after.attention_backward_ms), after.kernel_speedup,
+                    milliseconds(after.total_ms), after.block_speedup);
+    const block::Settled& settled = *report_.settled;
+    if (settled.clock != report_.cost.clock) {
+      text += fmt::format(
+          "at its own clock, {:.1f} % at {:.0f} TFLOP/s: the block takes {} ms, {:.3f} times as "
+          "fast\n",
+          100 * settled.clock, settled.tflops, milliseconds(settled.total_ms),
+          settled.block_speedup);
+    }
+    return text;
   }
 
   const BlockReport& report_;

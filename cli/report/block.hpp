@@ -19,6 +19,7 @@ struct BlockReport {
   std::int64_t tp = 1;
   block::BlockCost cost = {};
   std::optional<block::Replacement> replacement = std::nullopt;
+  std::optional<block::Settled> settled = std::nullopt;  ///< the same at its own clock
   std::optional<workbench::AttentionBackward> schedule = std::nullopt;  ///< what replaces it
 
   /// 1 if nothing is replaced.
@@ -28,6 +29,7 @@ struct BlockReport {
   [[nodiscard]] double block_speedup() const {
     return replacement ? replacement->block_speedup : 1;
   }
+  [[nodiscard]] double settled_speedup() const { return settled ? settled->block_speedup : 1; }
 };
 
 /// `llama3-8b, 1 x 16384 tokens on h200`.

@@ -42,7 +42,7 @@ def block_cells(row):
     return [attention_name(row), f"{row['steady']['ms']:.2f}", f"{row['spaced']['ms']:.2f}",
             f"{times['times']:.2f}" if times else "–", block_prediction(row),
             *block_fits(row), *(beside(rule[f"{by}_ms"], rule[f"{by}_error"]) if f"{by}_ms" in rule else "–"
-              for by in ("inside", "alone")),
+              for by in ("inside", "settled", "alone")),
             f"{inside[0]:.2f}" if inside else "–",
             f"{row['alone']['steady']['ms']:.2f}" if "alone" in row else "–",
             f"{row['peak_bytes'] / 1e9:.1f}" if row["peak_bytes"] else "–"]
@@ -61,8 +61,8 @@ def block_table(data):
              "rate.", "",
              "| block | attention | ms | rested | × flash, deterministic | predicted | fitted | held "
              "out | replaced, by "
-             "times within | by times alone | attention backward, within | alone | GB |",
-             "|---|---|" + "--:|" * 11]
+             "times within | at its own clock | by times alone | attention backward, within | alone | GB |",
+             "|---|---|" + "--:|" * 12]
     for case, row in block_rows(data):
         name = f"{case['model']}, {case['batch']} × {case['seq']:,}"
         name += "" if case["ops"] == "eager" else f", {case['ops']}"

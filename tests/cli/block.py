@@ -65,6 +65,18 @@ def block(model, machine, ops, seq, batch, tp):
     return settled(lambda clock: block_at(model, machine, ops, seq, batch, tp, clock), throttle)
 
 
+def replaced_at_its_clock(model, machine, ops, seq, batch, tp, backward_ms):
+    """What the block takes with that attention backward pass, and its clock."""
+    def rows_at(clock):
+        rows = block_at(model, machine, ops, seq, batch, tp, clock)
+        flops, moved, _ = rows["attention", "backward"]
+        rows["attention", "backward"] = flops, moved, backward_ms
+        return rows
+    throttle = machine["block"].get("throttle", {"above_tflops": 0, "ppm": 0})
+    rows, clock = settled(rows_at, throttle)
+    return sum(ms for _, _, ms in rows.values()), clock
+
+
 def block_at(model, machine, ops, seq, batch, tp, clock):
     rates = machine["block"]
     exposed = rates.get("gemm_exposed_permille", 0) / 1000
@@ -159,6 +171,11 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     check(f"{where}: after", report["replaced"]["total_ms"], after)
     check(f"{where}: after's fraction", report["replaced"]["fraction"],
           backward / speedup / after)
+    settled_ms, clock = replaced_at_its_clock(model, machine, ops, seq, batch, tp,
+                                              backward / speedup)
+    for key, expected in (("clock", clock), ("total_ms", settled_ms),
+                          ("block_speedup", total / settled_ms)):
+        check(f"{where}: settled {key}", report["replaced"]["settled"][key], float(expected))
     gemms = sum(flops for (kernel, _), (flops, _, _) in rows.items()
                 if kernel in ("qkv", "o", "gate+up", "up", "down"))
     check(f"{where}: GEMM FLOPs", report["totals"]["gemm_flops"], gemms)

@@ -296,6 +296,43 @@ TEST_CASE("the rule of replacement gives the blocks that were measured on an H20
   CHECK(replace(62.967, 18.097, 30.425).total_ms == Approx(75.295));
 }
 
+TEST_CASE("a replaced block settles at its own clock") {
+  const Transformer model = at("llama3-8b", 16384, 1);
+  const CostRequest full{.machine = toy(), .attention_backward_ms = 400};
+  const BlockCost before = cost_of(model, full);
+  const Replacement after = replace(before.total_ms, 400, 100);
+  // A clock that is always full leaves the rule.
+  const Settled same = settle(model, full, before, after);
+  CHECK(same.clock == 1);
+  CHECK(same.total_ms == Approx(after.total_ms));
+  CHECK(same.block_speedup == Approx(after.block_speedup));
+  // One that falls leaves the block that has that attention from the start.
+  CostRequest hot = full;
+  hot.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000};
+  const BlockCost slower = cost_of(model, hot);
+  const Settled settled = settle(model, hot, slower, replace(slower.total_ms, 400, 100));
+  hot.attention_backward_ms = 100;
+  const BlockCost anew = cost_of(model, hot);
+  CHECK(settled.clock == anew.clock);
+  CHECK(settled.clock < slower.clock);
+  CHECK(settled.tflops == anew.tflops);
+  CHECK(settled.total_ms == Approx(anew.total_ms));
+  CHECK(settled.block_speedup == Approx(slower.total_ms / anew.total_ms));
+  // Of a block that was measured the kernels say the difference, and no more.
+  CostRequest measured = hot;
+  measured.attention_backward_ms = 400;
+  measured.block_ms = slower.total_ms + 7;
+  const BlockCost as_measured = cost_of(model, measured);
+  CHECK(settle(model, measured, as_measured, replace(as_measured.total_ms, 400, 100)).total_ms ==
+        Approx(anew.total_ms + 7));
+  // What is replaced by a longer one settles at a higher clock, whatever was measured before it.
+  measured.block_ms = 401;
+  const Settled longer =
+      settle(model, measured, cost_of(model, measured), replace(401, 400, 4'000));
+  CHECK(longer.clock > slower.clock);
+  CHECK(longer.total_ms > 401);
+}
+
 TEST_CASE("the ranges of a paper's end-to-end figure come out of its parts") {
   // DASH, Figure 10: H800, forward and backward, fused elementwise kernels. What a schedule gains
   // in the kernel is that of figures 8 and 9.

@@ -270,6 +270,19 @@ Replacement replace(double total_ms, double attention_backward_ms, double replac
           .block_speedup = 1 / (1 - fraction * (1 - 1 / speedup))};
 }
 
+Settled settle(const Transformer& model, const CostRequest& request, const BlockCost& before,
+               const Replacement& after) {
+  CostRequest anew = request;
+  anew.attention_backward_ms = after.attention_backward_ms;
+  anew.block_ms = std::nullopt;
+  const BlockCost cost = cost_of(model, anew);
+  const double total_ms = before.total_ms + (cost.kernels_ms - before.kernels_ms);
+  return {.clock = cost.clock,
+          .tflops = cost.tflops,
+          .total_ms = total_ms,
+          .block_speedup = before.total_ms / total_ms};
+}
+
 double most_speedup(double fraction) {
   return 1 / (1 - fraction);
 }

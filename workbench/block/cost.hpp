@@ -76,6 +76,19 @@ struct Replacement {
 [[nodiscard]] Replacement replace(double total_ms, double attention_backward_ms,
                                   double replaced_ms);
 
+/// A replaced block at its own clock, which is lower the more it does a second.
+struct Settled {
+  double clock = 1;   ///< a part of the full one
+  double tflops = 0;  ///< of tensor cores, over the kernels
+  double total_ms = 0;
+  double block_speedup = 1;
+};
+
+/// Returns `before`, which is `cost_of(model, request)`, with what replaces its attention backward
+/// pass, at the clock that this block has. What replaces it takes what it takes.
+[[nodiscard]] Settled settle(const Transformer& model, const CostRequest& request,
+                             const BlockCost& before, const Replacement& after);
+
 /// Returns what no attention backward can pass: 1 / (1 − f).
 [[nodiscard]] double most_speedup(double fraction);
 

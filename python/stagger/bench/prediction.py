@@ -3,7 +3,7 @@ measured; what the rule of replacement says; and the rates that a machine profil
 
 The rule takes another attention's pieces into the deterministic block of torch: T' = T - T_ab +
 T'_ab, of both passes where the forward pass is another one too. It goes by the pieces within the
-blocks, and again by attention alone.
+blocks, again by those with the block at its own clock, and again by attention alone.
 """
 
 import json
@@ -88,10 +88,13 @@ def _asked(ask, problem, attention, replacement):
     raise why
 
 
+def _problem(case):
+    return ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"]]
+
+
 def predicted(ask, case, row, base):
     """What is predicted of a row, by what; {"absent": why} where nothing is."""
-    problem = ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"], "--ops",
-               case["ops"]]
+    problem = [*_problem(case), "--ops", case["ops"]]
     found = {}
     for by, replacement in _replacements_of(row).items():
         try:
@@ -100,10 +103,11 @@ def predicted(ask, case, row, base):
             found.setdefault("absent", str(error))
             continue
         after = answer["replaced"] or answer
+        total = after.get("settled", after)["total_ms"]
         found[by or "rates"] = {
-            "total_ms": after["total_ms"], "attention_backward_ms": after["attention_backward_ms"],
-            "error": after["total_ms"] / row["steady"]["ms"] - 1,
-            "error_rested": after["total_ms"] / row["spaced"]["ms"] - 1,
+            "total_ms": total, "attention_backward_ms": after["attention_backward_ms"],
+            "error": total / row["steady"]["ms"] - 1,
+            "error_rested": total / row["spaced"]["ms"] - 1,
             "attention_measured": given}
         found.setdefault("kernels", [
             {"name": each["name"], "pass": each["pass"], "ms": after["attention_backward_ms"]
@@ -113,8 +117,17 @@ def predicted(ask, case, row, base):
     return found
 
 
-def replaced(row, base):
-    """The rule's block by the pieces within blocks, and by attention alone."""
+def _kernels_ms(ask, case, attention):
+    """What a block's kernels take with its attention as measured, at the clock that it then has."""
+    kind = ["--norms", "fp32"] if case["ops"] == "eager" else ["--ops", case["ops"]]
+    given = [word for which in ("forward", "backward")
+             for word in (f"--attn-{which[0]}wd-ms", f"{attention['attention', which]:.6f}")]
+    return ask([*_problem(case), *kind, *given])["kernels_ms"]
+
+
+def replaced(ask, case, row, base):
+    """The rule's block by the pieces within blocks, at the clock of the block before and at its
+    own, and by attention alone."""
     found = {}
     inside, before = pieces(row), pieces(base)
     passes = ["backward"] if _has_flash_forward(row) else ["forward", "backward"]
@@ -122,9 +135,14 @@ def replaced(row, base):
     total = base["steady"]["ms"]
     if all(key in inside and key in before for key in keys):
         found["inside_ms"] = total + sum(inside[key] - before[key] for key in keys)
+        try:
+            after = _kernels_ms(ask, case, {**before, **{key: inside[key] for key in keys}})
+            found["settled_ms"] = total + after - _kernels_ms(ask, case, before)
+        except Unpredicted:
+            pass  # the profile does not know these operations
     if passes == ["backward"] and "alone" in row and "alone" in base:
         found["alone_ms"] = (total - base["alone"]["steady"]["ms"] + row["alone"]["steady"]["ms"])
-    for by in ("inside", "alone"):
+    for by in ("inside", "settled", "alone"):
         if f"{by}_ms" in found:
             found[f"{by}_error"] = found[f"{by}_ms"] / row["steady"]["ms"] - 1
     return found
@@ -188,5 +206,5 @@ def predict(document, ask):
             answer = found.pop("answer", None)
             if answer:
                 row["rates"] = rates(case, answer, row)
-            row["rule"] = replaced(row, base) if base and row is not base else {}
+            row["rule"] = replaced(ask, case, row, base) if base and row is not base else {}
     return document
