@@ -20,6 +20,8 @@ are made in tables/.
                                                           python -m stagger demo
     workbench/block/README.md  whole blocks               block.json and block_h100.json, by
                                                           scripts/bench_block.py
+                           dropout bits beside GEMMs      overlap.json and overlap_h100.json, by
+    gpu/overlap/README.md  the same                       scripts/bench_overlap.py
     workbench/designs/README.md  designs beside what is    designs.json, by
                            predicted of them              scripts/bench_designs.py
 """
@@ -60,8 +62,11 @@ def tables(stagger):
             (block, "block-kernels", "block.json", blocks.block_kernels_table),
             (block, "blocks-h100", "block_h100.json", blocks.block_table),
             (block, "overlap", "overlap.json", overlap.overlap_table),
+            (block, "overlap-h100", "overlap_h100.json", overlap.overlap_table),
             ("gpu/overlap/README.md", "overlap-ways", "overlap.json", overlap.overlap_ways_table),
             ("gpu/overlap/README.md", "overlap-rng", "overlap.json", overlap.overlap_rng_table),
+            ("gpu/overlap/README.md", "overlap-ways-h100", "overlap_h100.json",
+             overlap.overlap_ways_table),
             ("workbench/designs/README.md", "designs", "designs.json", designs.designs_table)]
 
 

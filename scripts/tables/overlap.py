@@ -7,7 +7,7 @@ from .cells import beside
 
 def overlap_heading(data):
     return (f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; bf16, "
-            "head_dim 128, full mask; ms, medians in a row.")
+            f"head_dim 128, full mask; ms, medians {data.get('timed', 'in a row')}.")
 
 
 def torch_attention(row, name):
@@ -24,12 +24,16 @@ def at_clock(shape, way, calibration, clock):
     heads, tokens = shape["heads"], shape["seq"]
     pairs, slow = heads * tokens * tokens, calibration["slowdown"]
     gemms = 24 * tokens * (heads * shape["head_dim"]) ** 2 / calibration["gemm"][0]["tflops"] / 1e9
-    attention = 4 * pairs * shape["head_dim"] / calibration["attention"][0]["tflops"] / 1e9
+    limiter = calibration["attention"][0]
+    attention = 4 * pairs * shape["head_dim"] / limiter["tflops"] / 1e9
+    attention += heads * tokens * limiter.get("row_ns", 0) / 1e6
     ps = next(each["limiters"][0]["ps"] for each in calibration["rng"]
               if (each["rounds"], each["bits"]) == (7, 8))
     beside = slow["room"] * gemms
-    beside += (slow["gemm"] - 1) * min(beside, slow["rng"] * ps * pairs / 1e9)
-    return beside * clock / way["clock_ghz"] + slow["dropping"] * attention
+    bits = ps * pairs / 1e9
+    behind = max(0, bits - slow["gemm"] * beside / slow["rng"])
+    beside += (slow["gemm"] - 1) * min(beside, slow["rng"] * bits)
+    return beside * clock / way["clock_ghz"] + behind + slow["dropping"] * attention
 
 
 def overlap_table(data):

@@ -240,13 +240,14 @@ def overlap(calibration, rounds, bits, heads, seq, batch, d, both):
     hidden, T, N = heads * d, seq * batch, batch * heads * seq * seq
     mask = batch * heads * seq * -(-seq // 32) * 4
 
-    def longest(limiters, flops, elements, moved):
-        times = [flops / l["tflops"] if "tflops" in l else
-                 elements * l["ps"] if "ps" in l else moved / l["tbs"] for l in limiters]
+    def longest(limiters, flops, elements, moved, rows=0):
+        times = [(flops / l["tflops"] if "tflops" in l else
+                  elements * l["ps"] if "ps" in l else moved / l["tbs"])
+                 + 1000 * rows * l.get("row_ns", 0) for l in limiters]
         return max(times) / 1e9
 
     G = longest(c["gemm"], 24 * T * hidden ** 2, 0, 2 * (16 * T * hidden + 12 * hidden ** 2))
-    A = longest(c["attention"], 4 * N * d, N, 8 * T * hidden)
+    A = longest(c["attention"], 4 * N * d, N, 8 * T * hidden, T * heads)
     rng = next(r for r in c["rng"] if r["rounds"] == rounds and r.get("bits", bits) == bits)
     R = longest(rng["limiters"], 0, N, mask)
 
@@ -267,7 +268,7 @@ def overlap(calibration, rounds, bits, heads, seq, batch, d, both):
     result["baseline_ms"] = G + result["fused_ms"]
     result["overlap_ms"] = ready + drop * A
     if both:
-        B = longest(c["attention_backward"], 10 * N * d, N, 16 * T * hidden)
+        B = longest(c["attention_backward"], 10 * N * d, N, 16 * T * hidden, T * heads)
         result["baseline_ms"] += 2 * G + B + exposed(c["fused"]["backward"])
         result["overlap_ms"] += 2 * G + B + (drop - 1) * A
     result["speedup"] = result["baseline_ms"] / result["overlap_ms"]
@@ -349,7 +350,8 @@ for name, seq, batch, tp, speedup in (
     for norms in ("fused", "fp32"):
         check_eager(name, norms, seq, batch)
 for name, rounds, bits in (("paper", 7, 8), ("paper", 3, 8), ("h200-fa2", 5, 32),
-                           ("h200-cudnn", 10, 8)):
+                           ("h200-cudnn", 10, 8), ("h200-stagger", 7, 8),
+                           ("h100-stagger", 7, 32)):
     for heads, seq, batch, d, both in ((64, 4096, 1, 128, False), (48, 16384, 1, 128, True),
                                        (96, 2048, 4, 128, False), (5, 333, 3, 64, True),
                                        (1, 1, 1, 1, False), (16, 65536, 1, 96, False)):

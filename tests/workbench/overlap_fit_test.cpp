@@ -134,6 +134,50 @@ TEST_CASE("a calibration comes back from the shapes that it predicts") {
   }
 }
 
+TEST_CASE("what attention's rows take comes back, and none where there is none") {
+  Calibration truth = named_calibration("h200-cudnn");
+  const auto fitted_from = [&](std::initializer_list<std::int64_t> seqs) {
+    std::vector<MeasuredOverlap> shapes;
+    for (const std::int64_t seq : seqs)
+      shapes.push_back(as_of(truth, {.batch = 2, .heads = 48, .seq = seq}));
+    const std::vector<MeasuredRng> rng = {{.rng = {}, .ps = 1}};
+    return fitted(truth, shapes, rng).attention.front();
+  };
+  truth.attention = {{.name = "RF", .unit = LimitUnit::flops, .rate = 500, .row_ns = 0.4}};
+  CHECK(fitted_from({2048, 4096, 16384}).rate == Approx(500));
+  CHECK(fitted_from({2048, 4096, 16384}).row_ns == Approx(0.4));
+  // Of one length a rate says all.
+  CHECK(fitted_from({4096, 4096}).row_ns == Approx(0).margin(1e-6));
+  truth.attention.front().row_ns = 0;
+  CHECK(fitted_from({2048, 4096}).row_ns == Approx(0).margin(1e-9));
+  // Rows would take less than nothing where short sequences are the fast ones: no rows then.
+  std::vector<MeasuredOverlap> shapes = {as_of(truth, {.heads = 48, .seq = 2048}),
+                                         as_of(truth, {.heads = 48, .seq = 8192})};
+  shapes.back().attention *= 1.2;
+  const Limiter found =
+      fitted(truth, shapes, std::vector<MeasuredRng>{{.rng = {}, .ps = 1}}).attention.front();
+  CHECK(found.row_ns == 0);
+  CHECK(found.rate < 500);
+  CHECK(found.rate > 500 / 1.2);
+}
+
+TEST_CASE("a row takes what it takes beside its work") {
+  Calibration calibration = named_calibration("h200-cudnn");
+  const DropoutShape shape{.batch = 3, .heads = 5, .seq = 777};
+  const auto of = [&] { return overlap_of(shape, {}, calibration, true); };
+  const Overlap before = of();
+  for (std::vector<Limiter>* limiters : {&calibration.attention, &calibration.attention_backward})
+    limiters->front().row_ns = 2;
+  const Overlap after = of();
+  const double rows_ms = 2e-6 * 3 * 5 * 777;
+  CHECK(after.attention.ms - before.attention.ms == Approx(rows_ms));
+  CHECK(after.backward->attention_ms - before.backward->attention_ms == Approx(rows_ms));
+  CHECK(after.gemm.ms == before.gemm.ms);
+  // By x alone there are no rows.
+  CHECK(ratios_of(calibration, {}, 128).alpha ==
+        ratios_of(named_calibration("h200-cudnn"), {}, 128).alpha);
+}
+
 TEST_CASE("a calibration is read as it was written") {
   int calibrations = 0;
   for (const BuiltinFile& file : builtin_calibrations()) {

@@ -30,12 +30,12 @@ double number_of(const OverlapProblem& problem, const Way& way) {
          1e4 * static_cast<double>(way.bits_ctas) + 1e8 * static_cast<double>(problem.heads);
 }
 
-/// Notes what it is asked. The first run of a way is cold; those after it take 2, 0, 9, 1, 5 more,
-/// and again, of which the median is `kMedian` for 5 and 2 for 3.
+/// Notes what it is asked. The first run of a way is cold; the five after it take 2, 0, 9, 1 and 5
+/// more, of which the median is `kMedian`.
 class Toy {
  public:
   static constexpr double kMedian = 2;
-  static constexpr double kOfThree = 2;
+  static constexpr double kAttention = 7;  ///< of a way with attention
 
   OverlapDevice device() {
     return {.load =
@@ -64,6 +64,7 @@ class Toy {
   std::vector<OverlapProblem> problems;
   std::vector<std::pair<std::size_t, Way>> checked;  ///< by problem
   std::map<double, int> runs;                        ///< of a way of a problem
+  std::vector<double> order;                         ///< of all runs
   std::function<gpu::overlap::WayCheck(const OverlapProblem&, const Way&)> check;
 
  private:
@@ -72,11 +73,12 @@ class Toy {
     const double number = number_of(problem, way);
     const int turn = turns_[number]++;
     ++runs[number];
+    order.push_back(number);
     const double ms = number + (turn == 0 ? 1'000 : kMore[(turn - 1) % 5]);
     return {.ms = ms,
             .gemms_ms = ms + 0.25,
             .bits_ms = ms + 0.5,
-            .attention_ms = -1,
+            .attention_ms = way.attention ? kAttention : 0,
             .clock_ghz = ms + 0.75};
   }
 
@@ -84,7 +86,9 @@ class Toy {
 };
 
 OverlapRequest request_on(Toy& toy) {
+  // A run is longer than the warm-up, and than what must count.
   return {.shapes = {{.batch = 2, .heads = 3, .seq = 256}, {.heads = 5, .seq = 128}},
+          .turns = {.warm_up_ms = 1, .least_ms = 1, .least_rounds = 5},
           .device = toy.device()};
 }
 
@@ -104,7 +108,7 @@ TEST_CASE("each time of a shape is the median of its way's, and none but that") 
     CHECK(problem.rule.bits == 8);
     const auto ms = [&](const Way& way) { return number_of(problem, way) + Toy::kMedian; };
     const OverlapRun& run = found.shapes[index];
-    CHECK(run.clock_ghz == ms({}) + 0.75);
+    CHECK(run.clock_ghz == ms({.attention = Dropping::makes}) + 0.75);
     REQUIRE(run.ways.size() == beside_ways().size());
     REQUIRE(run.clocks_ghz.size() == beside_ways().size());
     for (std::size_t way = 0; way < run.ways.size(); ++way) {
@@ -112,14 +116,15 @@ TEST_CASE("each time of a shape is the median of its way's, and none but that") 
       const Way both{.room = beside.room, .bits = beside.bits, .attention = Dropping::reads};
       const block::MeasuredOverlap& times = run.ways[way];
       CHECK(times.shape.heads == shape.heads);
-      CHECK(times.gemms == ms({}));
+      CHECK(times.gemms == ms({.attention = Dropping::makes}) - Toy::kAttention);
       CHECK(times.bits == ms({.gemms = false, .bits = BitsPlace::before}));
-      CHECK(times.attention == ms({.gemms = false, .attention = Dropping::no}));
-      CHECK(times.attention_makes == ms({.gemms = false, .attention = Dropping::makes}));
-      CHECK(times.attention_reads == ms({.gemms = false, .attention = Dropping::reads}));
+      CHECK(times.attention == Toy::kAttention);
+      CHECK(times.attention_makes == Toy::kAttention);
+      CHECK(times.attention_reads == Toy::kAttention);
       CHECK(times.baseline == ms({.attention = Dropping::makes}));
       CHECK(times.serial == ms({.bits = BitsPlace::before, .attention = Dropping::reads}));
-      CHECK(times.with_room == ms({.room = beside.room}));
+      CHECK(times.with_room ==
+            ms({.room = beside.room, .attention = Dropping::makes}) - Toy::kAttention);
       CHECK(times.overlap == ms(both));
       CHECK(times.beside_gemms == ms(both) + 0.25);
       CHECK(times.beside_bits == ms(both) + 0.5);
@@ -127,6 +132,81 @@ TEST_CASE("each time of a shape is the median of its way's, and none but that") 
       CHECK(toy.runs[number_of(problem, both)] == 6);
     }
   }
+}
+
+TEST_CASE("attention's times are those of the way that has it so") {
+  Toy toy;
+  OverlapRequest request = request_on(toy);
+  // Each way's attention takes what tells it apart.
+  const OverlapDevice plain = request.device;
+  request.device.load = [&](const OverlapProblem& problem) {
+    LoadedOverlap loaded = plain.load(problem);
+    loaded.run = [run = loaded.run](const Way& way) {
+      gpu::overlap::WayTimes times = run(way);
+      times.attention_ms = !way.attention ? 0 : 10 + static_cast<int>(*way.attention);
+      if (way.room != Room::none) times.attention_ms += 100;
+      return times;
+    };
+    return loaded;
+  };
+  for (const OverlapRun& run : measure_overlap(request).shapes) {
+    for (const block::MeasuredOverlap& times : run.ways) {
+      CHECK(times.attention == 10);
+      CHECK(times.attention_makes == 11);
+      CHECK(times.attention_reads == 12);
+      CHECK(times.baseline - times.gemms == 11);
+    }
+  }
+}
+
+TEST_CASE("ways take turns, in another order each round, until enough counts") {
+  Toy toy;
+  OverlapRequest request = request_on(toy);
+  request.shapes.resize(1);
+  static_cast<void>(measure_overlap(request));
+  const std::size_t ways = 3 + 2 * beside_ways().size();
+  const double heads = 1e8 * 3;
+  std::vector<double> order;
+  for (const double number : toy.order) {
+    if (number >= heads && number < heads + 1e8) order.push_back(number);
+  }
+  REQUIRE(order.size() == 6 + 6 * ways);  // bits alone, and a round that warms up
+  order.erase(order.begin(), order.begin() + 6);
+  std::vector<std::vector<double>> rounds;
+  for (std::size_t round = 0; round < 6; ++round) {
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(round * ways);
+    rounds.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(ways));
+    std::vector<double> sorted = rounds.back();
+    std::ranges::sort(sorted);
+    CHECK(std::ranges::adjacent_find(sorted) == sorted.end());
+  }
+  std::ranges::sort(rounds);
+  CHECK(std::ranges::adjacent_find(rounds) == rounds.end());
+
+  // What is asked for is time too: as many rounds as fill it.
+  const auto runs_for = [](TurnsRequest turns) {
+    Toy timed;
+    OverlapRequest asked = request_on(timed);
+    asked.turns = turns;
+    asked.shapes.clear();
+    const OverlapDevice plain = asked.device;
+    asked.device.load = [plain](const OverlapProblem& problem) {
+      LoadedOverlap loaded = plain.load(problem);
+      loaded.run = [run = loaded.run](const Way& way) {
+        gpu::overlap::WayTimes times = run(way);
+        times.ms = 10;
+        return times;
+      };
+      return loaded;
+    };
+    static_cast<void>(measure_overlap(asked));
+    const OverlapProblem bits{.gemms = {}, .heads = 64};  // the eight rules' have one number
+    return timed.runs.at(number_of(bits, {.gemms = false, .bits = BitsPlace::before}));
+  };
+  CHECK(runs_for({.warm_up_ms = 0, .least_ms = 100, .least_rounds = 3}) == 8 * 10);
+  CHECK(runs_for({.warm_up_ms = 40, .least_ms = 100, .least_rounds = 3}) == 8 * 14);
+  CHECK(runs_for({.warm_up_ms = 35, .least_ms = 95, .least_rounds = 3}) == 8 * 14);
+  CHECK(runs_for({.warm_up_ms = 0, .least_ms = 20, .least_rounds = 3}) == 8 * 3);
 }
 
 TEST_CASE("bits of every rule are made alone, and a kernel that leaves no room has few behind it") {
@@ -163,11 +243,11 @@ TEST_CASE("bits of every rule are made alone, and a kernel that leaves no room h
     const CrowdRun& run = found.crowds[index];
     CHECK(run.ctas == (6 << index));
     CHECK(run.ctas_per_sm == 8);
-    CHECK(run.gemm == number_of(crowded, {}) + Toy::kOfThree);
+    CHECK(run.gemm == number_of(crowded, {}) + Toy::kMedian);
     const Way full{.gemms = false, .bits = BitsPlace::before, .bits_ctas = 48};
-    CHECK(run.full == number_of(crowded, full) + Toy::kOfThree);
+    CHECK(run.full == number_of(crowded, full) + Toy::kMedian);
     const Way behind{.bits = BitsPlace::behind, .bits_ctas = static_cast<std::int32_t>(run.ctas)};
-    CHECK(run.measured == number_of(crowded, behind) + Toy::kOfThree);
+    CHECK(run.measured == number_of(crowded, behind) + Toy::kMedian);
     // So many CTAs share one eighth of as many SMs: the bits take as many times longer.
     CHECK(run.predicted == Approx(run.gemm + run.full * 8 / (1 << index)));
   }
@@ -181,7 +261,7 @@ TEST_CASE("ways are checked once, but for attention alone that would read what i
     for (const auto& [of, way] : toy.checked) {
       if (of == problem) ways.push_back(way);
     }
-    const std::size_t wanted = problem < 8 ? 1 : problem < 10 ? 12 : 0;
+    const std::size_t wanted = problem < 8 ? 1 : problem < 10 ? 9 : 0;
     CHECK(ways.size() == wanted);
     const bool reads_nothing = std::ranges::any_of(ways, [](const Way& way) {
       return way.attention == Dropping::reads && way.bits == BitsPlace::nowhere;
@@ -224,7 +304,7 @@ TEST_CASE("one way with other bits is the device's error, whichever it is") {
           }) == "a product has other bits in another way");
   }
   CHECK(said([&](const Way& way, auto& check) {
-          if (way.attention == Dropping::makes && !way.gemms) ++check.out_digest;
+          if (way.attention == Dropping::makes && way.room == Room::none) ++check.out_digest;
         }) == "attention has other bits in another way");
   // Of no GEMM there is no product, and attention that drops nothing has other results.
   CHECK(said([](const Way& way, auto& check) {
@@ -249,7 +329,7 @@ TEST_CASE("measuring tells how far it is, from nothing on in equal steps") {
     CHECK(told[step] == Approx(static_cast<double>(step) / 11));
   const OverlapRequest usual = usual_overlap_request();
   CHECK(usual.shapes.size() == 12);
-  CHECK(usual.repeats == 5);
+  CHECK(usual.turns.least_rounds == 10);
 }
 
 TEST_CASE("the best way is that of the least sum, and the first of equal ones") {

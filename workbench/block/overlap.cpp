@@ -27,15 +27,19 @@ Amount gemm_amount(const DropoutShape& shape) {
 
 Amount attention_amount(const DropoutShape& shape) {
   const auto elements = static_cast<double>(elements_of(shape));
-  const double q = static_cast<double>(shape.batch * shape.heads) * static_cast<double>(shape.seq) *
-                   static_cast<double>(shape.head_dim);
+  const double rows =
+      static_cast<double>(shape.batch * shape.heads) * static_cast<double>(shape.seq);
   return {.flops = 4 * elements * static_cast<double>(shape.head_dim),
           .elements = elements,
-          .bytes = 2 * 4 * q};
+          .rows = rows,
+          .bytes = 2 * 4 * rows * static_cast<double>(shape.head_dim)};
 }
 
 Amount backward_of(const Amount& forward) {
-  return {.flops = 2.5 * forward.flops, .elements = forward.elements, .bytes = 2 * forward.bytes};
+  return {.flops = 2.5 * forward.flops,
+          .elements = forward.elements,
+          .rows = forward.rows,
+          .bytes = 2 * forward.bytes};
 }
 
 Amount rng_amount(const DropoutShape& shape) {
@@ -43,8 +47,9 @@ Amount rng_amount(const DropoutShape& shape) {
           .bytes = static_cast<double>(mask_bytes_of(shape))};
 }
 
-/// The time without device memory.
-double computed(const std::vector<Limiter>& limiters, const Amount& amount) {
+/// The time without device memory, and without what rows take: both are little where x is large.
+double computed(const std::vector<Limiter>& limiters, Amount amount) {
+  amount.rows = 0;
   double longest = 0;
   for (const Limiter& limiter : limiters) {
     if (limiter.unit != LimitUnit::bytes) longest = std::max(longest, limiter.ms(amount));

@@ -67,7 +67,8 @@ struct RngChoice {
 };
 
 /// Returns the ratios of compute alone: device memory limits none of the kernels at sizes that
-/// matter. Throws Error{usage} as rng_of does, or if a kernel has no other limiter.
+/// matter, and what rows take is no function of x. Throws Error{usage} as rng_of does, or if a
+/// kernel has no other limiter.
 [[nodiscard]] Ratios ratios_of(const Calibration& calibration, const RngChoice& rng,
                                std::int64_t head_dim);
 

@@ -13,7 +13,7 @@ constexpr double kMostRate = 1e9;
 constexpr std::int64_t kMostOnSm = std::int64_t{1} << 24;
 
 Limiter read_limiter(const JsonValue& item) {
-  item.expect_keys({"limiter", "tflops", "ps", "tbs"});
+  item.expect_keys({"limiter", "tflops", "ps", "tbs", "row_ns"});
   constexpr std::pair<const char*, LimitUnit> kUnits[] = {
       {"tflops", LimitUnit::flops}, {"ps", LimitUnit::elements}, {"tbs", LimitUnit::bytes}};
   Limiter limiter{.name = item.at("limiter").string()};
@@ -25,6 +25,7 @@ Limiter read_limiter(const JsonValue& item) {
     ++given;
   }
   if (given != 1) item.reject("one of tflops, ps and tbs says the rate");
+  if (item.has("row_ns")) limiter.row_ns = item.at("row_ns").number(0, kMostRate);
   return limiter;
 }
 
@@ -91,15 +92,16 @@ CtaSize read_rng_kernel(const JsonValue& value) {
 }  // namespace
 
 double Limiter::ms(const Amount& amount) const {
+  const double of_rows = 1e-6 * amount.rows * row_ns;
   switch (unit) {
     case LimitUnit::flops:
-      return 1e-9 * amount.flops / rate;
+      return of_rows + 1e-9 * amount.flops / rate;
     case LimitUnit::elements:
-      return 1e-9 * amount.elements * rate;
+      return of_rows + 1e-9 * amount.elements * rate;
     case LimitUnit::bytes:
       break;
   }
-  return 1e-9 * amount.bytes / rate;
+  return of_rows + 1e-9 * amount.bytes / rate;
 }
 
 Limited limited(const std::vector<Limiter>& limiters, const Amount& amount) {

@@ -12,6 +12,7 @@ namespace stagger::block {
 struct Amount {
   double flops = 0;
   double elements = 0;  ///< of attention's matrix
+  double rows = 0;      ///< of that matrix: queries of heads
   double bytes = 0;     ///< of device memory
 };
 
@@ -21,7 +22,8 @@ enum class LimitUnit { flops, elements, bytes };
 struct Limiter {
   std::string name;  ///< "MMA", "ALU", "issue", "HBM", …
   LimitUnit unit = LimitUnit::flops;
-  double rate = 0;  ///< flops: TFLOP/s; elements: ps each; bytes: TB/s; > 0
+  double rate = 0;    ///< flops: TFLOP/s; elements: ps each; bytes: TB/s; > 0
+  double row_ns = 0;  ///< what a row takes beside that: where CTAs begin and end
 
   [[nodiscard]] double ms(const Amount& amount) const;
 };

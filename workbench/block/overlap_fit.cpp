@@ -6,9 +6,11 @@
 #include "workbench/block/overlap_fit.hpp"
 
 #include "core/error.hpp"
+#include "core/least_squares.hpp"
 #include "core/median.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace stagger::block {
 namespace {
@@ -30,6 +32,28 @@ double attention_flops(const DropoutShape& shape) {
   return 4 * static_cast<double>(elements_of(shape)) * static_cast<double>(shape.head_dim);
 }
 
+/// The least squares of what attention takes: ms a GFLOP, and ms a million rows if those count.
+std::array<double, 2> attention_takes(std::span<const MeasuredOverlap> shapes, bool rows_count) {
+  LeastSquares<2> squares;
+  for (const MeasuredOverlap& measured : shapes) {
+    const double rows = static_cast<double>(measured.shape.batch * measured.shape.heads) *
+                        static_cast<double>(measured.shape.seq);
+    squares.add({1e-9 * attention_flops(measured.shape) / measured.attention,
+                 rows_count ? 1e-6 * rows / measured.attention : 0},
+                1);
+  }
+  return squares.solution();
+}
+
+Limiter attention_limiter(std::span<const MeasuredOverlap> shapes) {
+  std::array<double, 2> takes = attention_takes(shapes, true);
+  if (takes[0] <= 0 || takes[1] < 0) takes = attention_takes(shapes, false);
+  return {.name = "RF, issue",
+          .unit = LimitUnit::flops,
+          .rate = 1 / takes[0],  // 1 GFLOP a ms is 1 TFLOP/s
+          .row_ns = takes[1]};
+}
+
 /// Replaces what is not of device memory by one limiter.
 void put_limiter(std::vector<Limiter>& limiters, const Limiter& limiter) {
   std::erase_if(limiters, [](const Limiter& each) { return each.unit != LimitUnit::bytes; });
@@ -42,6 +66,7 @@ Json limiters_json(const std::vector<Limiter>& limiters) {
   for (const Limiter& limiter : limiters) {
     json.push_back(
         {{"limiter", limiter.name}, {kKeys[static_cast<int>(limiter.unit)], limiter.rate}});
+    if (limiter.row_ns > 0) json.back()["row_ns"] = limiter.row_ns;
   }
   return json;
 }
@@ -99,11 +124,8 @@ Calibration fitted(Calibration base, std::span<const MeasuredOverlap> shapes,
   const double gemm = median_by(shapes, [](const MeasuredOverlap& measured) {
     return 1e-9 * gemm_flops(measured.shape) / measured.gemms;
   });
-  const double attention = median_by(shapes, [](const MeasuredOverlap& measured) {
-    return 1e-9 * attention_flops(measured.shape) / measured.attention;
-  });
   put_limiter(base.gemm, {.name = "MMA", .unit = LimitUnit::flops, .rate = gemm});
-  put_limiter(base.attention, {.name = "RF, issue", .unit = LimitUnit::flops, .rate = attention});
+  put_limiter(base.attention, attention_limiter(shapes));
   base.forward = {.ps = median_by(shapes, [](const MeasuredOverlap& measured) {
                     return std::max(0.0, 1e9 * (measured.attention_makes - measured.attention) /
                                              static_cast<double>(elements_of(measured.shape)));

@@ -39,7 +39,8 @@ struct MeasuredRng {
 [[nodiscard]] Slowdown slowdown_of(const MeasuredOverlap& measured);
 
 /// Returns `base` with the rates of GEMMs, attention and RNG, what attention exposes of the bits
-/// that it makes, and the slow-downs as measured, each the median; what is of the backward pass
+/// that it makes, and the slow-downs as measured, each the median, but attention's rate and what
+/// its rows take, which are the least squares of relative errors; what is of the backward pass
 /// stays. Requires measured shapes and rates.
 [[nodiscard]] Calibration fitted(Calibration base, std::span<const MeasuredOverlap> shapes,
                                  std::span<const MeasuredRng> rng);

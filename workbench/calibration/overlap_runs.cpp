@@ -4,9 +4,11 @@
 #include "core/median.hpp"
 #include "gpu/check/dropout.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -31,30 +33,55 @@ gpu::DropoutRule rule_of(const RngChoice& rng) {
                             .bits = static_cast<int>(rng.bits)});
 }
 
-/// A problem's ways, timed in turns, so that they find the device as warm as each other.
+/// A problem's ways, timed in turns, so that they find the device as warm as each other. A GPU at
+/// its power limit lowers its clock for a third of a second and raises it again, once a second or
+/// so: an order that is another one in every round keeps that from meeting the same ways each time.
 class Turns {
  public:
-  Turns(const LoadedOverlap& runs, std::vector<Way> ways, int repeats)
-      : ways_(std::move(ways)), times_(ways_.size()) {
-    for (int repeat = -1; repeat < repeats; ++repeat) {  // the first one warms up
-      for (std::size_t way = 0; way < ways_.size(); ++way) {
-        const WayTimes times = runs.run(ways_[way]);
-        if (repeat >= 0) times_[way].push_back(times);
-      }
-    }
+  Turns(const LoadedOverlap& runs, std::vector<Way> ways, const TurnsRequest& request)
+      : ways_(std::move(ways)), times_(ways_.size()), order_(ways_.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    for (double elapsed_ms = 0; elapsed_ms < request.warm_up_ms;)
+      elapsed_ms += round(runs, false);
+    double elapsed_ms = 0;
+    for (int rounds = 0; elapsed_ms < request.least_ms || rounds < request.least_rounds; ++rounds)
+      elapsed_ms += round(runs, true);
   }
 
   [[nodiscard]] double median_of(std::size_t way, double WayTimes::*which) const {
+    return median_of(way, [which](const WayTimes& times) { return times.*which; });
+  }
+  template <class Value>
+  [[nodiscard]] double median_of(std::size_t way, const Value& value) const {
     std::vector<double> values;
     for (const WayTimes& times : times_[way])
-      values.push_back(times.*which);
+      values.push_back(value(times));
     return median(std::move(values));
   }
 
  private:
+  /// Runs every way once, and returns what all took, ms.
+  double round(const LoadedOverlap& runs, bool counts) {
+    std::shuffle(order_.begin(), order_.end(), random_);
+    double ms = 0;
+    for (const std::size_t way : order_) {
+      const WayTimes times = runs.run(ways_[way]);
+      ms += times.ms;
+      if (counts) times_[way].push_back(times);
+    }
+    return ms;
+  }
+
   std::vector<Way> ways_;
   std::vector<std::vector<WayTimes>> times_;
+  std::vector<std::size_t> order_;
+  std::mt19937 random_{1};
 };
+
+/// What precedes attention.
+double before_attention(const WayTimes& times) {
+  return times.ms - times.attention_ms;
+}
 
 /// Measures on the device, and adds to what was found.
 class OverlapMeasurement {
@@ -110,7 +137,7 @@ class OverlapMeasurement {
     const LoadedOverlap runs =
         request_.device.load({.gemms = {}, .heads = kHeads, .seq = kSeq, .rule = rule});
     static_cast<void>(check(runs, kBitsAlone));
-    const Turns turns(runs, {kBitsAlone}, request_.repeats);
+    const Turns turns(runs, {kBitsAlone}, request_.turns);
     found_.rng.push_back({.measured = {.rng = choice,
                                        .ps = 1e9 * turns.median_of(0, &WayTimes::ms) /
                                              static_cast<double>(kHeads * kSeq * kSeq)},
@@ -124,32 +151,30 @@ class OverlapMeasurement {
                                                      .seq = shape.seq,
                                                      .rule = rule_of({}),
                                                      .attention = true});
-    std::vector<Way> ways = {{},
-                             kBitsAlone,
-                             {.gemms = false, .attention = Dropping::no},
-                             {.gemms = false, .attention = Dropping::makes},
-                             {.gemms = false, .attention = Dropping::reads},
+    std::vector<Way> ways = {{.attention = Dropping::no},
                              {.attention = Dropping::makes},
                              {.bits = BitsPlace::before, .attention = Dropping::reads}};
-    const std::size_t alone = ways.size();
+    const std::size_t plain = ways.size();
     for (const BesideWay& beside : beside_ways()) {
-      ways.push_back({.room = beside.room});
+      ways.push_back({.room = beside.room, .attention = Dropping::makes});
       ways.push_back({.room = beside.room, .bits = beside.bits, .attention = Dropping::reads});
     }
     check_all(runs, ways);
-    const Turns turns(runs, ways, request_.repeats);
+    // Behind each other bits keep the full clock, which those beside GEMMs are compared with.
+    const Turns bits(runs, {kBitsAlone}, request_.turns);
+    const Turns turns(runs, ways, request_.turns);
     MeasuredOverlap measured{.shape = shape,
                              .rng = {},
-                             .gemms = turns.median_of(0, &WayTimes::ms),
-                             .bits = turns.median_of(1, &WayTimes::ms),
-                             .attention = turns.median_of(2, &WayTimes::ms),
-                             .attention_makes = turns.median_of(3, &WayTimes::ms),
-                             .attention_reads = turns.median_of(4, &WayTimes::ms),
-                             .baseline = turns.median_of(5, &WayTimes::ms),
-                             .serial = turns.median_of(6, &WayTimes::ms)};
-    OverlapRun run{.ways = {}, .clock_ghz = turns.median_of(0, &WayTimes::clock_ghz)};
-    for (std::size_t way = alone; way < ways.size(); way += 2) {
-      measured.with_room = turns.median_of(way, &WayTimes::ms);
+                             .gemms = turns.median_of(1, before_attention),
+                             .bits = bits.median_of(0, &WayTimes::ms),
+                             .attention = turns.median_of(0, &WayTimes::attention_ms),
+                             .attention_makes = turns.median_of(1, &WayTimes::attention_ms),
+                             .attention_reads = turns.median_of(2, &WayTimes::attention_ms),
+                             .baseline = turns.median_of(1, &WayTimes::ms),
+                             .serial = turns.median_of(2, &WayTimes::ms)};
+    OverlapRun run{.ways = {}, .clock_ghz = turns.median_of(1, &WayTimes::clock_ghz)};
+    for (std::size_t way = plain; way < ways.size(); way += 2) {
+      measured.with_room = turns.median_of(way, before_attention);
       measured.beside_gemms = turns.median_of(way + 1, &WayTimes::gemms_ms);
       measured.beside_bits = turns.median_of(way + 1, &WayTimes::bits_ms);
       measured.overlap = turns.median_of(way + 1, &WayTimes::ms);
@@ -195,7 +220,7 @@ class OverlapMeasurement {
                           .bits = BitsPlace::before,
                           .bits_ctas = static_cast<std::int32_t>(full)},
                          {.bits = BitsPlace::behind, .bits_ctas = static_cast<std::int32_t>(ctas)}},
-                        3);
+                        request_.turns);
       CrowdRun crowd{.ctas = ctas,
                      .ctas_per_sm = residents.ctas_per_sm,
                      .gemm = turns.median_of(0, &WayTimes::ms),

@@ -23,7 +23,7 @@ struct BesideWay {
 struct OverlapRun {
   /// A measurement for each of beside_ways(); what is not beside anything is equal in all.
   std::vector<block::MeasuredOverlap> ways;
-  double clock_ghz = 0;                 ///< of an SM while it had GEMMs alone, the mean
+  double clock_ghz = 0;                 ///< of an SM while it had GEMMs without bits, the mean
   std::vector<double> clocks_ghz = {};  ///< likewise while bits were made beside them, by ways
 };
 
@@ -58,10 +58,17 @@ struct OverlapDevice {
 /// The first GPU, which must be there.
 [[nodiscard]] OverlapDevice overlap_gpu();
 
+/// For how long ways are timed in turns.
+struct TurnsRequest {
+  double warm_up_ms = 300;  ///< of runs that do not count; a GPU takes as long to find its clock
+  double least_ms = 3000;   ///< > 0; of runs that count, of all ways together
+  int least_rounds = 10;    ///< of all ways
+};
+
 /// What a device was asked.
 struct OverlapRequest {
   std::vector<block::DropoutShape> shapes;
-  int repeats = 5;  ///< of which the median counts
+  TurnsRequest turns = {};
   OverlapDevice device = overlap_gpu();
   std::function<void(double fraction)> progress = {};
 };
