@@ -142,6 +142,11 @@ double rate_at(std::span<const RateAt> points, double size) {
   return low.rate + part * (above->rate - low.rate);
 }
 
+double BlockRates::copied_ms(std::int64_t bytes) const {
+  const auto moved = static_cast<double>(bytes);
+  return 1e-9 * moved / rate_at(copy, moved);  // 1 TB/s is 1e9 bytes a ms
+}
+
 BlockRates read_block_rates(const JsonValue& value) {
   value.expect_keys({"gemm_tflops", "gemm_t0_ns", "gemm_exposed_permille", "copy_tbs",
                      "kappa_permille", "operations", "throttle", "attention", "source", "date"});

@@ -102,6 +102,9 @@ struct BlockRates {
   std::string source = {};  ///< where all of it is from
   std::string date = {};
 
+  /// Returns ms that device memory takes for so many bytes, > 0, read and written.
+  [[nodiscard]] double copied_ms(std::int64_t bytes) const;
+
   friend bool operator==(const BlockRates&, const BlockRates&) = default;
 };
 

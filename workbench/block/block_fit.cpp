@@ -49,16 +49,9 @@ void for_each_kernel(const MeasuredBlocks& measured, Work work, const Take& take
   }
 }
 
-double copied_ms(const BlockRates& rates, std::int64_t bytes) {
-  const auto moved = static_cast<double>(bytes);
-  return 1e-9 * moved / rate_at(rates.copy, moved);
-}
-
 /// TFLOP/s of tensor cores over a block as a whole.
 double tflops_of(const MeasuredBlock& block) {
-  const std::vector<Kernel> kernels = kernels_of(block.model);
-  const std::int64_t flops = flops_of(kernels, Work::gemm) + flops_of(kernels, Work::attention);
-  return 1e-9 * static_cast<double>(flops) / block.total_ms;
+  return gflops_of(kernels_of(block.model)) / block.total_ms;
 }
 
 /// A GEMM within a block, by what its time is made of.
@@ -111,7 +104,7 @@ void fit_gemms(const MeasuredBlocks& measured, BlockRates& rates) {
                   [&](const MeasuredBlock& block, const Kernel& kernel, double ms) {
                     gemms.push_back({.parts = {1e-9 * static_cast<double>(kernel.flops) / ms,
                                                static_cast<double>(kernel.launches) / ms,
-                                               copied_ms(rates, kernel.bytes) / ms},
+                                               rates.copied_ms(kernel.bytes) / ms},
                                      .tflops = tflops_of(block)});
                   });
   GemmFit best = gemm_fit(gemms, {});
@@ -143,7 +136,7 @@ void fit_operations(const MeasuredBlocks& measured, BlockRates& rates) {
                     for (const Operation& each : operations_of(block.model, kernel, Norms::fp32)) {
                       const auto launches = static_cast<double>(each.launches);
                       if (each.access == Access::streamed) {
-                        streamed += launches * copied_ms(rates, each.bytes);
+                        streamed += launches * rates.copied_ms(each.bytes);
                         continue;
                       }
                       const auto* place = std::ranges::find(kAccesses, each.access);
@@ -168,7 +161,7 @@ std::optional<double> kappa_in(const MeasuredBlock& block, const BlockRates& rat
   double took = 0;
   for (const Kernel& kernel : kernels_of(block.model)) {
     if (kernel.work != Work::elementwise) continue;
-    least += copied_ms(rates, kernel.bytes);
+    least += rates.copied_ms(kernel.bytes);
     const std::optional<double> ms = within(block, kernel);
     if (block.ops == Ops::eager && !ms) return std::nullopt;
     took += ms.value_or(0);

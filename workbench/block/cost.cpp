@@ -137,11 +137,6 @@ class Cost {
     }
   }
 
-  static double gflops_of(const std::vector<Kernel>& kernels) {
-    return 1e-9 *
-           static_cast<double>(flops_of(kernels, Work::gemm) + flops_of(kernels, Work::attention));
-  }
-
   /// The clock at which the block reaches as many TFLOP/s as that clock is of. The higher it is the
   /// more are reached, and the less would be left of it: there is one.
   [[nodiscard]] double settled_clock(const std::vector<Kernel>& kernels) const {
@@ -150,7 +145,7 @@ class Cost {
       double ms = 0;
       for (const Kernel& kernel : kernels)
         ms += timed(kernel, clock).ms;
-      return rates_.throttle.clock(gflops / ms);  // 1 TFLOP/s is 1 GFLOP a ms
+      return rates_.throttle.clock(gflops / ms);
     };
     double high = 1;
     if (left(high) >= high) return high;
@@ -167,7 +162,7 @@ class Cost {
     cost_.kernels_ms += timed.ms;
     if (kernel.work == Work::elementwise) {
       elementwise_ms_ += timed.ms;
-      copied_ms_ += copied_ms(kernel.bytes);
+      copied_ms_ += rates_.copied_ms(kernel.bytes);
     }
     if (kernel.work == Work::attention && kernel.pass == Pass::backward) {
       cost_.attention_backward_ms = timed.ms;
@@ -183,13 +178,13 @@ class Cost {
   [[nodiscard]] TimedKernel timed_elementwise(const Kernel& kernel) const {
     TimedKernel timed{.kernel = kernel, .bound_by = Bound::memory};
     if (request_.norms) timed.operations = operations_of(shard_, kernel, *request_.norms);
-    timed.ms =
-        request_.norms ? operations_ms(timed.operations) : cost_.kappa * copied_ms(kernel.bytes);
+    timed.ms = request_.norms ? operations_ms(timed.operations)
+                              : cost_.kappa * rates_.copied_ms(kernel.bytes);
     return timed;
   }
 
   [[nodiscard]] TimedKernel timed_gemm(const Kernel& kernel, double clock) const {
-    const double copied = copied_ms(kernel.bytes);
+    const double copied = rates_.copied_ms(kernel.bytes);
     const double exposed = 1e-3 * static_cast<double>(rates_.gemm_exposed_permille) * copied;
     const double computed = gflops(kernel) / (rates_.gemm_tflops * clock) + exposed;
     const double t0 = 1e-6 * static_cast<double>(rates_.gemm_t0_ns * kernel.launches);
@@ -207,12 +202,8 @@ class Cost {
     return {.kernel = kernel, .ms = gflops(kernel) / tflops, .bound_by = Bound::compute};
   }
 
-  // 1 TFLOP/s is 1e9 FLOPs a ms, 1 TB/s 1e9 bytes.
+  // 1 TFLOP/s is 1 GFLOP a ms.
   static double gflops(const Kernel& kernel) { return 1e-9 * static_cast<double>(kernel.flops); }
-  [[nodiscard]] double copied_ms(std::int64_t bytes) const {
-    const auto moved = static_cast<double>(bytes);
-    return 1e-9 * moved / rate_at(rates_.copy, moved);
-  }
 
   [[nodiscard]] double operations_ms(const std::vector<Operation>& operations) const {
     double ms = 0;
@@ -220,7 +211,7 @@ class Cost {
       // 1 element a ns is 1e6 elements a ms.
       const double once =
           operation.access == Access::streamed
-              ? copied_ms(operation.bytes)
+              ? rates_.copied_ms(operation.bytes)
               : 1e-6 * static_cast<double>(operation.elements) / operation_rate(operation.access);
       ms += static_cast<double>(operation.launches) * once;
     }

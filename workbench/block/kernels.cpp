@@ -175,4 +175,9 @@ std::int64_t bytes_of(const std::vector<Kernel>& kernels, Work work) {
   return sum(kernels, work, &Kernel::bytes);
 }
 
+double gflops_of(const std::vector<Kernel>& kernels) {
+  return 1e-9 *
+         static_cast<double>(flops_of(kernels, Work::gemm) + flops_of(kernels, Work::attention));
+}
+
 }  // namespace stagger::block

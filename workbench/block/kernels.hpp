@@ -42,5 +42,7 @@ struct Kernel {
 /// Returns the sum over the kernels of one kind of work.
 [[nodiscard]] std::int64_t flops_of(const std::vector<Kernel>& kernels, Work work);
 [[nodiscard]] std::int64_t bytes_of(const std::vector<Kernel>& kernels, Work work);
+/// Returns GFLOPs of tensor cores: of GEMMs and attention.
+[[nodiscard]] double gflops_of(const std::vector<Kernel>& kernels);
 
 }  // namespace stagger::block
