@@ -13,6 +13,8 @@ are made in tables/.
                            windowed beside the others     speed.jsonl, by the same
                            and what a bound leaves them
                            windows beside one another     windows.jsonl, by the same
+                           what device memory moves       traffic_h100.json, by
+                                                          scripts/bench_traffic.py
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench; also an H100
@@ -33,7 +35,7 @@ import shutil
 import sys
 
 sys.dont_write_bytecode = True
-from tables import bench, blocks, checks, designs, grid, overlap  # noqa: E402
+from tables import bench, blocks, checks, designs, grid, overlap, traffic  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end -->\n"
@@ -44,6 +46,9 @@ def tables(stagger):
     def bounds(runs):
         return grid.bounds_table(runs, stagger)
 
+    def moved(data):
+        return traffic.traffic_table(data, stagger)
+
     results, block = "gpu/results/README.md", "workbench/block/README.md"
     return [("README.md", "summary", "bench.json", bench.bench_summary),
             ("README.md", "summary-h100", "bench_h100.json", bench.bench_summary_there),
@@ -51,6 +56,7 @@ def tables(stagger):
             (results, "windowed", "speed.jsonl", grid.windowed_table),
             (results, "bounds", "speed.jsonl", bounds),
             (results, "windows", "windows.jsonl", grid.windows_table),
+            (results, "traffic-h100", "traffic_h100.json", moved),
             (results, "checks", "checks.json", checks.checks_table),
             (results, "bench", "bench.json", bench.bench_table),
             (results, "bench-shared", "bench_shared.json", bench.bench_table),

@@ -1,0 +1,40 @@
+"""What tables move from and to device memory, measured beside predicted."""
+
+import json
+import statistics
+import subprocess
+
+from bench_traffic import options_of
+
+
+def predicted(row, machine, stagger):
+    """The memory's report of `stagger analyze`."""
+    done = subprocess.run([stagger, "analyze", *options_of(row, machine), "--json"],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["memory"]
+
+
+def ranged(values, unit, digits):
+    """`2.94 (2.69 – 3.18)`: the median, and the least and the most."""
+    low, middle, high = (f"{value / unit:.{digits}f}" for value in
+                         (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({low} – {high})" if low != high else middle
+
+
+def traffic_table(data, stagger):
+    lines = [f"{data['device']}, {data['date']}; medians of {len(data['tables'][0]['launches'])} "
+             "launches, with the least and the most.", "",
+             "| mask, head_dim, tokens, Q tiles | schedule | MB of dQ in flight | ms | predicted | GB "
+             "read | predicted | GB written | predicted |", "|---|---|" + "--:|" * 7]
+    for row in data["tables"]:
+        model = predicted(row, data["machine"], stagger)
+        ns, read, written = zip(*row["launches"])
+        shared = "" if row["heads_kv"] == row["heads"] else (
+            f", {row['heads']} heads on {row['heads_kv']}")
+        lines.append(
+            f"| {row['mask']}, {row['head_dim']}, {row['seq']:,}, {row['tile_q']}{shared} | "
+            f"`{row['schedule']}` | {model['dq_in_flight_bytes'] / 1e6:.0f} | "
+            f"{ranged(ns, 1e6, 2)} | {model['makespan'] / 1e6:.2f} | "
+            f"{ranged(read, 1e9, 2)} | {model['read_bytes'] / 1e9:.2f} | "
+            f"{ranged(written, 1e9, 2)} | {model['written_bytes'] / 1e9:.2f} |")
+    return "\n".join(lines) + "\n"
