@@ -22,6 +22,9 @@ target_compile_options(stagger_options INTERFACE
   $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined -fno-sanitize-recover=all
                                 -fno-omit-frame-pointer>
   $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread -fno-omit-frame-pointer>)
+# What the standard library asks of its callers: bounds that are ordered, elements that are there.
+target_compile_definitions(stagger_options INTERFACE
+  $<$<BOOL:${STAGGER_SANITIZE}>:_GLIBCXX_ASSERTIONS>)
 target_link_options(stagger_options INTERFACE
   $<$<BOOL:${STAGGER_SANITIZE}>:-fsanitize=address,undefined>
   $<$<BOOL:${STAGGER_SANITIZE_THREAD}>:-fsanitize=thread>)

@@ -57,6 +57,7 @@ def limits(busy):
 class Tests:
     def __init__(self, build):
         self.build = build
+        self.crashed = []  #: tests that a signal ended without a mutant
 
     def all(self):
         tests = []
@@ -116,6 +117,8 @@ class Tests:
                 if failed:
                     print(f"left out: {test.program}, {test.case}: {failed} without a mutant",
                           flush=True)
+                    if failed.startswith("SIG"):
+                        self.crashed.append(test)
                     return set()
                 reached = pathlib.Path(file.name).read_bytes()
             test.reached = frozenset(number for number, bits in enumerate(reached) if bits & 1)
