@@ -7,10 +7,18 @@
 
 namespace stagger::schedules {
 
+/// Few enough that what they have in flight stays in L2: more is predicted too fast.
+inline constexpr std::int64_t kSwizzlesTried[] = {4, 8};
+
 /// The parameter of the schedules that keep several heads in flight for the L2 cache.
 /// FlashAttention-3 uses the largest power of two of heads whose Q, dO and dQ fit 40 MiB.
 inline constexpr Parameter kSwizzle = {
-    "swizzle", "heads whose CTAs are launched interleaved (L2 sections)", 1, 1, 1 << 20};
+    .name = "swizzle",
+    .meaning = "heads whose CTAs are launched interleaved (L2 sections)",
+    .fallback = 1,
+    .least = 1,
+    .most = 1 << 20,
+    .tried = kSwizzlesTried};
 
 /// In which order the heads of a grid are launched, where groups of them share K and V.
 enum class LaunchOrder {

@@ -36,6 +36,18 @@ Selection select(std::string_view text) {
   return {&schedule, std::move(parameters), std::string(text)};
 }
 
+std::vector<Selection> variants(const Schedule& schedule, bool l2_counts) {
+  std::vector<Selection> found = {select(schedule.name)};
+  if (!l2_counts) return found;
+  for (const Parameter& parameter : parameters_of(schedule)) {
+    for (const std::int64_t value : parameter.tried) {
+      found.push_back(select(std::string(schedule.name) + ":" + parameter.name + "=" +
+                             parameter.spelled(value)));
+    }
+  }
+  return found;
+}
+
 std::optional<std::string> why_unsupported(const Selection& selection, const Problem& problem) {
   if (order_of(selection) != HeadOrder::q_major && problem.span == 1) {
     return "order=head-major tells a chain's heads apart; here a chain has one";

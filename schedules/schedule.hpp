@@ -23,7 +23,8 @@ struct Parameter {
   std::int64_t fallback;
   std::int64_t least;
   std::int64_t most;
-  std::span<const char* const> words = {};  ///< if not empty, the value is a word's place
+  std::span<const char* const> words = {};   ///< if not empty, the value is a word's place
+  std::span<const std::int64_t> tried = {};  ///< what else is worth trying where L2 counts
 
   /// The value as it is given.
   [[nodiscard]] std::string spelled(std::int64_t value) const;
@@ -36,6 +37,7 @@ enum class HeadOrder {
 };
 
 inline constexpr const char* kHeadOrderNames[] = {"q-major", "head-major"};
+inline constexpr std::int64_t kHeadOrdersTried[] = {1};
 
 /// The parameter that every schedule has beside its own.
 inline constexpr Parameter kHeadOrder = {.name = "order",
@@ -43,7 +45,8 @@ inline constexpr Parameter kHeadOrder = {.name = "order",
                                          .fallback = 0,
                                          .least = 0,
                                          .most = 1,
-                                         .words = kHeadOrderNames};
+                                         .words = kHeadOrderNames,
+                                         .tried = kHeadOrdersTried};
 
 /// A closed form for a schedule's makespan, and where it is exact.
 struct Formula {
@@ -96,6 +99,10 @@ struct Selection {
 
 /// Reads `name` or `name:key=value,key=value`. Throws Error{usage}, naming what is known.
 [[nodiscard]] Selection select(std::string_view text);
+
+/// Returns the schedule with its parameters at their defaults and, where an L2 cache counts, with
+/// every value that is worth trying of each.
+[[nodiscard]] std::vector<Selection> variants(const Schedule& schedule, bool l2_counts);
 
 /// Why the schedule does not apply to a problem; nullopt if it does.
 [[nodiscard]] std::optional<std::string> why_unsupported(const Selection& selection,

@@ -93,21 +93,26 @@ class Search {
 
   /// The named schedule that is best in the model asked for is the table to beat.
   void find_best_named() {
-    auto& best = result_.best_named;
+    const bool l2_counts = !request_.slot_model && timing().memory;
     for (const schedules::Schedule* schedule : schedules::all()) {
-      const schedules::Selection selection = schedules::select(schedule->name);
       if (schedule->searches) continue;
-      if (schedules::why_unsupported(selection, result_.problem)) continue;
-      if (known_ && stopped()) return;
-      tell(std::string("schedule ") + schedule->name, result_.bounds.best.ticks,
-           known_ ? &*known_ : nullptr);
-      Table table = schedules::build(selection, result_.problem, timing());
-      const std::optional<Ticks> makespan = makespan_of(table);
-      if (!makespan || (best && best->makespan <= *makespan)) continue;
-      best = {table.name, *makespan};
-      known_ = {std::move(table), *makespan};
-      known_by_ = "schedule " + best->schedule;
+      for (const schedules::Selection& selection : schedules::variants(*schedule, l2_counts)) {
+        if (schedules::why_unsupported(selection, result_.problem)) continue;
+        if (known_ && stopped()) return;
+        try_named(selection);
+      }
     }
+  }
+
+  void try_named(const schedules::Selection& selection) {
+    auto& best = result_.best_named;
+    tell("schedule " + selection.text, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
+    Table table = schedules::build(selection, result_.problem, timing());
+    const std::optional<Ticks> makespan = makespan_of(table);
+    if (!makespan || (best && best->makespan <= *makespan)) return;
+    best = {table.name, *makespan};
+    known_ = {std::move(table), *makespan};
+    known_by_ = "schedule " + best->schedule;
   }
 
   /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts

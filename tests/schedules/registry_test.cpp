@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace stagger::schedules {
 namespace {
@@ -48,6 +50,25 @@ TEST_CASE("names and parameters are read, and wrong ones list the known") {
   CHECK(message_of("shift:swizzle=1").find("known: order") != std::string::npos);
   CHECK(message_of("spt:swizzle=0").find("from 1 to") != std::string::npos);
   CHECK(message_of("spt:swizzle=2,swizzle=3").find("given twice") != std::string::npos);
+}
+
+TEST_CASE("what is worth trying of a schedule is its defaults, and more where an L2 cache counts") {
+  const auto texts = [](const char* name, bool l2_counts) {
+    std::vector<std::string> found;
+    for (const Selection& selection : variants(*select(name).schedule, l2_counts))
+      found.push_back(selection.text);
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(texts("lpt-descending", false) == Texts{"lpt-descending"});
+  CHECK(texts("lpt-descending", true) == Texts{"lpt-descending", "lpt-descending:swizzle=4",
+                                               "lpt-descending:swizzle=8",
+                                               "lpt-descending:order=head-major"});
+  CHECK(texts("shift", true) == Texts{"shift", "shift:order=head-major"});
+  for (const Schedule* schedule : all()) {
+    for (const Selection& selection : variants(*schedule, true))
+      CHECK(select(selection.text).parameters == selection.parameters);
+  }
 }
 
 TEST_CASE("formulas are claimed with every parameter at its default, and only so") {

@@ -4,6 +4,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_cnf.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -48,6 +49,50 @@ TEST_CASE("the best named schedule is the first of those that nothing named beat
     REQUIRE(optimization.optimum.best->makespan <= *least);
   }
   CHECK(ties > 50);
+}
+
+TEST_CASE("where an L2 cache counts the best named schedule is the best of its parameters too") {
+  test::Random random(test::seed(98));
+  int swizzled = 0;
+  for (int round = 0; round < 60; ++round) {
+    OptimizationRequest request;
+    const std::int64_t n = random.between(4, 8);
+    request.problem =
+        make_problem(make_mask(round % 2 == 0 ? "full" : "causal"), {n, n}, {}, 32, 2 * n + 1);
+    request.effort = 0;
+    Timing& timing = request.model.timing;
+    timing.model = Model::overlap;
+    timing.compute = 20;
+    timing.reduce = 6;
+    timing.memory = Memory{
+        .l2 = random.between(8, 200), .rate = 1, .tile = {.q = 1, .dq = 1, .kv = 1, .gradient = 1}};
+    std::optional<Ticks> least;
+    std::string first;
+    for (const schedules::Schedule* schedule : schedules::all()) {
+      for (const char* words : {"", ":swizzle=4", ":swizzle=8"}) {
+        const bool has = std::ranges::any_of(schedule->parameters, [](const auto& parameter) {
+          return std::string(parameter.name) == "swizzle";
+        });
+        if (schedule->searches || (*words != 0 && !has)) continue;
+        const auto selection = schedules::select(std::string(schedule->name) + words);
+        if (schedules::why_unsupported(selection, request.problem)) continue;
+        const Table table = schedules::build(selection, request.problem, timing);
+        if (!sim::simulate(table, timing).complete) continue;
+        const Ticks makespan = sim::play_memory(table, timing).makespan;
+        if (least && *least <= makespan) continue;
+        least = makespan;
+        first = selection.text;
+      }
+    }
+    CAPTURE(round, first);
+    const Optimization optimization = optimize(request);
+    REQUIRE(optimization.best_named.has_value());
+    CHECK(optimization.best_named->makespan == *least);
+    CHECK(optimization.best_named->schedule == first);
+    CHECK(optimization.optimum.best->makespan <= *least);
+    swizzled += first.find("swizzle") == std::string::npos ? 0 : 1;
+  }
+  CHECK(swizzled > 1);
 }
 
 TEST_CASE("a solver's answer counts where it is the best that is known, and only there") {
