@@ -231,6 +231,14 @@ TEST_CASE("Video Sparse Attention's lists are read, either way or both, with sho
       bundle_of({{"variable_block_sizes", ints({4}, {64, 64, 48, 64})}}).tensors.front());
   CHECK(rows_of(read(rows)) == std::vector<std::string>{"f.", ".f", "p.", ".."});
   CHECK(says(read(rows), "which tokens of a KV block are padding"));
+  const auto understands = [](const ImportedMask& mask, const std::string& what) {
+    return std::ranges::count(mask.mask.origin.understood, what) == 1;
+  };
+  CHECK(understands(imported, "every live tile is full"));
+  CHECK(understands(read(rows),
+                    "every live tile is full, but partial in KV blocks of fewer than "
+                    "64 tokens"));
+  CHECK(understands(read(columns), "of the transposed lists alone (k2q)"));
   rows.tensors.back().tensor.elements[3] = 65;
   CHECK(refusal_of(rows).find("variable_block_sizes[3] = 65, not 1 to 64") != std::string::npos);
   both.tensors.push_back(
