@@ -75,10 +75,14 @@ std::pair<std::string, Ticks> played_design(const Options& options, const Proble
   return {analysis.plan.name, analysis.takes()};
 }
 
-/// What replaces the attention backward pass, in ms; absent: nothing does.
-std::optional<double> replaced_ms(const Options& options, BlockReport& report) {
-  if (options.speedup) return report.cost.attention_backward_ms / *options.speedup;
-  if (options.new_attn_bwd_ms) return options.new_attn_bwd_ms;
+/// What replaces the attention backward pass; absent: nothing does.
+std::optional<block::NewAttention> new_attention(const Options& options, BlockReport& report) {
+  if (options.speedup) {
+    return block::NewAttention{.ms = report.cost.attention_backward_ms / *options.speedup};
+  }
+  if (options.new_attn_bwd_ms) {
+    return block::NewAttention{.ms = *options.new_attn_bwd_ms, .rested = options.rested};
+  }
   if (options.schedule.empty() && options.design.empty()) return std::nullopt;
   workbench::AttentionBackwardRequest request{.schedule = options.schedule,
                                               .machine = report.machine,
@@ -91,17 +95,17 @@ std::optional<double> replaced_ms(const Options& options, BlockReport& report) {
   }
   report.schedule =
       workbench::attention_backward(block::shard_of(report.model, report.tp), request);
-  return 1e-6 * static_cast<double>(report.schedule->ns);
+  return block::NewAttention{.ms = 1e-6 * static_cast<double>(report.schedule->ns), .rested = true};
 }
 
 BlockReport block_report(const Options& options) {
   const block::CostRequest request = cost_request(options);
   BlockReport report{.model = model_of(options), .machine = request.machine, .tp = options.tp};
   report.cost = block::cost_of(report.model, request);
-  if (const auto after = replaced_ms(options, report)) {
-    report.replacement =
-        block::replace(report.cost.total_ms, report.cost.attention_backward_ms, *after);
-    report.settled = block::settle(report.model, request, report.cost, *report.replacement);
+  if (const auto after = new_attention(options, report)) {
+    report.replacement = block::replace(report.cost.total_ms, report.cost.attention_backward_ms,
+                                        block::within_ms(*after, request, report.cost));
+    report.settled = block::settle(report.model, request, report.cost, *after);
   }
   return report;
 }

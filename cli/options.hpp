@@ -145,6 +145,7 @@ struct Options {
   std::optional<double> attn_fwd_ms;
   std::optional<double> attn_bwd_ms;
   std::optional<double> new_attn_bwd_ms;
+  bool rested = false;  ///< that time is of a kernel alone that rested before
   std::optional<double> block_ms;
   std::optional<double> speedup;
 

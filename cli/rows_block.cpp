@@ -183,6 +183,13 @@ std::vector<OptionRow> attention_rows() {
        .commands = "block",
        .group = kGroup,
        .excludes = "schedule design speedup"},
+      {.name = "rested",
+       .meaning = "that time is of a kernel alone that rested before; within a block, whose clock "
+                  "is lower, it takes longer",
+       .target = &Options::rested,
+       .commands = "block",
+       .group = kGroup,
+       .needs = "new-attn-bwd-ms"},
       {.name = "block-ms",
        .metavar = "MILLISECONDS",
        .meaning = "the block before that, as measured, instead of its kernels' sum",

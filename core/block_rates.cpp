@@ -73,9 +73,13 @@ OperationRates read_operations(const JsonValue& value) {
 }
 
 Throttle read_throttle(const JsonValue& value) {
-  value.expect_keys({"above_tflops", "ppm"});
-  return {.above_tflops = value.at("above_tflops").integer(0, kMostTflops),
-          .ppm = value.at("ppm").integer(0, kMostPpm)};
+  value.expect_keys({"above_tflops", "ppm", "rested_permille"});
+  Throttle throttle{.above_tflops = value.at("above_tflops").integer(0, kMostTflops),
+                    .ppm = value.at("ppm").integer(0, kMostPpm)};
+  if (value.has("rested_permille")) {
+    throttle.rested_permille = value.at("rested_permille").integer(100, 1000);
+  }
+  return throttle;
 }
 
 AttentionRate read_attention(const JsonValue& item) {
@@ -188,7 +192,11 @@ std::string write_block_rates(const BlockRates& rates) {
   }
   if (rates.throttle != Throttle{}) {
     text += ",\n   \"throttle\": {\"above_tflops\": " + Json(rates.throttle.above_tflops).line() +
-            ", \"ppm\": " + Json(rates.throttle.ppm).line() + "}";
+            ", \"ppm\": " + Json(rates.throttle.ppm).line();
+    if (rates.throttle.rested_permille != 1000) {
+      text += ", \"rested_permille\": " + Json(rates.throttle.rested_permille).line();
+    }
+    text += "}";
   }
   const char* separator = ",\n   \"attention\": [\n    ";
   for (const AttentionRate& rate : rates.attention) {

@@ -75,6 +75,8 @@ struct AttentionRate {
 struct Throttle {
   std::int64_t above_tflops = 0;  ///< of a whole block: up to there the clock is full
   std::int64_t ppm = 0;           ///< that it falls with every TFLOP/s beyond; 0: it stays full
+  /// The full clock, of that of a kernel alone that rested before: a block never rests.
+  std::int64_t rested_permille = 1000;
 
   static constexpr double kLeastClock = 0.1;
 
@@ -83,6 +85,11 @@ struct Throttle {
   [[nodiscard]] double clock(double tflops) const {
     const double beyond = std::max(0.0, tflops - static_cast<double>(above_tflops));
     return std::max(kLeastClock, 1 - 1e-6 * static_cast<double>(ppm) * beyond);
+  }
+
+  /// Returns what a kernel of tensor cores takes behind a clock that takes so long rested, ms.
+  [[nodiscard]] double within_ms(double rested_ms, double clock) const {
+    return rested_ms / (clock * 1e-3 * static_cast<double>(rested_permille));
   }
 
   friend bool operator==(const Throttle&, const Throttle&) = default;

@@ -196,8 +196,9 @@ class BlockText {
     std::string text = "replaced";
     if (report_.schedule) {
       const KernelKey& key = report_.schedule->kernel;
-      text += fmt::format(" by {} ({}, tiles of {} x {})", report_.schedule->schedule, key.kernel,
-                          key.tile.kv, key.tile.q);
+      text += fmt::format(" by {} ({}, tiles of {} x {}, {} ms alone)", report_.schedule->schedule,
+                          key.kernel, key.tile.kv, key.tile.q,
+                          milliseconds(1e-6 * static_cast<double>(report_.schedule->ns)));
     }
     text +=
         fmt::format(": {} ms, {:.3f} times as fast; the block takes {} ms, {:.3f} times as fast\n",

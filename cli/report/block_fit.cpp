@@ -49,6 +49,10 @@ std::string rates_text(const BlockRates& rates) {
         fmt::format("clock        full up to {} TFLOP/s, then -{:.3f} % each\n",
                     rates.throttle.above_tflops, 1e-4 * static_cast<double>(rates.throttle.ppm));
   }
+  if (rates.throttle.rested_permille < 1000) {
+    text += fmt::format("             full: {:.1f} % of a kernel's alone that rested\n",
+                        0.1 * static_cast<double>(rates.throttle.rested_permille));
+  }
   const std::pair<const char*, const std::optional<double>&> operations[] = {
       {"broadcast", rates.operations.broadcast},
       {"strided", rates.operations.strided},

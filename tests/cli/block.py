@@ -65,12 +65,12 @@ def block(model, machine, ops, seq, batch, tp):
     return settled(lambda clock: block_at(model, machine, ops, seq, batch, tp, clock), throttle)
 
 
-def replaced_at_its_clock(model, machine, ops, seq, batch, tp, backward_ms):
-    """What the block takes with that attention backward pass, and its clock."""
+def replaced_at_its_clock(model, machine, ops, seq, batch, tp, backward_at):
+    """What the block takes with that attention backward pass, ms by the clock, and its clock."""
     def rows_at(clock):
         rows = block_at(model, machine, ops, seq, batch, tp, clock)
         flops, moved, _ = rows["attention", "backward"]
-        rows["attention", "backward"] = flops, moved, backward_ms
+        rows["attention", "backward"] = flops, moved, backward_at(clock)
         return rows
     throttle = machine["block"].get("throttle", {"above_tflops": 0, "ppm": 0})
     rows, clock = settled(rows_at, throttle)
@@ -171,8 +171,18 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     check(f"{where}: after", report["replaced"]["total_ms"], after)
     check(f"{where}: after's fraction", report["replaced"]["fraction"],
           backward / speedup / after)
+    rested = machine["block"].get("throttle", {}).get("rested_permille", 1000) / 1000
+    half = max(1e-6, backward / 2)
+    alone = said("block", "--model", name, "--machine", path, "--ops", ops, "--seq", seq,
+                 "--batch", batch, "--tp", tp, "--new-attn-bwd-ms", f"{half:.9f}",
+                 "--rested")["replaced"]
+    check(f"{where}: rested", alone["attention_backward_ms"], half / clock / rested, 1e-7)
+    settled_ms, own = replaced_at_its_clock(model, machine, ops, seq, batch, tp,
+                                            lambda at: half / at / rested)
+    check(f"{where}: rested, settled", alone["settled"]["total_ms"], settled_ms, 1e-7)
+    check(f"{where}: rested, clock", alone["settled"]["clock"], own, 1e-7)
     settled_ms, clock = replaced_at_its_clock(model, machine, ops, seq, batch, tp,
-                                              backward / speedup)
+                                              lambda _: backward / speedup)
     for key, expected in (("clock", clock), ("total_ms", settled_ms),
                           ("block_speedup", total / settled_ms)):
         check(f"{where}: settled {key}", report["replaced"]["settled"][key], float(expected))

@@ -76,7 +76,7 @@ const std::string kRates =
    "copy_tbs": [[1000000,2],[4000000,4]],
    "kappa_permille": [{"ops": "eager", "layers": "swiglu", "permille": 4400},{"permille": 2000}],
    "operations": {"broadcast_gelems": 270, "fused_gelems": 598.5},
-   "throttle": {"above_tflops": 420, "ppm": 520},
+   "throttle": {"above_tflops": 420, "ppm": 520, "rested_permille": 901},
    "attention": [
     {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "forward_tflops": 600, "backward_tflops": 400},
     {"name": "a", "head_dim": 128, "causal": true, "seq": 4096, "heads": 28, "forward_tflops": 590, "backward_tflops": 350}],
@@ -99,7 +99,8 @@ TEST_CASE("the rates of blocks are read as they are written") {
   CHECK_FALSE(machine.block->kappas[1].ops.has_value());
   CHECK(machine.block->operations == OperationRates{.broadcast = 270, .fused = 598.5});
   CHECK(machine.block->gemm_exposed_permille == 236);
-  CHECK(machine.block->throttle == Throttle{.above_tflops = 420, .ppm = 520});
+  CHECK(machine.block->throttle ==
+        Throttle{.above_tflops = 420, .ppm = 520, .rested_permille = 901});
   CHECK(machine.block->attention[0].backward_tflops == 400);
   CHECK_FALSE(machine.block->attention[0].heads.has_value());
   CHECK(machine.block->attention[1].heads == 28);
@@ -114,6 +115,9 @@ TEST_CASE("a clock falls with what tensor cores do, from a limit on") {
   CHECK(throttle.clock(500) == Approx(0.9));
   CHECK(throttle.clock(1e9) == Throttle::kLeastClock);
   CHECK(Throttle{}.clock(1e9) == 1);
+  // What was timed rested takes as much longer as the block's clock is lower than the rested one.
+  CHECK(throttle.within_ms(9, 0.9) == Approx(10));
+  CHECK(Throttle{.rested_permille = 500}.within_ms(9, 0.9) == Approx(20));
 }
 
 TEST_CASE("a rate between two sizes is linear in the logarithm of the size") {

@@ -192,6 +192,31 @@ TEST_CASE("what is held out has no part in the rates that judge it") {
   CHECK(std::abs(*judged[2].held_out_ms / measured.blocks[2].total_ms - 1) > 0.05);
 }
 
+TEST_CASE("what ours takes alone and rested says how much higher the clock is there") {
+  MeasuredBlocks measured = played_blocks();
+  CHECK(fitted_rates(measured).throttle.rested_permille == 1000);
+  // Two of three blocks' attention is ours, and 0.9 of what it takes at the full clock rested.
+  const auto rested = [](const MeasuredBlock& block, double part) {
+    const double tflops = gflops_of(kernels_of(block.model)) / block.total_ms;
+    return part * known_rates().throttle.clock(tflops) *
+           block.within.at({"attention", Pass::backward});
+  };
+  for (MeasuredBlock& block : measured.blocks) {
+    if (block.ops == Ops::compiled) continue;
+    block.attention = "stagger:auto";
+    block.rested_ms = rested(block, 0.9);
+  }
+  CHECK(fitted_rates(measured).throttle.rested_permille == 900);
+  // Those of others, which profiles know no phases of, say nothing.
+  measured.blocks[0].attention = "cudnn";
+  measured.blocks[0].rested_ms = rested(measured.blocks[0], 0.1);
+  CHECK(fitted_rates(measured).throttle.rested_permille == 900);
+  // A kernel that is the slower for having rested is none.
+  for (MeasuredBlock& block : measured.blocks)
+    if (block.rested_ms) *block.rested_ms *= 2;
+  CHECK(fitted_rates(measured).throttle.rested_permille == 1000);
+}
+
 TEST_CASE("GEMMs that are slower where the block does more say how the clock falls") {
   MeasuredBlocks measured = played_blocks();
   REQUIRE(fitted_rates(measured).throttle.ppm == 700);

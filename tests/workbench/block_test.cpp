@@ -302,7 +302,7 @@ TEST_CASE("a replaced block settles at its own clock") {
   const BlockCost before = cost_of(model, full);
   const Replacement after = replace(before.total_ms, 400, 100);
   // A clock that is always full leaves the rule.
-  const Settled same = settle(model, full, before, after);
+  const Settled same = settle(model, full, before, {.ms = 100});
   CHECK(same.clock == 1);
   CHECK(same.total_ms == Approx(after.total_ms));
   CHECK(same.block_speedup == Approx(after.block_speedup));
@@ -310,7 +310,7 @@ TEST_CASE("a replaced block settles at its own clock") {
   CostRequest hot = full;
   hot.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000};
   const BlockCost slower = cost_of(model, hot);
-  const Settled settled = settle(model, hot, slower, replace(slower.total_ms, 400, 100));
+  const Settled settled = settle(model, hot, slower, {.ms = 100});
   hot.attention_backward_ms = 100;
   const BlockCost anew = cost_of(model, hot);
   CHECK(settled.clock == anew.clock);
@@ -323,14 +323,36 @@ TEST_CASE("a replaced block settles at its own clock") {
   measured.attention_backward_ms = 400;
   measured.block_ms = slower.total_ms + 7;
   const BlockCost as_measured = cost_of(model, measured);
-  CHECK(settle(model, measured, as_measured, replace(as_measured.total_ms, 400, 100)).total_ms ==
-        Approx(anew.total_ms + 7));
+  CHECK(settle(model, measured, as_measured, {.ms = 100}).total_ms == Approx(anew.total_ms + 7));
   // What is replaced by a longer one settles at a higher clock, whatever was measured before it.
   measured.block_ms = 401;
-  const Settled longer =
-      settle(model, measured, cost_of(model, measured), replace(401, 400, 4'000));
+  const Settled longer = settle(model, measured, cost_of(model, measured), {.ms = 4'000});
   CHECK(longer.clock > slower.clock);
   CHECK(longer.total_ms > 401);
+}
+
+TEST_CASE("what was timed rested takes longer within a block, by the block's clock") {
+  const Transformer model = at("llama3-8b", 16384, 1);
+  CostRequest request{.machine = toy(), .attention_backward_ms = 400};
+  request.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000, .rested_permille = 800};
+  const BlockCost before = cost_of(model, request);
+  REQUIRE(before.clock < 1);
+  const NewAttention rested{.ms = 100, .rested = true};
+  CHECK(within_ms(rested, request, before) == Approx(100 / (0.8 * before.clock)));
+  CHECK(within_ms({.ms = 100}, request, before) == 100);
+  // At its own clock it is slower still, and the block is the one that has it from the start.
+  const Settled settled = settle(model, request, before, rested);
+  CostRequest anew = request;
+  anew.attention_backward_ms = 100 / (0.8 * settled.clock);
+  CHECK(settled.clock < before.clock);
+  CHECK(settled.total_ms == Approx(cost_of(model, anew).total_ms));
+  CHECK(settled.clock == Approx(cost_of(model, anew).clock));
+  CHECK(settled.total_ms > settle(model, request, before, {.ms = 100}).total_ms);
+  // Where nothing is known of the clock it takes what it takes.
+  request.machine.block->throttle = {};
+  const BlockCost full = cost_of(model, request);
+  CHECK(within_ms(rested, request, full) == 100);
+  CHECK(settle(model, request, full, rested).total_ms == Approx(full.total_ms - 300));
 }
 
 TEST_CASE("the ranges of a paper's end-to-end figure come out of its parts") {

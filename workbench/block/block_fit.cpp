@@ -21,6 +21,8 @@ constexpr std::array kAccesses = {Access::broadcast, Access::strided, Access::fu
 constexpr std::array kRates = {&OperationRates::broadcast, &OperationRates::strided,
                                &OperationRates::fused};
 
+constexpr std::int64_t kLeastRestedPermille = 100;
+
 /// A digit more than times are reproduced to.
 double rounded(double value) {
   return std::round(10 * value) / 10;
@@ -222,6 +224,22 @@ void fit_attention(const MeasuredBlocks& measured, BlockRates& rates) {
   }
 }
 
+/// How much lower the full clock is than that of our kernels alone and rested, by which profiles
+/// know their phases.
+void fit_rested(const MeasuredBlocks& measured, BlockRates& rates) {
+  std::vector<double> parts;
+  for_each_kernel(measured, Work::attention,
+                  [&](const MeasuredBlock& block, const Kernel& kernel, double ms) {
+                    const bool ours = block.attention.starts_with("stagger:");
+                    if (!ours || kernel.pass != Pass::backward || !block.rested_ms) return;
+                    const double clock = rates.throttle.clock(tflops_of(block));
+                    parts.push_back(1e3 * *block.rested_ms / (ms * clock));
+                  });
+  if (parts.empty()) return;
+  rates.throttle.rested_permille =
+      std::clamp<std::int64_t>(std::llround(median(parts)), kLeastRestedPermille, 1000);
+}
+
 /// What rates say of a block; absent: they lack one that it needs.
 std::optional<double> predicted(const MeasuredBlock& block, const BlockRates& rates,
                                 bool attention_measured) {
@@ -259,6 +277,7 @@ BlockRates fitted_rates(const MeasuredBlocks& measured) {
   fit_operations(measured, rates);
   fit_kappas(measured, rates);
   fit_attention(measured, rates);
+  fit_rested(measured, rates);
   rates.date = measured.date;
   return rates;
 }

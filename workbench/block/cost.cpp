@@ -111,7 +111,9 @@ class Cost {
       cost_.ops = kappa.ops.value_or(request_.ops.value_or(Ops::eager));
       cost_.kappa = 1e-3 * static_cast<double>(kappa.permille);
     }
-    if (!request_.attention_forward_ms || !request_.attention_backward_ms) find_attention();
+    const bool backward_given =
+        request_.attention_backward_ms || request_.attention_backward_rested_ms;
+    if (!request_.attention_forward_ms || !backward_given) find_attention();
     const std::vector<Kernel> kernels = kernels_of(model_, request_.tp);
     cost_.clock = settled_clock(kernels);
     for (const Kernel& kernel : kernels)
@@ -197,6 +199,10 @@ class Cost {
     const bool forward = kernel.pass == Pass::forward;
     const auto& given = forward ? request_.attention_forward_ms : request_.attention_backward_ms;
     if (given) return {.kernel = kernel, .ms = *given, .bound_by = Bound::given};
+    if (!forward && request_.attention_backward_rested_ms) {
+      const double ms = rates_.throttle.within_ms(*request_.attention_backward_rested_ms, clock);
+      return {.kernel = kernel, .ms = ms, .bound_by = Bound::given};
+    }
     const double tflops =
         rate_at(forward ? forward_ : backward_, static_cast<double>(model_.seq)) * clock;
     return {.kernel = kernel, .ms = gflops(kernel) / tflops, .bound_by = Bound::compute};
@@ -261,10 +267,16 @@ Replacement replace(double total_ms, double attention_backward_ms, double replac
           .block_speedup = 1 / (1 - fraction * (1 - 1 / speedup))};
 }
 
+double within_ms(const NewAttention& attention, const CostRequest& request, const BlockCost& cost) {
+  if (!attention.rested) return attention.ms;
+  return rates_of(request.machine).throttle.within_ms(attention.ms, cost.clock);
+}
+
 Settled settle(const Transformer& model, const CostRequest& request, const BlockCost& before,
-               const Replacement& after) {
+               const NewAttention& after) {
   CostRequest anew = request;
-  anew.attention_backward_ms = after.attention_backward_ms;
+  anew.attention_backward_ms = after.rested ? std::nullopt : std::optional(after.ms);
+  anew.attention_backward_rested_ms = after.rested ? std::optional(after.ms) : std::nullopt;
   anew.block_ms = std::nullopt;
   const BlockCost cost = cost_of(model, anew);
   const double total_ms = before.total_ms + (cost.kernels_ms - before.kernels_ms);

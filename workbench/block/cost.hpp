@@ -32,6 +32,8 @@ struct CostRequest {
   std::optional<Norms> norms = std::nullopt;
   std::optional<double> attention_forward_ms = std::nullopt;   ///< in the place of a rate
   std::optional<double> attention_backward_ms = std::nullopt;  ///< likewise
+  /// Likewise, alone and rested: it takes as much longer as the block's clock is lower.
+  std::optional<double> attention_backward_rested_ms = std::nullopt;
   std::optional<double> block_ms = std::nullopt;  ///< measured, in the place of the kernels' sum
 };
 
@@ -63,6 +65,16 @@ struct BlockCost {
 /// a rate, or if the block takes no longer than its attention.
 [[nodiscard]] BlockCost cost_of(const Transformer& model, const CostRequest& request);
 
+/// What another attention backward takes.
+struct NewAttention {
+  double ms = 0;        ///< > 0
+  bool rested = false;  ///< alone, not within a block: longer there by its clock
+};
+
+/// Returns what it takes within a block, at its clock.
+[[nodiscard]] double within_ms(const NewAttention& attention, const CostRequest& request,
+                               const BlockCost& cost);
+
 /// A block whose attention backward is replaced by another: T' = T − T_ab + T'_ab.
 struct Replacement {
   double attention_backward_ms = 0;
@@ -85,9 +97,9 @@ struct Settled {
 };
 
 /// Returns `before`, which is `cost_of(model, request)`, with what replaces its attention backward
-/// pass, at the clock that this block has. What replaces it takes what it takes.
+/// pass, at the clock that this block has.
 [[nodiscard]] Settled settle(const Transformer& model, const CostRequest& request,
-                             const BlockCost& before, const Replacement& after);
+                             const BlockCost& before, const NewAttention& after);
 
 /// Returns what no attention backward can pass: 1 / (1 − f).
 [[nodiscard]] double most_speedup(double fraction);

@@ -42,6 +42,7 @@ MeasuredBlock read_row(const JsonValue& row, const Transformer& model, Ops ops) 
   if (row.has("kinds") && !row.at("kinds").is_null()) {
     block.elementwise_ms = read_ms(row.at("kinds").at("other"));
   }
+  if (row.has("alone")) block.rested_ms = read_ms(row.at("alone").at("spaced").at("ms"));
   return block;
 }
 

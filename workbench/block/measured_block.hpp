@@ -21,6 +21,7 @@ struct MeasuredBlock {
   double total_ms = 0;    ///< in a row
   std::map<std::pair<std::string, Pass>, double> within = {};  ///< ms by kernels; empty: not known
   std::optional<double> elementwise_ms = std::nullopt;  ///< by a profiler, as it names kernels
+  std::optional<double> rested_ms = std::nullopt;       ///< attention's backward pass alone, rested
 };
 
 /// The blocks of one document, and the device's copies.

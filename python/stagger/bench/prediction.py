@@ -70,7 +70,7 @@ def _replacements_of(row):
     found = {}
     plan = row.get("plan", {})
     if plan.get("predicted_ns", 0) > 0:
-        found["plan"] = ["--new-attn-bwd-ms", f"{plan['predicted_ns'] / 1e6:.6f}"]
+        found["plan"] = ["--new-attn-bwd-ms", f"{plan['predicted_ns'] / 1e6:.6f}", "--rested"]
     schedule = plan.get("schedule") or row["attention"].split(":", 1)[1].split("+")[0]
     if schedule != "auto":
         found["schedule"] = ["--schedule", schedule]
