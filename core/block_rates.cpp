@@ -77,7 +77,8 @@ Throttle read_throttle(const JsonValue& value) {
   Throttle throttle{.above_tflops = value.at("above_tflops").integer(0, kMostTflops),
                     .ppm = value.at("ppm").integer(0, kMostPpm)};
   if (value.has("rested_permille")) {
-    throttle.rested_permille = value.at("rested_permille").integer(100, 1000);
+    throttle.rested_permille =
+        value.at("rested_permille").integer(Throttle::kLeastRestedPermille, 1000);
   }
   return throttle;
 }

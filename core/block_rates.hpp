@@ -79,6 +79,7 @@ struct Throttle {
   std::int64_t rested_permille = 1000;
 
   static constexpr double kLeastClock = 0.1;
+  static constexpr std::int64_t kLeastRestedPermille = 100;
 
   /// Returns the clock behind which a block reaches so many TFLOP/s: a part of the full one, no
   /// less than kLeastClock.

@@ -29,6 +29,7 @@ import json
 import math
 import os
 import pathlib
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -127,7 +128,25 @@ def predict(document, args):
                 say(predicted_line(case, row))
             if row.get("rates"):
                 say("  " + ", ".join(f"{key} {value:.2f}" for key, value in row["rates"].items()))
+    for line in error_lines(document):
+        say(line)
     say(fit_line(document["fit"]))
+
+
+def error_lines(document):
+    """How right the rule and the profile are over all rows."""
+    found = {}
+    for case in document["cases"]:
+        for row in case["rows"]:
+            for by in ("inside", "settled", "alone"):
+                if f"{by}_error" in row.get("rule", {}):
+                    found.setdefault(f"the rule, {by}", []).append(row["rule"][f"{by}_error"])
+            for by, said in row.get("predicted", {}).items():
+                if isinstance(said, dict):
+                    found.setdefault(f"predicted by {by}", []).append(said["error"])
+    return [f"{name}: median {100 * statistics.median(map(abs, errors)):.1f} %, worst "
+            f"{percent(max(errors, key=abs))}, within 3 % in {sum(abs(e) < 0.03 for e in errors)} of "
+            f"{len(errors)}" for name, errors in found.items()]
 
 
 def fit_line(fit):

@@ -16,6 +16,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -91,6 +92,8 @@ def main():
     parser.add_argument("--only", default="", metavar="REGEX", help="schedules that match")
     parser.add_argument("--output", required=True, help="the document, JSON")
     args = parser.parse_args()
+    if not shutil.which("ncu"):
+        parser.error("ncu (Nsight Compute), which reads the counters, is not here")
     names = ("mask", "seq", "heads", "heads_kv", "head_dim", "tile_q", "schedule")
     document = {"schema": "stagger.traffic/1", "date": datetime.date.today().isoformat(),
                 "command": " ".join(["scripts/bench_traffic.py", *sys.argv[1:]]), **device(),

@@ -44,14 +44,14 @@ std::string rates_text(const BlockRates& rates) {
       fmt::format("GEMMs        {:.1f} TFLOP/s + {:.1f} us + {:.1f} % of their bytes\n",
                   rates.gemm_tflops, 1e-3 * static_cast<double>(rates.gemm_t0_ns),
                   0.1 * static_cast<double>(rates.gemm_exposed_permille));
-  if (rates.throttle.ppm > 0) {
-    text +=
-        fmt::format("clock        full up to {} TFLOP/s, then -{:.3f} % each\n",
-                    rates.throttle.above_tflops, 1e-4 * static_cast<double>(rates.throttle.ppm));
+  const Throttle& throttle = rates.throttle;
+  if (throttle.ppm > 0) {
+    text += fmt::format("clock        full up to {} TFLOP/s, then -{:.3f} % each\n",
+                        throttle.above_tflops, 1e-4 * static_cast<double>(throttle.ppm));
   }
-  if (rates.throttle.rested_permille < 1000) {
-    text += fmt::format("             full: {:.1f} % of a kernel's alone that rested\n",
-                        0.1 * static_cast<double>(rates.throttle.rested_permille));
+  if (throttle.rested_permille < 1000) {
+    text += fmt::format("full clock   {:.1f} % of a kernel's alone that rested\n",
+                        0.1 * static_cast<double>(throttle.rested_permille));
   }
   const std::pair<const char*, const std::optional<double>&> operations[] = {
       {"broadcast", rates.operations.broadcast},

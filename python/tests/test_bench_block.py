@@ -143,9 +143,18 @@ class Predicted(unittest.TestCase):
             with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
                 self.assertEqual(bench.main(), 0)
             self.assertIn("the rule, inside, 54.200 (+0.4 %)", out.getvalue())
+            self.assertIn("the rule, inside: median 0.", out.getvalue())
+            self.assertIn("within 3 % in", out.getvalue())
             self.assertIn("no rates are fitted", out.getvalue())  # without copies, as made up
             self.assertEqual(json.loads(path.read_text())["machine"], "h200")
 
+
+    def test_errors_are_summed_up_over_all_rows(self):
+        rows = [{"rule": {"inside_error": error}} for error in (0.01, -0.05, 0.02)]
+        rows.append({"predicted": {"plan": {"error": -0.04}, "kernels": [], "absent": "why"}})
+        self.assertEqual(script("bench_block").error_lines({"cases": [{"rows": rows}]}),
+                         ["the rule, inside: median 2.0 %, worst -5.0 %, within 3 % in 2 of 3",
+                          "predicted by plan: median 4.0 %, worst -4.0 %, within 3 % in 0 of 1"])
 
     def test_rates_are_fitted_to_what_was_measured(self):
         document = json.loads((ROOT / "gpu/results/block.json").read_text())

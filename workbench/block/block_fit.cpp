@@ -21,8 +21,6 @@ constexpr std::array kAccesses = {Access::broadcast, Access::strided, Access::fu
 constexpr std::array kRates = {&OperationRates::broadcast, &OperationRates::strided,
                                &OperationRates::fused};
 
-constexpr std::int64_t kLeastRestedPermille = 100;
-
 /// A digit more than times are reproduced to.
 double rounded(double value) {
   return std::round(10 * value) / 10;
@@ -237,7 +235,7 @@ void fit_rested(const MeasuredBlocks& measured, BlockRates& rates) {
                   });
   if (parts.empty()) return;
   rates.throttle.rested_permille =
-      std::clamp<std::int64_t>(std::llround(median(parts)), kLeastRestedPermille, 1000);
+      std::clamp<std::int64_t>(std::llround(median(parts)), Throttle::kLeastRestedPermille, 1000);
 }
 
 /// What rates say of a block; absent: they lack one that it needs.
