@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace stagger::cli {
@@ -34,16 +36,23 @@ Machine profile_for(const std::string& path, const block::MeasuredBlocks& measur
                           path, machine.device, machine.sms, measured.device, measured.sms));
 }
 
+/// By name, then shape: a profile that is made again has its lines where they were.
+void sort_attention(BlockRates& rates) {
+  std::ranges::sort(rates.attention, {}, [](const AttentionRate& rate) {
+    return std::tuple(rate.name, -rate.head_dim, rate.causal, rate.heads, rate.seq);
+  });
+}
+
 /// Where the rates are from.
-std::string source_of(const BlockFitReport& report) {
+std::string source_of(const BlockFitReport& report, const std::string& path) {
   std::set<std::string> models;
   for (const block::MeasuredBlock& block : report.measured.blocks)
     models.insert(block.model.name);
   const FitErrors errors = report.errors(&block::FittedBlock::fitted_ms);
   return fmt::format(
-      "stagger calibrate --block: {} blocks of {} models in PyTorch, of which {} "
+      "stagger calibrate --block {}: {} blocks of {} models in PyTorch, of which {} "
       "are predicted with a median error of {:.1f} %, at worst {:.1f} %",
-      report.measured.blocks.size(), models.size(), errors.runs,
+      path, report.measured.blocks.size(), models.size(), errors.runs,
       1e-4 * static_cast<double>(errors.median_ppm), 1e-4 * static_cast<double>(errors.worst_ppm));
 }
 
@@ -56,7 +65,8 @@ int calibrate_block(const Options& options) {
   report.machine = profile_for(options.output, report.measured);
   report.machine.block = block::fitted_rates(report.measured);
   report.fitted = block::judge_fit(report.measured, *report.machine.block);
-  report.machine.block->source = source_of(report);
+  report.machine.block->source = source_of(report, path);
+  sort_attention(*report.machine.block);
   write_file(options.output, write_machine_json(report.machine));
   if (options.output == "-") return kHolds;
   if (options.json) {

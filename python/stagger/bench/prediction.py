@@ -89,16 +89,18 @@ def _asked(ask, problem, attention, replacement):
 
 
 def _problem(case):
-    return ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"]]
+    """Options of a case's block. Its norms are in fp32, so that where torch runs operations one by
+    one they are counted."""
+    kind = ["--norms", "fp32"] if case["ops"] == "eager" else ["--ops", case["ops"]]
+    return ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"], *kind]
 
 
 def predicted(ask, case, row, base):
     """What is predicted of a row, by what; {"absent": why} where nothing is."""
-    problem = [*_problem(case), "--ops", case["ops"]]
     found = {}
     for by, replacement in _replacements_of(row).items():
         try:
-            answer, given = _asked(ask, problem, _attention_of(row, case, base), replacement)
+            answer, given = _asked(ask, _problem(case), _attention_of(row, case, base), replacement)
         except Unpredicted as error:
             found.setdefault("absent", str(error))
             continue
@@ -119,10 +121,9 @@ def predicted(ask, case, row, base):
 
 def _kernels_ms(ask, case, attention):
     """What a block's kernels take with its attention as measured, at the clock that it then has."""
-    kind = ["--norms", "fp32"] if case["ops"] == "eager" else ["--ops", case["ops"]]
     given = [word for which in ("forward", "backward")
              for word in (f"--attn-{which[0]}wd-ms", f"{attention['attention', which]:.6f}")]
-    return ask([*_problem(case), *kind, *given])["kernels_ms"]
+    return ask([*_problem(case), *given])["kernels_ms"]
 
 
 def replaced(ask, case, row, base):
