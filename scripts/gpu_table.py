@@ -15,6 +15,8 @@ are made in tables/.
                            windows beside one another     windows.jsonl, by the same
                            what device memory moves       traffic_h100.json, by
                                                           scripts/bench_traffic.py
+                           what optimize names        optimize_h100.json, by
+                                                          scripts/bench_optimize.py
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench; also an H100
@@ -35,7 +37,7 @@ import shutil
 import sys
 
 sys.dont_write_bytecode = True
-from tables import bench, blocks, checks, designs, grid, overlap, traffic  # noqa: E402
+from tables import bench, blocks, checks, designs, grid, optimize, overlap, traffic  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end -->\n"
@@ -57,6 +59,7 @@ def tables(stagger):
             (results, "bounds", "speed.jsonl", bounds),
             (results, "windows", "windows.jsonl", grid.windows_table),
             (results, "traffic-h100", "traffic_h100.json", moved),
+            (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
             (results, "checks", "checks.json", checks.checks_table),
             (results, "bench", "bench.json", bench.bench_table),
             (results, "bench-shared", "bench_shared.json", bench.bench_table),

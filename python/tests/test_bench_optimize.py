@@ -1,0 +1,102 @@
+"""scripts/bench_optimize.py without a GPU: what is run, what runs no more, and the table."""
+
+import io
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+from contextlib import redirect_stderr
+from unittest import mock
+
+from tests.fakes.scripts import ROOT, script
+
+COMMAND = os.environ.get("STAGGER_COMMAND")
+TIMES = {"optimize": [1.0, 1.04, 1.0], "spt": [1.02, 1.0, 0.98], "windowed": [1.2]}
+
+
+class Device:
+    """Takes the place of the runs on a GPU: `optimize` searches, runs take what TIMES says."""
+
+    def __init__(self, bench):
+        self.runs = []
+        self.said = bench.said
+
+    def __call__(self, command, holds=(0,)):
+        if command[1] == "optimize":
+            return self.said(command, holds)
+        name = (command[command.index("--schedule") + 1] if "--schedule" in command
+                else "optimize")
+        self.runs.append((name, command))
+        if name not in TIMES:
+            return None  # not for this problem
+        ms = TIMES[name][sum(each == name for each, _ in self.runs) - 1]
+        return {"measured": {"rested_ms": ms}, "predicted": {"elapsed_ns": 990_000}}
+
+
+@unittest.skipUnless(COMMAND, "no command")
+class Optimize(unittest.TestCase):
+
+    def measured(self, *words):
+        bench = script("bench_optimize")
+        runs = Device(bench)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "found.json"
+            with (mock.patch.object(bench, "said", runs),
+                  mock.patch.object(bench, "device", lambda: {"device": "a GPU", "driver": "1"}),
+                  mock.patch.object(bench.sys, "argv", [
+                      "bench_optimize.py", "--stagger", COMMAND, "--machine", "h100", "--seconds",
+                      "1", "--only", "causal 1536", "--schedules", "spt", "windowed", "shift",
+                      "--output", str(path), *words]),
+                  redirect_stderr(io.StringIO()) as said):
+                code = bench.main()
+            return code, json.loads(path.read_text()), runs.runs, said.getvalue()
+
+    def test_the_table_that_is_found_runs_beside_schedules(self):
+        code, document, runs, said = self.measured()
+        self.assertEqual(code, 0)  # 1.0 is not more than 2 % slower than 1.0
+        row, = document["problems"]
+        self.assertEqual(row["candidates"]["optimize"]["ms"], TIMES["optimize"])
+        self.assertEqual(row["candidates"]["spt"]["predicted_ms"], 0.99)
+        self.assertEqual(list(row["candidates"]), ["optimize", "spt"])
+        self.assertEqual(row["slower"], {"windowed": {"ms": [1.2], "predicted_ms": 0.99}})
+        self.assertLessEqual(row["bound"], row["makespan"])
+        table = next(command for name, command in runs if name == "optimize")
+        self.assertIn("--table", table)
+        self.assertNotIn("--seq", table)  # the file says it
+        self.assertIn("causal 1536 x 24/24 d 128: 1.000; ", said)
+
+    def test_one_that_loses_is_an_error(self):
+        with mock.patch.dict(TIMES, {"optimize": [1.03, 1.03, 1.03]}):
+            self.assertEqual(self.measured()[0], 1)
+            self.assertEqual(self.measured("--margin", "4")[0], 0)
+
+    def test_a_run_that_fails_says_which_and_why(self):
+        bench = script("bench_optimize")
+        with self.assertRaisesRegex(RuntimeError, "run --schedule nix.*exit 2.*nix"):
+            bench.said([COMMAND, "run", "--schedule", "nix", "--n", "4"])
+        self.assertIsNone(bench.said([COMMAND, "run", "--schedule", "shift", "--n", "4", "--mask",
+                                      "causal"]))
+
+
+class Table(unittest.TestCase):
+
+    def test_what_is_committed_is_of_the_problems_that_are_asked_for(self):
+        bench = script("bench_optimize")
+        document = json.loads((ROOT / "gpu/results/optimize_h100.json").read_text())
+        self.assertEqual([tuple(row[name] for name in bench.NAMES)
+                          for row in document["problems"]], bench.PROBLEMS)
+
+    def test_it_says_the_best_schedule_whether_it_was_left_or_not(self):
+        row = {"mask": "sliding:left=5", "seq": 2048, "heads": 8, "heads_kv": 2, "head_dim": 64,
+               "candidates": {"optimize": {"ms": [1.0, 2.0, 4.0], "predicted_ms": 1.9}},
+               "slower": {"spt": {"ms": [2.5], "predicted_ms": 2.4},
+                          "shift": {"ms": [3.5], "predicted_ms": 2.0}}}
+        document = {"device": "a GPU", "date": "2026-01-02", "problems": [row]}
+        lines = script("tables.optimize").optimize_table(document).splitlines()
+        self.assertEqual(lines[-1], "| sliding, 64, 2,048 × 8 on 2 | 2.000 | 1.900 | `spt` | 2.500 "
+                                    "| 2.400 | 1.250 |")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Does the table that `stagger optimize --machine` names ever lose? Its table beside the named
+schedules, on the GPU of this machine, over shapes that no profile was fitted to.
+
+    scripts/bench_optimize.py --machine h100 --output gpu/results/optimize_h100.json
+    scripts/gpu_table.py                          # a table of that
+
+Of each problem `optimize` makes a table by the profile, for --seconds at most. It and every schedule
+run in turns, --rounds times, whole backward passes, each after a pause of its own length; what is a
+tenth slower than the best in a round runs no more. The document (stagger.optimize-bench/1) has every
+round's ms beside what was predicted, and is written after every problem. The exit code is 1 if a
+table of `optimize` is more than --margin per cent slower than the best schedule.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SMS, TILE_KV = 132, 128
+FOUND = "optimize"
+LEFT = 1.1  #: times the best: what is slower runs no more
+SCHEDULES = ["windowed", "symmetric-shift", "shift", "spt", "descending", "spt:swizzle=4",
+             "lpt-descending:swizzle=8", "lpt-descending:swizzle=16"]
+_MASK = {"window": "sliding:left=1023,right=0", "prefix": "prefix:length=1500",
+         "documents": "document:lengths=700+3000+120+1800+2572,causal=true"}
+#: (mask, tokens, heads, heads of K and V, head_dim, Q tile)
+PROBLEMS = [
+    ("causal", 1536, 24, 24, 128, 64),
+    ("causal", 3072, 96, 96, 128, 64),
+    ("causal", 6144, 28, 28, 128, 64),
+    ("causal", 12288, 16, 16, 128, 64),
+    ("causal", 16384, 32, 32, 128, 64),
+    ("causal", 8192, 64, 8, 128, 64),
+    ("causal", 8192, 28, 4, 128, 64),
+    ("causal", 3072, 128, 128, 64, 128),
+    ("causal", 6144, 64, 64, 64, 128),
+    ("causal", 16384, 32, 32, 64, 128),
+    ("full", 3072, 48, 48, 128, 80),
+    ("full", 12288, 16, 16, 128, 80),
+    ("full", 3072, 96, 96, 64, 128),
+    ("full", 12288, 24, 24, 64, 128),
+    (_MASK["window"], 8192, 32, 32, 128, 64),
+    (_MASK["prefix"], 6144, 24, 24, 128, 64),
+    (_MASK["documents"], 8192, 32, 32, 128, 64),
+    (_MASK["documents"], 8192, 64, 8, 64, 128),
+]
+NAMES = ("mask", "seq", "heads", "heads_kv", "head_dim", "tile_q")
+
+
+def options_of(row, machine):
+    """A problem's options of `stagger optimize` and of `stagger run`."""
+    words = ["--machine", machine, "--kernel", "hopper", "--dtype", "bf16", "--mask", row["mask"],
+             "--seq", row["seq"], "--heads", row["heads"], "--head-dim", row["head_dim"], "--tile-q",
+             row["tile_q"], "--tile-kv", TILE_KV, "--sms", SMS]
+    if row["heads_kv"] != row["heads"]:
+        words += ["--heads-kv", row["heads_kv"]]
+    return [str(word) for word in words]
+
+
+def said(command, holds=(0,)):
+    """What a command says as JSON; None where a schedule is not for the problem."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode in holds:
+        return json.loads(done.stdout)
+    if ": needs" in done.stderr:
+        return None
+    raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+
+
+def search(args, row, path):
+    """What `optimize` finds, which is in the file then."""
+    found = said([args.stagger, "optimize", *options_of(row, args.machine), "--time-limit",
+                  str(args.seconds), "--json", "-o", path], holds=(0, 5))  # 5: not proved
+    return {"makespan": found["makespan"], "bound": found["lower_bound"]["ticks"],
+            "found_by": found["found_by"], "best_named": found["best_named"]["schedule"]}
+
+
+def run(args, row, name, path):
+    """What a candidate's run says: the table's in the file, or a schedule's by its name."""
+    table = ["--table", path] if name == FOUND else ["--schedule", name]
+    options = options_of(row, args.machine)
+    if name == FOUND:  # the table's file says the problem
+        options = options[:options.index("--mask")] + ["--head-dim", str(row["head_dim"])]
+    return said([args.stagger, "run", "--device", "cuda", *options, *table, "--repeat", "1",
+                 "--reference", "none", "--no-partials", "--json"])
+
+
+def timed(args, row, names, path):
+    """Candidates by name: ms of every round, and what was predicted."""
+    found = {name: {"ms": []} for name in names}
+    row["slower"] = {}
+    for _ in range(args.rounds):
+        for name, each in list(found.items()):
+            answer = run(args, row, name, path)
+            if answer is None:
+                del found[name]
+                continue
+            each["ms"].append(round(answer["measured"]["rested_ms"], 4))
+            each["predicted_ms"] = round(answer["predicted"]["elapsed_ns"] / 1e6, 4)
+        best = min(each["ms"][-1] for each in found.values() if each["ms"])
+        done = {name: each for name, each in found.items()
+                if name != FOUND and each["ms"][-1] > LEFT * best}
+        for name in done:
+            found.pop(name)
+        row["slower"].update(done)
+    return found
+
+
+def middles_of(row):
+    """Candidates by name: the median of what they took, ms."""
+    return {name: statistics.median(each["ms"])
+            for name, each in {**row["slower"], **row["candidates"]}.items()}
+
+
+def ratio(row):
+    """How much longer the table of `optimize` takes than the best schedule: 1 is as long."""
+    middles = middles_of(row)
+    return middles.pop(FOUND) / min(middles.values())
+
+
+def line(row):
+    words = [f"{name} {ms:.3f} ({row['candidates'][name]['predicted_ms']:.3f})"
+             for name, ms in sorted(middles_of(row).items(), key=lambda pair: pair[1])
+             if name in row["candidates"]]
+    return (f"{row['mask'].partition(':')[0]} {row['seq']} x {row['heads']}/{row['heads_kv']} d "
+            f"{row['head_dim']}: {ratio(row):.3f}; {', '.join(words)}")
+
+
+def device():
+    names = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    name, driver = subprocess.run(names, capture_output=True, text=True,
+                                  check=True).stdout.splitlines()[0].split(", ")
+    return {"device": name, "driver": driver}
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stagger", default="build/release/stagger")
+    parser.add_argument("--machine", required=True, help="the GPU's profile, by name")
+    parser.add_argument("--seconds", type=int, default=10, help="that optimize may search")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--margin", type=float, default=2, metavar="PERCENT")
+    parser.add_argument("--schedules", nargs="+", default=SCHEDULES)
+    parser.add_argument("--only", default="", metavar="REGEX", help="problems that match")
+    parser.add_argument("--output", required=True, help="the document, JSON")
+    return parser
+
+
+def main():
+    args = options().parse_args()
+    document = {"schema": "stagger.optimize-bench/1", "date": datetime.date.today().isoformat(),
+                "command": " ".join(["scripts/bench_optimize.py", *sys.argv[1:]]), **device(),
+                "machine": args.machine, "problems": []}
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/found.table.json"
+        for problem in PROBLEMS:
+            row = dict(zip(NAMES, problem))
+            if not re.search(args.only, " ".join(map(str, problem))):
+                continue
+            row |= search(args, row, path)
+            names = dict.fromkeys([FOUND, row["best_named"], *args.schedules])
+            row["candidates"] = timed(args, row, names, path)
+            document["problems"].append(row)
+            pathlib.Path(args.output).write_text(json.dumps(document, indent=1) + "\n",
+                                                 encoding="utf-8")
+            print(line(row), file=sys.stderr, flush=True)
+    lost = [row for row in document["problems"] if ratio(row) > 1 + args.margin / 100]
+    return 1 if lost or not document["problems"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
