@@ -89,7 +89,8 @@ def say(line):
 
 
 def joined(document, others):
-    """A document with the cases of others, which take the place of its own."""
+    """A document with the cases of others, which take the place of its own. A case that was timed by
+    another protocol than the document's says so."""
     def key(case):
         return case["model"], case["seq"], case["batch"], case["ops"]
     for other in others:
@@ -97,6 +98,9 @@ def joined(document, others):
             if other.get(name) != document.get(name):
                 raise ValueError(f"not to be joined: {name} is {other.get(name)}, not "
                                  f"{document.get(name)}")
+        if other.get("protocol") != document.get("protocol"):
+            for case in other["cases"]:
+                case.setdefault("protocol", other.get("protocol"))
         cases = {key(case): case for case in [*document["cases"], *other["cases"]]}
         document["cases"] = list(cases.values())
         document["command"] += f"; {other['command']}"

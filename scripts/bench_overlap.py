@@ -89,6 +89,9 @@ def torch_ms(heads, head_dim, seq, least_ms):
             continue
         calls[name, "without_ms"] = gemms, functools.partial(attend, 0.0)
         calls[name, "dropping_ms"] = gemms, functools.partial(attend, DROPPED)
+    if not calls:
+        sys.exit("torch has no attention with dropout here: "
+                 + "; ".join(f"{name}: {each['failed']}" for name, each in found.items()))
     medians = measure_in_turns(calls, least_ms)
     for (name, which), (_, attention) in medians.items():
         found.setdefault(name, {})[which] = attention

@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 #include "workbench/attention_backward.hpp"
 #include "workbench/block/cost.hpp"
+#include "workbench/block/replacement.hpp"
 
 #include <optional>
 #include <span>

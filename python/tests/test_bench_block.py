@@ -239,6 +239,10 @@ class Script(unittest.TestCase):
         found = bench.joined(one, [other])
         self.assertEqual([(case["seq"], case["ops"], case["seconds"]) for case in found["cases"]],
                          [(16384, "eager", 10.0), (16384, "compiled", 2.0), (8192, "eager", 10.0)])
+        self.assertEqual([case.get("protocol") for case in found["cases"]], [None] * 3)
+        longer = {**made_up(), "protocol": {"rounds": 9}}
+        found = bench.joined(made_up(), [{**longer, "cases": longer["cases"][1:]}])
+        self.assertEqual([case.get("protocol") for case in found["cases"]], [None, {"rounds": 9}])
         with self.assertRaisesRegex(ValueError, "torch is 2.12"):
             bench.joined(one, [{**made_up(), "torch": "2.12"}])
 

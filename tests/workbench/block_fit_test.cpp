@@ -1,6 +1,7 @@
 #include "workbench/block/block_fit.hpp"
 
 #include "core/error.hpp"
+#include "tests/support/blocks.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 #include "workbench/block/cost.hpp"
@@ -17,12 +18,6 @@
 namespace stagger::block {
 namespace {
 
-Transformer at(const std::string& name, std::int64_t seq, std::int64_t batch) {
-  const char* text = find_builtin(builtin_models(), name);
-  REQUIRE(text != nullptr);
-  return with(read_transformer(text, name), {.seq = seq, .batch = batch});
-}
-
 std::map<std::pair<std::string, Pass>, std::int64_t> moved(const Transformer& model, Norms norms) {
   std::map<std::pair<std::string, Pass>, std::int64_t> bytes;
   for (const Kernel& kernel : kernels_of(model)) {
@@ -34,7 +29,7 @@ std::map<std::pair<std::string, Pass>, std::int64_t> moved(const Transformer& mo
 }
 
 TEST_CASE("eager operations move the bytes of their operands and results") {
-  const Transformer model = at("mixtral-8x7b", 4096, 2);
+  const Transformer model = test::model_at("mixtral-8x7b", 4096, 2);
   const std::int64_t tokens = 8192;
   const std::int64_t hidden = tokens * 4096;
   const std::int64_t heads = tokens * (32 + 8) * 128;
@@ -55,7 +50,7 @@ TEST_CASE("eager operations move the bytes of their operands and results") {
 
 TEST_CASE("eager operations move no less than the least of their kernel") {
   for (const BuiltinFile& file : builtin_models()) {
-    Transformer model = at(file.name, 1024, 1);
+    Transformer model = test::model_at(file.name, 1024, 1);
     CAPTURE(file.name);
     for (const Norms norms : {Norms::fused, Norms::fp32}) {
       const auto bytes = moved(model, norms);
@@ -107,9 +102,9 @@ MeasuredBlocks played_blocks() {
   MeasuredBlocks found{
       .device = "K", .sms = 1, .driver = "", .date = "2026-01-02", .copy = known_rates().copy};
   for (const char* name : {"llama3-8b", "qwen2.5-7b", "mixtral-8x7b"})
-    found.blocks.push_back(played(at(name, 4096, 2), Ops::eager));
-  found.blocks.push_back(played(at("sd3.5-large", 4096, 4), Ops::eager));
-  found.blocks.push_back(played(at("llama3-8b", 4096, 2), Ops::compiled));
+    found.blocks.push_back(played(test::model_at(name, 4096, 2), Ops::eager));
+  found.blocks.push_back(played(test::model_at("sd3.5-large", 4096, 4), Ops::eager));
+  found.blocks.push_back(played(test::model_at("llama3-8b", 4096, 2), Ops::compiled));
   return found;
 }
 

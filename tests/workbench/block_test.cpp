@@ -1,5 +1,6 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "tests/support/blocks.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
@@ -18,30 +19,6 @@
 
 namespace stagger::block {
 namespace {
-
-Transformer builtin(const std::string& name) {
-  const char* text = find_builtin(builtin_models(), name);
-  REQUIRE(text != nullptr);
-  return read_transformer(text, name);
-}
-
-Transformer at(const std::string& name, std::int64_t seq, std::int64_t batch) {
-  return with(builtin(name), {.seq = seq, .batch = batch});
-}
-
-/// A device whose rates are easy to compute with by hand.
-Machine toy() {
-  return {.name = "toy",
-          .device = "Toy 1",
-          .driver = "",
-          .sms = 8,
-          .block = BlockRates{
-              .gemm_tflops = 100,
-              .copy = {{.size = 1, .rate = 1}},
-              .kappas = {{.ops = Ops::eager, .permille = 2000},
-                         {.ops = Ops::compiled, .permille = 1500}},
-              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
-}
 
 TEST_CASE("FLOPs and bytes of a block are those of its dimensions") {
   struct Row {
@@ -66,7 +43,7 @@ TEST_CASE("FLOPs and bytes of a block are those of its dimensions") {
   };
   for (const Row& row : kRows) {
     CAPTURE(row.name);
-    const Transformer model = at(row.name, row.seq, row.batch);
+    const Transformer model = test::model_at(row.name, row.seq, row.batch);
     const std::vector<Kernel> kernels = kernels_of(model);
     CHECK(active_parameters(model) == row.parameters);
     // Exactly 6 T P, and to the printed digits what was measured against.
@@ -85,7 +62,7 @@ TEST_CASE("FLOPs and bytes of a block are those of its dimensions") {
 TEST_CASE("attention moves each tensor once") {
   // The least traffic of the backward pass beside the forward one, as in 0.6795 GB of both passes'
   // inputs and gradients: here 2 (4 X + 4 Y) + 16 b H s.
-  const std::vector<Kernel> kernels = kernels_of(at("llama3-8b", 16384, 1));
+  const std::vector<Kernel> kernels = kernels_of(test::model_at("llama3-8b", 16384, 1));
   for (const Kernel& kernel : kernels) {
     if (kernel.work != Work::attention || kernel.pass != Pass::backward) continue;
     CHECK(kernel.bytes == 679'477'248);
@@ -95,7 +72,7 @@ TEST_CASE("attention moves each tensor once") {
 TEST_CASE("live pairs of a window are counted, up to half a tile's diagonal") {
   test::Random random(test::seed(7));
   for (int round = 0; round < 200; ++round) {
-    Transformer model = builtin("mistral-7b");
+    Transformer model = test::builtin_model("mistral-7b");
     model.seq = random.between(1, 300);
     model.window = random.between(1, 400);
     model.attention = Attention::sliding;
@@ -113,7 +90,7 @@ TEST_CASE("live pairs of a window are counted, up to half a tile's diagonal") {
 }
 
 TEST_CASE("tensor parallel devices share heads and FFN, not the norms") {
-  const Transformer model = at("llama3-8b", 4096, 1);
+  const Transformer model = test::model_at("llama3-8b", 4096, 1);
   const std::vector<Kernel> whole = kernels_of(model);
   const std::vector<Kernel> eighth = kernels_of(model, 8);
   REQUIRE(whole.size() == eighth.size());
@@ -128,15 +105,15 @@ TEST_CASE("tensor parallel devices share heads and FFN, not the norms") {
   CHECK(reduced_bytes(model, 8) == 4 * 2 * 4096 * 4096);
   CHECK(reduced_bytes(model, 1) == 0);
   // Fewer KV heads than devices: each has a copy.
-  CHECK(shard_of(at("qwen2.5-7b", 4096, 1), 4).heads_kv == 1);
+  CHECK(shard_of(test::model_at("qwen2.5-7b", 4096, 1), 4).heads_kv == 1);
   CHECK(shard_of(with(model, {.heads_kv = 1}), 8).heads_kv == 1);
   CHECK_THAT(test::message_of([&] { static_cast<void>(kernels_of(model, 3)); }, ErrorKind::usage),
              Catch::Contains("32 heads cannot be shared by 3 devices"));
 }
 
 TEST_CASE("a block takes what its kernels take") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  const BlockCost cost = cost_of(model, {.machine = toy()});
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);
+  const BlockCost cost = cost_of(model, {.machine = test::toy_machine()});
   std::map<std::pair<std::string, Pass>, double> ms;
   double sum = 0;
   for (const TimedKernel& timed : cost.kernels) {
@@ -155,13 +132,14 @@ TEST_CASE("a block takes what its kernels take") {
   CHECK(cost.ops == Ops::eager);
   CHECK(cost.attention == "a");
   // Half way between two sequences, in octaves, is half way between their rates.
-  const BlockCost between = cost_of(at("llama3-8b", 8192, 1), {.machine = toy()});
+  const BlockCost between =
+      cost_of(test::model_at("llama3-8b", 8192, 1), {.machine = test::toy_machine()});
   CHECK(between.attention_backward_ms == Approx(10.0 * 32 * 8192 * 8192 * 64 / 42e9));
 }
 
 TEST_CASE("a block at its device's power limit is as slow as its clock") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  Machine machine = toy();
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);
+  Machine machine = test::toy_machine();
   const BlockCost full = cost_of(model, {.machine = machine});
   CHECK(full.clock == 1);
   machine.block->throttle = {.above_tflops = 60, .ppm = 10'000};
@@ -193,26 +171,26 @@ TEST_CASE("a block at its device's power limit is as slow as its clock") {
 }
 
 TEST_CASE("a GEMM takes a part of its bytes' time beside its FLOPs") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  Machine machine = toy();
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);
+  Machine machine = test::toy_machine();
   machine.block->gemm_exposed_permille = 250;
   const BlockCost cost = cost_of(model, {.machine = machine});
-  const BlockCost hidden = cost_of(model, {.machine = toy()});
+  const BlockCost hidden = cost_of(model, {.machine = test::toy_machine()});
   for (std::size_t index = 0; index < cost.kernels.size(); ++index) {
     const Kernel& kernel = cost.kernels[index].kernel;
     const double bytes = kernel.work == Work::gemm ? double(kernel.bytes) : 0;
     CHECK(cost.kernels[index].ms - hidden.kernels[index].ms == Approx(0.25e-9 * bytes));
   }
   // Where bytes take longer than FLOPs they hide those.
-  const Transformer one = at("llama3-8b", 1, 1);
+  const Transformer one = test::model_at("llama3-8b", 1, 1);
   CHECK(cost_of(one, {.machine = machine}).kernels[1].ms ==
-        cost_of(one, {.machine = toy()}).kernels[1].ms);
+        cost_of(one, {.machine = test::toy_machine()}).kernels[1].ms);
   CHECK(cost_of(one, {.machine = machine}).kernels[1].bound_by == Bound::memory);
 }
 
 TEST_CASE("attention goes by the rates of as many heads, else of the number nearest") {
-  const Transformer model = at("llama3-8b", 16384, 1);  // 32 heads
-  Machine machine = toy();
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);  // 32 heads
+  Machine machine = test::toy_machine();
   const auto backward = [&](const Transformer& asked, std::int64_t tp = 1) {
     return 1e-9 * 10 * double(asked.heads) / double(tp) * double(asked.seq) * double(asked.seq) *
            64 / cost_of(asked, {.machine = machine, .tp = tp}).attention_backward_ms;
@@ -237,20 +215,22 @@ TEST_CASE("attention goes by the rates of as many heads, else of the number near
 }
 
 TEST_CASE("what is given wins over the rates") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  const BlockCost plain = cost_of(model, {.machine = toy(), .ops = Ops::compiled});
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);
+  const BlockCost plain = cost_of(model, {.machine = test::toy_machine(), .ops = Ops::compiled});
   CHECK(plain.kappa == 1.5);
-  const BlockCost given = cost_of(
-      model, {.machine = toy(), .kappa = 3, .attention_forward_ms = 4, .attention_backward_ms = 5});
+  const BlockCost given = cost_of(model, {.machine = test::toy_machine(),
+                                          .kappa = 3,
+                                          .attention_forward_ms = 4,
+                                          .attention_backward_ms = 5});
   CHECK(given.attention.empty());
   CHECK(given.attention_backward_ms == 5);
   CHECK(given.kappa == 3);
-  CHECK(cost_of(model, {.machine = toy(), .attention_backward_ms = 5, .block_ms = 77}).total_ms ==
-        77);
-  Machine without_t0 = toy();
+  CHECK(cost_of(model, {.machine = test::toy_machine(), .attention_backward_ms = 5, .block_ms = 77})
+            .total_ms == 77);
+  Machine without_t0 = test::toy_machine();
   without_t0.block->gemm_t0_ns = 1'000'000;
   const BlockCost slow = cost_of(model, {.machine = without_t0});
-  const BlockCost fast = cost_of(model, {.machine = toy()});
+  const BlockCost fast = cost_of(model, {.machine = test::toy_machine()});
   CHECK(slow.total_ms - fast.total_ms == Approx(12));  // 4 GEMMs forward, 8 backward
 }
 
@@ -258,9 +238,9 @@ TEST_CASE("a profile that lacks a rate says what it has") {
   const auto refused = [](const Transformer& model, const CostRequest& request) {
     return test::message_of([&] { static_cast<void>(cost_of(model, request)); }, ErrorKind::usage);
   };
-  const Transformer llama = at("llama3-8b", 16384, 1);
-  Machine machine = toy();
-  CHECK_THAT(refused(at("sam-h", 4096, 16), {.machine = machine}),
+  const Transformer llama = test::model_at("llama3-8b", 16384, 1);
+  Machine machine = test::toy_machine();
+  CHECK_THAT(refused(test::model_at("sam-h", 4096, 16), {.machine = machine}),
              Catch::Contains("no rates of attention at head_dim 80, full; it has a (head_dim 128, "
                              "causal)"));
   CHECK_THAT(refused(llama, {.machine = machine, .attention = "b"}),
@@ -270,136 +250,9 @@ TEST_CASE("a profile that lacks a rate says what it has") {
              Catch::Contains("no kappa of eager swiglu layers; it has those of compiled any"));
   machine.block.reset();
   CHECK_THAT(refused(llama, {.machine = machine}), Catch::Contains("has no rates of blocks"));
-  CHECK_THAT(refused(llama, {.machine = toy(), .attention_backward_ms = 5, .block_ms = 5}),
-             Catch::Contains("longer than its attention backward"));
-}
-
-TEST_CASE("the rule of replacement gives the blocks that were measured on an H200") {
-  struct Row {
-    double before;
-    double attention_before;
-    double attention_after;
-    double measured;
-  };
-  // LLaMA3-8B eager: flash's backward pass, then its deterministic one, at 8k, 16k and 32k tokens.
-  constexpr Row kRows[] = {{24.849, 5.029, 8.198, 28.38},
-                           {62.967, 18.097, 30.425, 75.78},
-                           {174.4, 68.67, 117.3, 223.58}};
-  for (const Row& row : kRows) {
-    const Replacement after = replace(row.before, row.attention_before, row.attention_after);
-    CAPTURE(row.measured, after.total_ms);
-    CHECK(std::abs(after.total_ms / row.measured - 1) < 0.02);
-    CHECK(after.total_ms == Approx(row.before - row.attention_before + row.attention_after));
-    // The formula and the rule are one.
-    CHECK(after.block_speedup == Approx(row.before / after.total_ms));
-  }
-  CHECK(replace(62.967, 18.097, 30.425).total_ms == Approx(75.295));
-}
-
-TEST_CASE("a replaced block settles at its own clock") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  const CostRequest full{.machine = toy(), .attention_backward_ms = 400};
-  const BlockCost before = cost_of(model, full);
-  const Replacement after = replace(before.total_ms, 400, 100);
-  // A clock that is always full leaves the rule.
-  const Settled same = settle(model, full, before, {.ms = 100});
-  CHECK(same.clock == 1);
-  CHECK(same.total_ms == Approx(after.total_ms));
-  CHECK(same.block_speedup == Approx(after.block_speedup));
-  // One that falls leaves the block that has that attention from the start.
-  CostRequest hot = full;
-  hot.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000};
-  const BlockCost slower = cost_of(model, hot);
-  const Settled settled = settle(model, hot, slower, {.ms = 100});
-  hot.attention_backward_ms = 100;
-  const BlockCost anew = cost_of(model, hot);
-  CHECK(settled.clock == anew.clock);
-  CHECK(settled.clock < slower.clock);
-  CHECK(settled.tflops == anew.tflops);
-  CHECK(settled.total_ms == Approx(anew.total_ms));
-  CHECK(settled.block_speedup == Approx(slower.total_ms / anew.total_ms));
-  // Of a block that was measured the kernels say the difference, and no more.
-  CostRequest measured = hot;
-  measured.attention_backward_ms = 400;
-  measured.block_ms = slower.total_ms + 7;
-  const BlockCost as_measured = cost_of(model, measured);
-  CHECK(settle(model, measured, as_measured, {.ms = 100}).total_ms == Approx(anew.total_ms + 7));
-  // What is replaced by a longer one settles at a higher clock, whatever was measured before it.
-  measured.block_ms = 401;
-  const Settled longer = settle(model, measured, cost_of(model, measured), {.ms = 4'000});
-  CHECK(longer.clock > slower.clock);
-  CHECK(longer.total_ms > 401);
-}
-
-TEST_CASE("what was timed rested takes longer within a block, by the block's clock") {
-  const Transformer model = at("llama3-8b", 16384, 1);
-  CostRequest request{.machine = toy(), .attention_backward_ms = 400};
-  request.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000, .rested_permille = 800};
-  const BlockCost before = cost_of(model, request);
-  REQUIRE(before.clock < 1);
-  const NewAttention rested{.ms = 100, .rested = true};
-  CHECK(within_ms(rested, request, before) == Approx(100 / (0.8 * before.clock)));
-  CHECK(within_ms({.ms = 100}, request, before) == 100);
-  // At its own clock it is slower still, and the block is the one that has it from the start.
-  const Settled settled = settle(model, request, before, rested);
-  CostRequest anew = request;
-  anew.attention_backward_ms = 100 / (0.8 * settled.clock);
-  CHECK(settled.clock < before.clock);
-  CHECK(settled.total_ms == Approx(cost_of(model, anew).total_ms));
-  CHECK(settled.clock == Approx(cost_of(model, anew).clock));
-  CHECK(settled.total_ms > settle(model, request, before, {.ms = 100}).total_ms);
-  // Where nothing is known of the clock it takes what it takes.
-  request.machine.block->throttle = {};
-  const BlockCost full = cost_of(model, request);
-  CHECK(within_ms(rested, request, full) == 100);
-  CHECK(settle(model, request, full, rested).total_ms == Approx(full.total_ms - 300));
-}
-
-TEST_CASE("the ranges of a paper's end-to-end figure come out of its parts") {
-  // DASH, Figure 10: H800, forward and backward, fused elementwise kernels. What a schedule gains
-  // in the kernel is that of figures 8 and 9.
-  const std::string path = std::string(STAGGER_SOURCE_DIR) + "/configs/machines/h800.json";
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  const Machine h800 = read_machine_json(text.str(), path);
-  const auto gain = [&](const std::string& name, std::int64_t seq, std::int64_t batch,
-                        double speedup) {
-    const BlockCost cost = cost_of(at(name, seq, batch), {.machine = h800});
-    return 100 *
-           (replace(cost.total_ms, cost.attention_backward_ms, cost.attention_backward_ms / speedup)
-                .block_speedup -
-            1);
-  };
-  std::vector<double> causal;
-  for (const char* name : {"llama3-8b", "qwen2.5-7b", "mixtral-8x7b"}) {
-    causal.push_back(gain(name, 8192, 1, 489.1 / 388.5));
-    causal.push_back(gain(name, 16384, 1, 511.6 / 398.5));
-    causal.push_back(gain(name, 32768, 1, 511.6 / 398.5));
-  }
-  std::vector<double> full;
-  for (const char* name : {"sam-h", "sd3.5-large", "sd3.5-medium", "llada-1b"})
-    full.push_back(gain(name, 4096, 16, 479.9 / 397.2));
-  double sum = 0;
-  for (const double percent : causal) {
-    CHECK(percent >= 1.95);  // "2 % to 10 %"
-    CHECK(percent <= 10);
-    sum += percent;
-  }
-  for (const double percent : full) {
-    CHECK(percent >= 3.5);  // "approximately 4 %"
-    CHECK(percent <= 6);
-    sum += percent;
-  }
-  CHECK(std::abs(sum / 13 - 5.1) < 0.15);  // "around 5 %"
-  // Each as it was computed by hand.
-  constexpr double kCausal[] = {3.3, 6.0, 9.2, 2.8, 5.1, 8.2, 2.0, 3.8, 6.4};
-  constexpr double kFull[] = {5.8, 4.1, 5.4, 4.8};
-  for (std::size_t index = 0; index < causal.size(); ++index)
-    CHECK(std::abs(causal[index] - kCausal[index]) < 0.15);
-  for (std::size_t index = 0; index < full.size(); ++index)
-    CHECK(std::abs(full[index] - kFull[index]) < 0.1);
-  CHECK(std::abs(gain("llada-8b", 4096, 16, 1.056) - 0.7) < 0.1);
+  CHECK_THAT(
+      refused(llama, {.machine = test::toy_machine(), .attention_backward_ms = 5, .block_ms = 5}),
+      Catch::Contains("longer than its attention backward"));
 }
 
 TEST_CASE("blocks measured on an H200 are predicted from its profile") {
@@ -431,8 +284,8 @@ TEST_CASE("blocks measured on an H200 are predicted from its profile") {
                            {"llama3-8b", 16384, 1, "flash-deterministic", 75.78, 0.03},
                            {"llama3-8b", 32768, 1, "flash-deterministic", 223.6, 0.03}};
   for (const Row& row : kRows) {
-    const BlockCost cost =
-        cost_of(at(row.name, row.seq, row.batch), {.machine = h200, .attention = row.attention});
+    const BlockCost cost = cost_of(test::model_at(row.name, row.seq, row.batch),
+                                   {.machine = h200, .attention = row.attention});
     CAPTURE(row.name, row.seq, row.attention, cost.total_ms, row.measured,
             cost.total_ms / row.measured - 1);
     CHECK(std::abs(cost.total_ms / row.measured - 1) < row.within);
@@ -440,7 +293,7 @@ TEST_CASE("blocks measured on an H200 are predicted from its profile") {
 }
 
 TEST_CASE("devices that KV heads do not divide, nor are divided by, share none") {
-  Transformer model = at("llama3-8b", 4096, 1);
+  Transformer model = test::model_at("llama3-8b", 4096, 1);
   model.heads = 24;
   model.hidden = 24 * model.head_dim;
   const auto kv_of = [&](std::int64_t heads_kv, std::int64_t tp) {
@@ -466,18 +319,19 @@ TEST_CASE("devices that KV heads do not divide, nor are divided by, share none")
 }
 
 TEST_CASE("a window is given to attention that has a diagonal") {
-  CHECK_THAT(test::message_of([&] { static_cast<void>(with(builtin("sam-h"), {.window = 5})); },
-                              ErrorKind::usage),
+  CHECK_THAT(test::message_of(
+                 [&] { static_cast<void>(with(test::builtin_model("sam-h"), {.window = 5})); },
+                 ErrorKind::usage),
              Catch::Contains("its attention is full, and has no window"));
-  const Transformer window = with(builtin("llama3-8b"), {.window = 512});
+  const Transformer window = with(test::builtin_model("llama3-8b"), {.window = 512});
   CHECK(window.attention == Attention::sliding);
   CHECK(window.window == 512);
   CHECK(with(window, {.window = 0}).attention == Attention::causal);
 }
 
 TEST_CASE("bars are as long as what they stand for, the longest over the whole width") {
-  const Transformer model = at("llama3-8b", 4096, 1);
-  const BlockCost cost = cost_of(model, {.machine = toy()});
+  const Transformer model = test::model_at("llama3-8b", 4096, 1);
+  const BlockCost cost = cost_of(model, {.machine = test::toy_machine()});
   double longest = 0;
   for (const TimedKernel& kernel : cost.kernels)
     longest = std::max(longest, kernel.ms);
@@ -512,7 +366,7 @@ TEST_CASE("a model need not say where its numbers are from") {
   const std::size_t comma = text.rfind(',', begin);
   text.erase(comma, end - comma);
   CHECK(read_transformer(text, "m.json").source.empty());
-  CHECK_FALSE(builtin("llama3-8b").source.empty());
+  CHECK_FALSE(test::builtin_model("llama3-8b").source.empty());
   const Transformer bare = read_transformer(
       R"({"schema": "stagger.model/1", "name": "x", "hidden": 64, "heads": 4, "heads_kv": 2,
           "head_dim": 16, "ffn": 128, "activation": "gelu", "rope": false, "attention": "full"})",
@@ -520,8 +374,8 @@ TEST_CASE("a model need not say where its numbers are from") {
   CHECK(bare.batch == 1);
   CHECK(bare.seq == 0);
   CHECK(bare.window == 0);
-  CHECK(builtin("llama3-8b").uncertain.empty());
-  CHECK_FALSE(builtin("llada-1b").uncertain.empty());
+  CHECK(test::builtin_model("llama3-8b").uncertain.empty());
+  CHECK_FALSE(test::builtin_model("llada-1b").uncertain.empty());
 }
 
 TEST_CASE("a model's file is read strictly") {
@@ -542,7 +396,7 @@ TEST_CASE("a model's file is read strictly") {
 }
 
 TEST_CASE("sizes from outside end in a message and not in an overflow") {
-  Transformer model = builtin("llama3-8b");
+  Transformer model = test::builtin_model("llama3-8b");
   model.seq = std::int64_t{1} << 26;
   model.batch = std::int64_t{1} << 26;
   CHECK_THAT(test::message_of([&] { static_cast<void>(kernels_of(model)); }, ErrorKind::limit),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workbench/block/cost.hpp"
+#include "workbench/block/replacement.hpp"
 
 #include <optional>
 #include <string>
