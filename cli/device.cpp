@@ -7,10 +7,10 @@
 
 namespace stagger::cli {
 
-bool has_device() {
+bool has_device(const char* instead) {
   if (gpu::cuda_device()) return true;
   complain(std::string(gpu::has_cuda() ? "there is no CUDA device" : "this build has no CUDA") +
-           ": `--device cpu` runs the same on threads");
+           ": " + instead);
   return false;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/interrupt.hpp"
@@ -8,14 +9,19 @@
 #include "cli/requests.hpp"
 #include "cli/rows.hpp"
 #include "cli/terminal.hpp"
+#include "core/error.hpp"
 #include "core/files.hpp"
+#include "gpu/cuda/executor.hpp"
 #include "schedules/search/sat.hpp"
 #include "workbench/archive.hpp"
+#include "workbench/execution.hpp"
+#include "workbench/finalists.hpp"
 #include "workbench/optimization.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace stagger::cli {
@@ -41,9 +47,9 @@ void write_table(const Table& table, const std::string& path) {
   write_file(path, path.ends_with(".csv") ? write_table_csv(table) : write_table_json(table));
 }
 
-int optimization_code(const Optimization& optimization) {
+int optimization_code(const Optimization& optimization, bool measured) {
   const Optimum& optimum = optimization.optimum;
-  if (interrupted() && optimum.stopped) return kInterrupted;
+  if (interrupted() && (optimum.stopped || measured)) return kInterrupted;
   if (!optimum.best) return kDeadlock;
   return optimum.proof == search::ProofKind::none ? kLimit : kHolds;
 }
@@ -64,6 +70,48 @@ void print(const Options& options, const Json& json, const std::string& text) {
   write_text(wrapped(text, terminal.width, 13), terminal);
 }
 
+constexpr int kMeasuredRounds = 3;
+
+/// What a whole run of a table takes on the GPU, after a pause. Throws Error{device} if the run was
+/// no good.
+std::int64_t timed_run(const Options& options, const Table& table,
+                       const workbench::TimeModel& model) {
+  workbench::ExecutionRequest request =
+      execution_request(options, {.table = table, .model = model, .selection = std::nullopt});
+  request.cuda = gpu::cuda_device();
+  request.repeats = 1;
+  request.reference = workbench::Reference::none;
+  request.adds_partials = false;
+  request.stop = interruption();
+  const workbench::Execution execution = workbench::execute(std::move(request));
+  const bool ran = execution.runs && execution.runs->verdict == gpu::RunVerdict::ok;
+  if (!ran) {
+    throw Error(ErrorKind::device, execution.refused.empty()
+                                       ? fmt::format("run: {}", execution.verdict())
+                                       : execution.refused);
+  }
+  const gpu::CheckedRuns& runs = *execution.runs;
+  return runs.rested_median_ns.value_or(runs.untimed_median_ns.value_or(runs.median_ns));
+}
+
+/// The best tables, run on the GPU.
+MeasuredFinalists measured_of(const Options& options, const Optimization& optimization,
+                              Progress& progress) {
+  if (options.finalists == 0 || !optimization.optimum.best) return {};
+  progress.show("making the tables to be run");
+  MeasuredFinalists measured{
+      .device = gpu::cuda_device()->name,
+      .finalists = finalists_of(optimization, static_cast<std::size_t>(options.finalists))};
+  workbench::measure(
+      measured.finalists, kMeasuredRounds,
+      [&](const Table& table) { return timed_run(options, table, optimization.model); },
+      [&](std::size_t done, std::size_t all) {
+        progress.show("running the best tables", double(done) / double(all));
+        return !interrupted();
+      });
+  return measured;
+}
+
 /// The problem, searched within `--time-limit`.
 int search_table(const Options& options, OptimizationRequest request) {
   request.problem = problem_of(options);
@@ -73,18 +121,19 @@ int search_table(const Options& options, OptimizationRequest request) {
   request.progress = [&](const SearchState& state) { progress.show(progress_of(state)); };
   progress.show("bounding the makespan");
   const Optimization optimization = workbench::optimize(request);
+  const MeasuredFinalists measured = measured_of(options, optimization, progress);
   progress.show("writing what was found");
   const auto& best = optimization.optimum.best;
   OptimumFiles files{.table = {}, .proof = options.proof};
   if (!options.output.empty() && best) {
-    write_table(best->table, options.output);
+    write_table(measured.fastest() ? measured.fastest()->table : best->table, options.output);
     files.table = options.output;
   }
-  const Json json = options.json ? optimum_json(optimization, files) : Json();
-  const std::string text = options.json ? "" : optimum_text(optimization, files);
+  const Json json = options.json ? optimum_json(optimization, measured, files) : Json();
+  const std::string text = options.json ? "" : optimum_text(optimization, measured, files);
   progress.end();
   print(options, json, text);
-  return optimization_code(optimization);
+  return optimization_code(optimization, measured.asked());
 }
 
 /// Every entry, each within `--time-limit`.
@@ -107,6 +156,7 @@ int search_archive(const Options& options, OptimizationRequest search) {
 void check_optimize(const Options& options) {
   check_standard_output(options);
   if (!options.slot_model) return;
+  reject(given_of(options, "measure"), "runs tables by a profile's model, not the slot model's");
   const std::string why = "means nothing in the slot model";
   reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
          why);
@@ -115,6 +165,7 @@ void check_optimize(const Options& options) {
 
 int optimize_command(const Options& options) {
   check_optimize(options);
+  if (options.finalists > 0 && !has_device("--measure runs tables on a GPU")) return kSkipped;
   finish_on_interrupt();
   OptimizationRequest request = search_request(options);
   request.stop = interruption();
@@ -135,6 +186,9 @@ const Command kOptimize{
         "  stagger optimize --mask sliding:left=7,right=0 --n 16 --sms 8 \\\n"
         "      -o best.table.json\n"
         "  stagger optimize --mask full --n 5 --sms 3 --model slot --json\n"
+        "  stagger optimize --mask causal --seq 8192 --tile-q 64 --tile-kv 128 --heads 32 \\\n"
+        "      --machine h100 --kernel hopper --dtype bf16 --head-dim 128 --measure 8 \\\n"
+        "      -o fastest.table.json\n"
         "  stagger optimize --check-archive configs/best-known.json --every 10\n",
     .run = optimize_command,
 };

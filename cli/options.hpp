@@ -103,6 +103,7 @@ struct Options {
   // optimize
   double time_limit = 60;
   std::int64_t effort = 100;
+  std::int64_t finalists = 0;  ///< the best tables that are run on the GPU; 0: none
   std::string proof;
   std::int64_t rounds = 0;  ///< of a question to a solver; 0: the bound
   std::string solution;

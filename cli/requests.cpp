@@ -161,8 +161,8 @@ workbench::AnalysisOptions analysis_options(const Options& options) {
   return analysis;
 }
 
-workbench::ExecutionRequest execution_request(const Options& options) {
-  workbench::ExecutionRequest request{.source = source_of(options),
+workbench::ExecutionRequest execution_request(const Options& options, workbench::Source source) {
+  workbench::ExecutionRequest request{.source = std::move(source),
                                       .analysis = analysis_options(options),
                                       .kernel = options.kernel,
                                       .mode = options.mode,

@@ -36,8 +36,9 @@ inline void expect_any(const Problem&) {}
 
 [[nodiscard]] workbench::AnalysisOptions analysis_options(const Options& options);
 
-/// All of it but the progress.
-[[nodiscard]] workbench::ExecutionRequest execution_request(const Options& options);
+/// All of it but the progress, of any table or of what source_of() gives.
+[[nodiscard]] workbench::ExecutionRequest execution_request(const Options& options,
+                                                            workbench::Source source);
 
 /// How `optimize` searches: all but the problem, the model and the progress.
 [[nodiscard]] workbench::OptimizationRequest search_request(const Options& options);

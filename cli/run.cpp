@@ -86,7 +86,7 @@ int run_command(const Options& options) {
   }
   if (options.device == Device::cuda && !has_device()) return kSkipped;
   Progress progress;
-  workbench::ExecutionRequest request = execution_request(options);
+  workbench::ExecutionRequest request = execution_request(options, source_of(options));
   request.progress = [&](const char* what, double fraction) { progress.show(what, fraction); };
   request.begins = finish_on_interrupt;  // before the first run there is nothing to keep
   request.stop = interruption();

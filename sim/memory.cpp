@@ -351,4 +351,10 @@ Simulation simulate_with_memory(const Table& table, const Timing& timing) {
   return simulation;
 }
 
+std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+  const Simulation simulation = simulate(table, timing);
+  if (!simulation.complete) return std::nullopt;
+  return timing.memory ? play_memory(table, timing).makespan : simulation.makespan;
+}
+
 }  // namespace stagger::sim

@@ -5,6 +5,7 @@
 #include "sim/simulate.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace stagger::sim {
 
@@ -42,5 +43,8 @@ struct MemoryPlay {
 /// Plays a table as play_memory() does. Returns when every phase starts, with `compute_start`;
 /// 16 bytes a task, and 8 more where parts are combined in order.
 [[nodiscard]] Simulation simulate_with_memory(const Table& table, const Timing& timing);
+
+/// Returns the makespan of a table, with the memory if there is one; nullopt if it hangs.
+[[nodiscard]] std::optional<Ticks> makespan_of(const Table& table, const Timing& timing);
 
 }  // namespace stagger::sim

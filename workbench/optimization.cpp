@@ -10,7 +10,6 @@
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_files.hpp"
 #include "sim/memory.hpp"
-#include "sim/simulate.hpp"
 
 #include <chrono>
 #include <thread>
@@ -177,10 +176,7 @@ class Search {
       if (table.dispatch != Dispatch::static_) return std::nullopt;
       return search::rounds_of(table, [this] { return known_ && stopped(); });
     }
-    const sim::Simulation simulation = sim::simulate(table, timing());
-    if (!simulation.complete) return std::nullopt;
-    if (!timing().memory) return simulation.makespan;
-    return sim::play_memory(table, timing()).makespan;
+    return sim::makespan_of(table, timing());
   }
 
   /// A table found takes the same road as any other: verified, and played by code that the search

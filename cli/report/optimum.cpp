@@ -18,6 +18,7 @@ using search::ProofKind;
 using workbench::Advice;
 using workbench::ArchiveCheck;
 using workbench::ArchiveOutcome;
+using workbench::Finalist;
 using workbench::Optimization;
 
 constexpr ArchiveOutcome kOutcomes[] = {ArchiveOutcome::holds,        ArchiveOutcome::is_new,
@@ -102,6 +103,40 @@ std::string proof_line(const Optimization& optimization, const std::string& file
   return fmt::format("proof        {}: {}\n", file, why);
 }
 
+Json measured_json(const MeasuredFinalists& measured) {
+  if (!measured.asked()) return nullptr;
+  Json finalists = Json::array();
+  for (const Finalist& each : measured.finalists) {
+    Json runs = Json::array();
+    for (const std::int64_t ns : each.ns)
+      runs.push_back(ns);
+    finalists.push_back({{"schedule", each.name},
+                         {"makespan", each.makespan},
+                         {"median_ns", each.ns.empty() ? Json() : Json(each.median_ns())},
+                         {"ns", std::move(runs)},
+                         {"failed", each.failed.empty() ? Json() : Json(each.failed)}});
+  }
+  const Finalist* const fastest = measured.fastest();
+  return {{"device", measured.device},
+          {"fastest", fastest ? Json(fastest->name) : Json()},
+          {"finalists", std::move(finalists)}};
+}
+
+/// A line for each table that was run: what it took, and its makespan.
+std::string measured_lines(const Optimization& optimization, const MeasuredFinalists& measured) {
+  if (!measured.asked()) return "";
+  std::string text = fmt::format(
+      "measured     by {}, whole runs in turns, rested; beside makespans\n", measured.device);
+  for (const Finalist& each : measured.finalists) {
+    const std::string taken = each.failed.empty()
+                                  ? fmt::format("{:.3f} ms", 1e-6 * double(each.median_ns()))
+                                  : each.failed;
+    text += fmt::format("             {}  {}  {}\n", taken,
+                        unit_for(optimization).number(each.makespan), each.name);
+  }
+  return text;
+}
+
 /// `not reached`.
 std::string words_of(ArchiveOutcome outcome) {
   std::string words = outcome_name(outcome);
@@ -122,7 +157,13 @@ std::string found_line(const ArchiveCheck& check, const ArchiveCheck::Found& fou
 
 }  // namespace
 
-Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
+const Finalist* MeasuredFinalists::fastest() const {
+  if (finalists.empty() || !finalists.front().failed.empty()) return nullptr;
+  return &finalists.front();
+}
+
+Json optimum_json(const Optimization& optimization, const MeasuredFinalists& measured,
+                  const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   const auto& best = optimum.best;
   const search::ProvenBound& bound = optimum.lower_bound;
@@ -147,12 +188,14 @@ Json optimum_json(const Optimization& optimization, const OptimumFiles& files) {
                {"written", files.table.empty() ? Json() : Json(files.table)},
                {"best_named", best_named_json(optimization)},
                {"imported", optimization.imported},
+               {"measured", measured_json(measured)},
                {"advice", advice_json(optimization)},
                {"seconds", optimization.seconds}});
   return json;
 }
 
-std::string optimum_text(const Optimization& optimization, const OptimumFiles& files) {
+std::string optimum_text(const Optimization& optimization, const MeasuredFinalists& measured,
+                         const OptimumFiles& files) {
   const search::Optimum& optimum = optimization.optimum;
   std::string text = describe(optimization.problem) + "\n" +
                      (optimization.slot_model ? "slot model" : model_line(optimization.model)) +
@@ -167,8 +210,12 @@ std::string optimum_text(const Optimization& optimization, const OptimumFiles& f
   text += best_named_line(optimization);
   if (optimization.imported)
     text += fmt::format("imported     {}\n", unit_for(optimization).number(*optimization.imported));
-  text += proof_line(optimization, files.proof);
-  if (!files.table.empty()) text += fmt::format("written      {}\n", files.table);
+  text += proof_line(optimization, files.proof) + measured_lines(optimization, measured);
+  const Finalist* const fastest = measured.fastest();
+  if (!files.table.empty()) {
+    text += fmt::format("written      {}{}\n", files.table,
+                        fastest ? ": " + fastest->name + ", the fastest" : "");
+  }
   return text + advice_lines(optimization);
 }
 

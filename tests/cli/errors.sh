@@ -53,6 +53,8 @@ expect 2 "--json takes no value" compare --n 4 --json=no
 expect 2 "--dtype means nothing without --machine" compare --n 4 --dtype bf16
 expect 2 "--every means nothing without --check-archive" optimize --n 4 --every 2
 expect 2 "--check-archive excludes --n" optimize --n 4 --check-archive "$source_dir/configs/best-known.json"
+expect 2 "--measure means nothing without --machine" optimize --n 4 --measure 3
+expect 2 "--measure runs tables by a profile's model" optimize --n 4 --measure 3 --machine h100 --model slot
 expect 2 "FILE is required: the table" verify
 expect 2 "unknown option '--table'" bench --table x.table.json
 expect 2 "above the limit of" compare --n 1024 --heads 100000

@@ -4,8 +4,12 @@
 #include "cli/builtin.hpp"
 #include "cli/report/calibration.hpp"
 #include "cli/report/design_run.hpp"
+#include "cli/report/optimum.hpp"
 #include "cli/report/overlap_runs.hpp"
 #include "cli/report/run.hpp"
+#include "core/error.hpp"
+#include "core/mask.hpp"
+#include "core/problem.hpp"
 #include "core/version.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
@@ -139,6 +143,31 @@ Machine toy_machine() {
                                  .fit = {.median_ppm = 16'000, .worst_ppm = 57'000, .runs = 84},
                                  .date = "2001-02-04",
                                  .command = "stagger calibrate --memory"}};
+}
+
+TEST_CASE("what is said of the best tables that were run is as kept") {
+  workbench::OptimizationRequest request{
+      .problem = make_problem(make_mask("causal"), {4, 4}, {}, 2, 3), .effort = 0};
+  request.model.clock = workbench::Clock::ns;
+  request.model.timing = {.compute = 2'000, .reduce = 300};
+  const workbench::Optimization optimization = workbench::optimize(request);
+  MeasuredFinalists measured{.device = "NVIDIA Toy", .finalists = finalists_of(optimization, 3)};
+  std::int64_t ns = 21'000;
+  workbench::measure(measured.finalists, 3, [&](const Table& table) -> std::int64_t {
+    if (table.name == measured.finalists.front().name && ns > 21'000) {
+      throw Error(ErrorKind::device, "run: deadlock");
+    }
+    return ns += 1'234;
+  });
+  const OptimumFiles files{.table = "best.table.json", .proof = ""};
+  std::string text = optimum_text(optimization, measured, files) + "\n";
+  Json json = optimum_json(optimization, measured, files);
+  text += json["measured"].text() + "\n\n";
+  // Where none ran the table is the one that is best by the model.
+  for (workbench::Finalist& each : measured.finalists)
+    each.failed = "not run";
+  text += optimum_text(optimization, measured, files);
+  CHECK(test::golden_difference("cli-measured.txt", text) == "");
 }
 
 TEST_CASE("what is said of a calibration is as kept") {

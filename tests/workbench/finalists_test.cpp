@@ -1,0 +1,140 @@
+#include "workbench/finalists.hpp"
+
+#include "core/error.hpp"
+#include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
+#include "sim/simulate.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/random.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stagger::workbench {
+namespace {
+
+/// Makespans of what schedules make of a problem, by the names of the tables.
+std::map<std::string, Ticks> makespans_of_schedules(const Problem& problem, const Timing& timing) {
+  std::map<std::string, Ticks> found;
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    if (schedule->searches) continue;
+    for (const schedules::Selection& selection :
+         schedules::variants(*schedule, timing.memory.has_value())) {
+      if (schedules::why_unsupported(selection, problem)) continue;
+      const Table table = schedules::build(selection, problem, timing);
+      const sim::Simulation played = timing.memory && sim::simulate(table, timing).complete
+                                         ? sim::simulate_with_memory(table, timing)
+                                         : sim::simulate(table, timing);
+      if (played.complete) found[table.name] = played.makespan;
+    }
+  }
+  return found;
+}
+
+TEST_CASE("finalists are the best tables by the model, each once") {
+  test::Random random(test::seed(131));
+  std::size_t cut = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    OptimizationRequest request;
+    request.problem = test::any_problem(random, 5);
+    request.effort = 0;
+    request.model.timing = test::random_timing(random, request.problem);
+    if (round % 2 == 1) {
+      request.model.timing.memory =
+          Memory{.l2 = 64, .rate = 7, .tile = {.q = 8, .dq = 8, .kv = 16, .gradient = 16}};
+    }
+    const Optimization optimization = optimize(request);
+    REQUIRE(optimization.optimum.best);
+    const auto count = static_cast<std::size_t>(random.between(1, 6));
+    const std::vector<Finalist> found = finalists_of(optimization, count);
+    REQUIRE(!found.empty());
+    REQUIRE(found.size() <= count);
+    REQUIRE(found.front().makespan == optimization.optimum.best->makespan);
+    REQUIRE(std::ranges::is_sorted(found, {}, &Finalist::makespan));
+    const std::map<std::string, Ticks> named =
+        makespans_of_schedules(optimization.problem, optimization.model.timing);
+    for (const Finalist& each : found) {
+      REQUIRE(sim::makespan_of(each.table, optimization.model.timing) == each.makespan);
+      REQUIRE(std::ranges::count_if(found, [&](const Finalist& other) {
+                return other.table.slots == each.table.slots &&
+                       other.table.lane_begin == each.table.lane_begin &&
+                       other.table.dispatch == each.table.dispatch;
+              }) == 1);
+    }
+    // What is left out is no better than the last, or the same table as one that is there.
+    for (const auto& [name, makespan] : named) {
+      const bool there = std::ranges::any_of(
+          found, [&](const Finalist& each) { return each.makespan == makespan; });
+      REQUIRE((there || (found.size() == count && makespan >= found.back().makespan)));
+    }
+    cut += found.size() == count ? 1 : 0;
+  }
+  CHECK(cut > 20);
+}
+
+Finalist finalist(std::string name) {
+  Finalist made{.name = std::move(name), .table = {}};
+  made.table.name = made.name;
+  return made;
+}
+
+std::vector<std::string> names_of(const std::vector<Finalist>& finalists) {
+  std::vector<std::string> names;
+  for (const Finalist& each : finalists)
+    names.push_back(each.name);
+  return names;
+}
+
+TEST_CASE("finalists run in turns and are ordered by their medians") {
+  const std::map<std::string, std::vector<std::int64_t>> kTimes = {
+      {"a", {30, 10, 31}}, {"b", {20, 90, 21}}, {"c", {25, 25, 25}}};
+  std::vector<Finalist> finalists = {finalist("a"), finalist("b"), finalist("c")};
+  std::map<std::string, std::size_t> runs;
+  std::string order;
+  const TimedRun run = [&](const Table& table) {
+    order += table.name;
+    return kTimes.at(table.name).at(runs[table.name]++);
+  };
+  std::vector<std::size_t> told;
+  measure(finalists, 3, run, [&](std::size_t done, std::size_t all) {
+    CHECK(all == 9);
+    told.push_back(done);
+    return true;
+  });
+  CHECK(order == "abcabcabc");
+  CHECK(told == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(names_of(finalists) == std::vector<std::string>{"b", "c", "a"});
+  CHECK(finalists[0].ns == std::vector<std::int64_t>{20, 90, 21});
+  CHECK(finalists[0].median_ns() == 21);
+}
+
+TEST_CASE("a finalist that fails runs no more and is last") {
+  std::vector<Finalist> finalists = {finalist("hangs"), finalist("runs")};
+  int hung = 0;
+  measure(finalists, 3, [&](const Table& table) -> std::int64_t {
+    if (table.name == "runs") return 5;
+    ++hung;
+    throw Error(ErrorKind::device, "run: deadlock");
+  });
+  CHECK(hung == 1);
+  CHECK(names_of(finalists) == std::vector<std::string>{"runs", "hangs"});
+  CHECK(finalists[1].failed == "run: deadlock");
+  CHECK(finalists[0].ns.size() == 3);
+}
+
+TEST_CASE("who stops a measurement keeps what has run") {
+  std::vector<Finalist> finalists = {finalist("a"), finalist("b"), finalist("c")};
+  measure(
+      finalists, 3, [](const Table& table) { return table.name == "a" ? 9 : 7; },
+      [](std::size_t done, std::size_t) { return done < 2; });
+  CHECK(names_of(finalists) == std::vector<std::string>{"b", "a", "c"});
+  CHECK(finalists[2].failed == "not run");
+  CHECK(finalists[0].failed.empty());
+}
+
+}  // namespace
+}  // namespace stagger::workbench
