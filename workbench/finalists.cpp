@@ -47,7 +47,8 @@ std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t
       const bool known =
           std::ranges::any_of(found, [&](const Finalist& each) { return same(each.table, table); });
       if (!makespan || known) continue;
-      found.push_back({.name = table.name, .table = std::move(table), .makespan = *makespan});
+      const std::string name = table.name;
+      found.push_back({.name = name, .table = std::move(table), .makespan = *makespan});
       std::ranges::stable_sort(found, {}, &Finalist::makespan);
       if (found.size() > count) found.pop_back();
     }
