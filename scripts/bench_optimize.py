@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-SMS, TILE_KV = 132, 128
+from bench_traffic import SMS, TILE_KV, device
+
 FOUND = "optimize"
 LEFT = 1.1  #: times the best: what is slower runs no more
 SCHEDULES = ["windowed", "symmetric-shift", "shift", "spt", "descending", "spt:swizzle=4",
@@ -133,13 +134,6 @@ def line(row):
              if name in row["candidates"]]
     return (f"{row['mask'].partition(':')[0]} {row['seq']} x {row['heads']}/{row['heads_kv']} d "
             f"{row['head_dim']}: {ratio(row):.3f}; {', '.join(words)}")
-
-
-def device():
-    names = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = subprocess.run(names, capture_output=True, text=True,
-                                  check=True).stdout.splitlines()[0].split(", ")
-    return {"device": name, "driver": driver}
 
 
 def options():

@@ -71,6 +71,12 @@ class Optimize(unittest.TestCase):
             self.assertEqual(self.measured()[0], 1)
             self.assertEqual(self.measured("--margin", "4")[0], 0)
 
+    def test_the_table_that_is_found_runs_in_every_round_however_slow(self):
+        with mock.patch.dict(TIMES, {"optimize": [1.5, 1.5, 1.5]}):
+            code, document, *_ = self.measured()
+        self.assertEqual(code, 1)
+        self.assertEqual(document["problems"][0]["candidates"]["optimize"]["ms"], [1.5] * 3)
+
     def test_a_run_that_fails_says_which_and_why(self):
         bench = script("bench_optimize")
         with self.assertRaisesRegex(RuntimeError, "run --schedule nix.*exit 2.*nix"):
