@@ -77,6 +77,9 @@ def measure(args, row):
 
 
 def device():
+    """The GPU's name and its driver's version; ends the script where there is none."""
+    if not shutil.which("nvidia-smi"):
+        sys.exit("nvidia-smi is not here: this is for a machine with a GPU")
     names = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     name, driver = subprocess.run(names, capture_output=True, text=True,
                                   check=True).stdout.splitlines()[0].split(", ")
