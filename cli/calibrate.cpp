@@ -129,6 +129,7 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   Progress progress;
   std::vector<workbench::MemoryRun> runs;
   int groups = 0;
+  const Ticks latency = machine.memory.value_or(DeviceMemory{}).latency_ns;
   for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;
@@ -137,7 +138,7 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     };
     auto tables = workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim,
                                                     times.timing());
-    for (auto& run : workbench::measure_memory(request, std::move(tables), times)) {
+    for (auto& run : workbench::measure_memory(request, std::move(tables), times, latency)) {
       run.group += groups;
       runs.push_back(std::move(run));
     }

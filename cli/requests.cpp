@@ -57,7 +57,9 @@ workbench::GivenTiming given_timing(const Options& options) {
           .release = options.release,
           .l2 = options.l2,
           .bandwidth = options.bandwidth,
-          .congestion = options.congestion};
+          .memory_latency = options.memory_latency,
+          .congestion = options.congestion,
+          .spread = options.spread};
 }
 
 }  // namespace

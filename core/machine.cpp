@@ -18,12 +18,21 @@ Timing KernelTimes::timing() const {
   Timing timing{.model = model,
                 .compute = compute.value,
                 .reduce = reduce.value,
-                .latency = latency.value,
+                .latency = latency.value + spread.value_or(MeasuredNs{}).value,
                 .launch = launch.value,
                 .epilogue = epilogue.value,
                 .release = release};
   if (compute_partial) timing.compute_partial = compute_partial->value;
   return timing;
+}
+
+Timing KernelTimes::timing(const Memory& memory) const {
+  Timing with = timing();
+  with.latency = latency.value;
+  with.memory = memory;
+  with.memory->congestion = congestion.value_or(MeasuredNs{}).value;
+  with.memory->spread = spread.value_or(MeasuredNs{}).value;
+  return with;
 }
 
 Ticks KernelTimes::passes_ns(std::int64_t q_elements) const {

@@ -57,6 +57,9 @@ struct KernelTimes {
   /// What a hand-over takes longer while every SM of the device reduces as often as it can; absent:
   /// not measured, `latency` is that of a busy device.
   std::optional<MeasuredNs> congestion = std::nullopt;
+  /// What a hand-over takes longer by chance, in the mean; absent: not measured, `latency` is that
+  /// of a typical one.
+  std::optional<MeasuredNs> spread = std::nullopt;
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
   MeasuredNs start = {};  ///< what a whole run takes beyond its makespan and the passes
@@ -67,8 +70,11 @@ struct KernelTimes {
   std::string date = {};     ///< when it was measured
   std::string command = {};  ///< what measured it
 
-  /// The timing model, 1 tick = 1 ns, all SMs resident.
+  /// The timing model, 1 tick = 1 ns, all SMs resident, with no memory: hand-overs take as long as
+  /// in the mean where the device is idle.
   [[nodiscard]] Timing timing() const;
+  /// The timing model with a memory, which gets the kernel's congestion and spread.
+  [[nodiscard]] Timing timing(const Memory& memory) const;
   /// What the passes take of so many elements of Q, >= 0: ns, rounded down; 0 without passes.
   /// Throws Error{limit} above 2^61 ns.
   [[nodiscard]] Ticks passes_ns(std::int64_t q_elements) const;
@@ -79,6 +85,7 @@ struct KernelTimes {
 struct DeviceMemory {
   std::int64_t l2_bytes = 0;      ///< that stay in L2, > 0
   std::int64_t bytes_per_ns = 0;  ///< of device memory, read and written, > 0
+  std::int64_t latency_ns = 0;    ///< of device memory beyond that of L2, >= 0
   FitErrors fit = {};
   std::string date = {};     ///< of the measurement
   std::string command = {};  ///< that made it

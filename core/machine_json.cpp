@@ -41,9 +41,12 @@ FitErrors read_fit(const JsonValue& fit) {
 
 DeviceMemory read_memory(const JsonValue& value) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
-  value.expect_keys({"l2_bytes", "bytes_per_ns", "fit", "date", "command"});
+  value.expect_keys({"l2_bytes", "bytes_per_ns", "latency_ns", "fit", "date", "command"});
   DeviceMemory memory{.l2_bytes = value.at("l2_bytes").integer(1, kMostBytes),
                       .bytes_per_ns = value.at("bytes_per_ns").integer(1, kMostBytes)};
+  if (value.has("latency_ns")) {
+    memory.latency_ns = value.at("latency_ns").integer(0, kLongestPhaseNs);
+  }
   if (value.has("fit")) memory.fit = read_fit(value.at("fit"));
   if (value.has("date")) memory.date = value.at("date").string();
   if (value.has("command")) memory.command = value.at("command").string();
@@ -54,8 +57,8 @@ KernelTimes read_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
                      "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
-  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "launch",
-                  "epilogue", "start", "passes_per_mi"});
+  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread",
+                  "launch", "epilogue", "start", "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
   times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
@@ -64,6 +67,7 @@ KernelTimes read_times(const JsonValue& entry) {
   times.reduce = read_measured(ns.at("reduce"));
   times.latency = read_measured(ns.at("latency"));
   if (ns.has("congestion")) times.congestion = read_measured(ns.at("congestion"));
+  if (ns.has("spread")) times.spread = read_measured(ns.at("spread"));
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
   times.start = read_measured(ns.at("start"));
@@ -109,6 +113,7 @@ std::string write_times(const KernelTimes& times) {
   add("reduce", times.reduce);
   add("latency", times.latency);
   if (times.congestion) add("congestion", *times.congestion);
+  if (times.spread) add("spread", *times.spread);
   add("launch", times.launch);
   add("epilogue", times.epilogue);
   add("start", times.start);
@@ -120,7 +125,8 @@ std::string write_times(const KernelTimes& times) {
 
 std::string write_memory(const DeviceMemory& memory) {
   return " " + member("memory", "{") + member("l2_bytes", std::to_string(memory.l2_bytes)) + ", " +
-         member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ",\n   " +
+         member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ", " +
+         member("latency_ns", std::to_string(memory.latency_ns)) + ",\n   " +
          write_fit(memory.fit) + ",\n   " + member("date", json_quote(memory.date)) + ",\n   " +
          member("command", json_quote(memory.command)) + "},\n";
 }

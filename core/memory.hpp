@@ -24,8 +24,12 @@ struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
   std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, all channels, > 0
   TileBytes tile = {};
+  /// Ticks from device memory's having moved a tile until it is there, >= 0.
+  std::int64_t latency = 0;
   /// Ticks that a hand-over takes longer while every SM reduces as often as it can, >= 0.
   std::int64_t congestion = 0;
+  /// Ticks that a hand-over takes longer by chance, in the mean, >= 0.
+  std::int64_t spread = 0;
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };

@@ -15,24 +15,34 @@ constexpr Ticks kLongestTime = Ticks{1} << 60;
 
 /// Whether so many tasks and chains one after the other, on every SM at once, fit Ticks.
 bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
-  const Checked hand_over =
-      Checked(timing.latency) + (timing.memory ? timing.memory->congestion : 0);
+  Checked hand_over = Checked(timing.latency);
+  if (timing.memory) {
+    // What is drawn of the spread is below 22 times that (sim/spread.hpp), and the two tiles that a
+    // task waits for come at worst one latency after the other.
+    hand_over = hand_over + timing.memory->congestion + Checked(22) * timing.memory->spread +
+                Checked(2) * timing.memory->latency;
+  }
   const Checked task = Checked(timing.longest_compute()) + timing.reduce + hand_over;
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + hand_over;
+  if (timing.memory) ends = ends + Checked(2) * timing.memory->latency;
   return (problem.sms * (task * tasks + ends * chains)).within(kLongestTime);
 }
 
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
   if (fits(timing, tasks, chains, problem)) return;
-  const std::string congestion = timing.memory && timing.memory->congestion > 0
-                                     ? ", congestion " + std::to_string(timing.memory->congestion)
-                                     : "";
+  std::string of_memory;
+  const Memory memory = timing.memory.value_or(Memory{});
+  for (const auto& [name, ticks] :
+       {std::pair{"congestion", memory.congestion}, std::pair{"spread", memory.spread},
+        std::pair{"memory-latency", memory.latency}}) {
+    if (ticks > 0) of_memory += ", " + std::string(name) + " " + std::to_string(ticks);
+  }
   throw Error(ErrorKind::limit, "model time could exceed 2^60 ticks: " + counted(tasks, "task") +
                                     " of compute " + std::to_string(timing.longest_compute()) +
                                     ", reduce " + std::to_string(timing.reduce) + " and latency " +
-                                    std::to_string(timing.latency) + congestion + " and " +
+                                    std::to_string(timing.latency) + of_memory + " and " +
                                     counted(chains, "chain") + " of launch " +
                                     std::to_string(timing.launch) + " and epilogue " +
                                     std::to_string(timing.epilogue) + ", counted for each of " +
@@ -54,13 +64,14 @@ void check_traffic(const TileBytes& tile, const Problem& problem) {
 }  // namespace
 
 void check_timing(const Timing& timing, const Problem& problem) {
+  const Memory memory = timing.memory.value_or(Memory{});
   for (const auto& [name, ticks] :
        {std::pair{"compute", timing.compute},
         std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
         std::pair{"reduce", timing.reduce}, std::pair{"latency", timing.latency},
         std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue},
-        std::pair{"reduce-kv", timing.reduce_kv},
-        std::pair{"congestion", timing.memory ? timing.memory->congestion : 0}}) {
+        std::pair{"reduce-kv", timing.reduce_kv}, std::pair{"congestion", memory.congestion},
+        std::pair{"spread", memory.spread}, std::pair{"memory-latency", memory.latency}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {

@@ -61,6 +61,12 @@ struct Timing {
   [[nodiscard]] Ticks cycle() const {
     return model == Model::chain ? compute + reduce : std::max(compute, reduce);
   }
+  /// From a lock's release until the next rank may start, as long as a list of tasks plans for: on
+  /// a busy device, and where chance adds twice its mean, no less than to seven of eight
+  /// hand-overs.
+  [[nodiscard]] Ticks planned_hand_over() const {
+    return latency + (memory ? memory->congestion + 2 * memory->spread : 0);
+  }
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }
   /// A live tile's compute phase.

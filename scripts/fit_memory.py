@@ -6,7 +6,7 @@
 
 Runs whose dQ tiles in flight exceed the L2 cache tell most. It goes from the profile's values to the
 best neighbour, an eighth away, while one is better, then by smaller steps; each step takes a
-prediction of all runs. --write puts what is found into the profile; `stagger calibrate --memory`
+prediction of all runs. The latency is the profile's. --write puts what is found into the profile; `stagger calibrate --memory`
 finds the same on a device by tables of its own.
 """
 
@@ -30,11 +30,13 @@ class Fit:
         with open(args.machine, encoding="utf-8") as file:
             self.profile = file.read()
         self.errors = {}
+        self.latency = 0
 
     def with_memory(self, point, fit=(0, 0, 0), command="-"):
         """The profile's text with another memory."""
         median, worst, runs = fit
-        memory = (f'"memory": {{"l2_bytes": {point[0]}, "bytes_per_ns": {point[1]},\n'
+        memory = (f'"memory": {{"l2_bytes": {point[0]}, "bytes_per_ns": {point[1]}, '
+                  f'"latency_ns": {self.latency},\n'
                   f'   "fit": {{"runs": {runs}, "median_ppm": {median}, "worst_ppm": {worst}}},\n'
                   f'   "date": "{datetime.date.today()}",\n   "command": "{command}"}}')
         return MEMORY.sub(lambda _: memory, self.profile, count=1)
@@ -68,6 +70,7 @@ class Fit:
             sys.exit(f"{self.args.machine}: not a profile: {error}")
         if memory is None:
             sys.exit(f"{self.args.machine}: has no memory to begin with")
+        self.latency = memory.get("latency_ns", 0)
         self.attempt((memory["l2_bytes"], memory["bytes_per_ns"]))
         for parts in self.args.steps:
             before = None

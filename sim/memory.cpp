@@ -9,6 +9,7 @@
 #include "sim/calendar.hpp"
 #include "sim/congestion.hpp"
 #include "sim/lane_clock.hpp"
+#include "sim/spread.hpp"
 #include "sim/tile_memory.hpp"
 
 #include <algorithm>
@@ -75,6 +76,7 @@ class MemoryPlayer {
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
         congestion_(timing, table.problem),
+        spread_(timing.memory->spread),
         dq_tiles_(std::int64_t{table.problem.heads} * table.problem.q_tiles()),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles() : 0)),
         stations_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))),
@@ -284,7 +286,7 @@ class MemoryPlayer {
   void release(std::int64_t place, Ticks time) {
     TurnLock& lock = locks_[place];
     ++lock.value;
-    lock.turn = time + timing_.latency + congestion_.delay();
+    lock.turn = time + timing_.latency + congestion_.delay() + spread_.delay(place, lock.value);
     if (lock.waiting > 0) wake(place, lock);
   }
 
@@ -303,7 +305,7 @@ class MemoryPlayer {
   static Ticks longest_phase(const Timing& timing) {
     return std::max({timing.compute, timing.compute_of(TileKind::partial), timing.reduce,
                      timing.reduce_kv, timing.launch, timing.epilogue,
-                     timing.latency + timing.memory->congestion});
+                     timing.latency + timing.memory->congestion + 4 * timing.memory->spread});
   }
   [[nodiscard]] Sm sm_of(const Station& station) const { return {station.actor / 2}; }
   [[nodiscard]] std::int64_t dkv_lock(const Task& task) const {
@@ -318,6 +320,7 @@ class MemoryPlayer {
   MemoryPlay play_;
   TileMemory memory_;
   Congestion congestion_;
+  Spread spread_;
   std::int64_t dq_tiles_;                      ///< of all heads
   IndexVector<std::int64_t, TurnLock> locks_;  ///< by (head, q), then those of dK and dV
   std::vector<Station> stations_;

@@ -32,12 +32,14 @@ struct MemoryPlay {
 ///             combined
 ///   L2        tiles leave at random (tile_cache.hpp). One on its way is waited for
 ///   channels  what is not in L2 is brought by one of kMemoryChannels, drawn at random, after what
-///             that was asked for before. Tiles that leave and were written to keep one busy too,
-///             and nobody waits for them
-///   turns     a release is seen later the more SMs reduce (congestion.hpp)
+///             that was asked for before, and is there the memory's latency after that. Tiles that
+///             leave and were written to keep one busy too, and nobody waits for them
+///   turns     a release is seen later the more SMs reduce (congestion.hpp), and by chance
+///             (spread.hpp)
 ///
-/// With tiles of no bytes and no congestion it is what simulate() says. Requires `timing.memory`
-/// and a table that does not hang. O(tasks) time, some 30 bytes a tile of scratch memory.
+/// With tiles of no bytes, no latency, congestion and spread it is what simulate() says. Requires
+/// `timing.memory` and a table that does not hang. O(tasks) time, some 30 bytes a tile of scratch
+/// memory.
 [[nodiscard]] MemoryPlay play_memory(const Table& table, const Timing& timing);
 
 /// Plays a table as play_memory() does. Returns when every phase starts, with `compute_start`;

@@ -62,6 +62,7 @@ class TileMemory {
   TileMemory(const Memory& memory, const Problem& problem, MemoryPlay& play)
       : tiles(problem, memory.tile),
         play_(play),
+        latency_(memory.latency),
         channels_(memory.rate),
         cache_(memory.l2, tiles.count()) {}
 
@@ -71,7 +72,7 @@ class TileMemory {
     if (!cached.held()) {
       const std::int64_t bytes = tiles.bytes(tile);
       play_.read += bytes;
-      cached.arrival = channels_.move(time, bytes);
+      cached.arrival = channels_.move(time, bytes) + latency_;
       take(time, tile);
     }
     return std::max(time, cached.arrival);
@@ -112,6 +113,7 @@ class TileMemory {
   }
 
   MemoryPlay& play_;
+  Ticks latency_;
   Channels channels_;
   TileCache cache_;
   std::int64_t missed_ = 0;

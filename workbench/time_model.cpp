@@ -30,8 +30,8 @@ Ticks passes_on(const Problem& problem, const KernelTimes& times) {
 /// What a hand-over takes longer while all of the problem's SMs reduce, which may be fewer than the
 /// device's.
 Ticks congestion_on(const Problem& problem, const Machine& machine, const KernelTimes& times) {
-  if (!times.congestion) return 0;
-  return times.congestion->value * std::min(problem.sms, machine.sms) / machine.sms;
+  return times.congestion.value_or(MeasuredNs{}).value * std::min(problem.sms, machine.sms) /
+         machine.sms;
 }
 
 /// How long a chain's reduction into dK and dV takes, where there is one: two tiles of the KV
@@ -67,10 +67,13 @@ Timing GivenTiming::over(Timing timing) const {
   set(reduce_kv, timing.reduce_kv);
   timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
-  if ((l2 || bandwidth || congestion) && !timing.memory) timing.memory = Memory{};
+  const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread;
+  if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
   if (bandwidth) timing.memory->rate = *bandwidth;
+  if (memory_latency) timing.memory->latency = *memory_latency;
   if (congestion) timing.memory->congestion = *congestion;
+  if (spread) timing.memory->spread = *spread;
   return timing;
 }
 
@@ -105,10 +108,11 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
   if (!times.key.dtype.empty()) {
     model.passes = passes_on(problem, times);
     if (machine.memory) {
-      model.timing.memory = Memory{.l2 = machine.memory->l2_bytes,
+      model.timing = times.timing({.l2 = machine.memory->l2_bytes,
                                    .rate = machine.memory->bytes_per_ns,
                                    .tile = tile_bytes(times.key),
-                                   .congestion = congestion_on(problem, machine, times)};
+                                   .latency = machine.memory->latency_ns});
+      model.timing.memory->congestion = congestion_on(problem, machine, times);
     }
   } else {
     Timing& timing = model.timing;

@@ -43,7 +43,9 @@ struct GivenTiming {
   std::optional<Release> release = std::nullopt;
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
+  std::optional<Ticks> memory_latency = std::nullopt;
   std::optional<Ticks> congestion = std::nullopt;
+  std::optional<Ticks> spread = std::nullopt;
 
   /// `timing` with what was given in the place of its own.
   [[nodiscard]] Timing over(Timing timing) const;

@@ -20,6 +20,7 @@ std::vector<Value> values_of(const KernelTimes& times) {
   values.emplace_back("reduce", &times.reduce);
   values.emplace_back("latency", &times.latency);
   if (times.congestion) values.emplace_back("congestion", &*times.congestion);
+  if (times.spread) values.emplace_back("spread", &*times.spread);
   values.emplace_back("launch", &times.launch);
   values.emplace_back("epilogue", &times.epilogue);
   values.emplace_back("start", &times.start);
@@ -78,7 +79,7 @@ std::string memory_json(const Machine& machine, const std::vector<workbench::Mem
   for (std::size_t run = 0; run < runs.size(); ++run) {
     rows.push_back({{"problem", workbench::counted_problem_json(runs[run].table.problem)},
                     {"schedule", runs[run].table.name},
-                    {"dq_tile_bytes", runs[run].tile.dq},
+                    {"dq_tile_bytes", runs[run].timing.memory->tile.dq},
                     {"measured_ns", residuals[run].measured},
                     {"predicted_ns", residuals[run].predicted}});
   }
@@ -91,9 +92,10 @@ std::string memory_text(const Machine& machine) {
       "{} ({}): memory\n"
       "L2 cache   {:.1f} MB stay in it\n"
       "rate       {} bytes a ns from and to device memory\n"
+      "latency    {} ns of device memory beyond that of L2\n"
       "fit        {}: median error {:.1f} %, worst {:.1f} %\n",
       machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),
-      memory.bytes_per_ns, counted(memory.fit.runs, "run"),
+      memory.bytes_per_ns, memory.latency_ns, counted(memory.fit.runs, "run"),
       1e-4 * static_cast<double>(memory.fit.median_ppm),
       1e-4 * static_cast<double>(memory.fit.worst_ppm));
 }

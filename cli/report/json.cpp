@@ -44,7 +44,9 @@ Json memory_json(const Memory& model, const Summary& summary) {
   const sim::MemoryPlay& memory = *summary.memory;
   return {{"l2_bytes", model.l2},
           {"bytes_per_tick", model.rate},
+          {"latency", model.latency},
           {"congestion", model.congestion},
+          {"spread", model.spread},
           {"phases", summary.phases},
           {"makespan", memory.makespan},
           {"touched_bytes", memory.touched},

@@ -118,7 +118,7 @@ class ListScheduler {
     lane.push_back({{sm.chain.head, sm.chain.kv, q}, dq.taken++});
     const Ticks start = std::max(handed, dq.turn);
     sm.writer = start + timing_.reduce;
-    dq.turn = sm.writer + timing_.latency;
+    dq.turn = sm.writer + timing_.planned_hand_over();
     sm.ready = overlap_ ? handed : sm.writer;
     if (!sm.left.empty()) return;
     if (!kv_tiles_.empty()) combine(sm);
@@ -131,7 +131,7 @@ class ListScheduler {
     Accumulation& tile = kv_tiles_[at(problem_.dkv_place(task))];
     dkv_ranks_[problem_.chain_place(task)] = tile.taken++;
     sm.writer = std::max(sm.writer, tile.turn) + timing_.reduce_kv;
-    tile.turn = sm.writer + timing_.latency;
+    tile.turn = sm.writer + timing_.planned_hand_over();
     if (!timing_.reduce_kv_async) sm.ready = sm.writer;
   }
 

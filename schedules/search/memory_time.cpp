@@ -39,7 +39,7 @@ class L2 {
       return std::max(now, tile.came);
     }
     const std::int64_t bytes = bytes_of(kind);
-    if (reads) tile.came = move(now, bytes);
+    if (reads) tile.came = move(now, bytes) + memory_.latency;
     while (held_ + bytes > memory_.l2 && !row_.empty())
       forget(now, static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U));
     if (bytes > memory_.l2) {
@@ -105,6 +105,21 @@ class L2 {
   std::vector<Bytes128> moved_until_ = std::vector<Bytes128>(kMemoryChannels, 0);
   std::mt19937 channel_dice_{1};
 };
+
+/// What chance adds to the hand-over that brings a rank's turn: 2/3 of the spread for each halving
+/// of 2^32 down to a draw, and of the last one, which goes beyond it, what is needed.
+Ticks chance(Ticks spread, std::int64_t place, std::int32_t rank) {
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 31;
+  std::uint64_t word = at(place) * (1U << 24U) + at(rank) + 11400714819323198485U;
+  word = (word ^ word >> 30U) * 13787848793156543929U;
+  word = (word ^ word >> 27U) * 10723151780598845931U;
+  std::uint64_t draw = (word ^ word >> 31U) >> 32U | 1U;
+  std::int64_t parts = 0;  // of 2^16 a halving
+  for (; draw < kHalf; draw *= 2)
+    parts += 65'536;
+  parts += 131'072 - static_cast<std::int64_t>(draw / 32'768);
+  return static_cast<Ticks>(Bytes128{parts} * spread / 98'304);
+}
 
 /// What an SM does at a time, in the order in which an SM does them.
 enum class Act : std::int8_t { lane, chain, task, add, join };
@@ -297,7 +312,8 @@ class Agenda {
     const Ticks there =
         l2_.touch(time, Kind::gradient, static_cast<std::int32_t>(kv), rank > 0, true);
     const Ticks done = there + timing_.reduce_kv;
-    const Ticks turn = done + hand_over();
+    const std::int64_t place = std::int64_t{problem_.heads} * problem_.q_tiles() + kv;
+    const Ticks turn = done + hand_over() + chance(timing_.memory->spread, place, rank + 1);
     joins_[{kv, rank + 1}] = turn;
     if (const auto next = joiners_.find({kv, rank + 1}); next != joiners_.end()) {
       const Ticks ready = sms_[at(next->second)].writer_free;
@@ -340,7 +356,8 @@ class Agenda {
   void unlock(const Slot& done, Ticks time) {
     if (done.rank + 1 == problem_.contributions(done.task)) return;
     const std::size_t place = places_.of(done.task, done.rank + 1);
-    const Ticks before = std::exchange(turn_[place], time + hand_over());
+    const Ticks by_chance = chance(timing_.memory->spread, row_of(done.task), done.rank + 1);
+    const Ticks before = std::exchange(turn_[place], time + hand_over() + by_chance);
     if (before >= kUnknown) return;
     const auto waits = static_cast<std::int32_t>(awaited_by(0) - before);
     agenda_.push({std::max(sms_[at(waits)].handed, turn_[place]), waits, Act::add});

@@ -36,7 +36,7 @@ results random.jsonl "$short" '"seq_q": 512,'
 expect 2 "give that file with --tables" predict "$work/random.jsonl" $h200
 python3 "$source_dir/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
 expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
-  $(exactly "runs==$random" 'median_ppm<=40000' 'worst_ppm<=120000')
+  $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'

@@ -179,8 +179,8 @@ TEST_CASE("what is said of a calibration is as kept") {
   text += calibration_text(plain, plain.kernels.front()) + memory_text(machine);
   std::vector<workbench::MemoryRun> runs;
   for (const int group : {0, 0, 1}) {
-    workbench::MemoryRun run{
-        .table = causal_source().table, .timing = {}, .tile = {30, 20, 50, 70}};
+    workbench::MemoryRun run{.table = causal_source().table,
+                             .timing = {.memory = Memory{.tile = {30, 20, 50, 70}}}};
     run.measured = 1'000 + 100 * static_cast<Ticks>(runs.size());
     run.group = group;
     runs.push_back(std::move(run));

@@ -223,6 +223,7 @@ TEST_CASE("random profiles survive their file") {
       times.start = measured();
       if (random.chance(2)) times.passes_per_mi = measured();
       if (random.chance(2)) times.congestion = measured();
+      if (random.chance(2)) times.spread = measured();
       put(machine, times);
     }
     CAPTURE(round);

@@ -48,7 +48,9 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
                                     .dq = random.between(0, 60),
                                     .kv = random.between(0, 60),
                                     .gradient = random.between(0, 60)},
-                           .congestion = random.chance(50) ? random.between(0, 40) : 0};
+                           .latency = random.chance(50) ? random.between(0, 9) : 0,
+                           .congestion = random.chance(50) ? random.between(0, 40) : 0,
+                           .spread = random.chance(50) ? random.between(0, 9) : 0};
     const std::optional<Ticks> makespan = makespan_of(table, timing);
     CAPTURE(round);
     REQUIRE(makespan.has_value() == sim::simulate(table, timing).complete);

@@ -3,6 +3,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "sim/congestion.hpp"
+#include "sim/spread.hpp"
 #include "sim/tile_cache.hpp"
 #include "sim/timeline.hpp"
 #include "tests/sim/drawn.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -110,6 +112,55 @@ TEST_CASE("a reduction counts for a cycle, and SMs at most") {
   CHECK(delays(timing) == std::vector<Ticks>(10, 0));
 }
 
+TEST_CASE("what chance adds to hand-overs halves as it should: worked by hand") {
+  // splitmix64 of 1 and 2, as its authors' program gives it: 0x910a2dec…, 0x975835de…: draws of
+  // 0.5666 and 0.5912 of 2^32. Of the first halving 2 - 2 * 0.5666 is done, two thirds of it count.
+  const Spread spread(3'000'000);
+  CHECK(spread.delay(0, 1) == 2'000'000LL * ((1 << 17) - (0x910a2dec >> 15)) / (1 << 16));
+  CHECK(spread.delay(0, 2) == 2'000'000LL * ((1 << 17) - (0x975835de >> 15)) / (1 << 16));
+  CHECK(Spread(0).delay(7, 1) == 0);
+  // Places and ranks are told apart, and the longest spread does not overflow.
+  CHECK(spread.delay(1, 0) != spread.delay(0, 1));
+  for (std::int32_t rank = 0; rank < 1'000; ++rank)
+    REQUIRE(Spread(Ticks{1} << 55).delay(3, rank) < Ticks{22} << 55);
+}
+
+TEST_CASE("of what chance adds the mean is the spread, and the quartiles are one spread apart") {
+  constexpr Ticks kSpread = 30'000;
+  const Spread spread(kSpread);
+  std::vector<Ticks> delays;
+  for (std::int64_t place = 0; place < 300; ++place) {
+    for (std::int32_t rank = 1; rank < 300; ++rank)
+      delays.push_back(spread.delay(place, rank));
+  }
+  std::ranges::sort(delays);
+  const auto off = [&](Ticks found, Ticks wanted) { return std::abs(found - wanted); };
+  const std::int64_t count = std::ssize(delays);
+  CHECK(off(std::reduce(delays.begin(), delays.end(), Ticks{0}) / count, kSpread) < kSpread / 50);
+  CHECK(off(delays[at(count / 4)], kSpread / 3) < kSpread / 50);
+  CHECK(off(delays[at(count / 2)], kSpread * 2 / 3) < kSpread / 50);
+  CHECK(off(delays[at(count * 3 / 4)], kSpread * 4 / 3) < kSpread / 50);
+  // Twice the spread is more than chance adds to seven of eight: Timing::planned_hand_over().
+  CHECK(off(delays[at(count * 7 / 8)], 2 * kSpread) < kSpread / 25);
+  CHECK(delays.front() >= 0);
+}
+
+TEST_CASE("what is not in L2 is there a latency after it was moved: worked by hand") {
+  // One chain of one task: K and V (50) and Q (30) are moved at 10 a tick and channel, the longer
+  // until 5, and are there at 5 + 7. dQ is stored, for which nobody waits.
+  const Problem problem = test::tiles_problem({"f"}, 1, 1);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = kBytes, .latency = 7};
+  CHECK(play(table, {}, memory).makespan == 5 + 7 + 5 + 1);
+  // What is on its way already is waited for alike, what is there is not.
+  const Problem two = make_problem(make_mask("full"), {1, 2}, {}, 1, 2);
+  memory.tile = {.q = 40, .dq = 0, .kv = 0, .gradient = 0};
+  const Table shared = schedules::build(schedules::select("spt"), two);
+  const MemoryPlay played = play(shared, {}, memory);
+  CHECK(played.hit == 40);
+  CHECK(played.makespan == 4 + 7 + simulate(shared, {}).makespan);
+}
+
 TEST_CASE("what one channel is asked for comes one after the other") {
   // On 33 SMs with a chain each of a head of their own, 33 Q tiles are asked for at 0: some of 32
   // channels have two or more, and some of the SMs wait for as many times 4 ticks.
@@ -193,7 +244,9 @@ Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch
                                        .dq = random.between(0, 60),
                                        .kv = random.between(0, 60),
                                        .gradient = random.between(0, 60)},
-                              .congestion = random.chance(50) ? random.between(0, 40) : 0};
+                              .latency = random.chance(50) ? random.between(0, 9) : 0,
+                              .congestion = random.chance(50) ? random.between(0, 40) : 0,
+                              .spread = random.chance(50) ? random.between(0, 9) : 0};
   return made;
 }
 
@@ -219,7 +272,7 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
     timing = test::with_random_combination(random, timing);
     timing.reduce += random.chance(30) ? 20 : 0;
     timing.memory->tile = {};
-    timing.memory->congestion = 0;
+    timing.memory->latency = timing.memory->congestion = timing.memory->spread = 0;
     const Simulation simulation = simulate(table, timing);
     if (!simulation.complete) continue;
     CAPTURE(round);

@@ -157,9 +157,11 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     tables.push_back(schedules::build(
         schedules::select(name), make_problem(make_mask("full"), {8, 8}, request.tile, heads, 3)));
   }
-  const KernelTimes times{.compute = {.value = 77}, .congestion = MeasuredNs{.value = 5}};
+  const KernelTimes times{.compute = {.value = 77},
+                          .congestion = MeasuredNs{.value = 5},
+                          .spread = MeasuredNs{.value = 6}};
   calls.clear();
-  const std::vector<MemoryRun> runs = measure_memory(request, tables, times);
+  const std::vector<MemoryRun> runs = measure_memory(request, tables, times, 8);
   REQUIRE(runs.size() == tables.size());
   REQUIRE(calls.size() == 4 * tables.size());
   constexpr int kGroups[] = {0, 0, 1, 2};
@@ -167,11 +169,13 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     CAPTURE(run);
     CHECK(runs[run].table.slots == tables[run].slots);
     CHECK(runs[run].timing.compute == 77);
-    CHECK(runs[run].congestion == 5);
+    CHECK(runs[run].timing.memory->congestion == 5);
+    CHECK(runs[run].timing.memory->spread == 6);
+    CHECK(runs[run].timing.memory->latency == 8);
     CHECK(runs[run].group == kGroups[run]);
     CHECK(runs[run].measured == 10 * tables[run].problem.heads + 3 - 2);
     // Two rows of 3 numbers of 2 bytes each, lse and D; 3 sums of 4 bytes; two rows a key.
-    CHECK(runs[run].tile ==
+    CHECK(runs[run].timing.memory->tile ==
           TileBytes{.q = 2 * (12 + 8), .dq = 2 * 12, .kv = 4 * 12, .gradient = 48});
     CHECK(calls[4 * run].options.mode == gpu::Mode::deterministic);
   }

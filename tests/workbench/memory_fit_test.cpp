@@ -33,9 +33,8 @@ std::vector<MemoryRun> runs_on(const Memory& memory, double noise, test::Random&
                            "windowed:heads=32", "windowed:heads=48", "windowed:heads=64"}) {
     Timing timing = kTiming;
     MemoryRun run{.table = schedules::build(schedules::select(name), problem, timing),
-                  .timing = timing,
-                  .tile = memory.tile};
-    timing.memory = memory;
+                  .timing = timing};
+    timing.memory = run.timing.memory = memory;
     const double exact = static_cast<double>(sim::play_memory(run.table, timing).last_reduction);
     const double off = noise * (static_cast<double>(random.between(0, 200)) / 100 - 1);
     run.measured = static_cast<Ticks>(exact * (1 + off));
@@ -46,11 +45,17 @@ std::vector<MemoryRun> runs_on(const Memory& memory, double noise, test::Random&
 
 TEST_CASE("a memory is found again from the times of runs on it") {
   test::Random random(91);
-  const Memory memory{.l2 = 22'000'000, .rate = 900, .tile = kTile};
+  const Memory memory{.l2 = 22'000'000,
+                      .rate = 900,
+                      .tile = kTile,
+                      .latency = 400,
+                      .congestion = 300,
+                      .spread = 150};
   const auto [found, residuals] = fit_memory(runs_on(memory, 0, random));
   // Another size throws out other tiles, by chance: six runs do not tell it more exactly.
   CHECK(std::abs(static_cast<double>(found.l2_bytes) / 22e6 - 1) < 0.3);
   CHECK(std::abs(static_cast<double>(found.bytes_per_ns) / 900 - 1) < 0.1);
+  CHECK(found.latency_ns == 400);
   CHECK(found.fit.runs == 6);
   CHECK(found.fit.worst_ppm < 10'000);
   REQUIRE(residuals.size() == 6);
@@ -77,10 +82,9 @@ std::vector<MemoryRun> grouped_runs(const Memory& memory, test::Random& random) 
     for (const char* name : {"windowed:heads=2", "windowed:heads=4", "windowed:heads=16"}) {
       MemoryRun run{.table = schedules::build(schedules::select(name), problem, kTiming),
                     .timing = kTiming,
-                    .tile = memory.tile,
                     .group = group};
-      Timing timing = kTiming;
-      timing.memory = memory;
+      run.timing.memory = memory;
+      const Timing& timing = run.timing;
       const auto exact = static_cast<double>(sim::play_memory(run.table, timing).last_reduction);
       const double off = 1 + static_cast<double>(random.between(-30, 30)) / 1'000;
       run.measured = static_cast<Ticks>(exact * off * (group == 3 ? 1 : 1.2));
@@ -103,7 +107,7 @@ Judgement judge(const std::vector<MemoryRun>& runs, std::int64_t l2, std::int64_
   std::vector<std::int64_t> traffic;
   for (const MemoryRun& run : runs) {
     Timing timing = run.timing;
-    timing.memory = Memory{.l2 = l2, .rate = rate, .tile = run.tile};
+    timing.memory = Memory{.l2 = l2, .rate = rate, .tile = run.timing.memory->tile};
     const auto play = sim::play_memory(run.table, timing);
     judgement.predicted.push_back(play.last_reduction);
     traffic.push_back(play.read + play.written);

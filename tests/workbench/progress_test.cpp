@@ -70,8 +70,7 @@ TEST_CASE("a fit of a memory tells octaves of L2 sizes, then three descents") {
   const Problem problem = make_problem(make_mask("full"), {2, 2}, {}, 1, 2);
   for (const Ticks measured : {100, 101}) {
     runs.push_back({.table = schedules::build(schedules::select("shift"), problem),
-                    .timing = {},
-                    .tile = {.q = 1, .dq = 1, .kv = 1, .gradient = 1},
+                    .timing = {.memory = Memory{.tile = {1, 1, 1, 1}}},
                     .measured = measured});
   }
   static_cast<void>(fit_memory(runs, told.keep()));

@@ -32,7 +32,9 @@ TEST_CASE("a timing comes back from JSON as it was") {
                                             .dq = random.between(0, 9),
                                             .kv = random.between(0, 9),
                                             .gradient = random.between(0, 9)},
-                                   .congestion = random.between(0, 3)};
+                                   .latency = random.between(0, 3),
+                                   .congestion = random.between(0, 3),
+                                   .spread = random.between(0, 3)};
     }
     const std::string text = model_json(problem, model).text();
     CAPTURE(round, text);
@@ -121,7 +123,11 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK_THROWS_AS(memory({.l2 = 5}), Error);
   CHECK_THROWS_AS(memory({.bandwidth = 5}), Error);
   CHECK_THROWS_AS(memory({.congestion = 5}), Error);
+  CHECK_THROWS_AS(memory({.spread = 5}), Error);
+  CHECK_THROWS_AS(memory({.memory_latency = 5}), Error);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .congestion = 9})->congestion == 9);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->spread == 9);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .memory_latency = 9})->latency == 9);
   const auto both = memory({.l2 = 5, .bandwidth = 7});
   REQUIRE(both.has_value());
   CHECK(both->l2 == 5);

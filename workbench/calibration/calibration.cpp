@@ -8,6 +8,10 @@
 //                    what the load adds to it
 //   congestion       what that takes longer by the load: the line from the hand-overs of the least
 //                    loaded third to those of the most loaded one. Not of a kernel that spins
+//   spread           how far apart the quartiles of hand-overs are at one load, which is the mean
+//   of
+//                    what chance adds (sim/spread.hpp); latency is without it. Of thirds by the
+//                    load the middle one. Not of a kernel that spins
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
@@ -120,21 +124,40 @@ class HandOvers {
     return value_of(std::move(longer));
   }
 
-  /// The hand-overs without it.
-  [[nodiscard]] MeasuredNs latency(Ticks congestion) const {
-    Samples alone;
-    for (const auto& [load, ns] : all_)
-      alone.push_back(ns - congestion * load / kFull);
-    return value_of(std::move(alone));
+  /// What chance adds to a hand-over, once the load's part is taken off.
+  [[nodiscard]] MeasuredNs spread(Ticks congestion) const {
+    if (all_.size() < kThirds) return {};
+    Samples apart;
+    for (std::size_t third = 0; third < kThirds; ++third) {
+      const MeasuredNs those = value_of(
+          alone(congestion, all_.size() * third / kThirds, all_.size() * (third + 1) / kThirds));
+      apart.push_back(those.high - those.low);
+    }
+    std::ranges::sort(apart);
+    return {.value = apart[1], .low = apart[0], .high = apart[2], .samples = std::ssize(all_)};
+  }
+
+  /// The hand-overs without either. Of what chance adds the interquartile mean is 3/4 of the mean.
+  [[nodiscard]] MeasuredNs latency(Ticks congestion, Ticks spread) const {
+    return value_of(alone(congestion, 0, all_.size()), -(3 * spread / 4));
   }
 
  private:
   static constexpr std::int64_t kFull = 1'000;
+  static constexpr std::size_t kThirds = 3;
   using HandOver = std::pair<std::int64_t, std::int64_t>;  ///< load, ns
   struct Mean {
     std::int64_t load = 0;
     std::int64_t ns = 0;
   };
+
+  /// Hand-overs by the load, without what it adds.
+  [[nodiscard]] Samples alone(Ticks congestion, std::size_t begin, std::size_t end) const {
+    Samples samples;
+    for (std::size_t index = begin; index < end; ++index)
+      samples.push_back(all_[index].second - congestion * all_[index].first / kFull);
+    return samples;
+  }
 
   static Mean mean(std::span<const HandOver> those) {
     Samples loads;
@@ -188,8 +211,12 @@ class DirectFit {
 
   void add_hand_overs() {
     const HandOvers hand_overs(ordered_);
-    if (moves_) times_.congestion = hand_overs.congestion();
-    times_.latency = hand_overs.latency(times_.congestion.value_or(MeasuredNs{}).value);
+    if (moves_) {
+      times_.congestion = hand_overs.congestion();
+      times_.spread = hand_overs.spread(times_.congestion->value);
+    }
+    times_.latency = hand_overs.latency(times_.congestion.value_or(MeasuredNs{}).value,
+                                        times_.spread.value_or(MeasuredNs{}).value);
   }
 
   void add_launch(Ticks offset) {
@@ -209,13 +236,11 @@ class DirectFit {
   KernelTimes times_;
 };
 
-/// The kernel's timing model, with nothing of a memory but its congestion.
+/// The kernel's timing model, with nothing of a memory but what it does to hand-overs.
 Timing timing_of(const KernelTimes& times) {
-  Timing timing = times.timing();
-  if (times.congestion && times.congestion->value > 0) {
-    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = times.congestion->value};
-  }
-  return timing;
+  const Timing timing = times.timing({.l2 = 1, .rate = 1});
+  const bool varies = timing.memory->congestion > 0 || timing.memory->spread > 0;
+  return varies ? timing : times.timing();
 }
 
 /// A table in model time: what measured times show of it, and what comes after.

@@ -99,8 +99,8 @@ class MemoryFit {
     const auto work = [&] {
       for (std::size_t run = next++; run < runs_.size(); run = next++) {
         Timing timing = runs_[run].timing;
-        timing.memory = Memory{
-            .l2 = l2, .rate = rate, .tile = runs_[run].tile, .congestion = runs_[run].congestion};
+        timing.memory->l2 = l2;
+        timing.memory->rate = rate;
         plays[run] = sim::play_memory(runs_[run].table, timing);
       }
     };
@@ -168,6 +168,7 @@ MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs, const FitProgre
   calibration.memory = {
       .l2_bytes = fit.l2,
       .bytes_per_ns = fit.rate,
+      .latency_ns = runs.front().timing.memory->latency,
       .fit = {.median_ppm = median(std::move(ppm)), .worst_ppm = worst, .runs = std::ssize(runs)}};
   for (std::size_t run = 0; run < runs.size(); ++run) {
     calibration.residuals.push_back(

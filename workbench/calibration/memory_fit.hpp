@@ -13,9 +13,8 @@ namespace stagger::workbench {
 /// A table with its phases' times on a device, and what it took there.
 struct MemoryRun {
   Table table;
-  Timing timing;   ///< in ns, without a memory
-  TileBytes tile;  ///< what its tasks touch
-  Ticks congestion = 0;
+  /// In ns, with a memory whose size and rate are to be found.
+  Timing timing;
   Ticks measured = 0;  ///< ns from the first task's start to the last reduction's end, > 0
   int group = 0;       ///< runs of one group differ in their tables alone
 };
@@ -31,8 +30,8 @@ using FitProgress = std::function<void(double fraction)>;
 /// The memory with which the model predicts the runs best: the least mean square of
 /// predicted / measured - 1, where predictions are scaled so that of each group the runs with
 /// little traffic are right in the median, as phases have errors of their own. Deterministic.
-/// Requires two runs at least, of tables that do not hang. Some 300 plays of each run, on all
-/// cores.
+/// Requires two runs at least, of tables that do not hang, with one latency. Some 300 plays of each
+/// run, on all cores.
 [[nodiscard]] MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs,
                                            const FitProgress& progress = {});
 

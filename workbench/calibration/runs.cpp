@@ -145,7 +145,7 @@ Calibration calibrate(const CalibrationRequest& request, const std::vector<Calib
 }
 
 std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::vector<Table> tables,
-                                      const KernelTimes& times) {
+                                      const KernelTimes& times, Ticks latency) {
   STAGGER_EXPECTS(request.kernel != nullptr && !request.kernel->spins());
   Measurement measurement(request);
   std::vector<MemoryRun> runs;
@@ -153,9 +153,7 @@ std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::ve
   for (CalibrationRun& run : measurement.run(std::move(tables), false)) {
     if (!runs.empty() && runs.back().table.problem.heads != run.table.problem.heads) ++group;
     runs.push_back({.table = std::move(run.table),
-                    .timing = times.timing(),
-                    .tile = tile_bytes(request.key()),
-                    .congestion = times.congestion.value_or(MeasuredNs{}).value,
+                    .timing = times.timing({.tile = tile_bytes(request.key()), .latency = latency}),
                     .measured = span_of(run.run),
                     .group = group});
   }

@@ -36,11 +36,12 @@ struct CalibrationRequest {
 [[nodiscard]] Calibration calibrate(const CalibrationRequest& request,
                                     const std::vector<CalibrationRun>& runs);
 
-/// Runs tables (memory_calibration_set()) by the ranks, on a kernel whose phases take `times`.
+/// Runs tables (memory_calibration_set()) by the ranks, on a kernel whose phases take `times` and a
+/// device whose memory has a latency, in ns.
 /// Tables of another number of heads than the one before begin a group. Requires a kernel that
 /// does not spin.
 [[nodiscard]] std::vector<MemoryRun> measure_memory(const CalibrationRequest& request,
                                                     std::vector<Table> tables,
-                                                    const KernelTimes& times);
+                                                    const KernelTimes& times, Ticks latency);
 
 }  // namespace stagger::workbench

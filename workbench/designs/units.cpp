@@ -23,7 +23,9 @@ Timing scaled(const Timing& timing, Ticks factor) {
   Timing units = timing;
   if (units.memory) {
     units.memory->rate = std::max<std::int64_t>(units.memory->rate / factor, 1);
-    units.memory->congestion = times(units.memory->congestion, factor);
+    for (std::int64_t* duration :
+         {&units.memory->latency, &units.memory->congestion, &units.memory->spread})
+      *duration = times(*duration, factor);
   }
   for (Ticks* duration : {&units.compute, &units.reduce, &units.latency, &units.launch,
                           &units.epilogue, &units.reduce_kv})
