@@ -167,5 +167,25 @@ TEST_CASE("on a full mask with an SM per KV tile list scheduling finds the cycli
   }
 }
 
+TEST_CASE("with a memory a list plans for hand-overs of a busy device that chance makes longer") {
+  test::Random random(66);
+  int others = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Problem problem = test::any_problem(random, 7);
+    Timing busy = test::random_timing(random, problem);
+    Timing longer = busy;
+    busy.memory = Memory{
+        .l2 = 1, .rate = 1, .congestion = random.between(0, 9), .spread = random.between(0, 9)};
+    longer.latency += busy.memory->congestion + 2 * busy.memory->spread;
+    const ListRule rule{.chains = kChainOrders[random.between(0, 3)]};
+    const Table planned = list_schedule(problem, busy, rule);
+    CAPTURE(round);
+    REQUIRE(planned.slots == list_schedule(problem, longer, rule).slots);
+    busy.memory.reset();
+    others += planned.slots == list_schedule(problem, busy, rule).slots ? 0 : 1;
+  }
+  CHECK(others > 30);
+}
+
 }  // namespace
 }  // namespace stagger::search

@@ -114,6 +114,27 @@ TEST_CASE("a profile's congestion is of its device's SMs, of which a problem may
   CHECK(congestion(100) == 0);
 }
 
+TEST_CASE("what chance adds to hand-overs is in their latency where no memory is modelled") {
+  const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
+  KernelTimes times{.key = key, .compute = {.value = 9}, .latency = {.value = 700}};
+  times.spread = MeasuredNs{.value = 200};
+  Machine machine;
+  machine.sms = 100;
+  machine.kernels = {times};
+  const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, 4);
+  const auto timing = [&] {
+    return time_model_of({.kernel = key, .machine = machine}, problem).timing;
+  };
+  CHECK(timing().latency == 900);
+  CHECK_FALSE(timing().memory.has_value());
+  machine.memory = DeviceMemory{.l2_bytes = 5, .bytes_per_ns = 7, .latency_ns = 11};
+  const Timing with = timing();
+  CHECK(with.latency == 700);
+  REQUIRE(with.memory.has_value());
+  CHECK(with.memory->spread == 200);
+  CHECK(with.memory->latency == 11);
+}
+
 TEST_CASE("a memory is modelled where both its size and its rate are given") {
   const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, 2);
   const auto memory = [&](GivenTiming given) {
