@@ -182,10 +182,10 @@ class Report {
                                decimal_bytes(memory.read), decimal_bytes(memory.written),
                                percent(memory.hit, std::max<std::int64_t>(memory.touched, 1)),
                                decimal_bytes(memory.touched)));
-    more(fmt::format("at most {} of dQ in flight; L2 {}, {} bytes a {}{}",
+    more(fmt::format("at most {} of dQ in flight; L2 {}, {} bytes a {}",
                      decimal_bytes(memory.in_flight), decimal_bytes(model.l2), model.rate,
-                     analysis_.model.clock == Clock::ns ? "ns" : "tick",
-                     model.latency > 0 ? ", " + unit_.text(model.latency) + " later" : ""));
+                     analysis_.model.clock == Clock::ns ? "ns" : "tick"));
+    if (model.latency > 0) more("what was moved is there " + unit_.text(model.latency) + " later");
     if (model.congestion > 0) {
       more("a hand-over takes up to " + unit_.text(model.congestion) +
            " longer the more SMs reduce");

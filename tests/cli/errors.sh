@@ -118,6 +118,8 @@ expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 115292
 expect 2 "could exceed 2^60 ticks" show --n 2 --schedule optimal:effort=0 --compute 4611686018427387904
 expect 2 "latency 0, congestion 1152921504606846976 and" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --congestion 1152921504606846976
 expect 2 "means nothing without --l2 or --machine" analyze --n 4 --schedule spt --congestion 4
+expect 2 "latency 0, spread 4611686018427387904 and" analyze --n 4 --schedule windowed --l2 9 --bandwidth 9 --spread 4611686018427387904
+expect 2 "latency 0, memory-latency 4611686018427387904 and" analyze --n 4 --schedule windowed --l2 9 --bandwidth 9 --memory-latency 4611686018427387904
 
 # Nothing is lost or half written where a file cannot be.
 expect 3 "cannot create a file beside it" export --n 4 --schedule spt -o "$work/no/such/x.svg"

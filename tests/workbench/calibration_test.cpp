@@ -324,24 +324,29 @@ CalibrationRun congested_run(const Table& table, const Timing& timing) {
   return made;
 }
 
+/// Runs of many schedules on a device whose L2 hands turns over as `timing` says.
+std::vector<CalibrationRun> congested_runs(const Timing& timing) {
+  std::vector<CalibrationRun> runs;
+  for (const char* mask : {"full", "causal"}) {
+    for (const std::int64_t n : {4, 8, 16}) {
+      const Problem problem =
+          make_problem(make_mask(mask), {n * 128, n * 128}, {.q = 64, .kv = 128}, 64 / n, 16);
+      for (const char* name : {"shift", "symmetric-shift", "spt", "descending", "lpt-ascending"}) {
+        const schedules::Selection selection = schedules::select(name);
+        if (schedules::why_unsupported(selection, problem)) continue;
+        runs.push_back(congested_run(schedules::build(selection, problem), timing));
+      }
+    }
+  }
+  REQUIRE(runs.size() > 20);
+  return runs;
+}
+
 TEST_CASE("what a hand-over takes longer on a busy device is found, and told from the rest") {
   for (const Ticks congestion : {0, 700, 1'400}) {
     Timing timing = kOverlap;
     timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = congestion};
-    std::vector<CalibrationRun> runs;
-    for (const char* mask : {"full", "causal"}) {
-      for (const std::int64_t n : {4, 8, 16}) {
-        const Problem problem =
-            make_problem(make_mask(mask), {n * 128, n * 128}, {.q = 64, .kv = 128}, 64 / n, 16);
-        for (const char* name :
-             {"shift", "symmetric-shift", "spt", "descending", "lpt-ascending"}) {
-          const schedules::Selection selection = schedules::select(name);
-          if (schedules::why_unsupported(selection, problem)) continue;
-          runs.push_back(congested_run(schedules::build(selection, problem), timing));
-        }
-      }
-    }
-    REQUIRE(runs.size() > 20);
+    std::vector<CalibrationRun> runs = congested_runs(timing);
     const Calibration found = calibrate(runs, Model::overlap);
     REQUIRE(found.times.congestion.has_value());
     CAPTURE(congestion, found.times.congestion->value, found.times.latency.value);
@@ -352,6 +357,26 @@ TEST_CASE("what a hand-over takes longer on a busy device is found, and told fro
     for (CalibrationRun& run : runs)
       run.q_elements = 0;  // a kernel that spins
     CHECK_FALSE(calibrate(runs, Model::overlap).times.congestion.has_value());
+  }
+}
+
+TEST_CASE("what chance adds to hand-overs is found, and told from their latency") {
+  for (const Ticks spread : {0, 240, 480}) {
+    Timing timing = kOverlap;
+    timing.memory = Memory{.l2 = 1, .rate = 1, .congestion = 300, .spread = spread};
+    std::vector<CalibrationRun> runs = congested_runs(timing);
+    const Calibration found = calibrate(runs, Model::overlap);
+    REQUIRE(found.times.spread.has_value());
+    CAPTURE(spread, found.times.spread->value, found.times.latency.value,
+            found.times.congestion->value);
+    CHECK(std::abs(found.times.spread->value - spread) <= 20 + spread / 8);
+    CHECK(found.times.spread->low <= found.times.spread->value);
+    CHECK(found.times.spread->value <= found.times.spread->high);
+    CHECK(std::abs(found.times.latency.value - timing.latency) <= 40 + spread / 4);
+    CHECK(found.times.fit.median_ppm < 10'000);
+    for (CalibrationRun& run : runs)
+      run.q_elements = 0;  // a kernel that spins
+    CHECK_FALSE(calibrate(runs, Model::overlap).times.spread.has_value());
   }
 }
 

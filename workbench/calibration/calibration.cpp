@@ -8,10 +8,9 @@
 //                    what the load adds to it
 //   congestion       what that takes longer by the load: the line from the hand-overs of the least
 //                    loaded third to those of the most loaded one. Not of a kernel that spins
-//   spread           how far apart the quartiles of hand-overs are at one load, which is the mean
-//   of
-//                    what chance adds (sim/spread.hpp); latency is without it. Of thirds by the
-//                    load the middle one. Not of a kernel that spins
+//   spread           how far apart the quartiles of hand-overs are at one load, as they are by the
+//                    mean of what chance adds (sim/spread.hpp): of thirds by the load the middle
+//                    one. latency is without it. Not of a kernel that spins
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
