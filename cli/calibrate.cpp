@@ -12,6 +12,7 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "gpu/cuda/load_latency.hpp"
 #include "gpu/overlap/overlap.hpp"
 #include "workbench/calibration/overlap_runs.hpp"
 #include "workbench/calibration/runs.hpp"
@@ -129,7 +130,8 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   Progress progress;
   std::vector<workbench::MemoryRun> runs;
   int groups = 0;
-  const Ticks latency = machine.memory.value_or(DeviceMemory{}).latency_ns;
+  const gpu::LoadLatency load = gpu::load_latency_on_cuda();
+  const Ticks latency = std::max<Ticks>(load.memory - load.l2, 0);
   for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;

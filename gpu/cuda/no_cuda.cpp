@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "gpu/cuda/device_state.hpp"
 #include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/load_latency.hpp"
 #include "gpu/cuda/program_executor.hpp"
 #include "gpu/cuda/reference.hpp"
 #include "gpu/cuda/replay.hpp"
@@ -46,6 +47,10 @@ Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&
 }
 
 ProgramRun program_on_cuda(const Program&, const Attention&, const ProgramOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+LoadLatency load_latency_on_cuda() {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 
