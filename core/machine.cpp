@@ -56,6 +56,13 @@ TileBytes tile_bytes(const KernelKey& key) {
           .gradient = key.tile.kv * row};
 }
 
+Memory memory_of(const DeviceMemory& memory, const KernelKey& key) {
+  return {.l2 = memory.l2_bytes,
+          .rate = memory.bytes_per_ns,
+          .tile = tile_bytes(key),
+          .latency = memory.latency_ns};
+}
+
 const KernelTimes& times_of(const Machine& machine, const KernelKey& key) {
   std::string known;
   for (const KernelTimes& times : machine.kernels) {

@@ -110,6 +110,10 @@ struct Machine {
 /// fp32. Requires a key with a dtype.
 [[nodiscard]] TileBytes tile_bytes(const KernelKey& key);
 
+/// A device's memory as a kernel's tasks meet it, without congestion and spread. Requires a key
+/// with a dtype.
+[[nodiscard]] Memory memory_of(const DeviceMemory& memory, const KernelKey& key);
+
 /// The times of a kernel. Throws Error{usage}, which lists what the profile has, if it has none.
 [[nodiscard]] const KernelTimes& times_of(const Machine& machine, const KernelKey& key);
 

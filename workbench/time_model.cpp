@@ -108,10 +108,7 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
   if (!times.key.dtype.empty()) {
     model.passes = passes_on(problem, times);
     if (machine.memory) {
-      model.timing = times.timing({.l2 = machine.memory->l2_bytes,
-                                   .rate = machine.memory->bytes_per_ns,
-                                   .tile = tile_bytes(times.key),
-                                   .latency = machine.memory->latency_ns});
+      model.timing = times.timing(memory_of(*machine.memory, times.key));
       model.timing.memory->congestion = congestion_on(problem, machine, times);
     }
   } else {
