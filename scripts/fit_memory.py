@@ -6,8 +6,8 @@
 
 Runs whose dQ tiles in flight exceed the L2 cache tell most. It goes from the profile's values to the
 best neighbour, an eighth away, while one is better, then by smaller steps; each step takes a
-prediction of all runs. The latency is the profile's. --write puts what is found into the profile; `stagger calibrate --memory`
-finds the same on a device by tables of its own.
+prediction of all runs. The latency is the profile's. --write puts what is found into the profile;
+`stagger calibrate --memory` finds the same on a device by tables of its own, and the latency.
 """
 
 import argparse

@@ -4,6 +4,7 @@
 #include "gpu/cuda/stopwatch.cuh"
 
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <random>
 #include <utility>
