@@ -28,9 +28,9 @@ std::optional<search::Incumbent> best_named(const Problem& problem, const Timing
     if (schedule->searches || schedule->dispatch != Dispatch::static_) continue;
     if (why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
-    const std::optional<Ticks> makespan = search::makespan_of(table, timing);
-    if (!makespan || (best && best->makespan <= *makespan)) continue;
-    best = {std::move(table), *makespan};
+    const std::optional<search::Rating> rating = search::rating_of(table, timing);
+    if (!rating || (best && best->cost <= rating->cost)) continue;
+    best = {std::move(table), rating->makespan, rating->cost};
   }
   return best;
 }

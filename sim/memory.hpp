@@ -30,7 +30,8 @@ struct MemoryPlay {
 ///             and loads nothing
 ///   dK, dV    stored when the chain's last reduction starts, or loaded and added to when it is
 ///             combined
-///   L2        tiles leave at random (tile_cache.hpp). One on its way is waited for
+///   L2        tiles leave that were not asked for for long (tile_cache.hpp). One on its way is
+///             waited for
 ///   channels  what is not in L2 is brought by one of kMemoryChannels, drawn at random, after what
 ///             that was asked for before, and is there the memory's latency after that. Tiles that
 ///             leave and were written to keep one busy too, and nobody waits for them
@@ -38,7 +39,7 @@ struct MemoryPlay {
 ///             (spread.hpp)
 ///
 /// With tiles of no bytes, no latency, congestion and spread it is what simulate() says. Requires
-/// `timing.memory` and a table that does not hang. O(tasks) time, some 30 bytes a tile of scratch
+/// `timing.memory` and a table that does not hang. O(tasks) time, some 40 bytes a tile of scratch
 /// memory.
 [[nodiscard]] MemoryPlay play_memory(const Table& table, const Timing& timing);
 

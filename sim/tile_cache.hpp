@@ -14,18 +14,21 @@ struct CachedTile {
   static constexpr std::int32_t kOutside = -1;
 
   Ticks arrival = 0;              ///< when it is or was there
+  Ticks touched = 0;              ///< when it was asked for last
   std::int32_t place = kOutside;  ///< in the cache
   bool dirty = false;             ///< written to since it was taken in
 
   [[nodiscard]] bool held() const { return place != kOutside; }
 };
 
-/// A cache of whole tiles that makes room by throwing out tiles at random: of `count` tiles in it
-/// the one at place floor(draw * count / 2^32), where std::mt19937 in its initial state draws, and
-/// the last takes its place. Every play of the same touches is the same.
+/// A cache of whole tiles that makes room by throwing out what was not asked for for long: of
+/// kDrawn tiles in it, drawn at random, the one that was touched first, and of equals the one drawn
+/// first. Of `count` tiles a draw is that at place floor(draw * count / 2^32), where std::mt19937
+/// in its initial state draws, and the last takes the place of the one that leaves. Every play of
+/// the same touches is the same.
 ///
-/// Chance, as what a GPU's L2 forgets is not documented, and not the least recently used: of tiles
-/// that are touched in turn and do not quite fit, that would keep none, where a part is hit.
+/// By chance, as what a GPU's L2 forgets is not documented: the least recently used of all would
+/// keep none of the tiles that are touched in turn and do not quite fit, where a part is hit.
 class TileCache {
  public:
   /// For so many bytes, of tiles with numbers below `tiles`.
@@ -50,16 +53,24 @@ class TileCache {
   }
 
  private:
+  static constexpr int kDrawn = 4;
+
   std::int32_t throw_out() {
-    const std::uint64_t draw = dice_();
-    const std::size_t drawn = (draw * tiles_.size()) >> 32U;
-    const std::int32_t thrown = tiles_[drawn];
-    known_[tiles_.back()].place = static_cast<std::int32_t>(drawn);
-    tiles_[drawn] = tiles_.back();
+    std::size_t oldest = draw();
+    for (int drawn = 1; drawn < kDrawn; ++drawn) {
+      const std::size_t place = draw();
+      if (touched(place) < touched(oldest)) oldest = place;
+    }
+    const std::int32_t thrown = tiles_[oldest];
+    known_[tiles_.back()].place = static_cast<std::int32_t>(oldest);
+    tiles_[oldest] = tiles_.back();
     tiles_.pop_back();
     known_[thrown].place = CachedTile::kOutside;
     return thrown;
   }
+
+  std::size_t draw() { return std::uint64_t{dice_()} * tiles_.size() >> 32U; }
+  [[nodiscard]] Ticks touched(std::size_t place) const { return known_[tiles_[place]].touched; }
 
   std::int64_t capacity_;                        ///< bytes
   std::int64_t held_ = 0;                        ///< bytes

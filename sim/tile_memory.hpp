@@ -69,6 +69,7 @@ class TileMemory {
   /// When a tile that is read at `time` is there, `time` at the earliest.
   Ticks load(Ticks time, std::int64_t tile) {
     CachedTile& cached = cache_[tile];
+    cached.touched = time;
     if (!cached.held()) {
       const std::int64_t bytes = tiles.bytes(tile);
       play_.read += bytes;
@@ -82,6 +83,7 @@ class TileMemory {
   void store(Ticks time, std::int64_t tile) {
     CachedTile& cached = cache_[tile];
     cached.dirty = true;
+    cached.touched = time;
     if (!cached.held()) take(time, tile);
   }
 

@@ -10,6 +10,7 @@
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_files.hpp"
 #include "sim/memory.hpp"
+#include "sim/simulate.hpp"
 
 #include <chrono>
 #include <thread>
@@ -20,6 +21,7 @@ namespace {
 
 using search::Incumbent;
 using search::Optimum;
+using search::Rating;
 
 dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model) {
   return slot_model ? dag::slot_bounds(problem)
@@ -90,7 +92,7 @@ class Search {
                        .best = best == nullptr ? std::nullopt : std::optional(best->makespan)});
   }
 
-  /// The named schedule that is best in the model asked for is the table to beat.
+  /// The named schedule that costs least in the model asked for is the table to beat.
   void find_best_named() {
     const bool l2_counts = !request_.slot_model && timing().memory;
     for (const schedules::Schedule* schedule : schedules::all()) {
@@ -107,11 +109,12 @@ class Search {
     auto& best = result_.best_named;
     tell("schedule " + selection.text, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
     Table table = schedules::build(selection, result_.problem, timing());
-    const std::optional<Ticks> makespan = makespan_of(table);
-    if (!makespan || (best && best->makespan <= *makespan)) return;
-    best = {table.name, *makespan};
-    known_ = {std::move(table), *makespan};
-    known_by_ = "schedule " + best->schedule;
+    const std::optional<Rating> rating = rating_of(table);
+    if (!rating) return;
+    if (!best || rating->makespan < best->makespan) best = {table.name, rating->makespan};
+    if (known_ && known_->cost <= rating->cost) return;
+    known_by_ = "schedule " + table.name;
+    known_ = {std::move(table), rating->makespan, rating->cost};
   }
 
   /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
@@ -130,11 +133,11 @@ class Search {
     if (found.best) {
       Table table =
           schedules::lift(std::move(found.best->table), problem, schedules::HeadOrder::q_major);
-      const std::optional<Ticks> makespan = makespan_of(table);
+      const std::optional<Rating> rating = rating_of(table);
       found.best.reset();
-      if (makespan) found.best = {std::move(table), *makespan};
+      if (rating) found.best = {std::move(table), rating->makespan, rating->cost};
     }
-    if (known_ && (!found.best || known_->makespan <= found.best->makespan)) {
+    if (known_ && (!found.best || known_->cost <= found.best->cost)) {
       found.best = std::move(known_);
       found.found_by.clear();
     }
@@ -161,22 +164,27 @@ class Search {
                                               static_cast<std::int32_t>(rounds));
     table.name = "imported";
     STAGGER_EXPECTS(dag::verify(table, {}).verdict == dag::Verdict::ok);
-    const std::optional<Ticks> makespan = makespan_of(table);
-    if (!makespan) return;
-    result_.imported = *makespan;
-    if (known_ && *makespan >= known_->makespan) return;
-    known_ = {std::move(table), *makespan};
+    const std::optional<Rating> rating = rating_of(table);
+    if (!rating) return;
+    result_.imported = rating->makespan;
+    if (known_ && rating->cost >= known_->cost) return;
+    known_ = {std::move(table), rating->makespan, rating->cost};
     known_by_ = "the imported solution";
   }
 
   /// In the model asked for, nullopt if it does not run to the end in it.
-  [[nodiscard]] std::optional<Ticks> makespan_of(const Table& table) const {
+  [[nodiscard]] std::optional<Rating> rating_of(const Table& table) const {
     if (request_.slot_model) {
       // Lanes in launch order are no schedule of the slot model, which has no dispatch.
       if (table.dispatch != Dispatch::static_) return std::nullopt;
-      return search::rounds_of(table, [this] { return known_ && stopped(); });
+      const auto rounds = search::rounds_of(table, [this] { return known_ && stopped(); });
+      return rounds ? std::optional(Rating{*rounds, *rounds}) : std::nullopt;
     }
-    return sim::makespan_of(table, timing());
+    const sim::Simulation simulation = sim::simulate(table, timing());
+    if (!simulation.complete) return std::nullopt;
+    if (!timing().memory) return Rating{simulation.makespan, simulation.makespan};
+    const sim::MemoryPlay play = sim::play_memory(table, timing());
+    return Rating{play.makespan, search::cost_of(play.makespan, play.in_flight, *timing().memory)};
   }
 
   /// A table found takes the same road as any other: verified, and played by code that the search
@@ -184,9 +192,12 @@ class Search {
   void check(const Incumbent& found) const {
     STAGGER_EXPECTS(dag::verify(found.table, request_.slot_model ? Timing{} : timing()).verdict ==
                     dag::Verdict::ok);
-    const std::optional<Ticks> played =
-        request_.slot_model ? dag::slot_path(found.table) : makespan_of(found.table);
-    STAGGER_EXPECTS(played == found.makespan);
+    if (request_.slot_model) {
+      STAGGER_EXPECTS(dag::slot_path(found.table) == found.makespan);
+    } else {
+      const std::optional<Rating> played = rating_of(found.table);
+      STAGGER_EXPECTS(played && played->makespan == found.makespan && played->cost == found.cost);
+    }
     STAGGER_EXPECTS(found.makespan >= result_.optimum.lower_bound.ticks);
   }
 
@@ -301,8 +312,8 @@ Optimization optimize(const OptimizationRequest& request) {
       Optimization found = Search(each).run();
       proven = found.optimum.lower_bound;
       found.seconds += best ? best->seconds : 0;
-      const bool better = !best || (found.optimum.best &&
-                                    found.optimum.best->makespan < best->optimum.best->makespan);
+      const bool better =
+          !best || (found.optimum.best && found.optimum.best->cost < best->optimum.best->cost);
       if (better) {
         best = std::move(found);
       } else {

@@ -2,11 +2,14 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "core/order_digest.hpp"
 #include "core/table_digest.hpp"
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "sim/simulate.hpp"
+#include "workbench/backward_plan.hpp"
+#include "workbench/json.hpp"
 
 #include <algorithm>
 #include <map>
@@ -37,6 +40,13 @@ std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
   return table_digest(table) ^ rest * 0x9e3779b97f4a7c15;
 }
 
+/// Whether the run is of another table than this, which its schedule's search finds.
+bool was_another(const Table& table, const MeasuredRun& run) {
+  if (run.orders.empty() || run.table || run.spins()) return false;
+  if (!schedules::select(run.schedule).schedule->searches) return false;
+  return hexadecimal(order_digest(table, kNumerics, run.kernel.head_dim)) != run.orders;
+}
+
 /// 0 where finding the table again takes a search, or it was a file's that was not given.
 std::uint64_t known_likeness(const MeasuredRun& run) {
   if (!run.table && (run.from_file || schedules::select(run.schedule).schedule->searches)) return 0;
@@ -56,23 +66,58 @@ void add(Judged& judged, std::size_t run, Prediction prediction) {
   judged.predictions.push_back(std::move(prediction));
 }
 
-void add(PredictedRuns& result, std::size_t index) {
-  const MeasuredRun& run = result.measured.runs[index];
-  const std::optional<Predicted> predicted =
-      result.machine ? predict(*result.machine, run) : said_prediction(run);
-  if (!predicted) {
-    throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine");
-  }
+void add(PredictedRuns& result, MeasuredRun run, const Predicted& predicted) {
+  const std::size_t index = result.measured.runs.size();
   Prediction prediction{.group = group_of(run),
                         .schedule = run.schedule,
                         .measured = run.measured,
-                        .predicted = predicted->last_reduction,
-                        .table = predicted->table};
+                        .predicted = predicted.last_reduction,
+                        .table = predicted.table};
   add(result.spans, index, prediction);
-  if (!run.elapsed || !predicted->elapsed) return;
-  prediction.measured = *run.elapsed;
-  prediction.predicted = *predicted->elapsed;
-  add(result.wholes, index, std::move(prediction));
+  if (run.elapsed && predicted.elapsed) {
+    prediction.measured = *run.elapsed;
+    prediction.predicted = *predicted.elapsed;
+    add(result.wholes, index, std::move(prediction));
+  }
+  result.measured.runs.push_back(std::move(run));
+}
+
+/// The table of a run whose table was no file's, or was given.
+Table known_table_of(const MeasuredRun& run) {
+  if (run.table || !run.from_file) return table_of(run);
+  throw Error(ErrorKind::usage, run.source + ": its table '" + run.schedule +
+                                    "' was a file's: give that file with --tables");
+}
+
+Predicted predict(const Machine& machine, const MeasuredRun& run, const Table& table) {
+  const TimeModel model = model_on(machine, run);
+  const Timing& timing = model.timing;
+  check_timing(timing, run.problem);
+  if (dag::verify(table, timing).verdict != dag::Verdict::ok || table.slots.empty()) {
+    throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
+  }
+  const sim::Simulation simulation = sim::simulate(table, timing);
+  Predicted predicted{.last_reduction = simulation.last_reduction,
+                      .elapsed = model.elapsed(simulation.makespan),
+                      .table = likeness(table, run)};
+  if (timing.memory) {
+    const sim::MemoryPlay memory = sim::play_memory(table, timing);
+    predicted.last_reduction = memory.last_reduction;
+    predicted.elapsed = model.elapsed(memory.makespan);
+  }
+  return predicted;
+}
+
+/// Predicts a run on the machine, or says why it is skipped.
+void add(PredictedRuns& result, const Machine& machine, MeasuredRun run) {
+  const Table table = known_table_of(run);
+  if (was_another(table, run)) {
+    result.measured.skipped.push_back(run.source + ": " + run.schedule +
+                                      " finds another table than the one that ran");
+  } else {
+    const Predicted predicted = predict(machine, run, table);
+    add(result, std::move(run), predicted);
+  }
 }
 
 /// What a run says of its table: the name, and the problem.
@@ -94,27 +139,7 @@ void give_tables(MeasuredRuns& measured, const std::vector<Table>& tables) {
 }
 
 Predicted predict(const Machine& machine, const MeasuredRun& run) {
-  if (run.from_file && !run.table) {
-    throw Error(ErrorKind::usage, run.source + ": its table '" + run.schedule +
-                                      "' was a file's: give that file with --tables");
-  }
-  const TimeModel model = model_on(machine, run);
-  const Timing& timing = model.timing;
-  const Table table = table_of(run);
-  check_timing(timing, run.problem);
-  if (dag::verify(table, timing).verdict != dag::Verdict::ok || table.slots.empty()) {
-    throw Error(ErrorKind::usage, run.source + ": its table would not run on this machine");
-  }
-  const sim::Simulation simulation = sim::simulate(table, timing);
-  Predicted predicted{.last_reduction = simulation.last_reduction,
-                      .elapsed = model.elapsed(simulation.makespan),
-                      .table = likeness(table, run)};
-  if (timing.memory) {
-    const sim::MemoryPlay memory = sim::play_memory(table, timing);
-    predicted.last_reduction = memory.last_reduction;
-    predicted.elapsed = model.elapsed(memory.makespan);
-  }
-  return predicted;
+  return predict(machine, run, known_table_of(run));
 }
 
 std::optional<Predicted> said_prediction(const MeasuredRun& run) {
@@ -131,10 +156,19 @@ const Prediction* Judged::find(std::size_t run) const {
 }
 
 PredictedRuns predict_runs(MeasuredRuns measured, std::optional<Machine> machine) {
-  PredictedRuns result{
-      .measured = std::move(measured), .machine = std::move(machine), .spans = {}, .wholes = {}};
-  for (std::size_t index = 0; index < result.measured.runs.size(); ++index)
-    add(result, index);
+  PredictedRuns result{.measured = {}, .machine = std::move(machine), .spans = {}, .wholes = {}};
+  result.measured.skipped = std::move(measured.skipped);
+  for (MeasuredRun& run : measured.runs) {
+    if (result.machine) {
+      add(result, *result.machine, std::move(run));
+      continue;
+    }
+    const std::optional<Predicted> said = said_prediction(run);
+    if (!said) {
+      throw Error(ErrorKind::usage, run.source + " holds no prediction in ns: give --machine");
+    }
+    add(result, std::move(run), *said);
+  }
   if (result.spans.empty()) {
     std::string skipped;
     for (const std::string& reason : result.measured.skipped)

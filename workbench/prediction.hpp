@@ -48,8 +48,9 @@ struct PredictedRuns {
   Judged wholes;                   ///< of those of which the whole run is known
 };
 
-/// Predicts every run and compares. Throws Error{usage} if there is none, or one of which nothing
-/// is predicted.
+/// Predicts every run and compares. On a machine, runs of searched tables that a search does not
+/// find again are skipped: their orders say so. Throws Error{usage} if no run is left, or one of
+/// which nothing is predicted.
 [[nodiscard]] PredictedRuns predict_runs(MeasuredRuns measured, std::optional<Machine> machine);
 
 }  // namespace stagger::workbench

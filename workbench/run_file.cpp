@@ -300,6 +300,11 @@ void read_measured(const JsonValue& measured, MeasuredRun& run) {
   }
 }
 
+void read_orders(const JsonValue& run, MeasuredRun& read) {
+  if (!run.has("orders") || !run.at("orders").is_object()) return;
+  read.orders = run.at("orders").at("digest").string();
+}
+
 void read_predicted(const JsonValue& predicted, MeasuredRun& run) {
   if (!predicted.is_object()) return;
   if (predicted.has("last_reduction_ns")) {
@@ -334,6 +339,7 @@ MeasuredRun read_run(const JsonValue& run, std::string source) {
   read.timing = read_model(run.at("model"), read.problem);
   read.spun = run.has("spins") ? read_model(run.at("spins"), read.problem) : read.timing;
   if (run.has("tick_ns")) read.tick_ns = run.at("tick_ns").integer(1, 1'000'000);
+  read_orders(run, read);
   read_measured(run.at("measured"), read);
   read_predicted(run.at("predicted"), read);
   return read;

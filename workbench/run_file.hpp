@@ -23,9 +23,10 @@ struct MeasuredRun {
   std::string schedule = {};  ///< as schedules::select() takes it
   bool from_file = false;     ///< the table was a file's: it cannot be built again, but given
   std::optional<Table> table = std::nullopt;  ///< as give_tables() gave it
-  KernelKey kernel = {};                      ///< without a dtype if its phases only spin
-  Timing timing = {};        ///< the model that it was run with; its schedule may depend on it
-  Timing spun = {};          ///< of phases that spin: for how long, in ticks
+  std::string orders = {};  ///< order_digest() of the table that ran, in hexadecimal; empty: unsaid
+  KernelKey kernel = {};    ///< without a dtype if its phases only spin
+  Timing timing = {};       ///< the model that it was run with; its schedule may depend on it
+  Timing spun = {};         ///< of phases that spin: for how long, in ticks
   std::int64_t tick_ns = 1;  ///< and what such a tick lasts
   Ticks measured = 0;        ///< ns, from the first task's start to the last reduction's end
   std::optional<Ticks> predicted = std::nullopt;  ///< ns: what the run itself says

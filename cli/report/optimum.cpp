@@ -73,8 +73,11 @@ std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
   const auto& [schedule, named] = *optimization.best_named;
   const Ticks makespan = optimization.optimum.best->makespan;
+  std::string beside;
+  if (named > makespan) beside = ", " + percent(named - makespan, makespan) + " more";
+  if (named < makespan) beside = ", but L2 does not hold its dQ tiles in flight";
   return fmt::format("best named   {} ({}{})\n", unit_for(optimization).number(named), schedule,
-                     named > makespan ? ", " + percent(named - makespan, makespan) + " more" : "");
+                     beside);
 }
 
 std::string advice_lines(const Optimization& optimization) {

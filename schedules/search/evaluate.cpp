@@ -324,10 +324,20 @@ std::optional<Starts> starts_of(const Table& table, const Timing& timing) {
   return LaneByLane(table, timing).run();
 }
 
-std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
-  if (timing.memory) return memory_time(table, timing);
+std::optional<Rating> rating_of(const Table& table, const Timing& timing) {
+  if (timing.memory) {
+    const std::optional<MemoryTime> time = memory_time(table, timing);
+    if (!time) return std::nullopt;
+    return Rating{time->makespan, cost_of(time->makespan, time->in_flight, *timing.memory)};
+  }
   const std::optional<Starts> starts = starts_of(table, timing);
-  return starts ? std::optional(starts->makespan) : std::nullopt;
+  if (!starts) return std::nullopt;
+  return Rating{starts->makespan, starts->makespan};
+}
+
+std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
+  const std::optional<Rating> rating = rating_of(table, timing);
+  return rating ? std::optional(rating->makespan) : std::nullopt;
 }
 
 std::optional<std::int64_t> rounds_of(const Table& table, const Stop& stop) {

@@ -3,6 +3,7 @@
 #include "core/table.hpp"
 #include "core/timing.hpp"
 #include "schedules/search/chain.hpp"
+#include "schedules/search/rating.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -23,6 +24,10 @@ struct Starts {
 /// lane by lane as far as the locks allow instead of event by event. Requires live tasks with ranks
 /// 0 … k-1 for every (head, q). O(tasks + lanes log SMs).
 [[nodiscard]] std::optional<Starts> starts_of(const Table& table, const Timing& timing);
+
+/// The rating of a static table, nullopt if it deadlocks. Requires what starts_of() does. O(tasks),
+/// O(tasks log SMs) with a memory.
+[[nodiscard]] std::optional<Rating> rating_of(const Table& table, const Timing& timing);
 
 /// The makespan of a static table, with the memory if `timing` has one (memory_time.hpp), nullopt
 /// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log SMs) with a memory.

@@ -24,7 +24,7 @@ struct LocalSearchOptions {
   std::int64_t plays = 100'000;  ///< of polish: moves and tasks that they play
   Ticks at_least = 0;            ///< a proven lower bound: stop there
   Stop stop;                     ///< asked often
-  /// The makespan of a table in the model asked for; below 0: infeasible.
+  /// The makespan of a table in the model asked for, or its cost; below 0: infeasible.
   std::function<Ticks(const Table&)> makespan;
 };
 

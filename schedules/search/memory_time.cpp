@@ -34,6 +34,7 @@ class L2 {
   /// When a tile is there that is touched at `now`.
   Ticks touch(Ticks now, Kind kind, std::int32_t number, bool reads, bool writes) {
     Tile& tile = tiles_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(number)];
+    tile.used = now;
     if (tile.place >= 0) {
       row_[at(tile.place)].dirty |= writes;
       return std::max(now, tile.came);
@@ -41,7 +42,7 @@ class L2 {
     const std::int64_t bytes = bytes_of(kind);
     if (reads) tile.came = move(now, bytes) + memory_.latency;
     while (held_ + bytes > memory_.l2 && !row_.empty())
-      forget(now, static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U));
+      forget(now, stalest());
     if (bytes > memory_.l2) {
       if (writes) move(now, bytes);
       return std::max(now, tile.came);
@@ -59,12 +60,22 @@ class L2 {
   struct Tile {
     int place = -1;  ///< in the row
     Ticks came = 0;
+    Ticks used = 0;
   };
   struct Entry {
     Kind kind;
     std::int32_t number;
     bool dirty;
   };
+
+  /// The place in the row of the tile that leaves: of four draws the one that was used first.
+  std::size_t stalest() {
+    std::size_t places[4];
+    for (std::size_t& place : places)
+      place = static_cast<std::size_t>(std::uint64_t{dice_()} * row_.size() >> 32U);
+    return *std::ranges::min_element(
+        places, {}, [this](std::size_t place) { return tile_of(row_[place]).used; });
+  }
 
   /// The last of the row takes the place of the tile that leaves.
   void forget(Ticks now, std::size_t place) {
@@ -142,7 +153,7 @@ class Agenda {
         turn_(places_.size(), kUnknown),
         sms_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))) {}
 
-  std::optional<Ticks> run() {
+  std::optional<MemoryTime> run() {
     for (std::int32_t sm = 0; sm < std::ssize(sms_); ++sm)
       do_lane(sm, 0);
     while (!agenda_.empty()) {
@@ -152,7 +163,7 @@ class Agenda {
     }
     const bool joins = std::ranges::any_of(sms_, &SmState::joins);
     if (left_ > 0 || joins || next_lane_ < table_.lanes()) return std::nullopt;
-    return std::max(end_, l2_.done());
+    return MemoryTime{.makespan = std::max(end_, l2_.done()), .in_flight = most_in_flight_};
   }
 
  private:
@@ -265,6 +276,7 @@ class Agenda {
     const auto& [task, rank] = slot(current);
     const bool last = ends(sm, current);
     added_.push_back(time);
+    count_in_flight(task, rank);
     const Ticks start = l2_.touch(time, Kind::dq, row_of(task), rank > 0, true);
     const bool first = current == sm_begin(current) || !same(current, current - 1);
     if (timing_.release == Release::delayed) {
@@ -288,6 +300,12 @@ class Agenda {
     } else if (!sm.joins) {
       relieve(index);
     }
+  }
+
+  void count_in_flight(const Task& task, std::int32_t rank) {
+    if (rank == 0) in_flight_ += timing_.memory->tile.dq;
+    most_in_flight_ = std::max(most_in_flight_, in_flight_);
+    if (rank + 1 == problem_.contributions(task)) in_flight_ -= timing_.memory->tile.dq;
   }
 
   void ask_to_join(std::int32_t index, const Task& task) {
@@ -381,11 +399,13 @@ class Agenda {
   std::int32_t next_lane_ = 0;
   std::int64_t left_ = 0;  ///< slots of lanes begun that are not reduced
   Ticks end_ = 0;
+  std::int64_t in_flight_ = 0;  ///< bytes of dQ tiles begun and not finished
+  std::int64_t most_in_flight_ = 0;
 };
 
 }  // namespace
 
-std::optional<Ticks> memory_time(const Table& table, const Timing& timing) {
+std::optional<MemoryTime> memory_time(const Table& table, const Timing& timing) {
   return Agenda(table, timing).run();
 }
 

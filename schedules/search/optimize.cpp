@@ -94,22 +94,23 @@ class Optimizer {
   [[nodiscard]] bool done() { return proved() || stopped(); }
 
   /// In the model asked for; -1 if the table does not run to the end in it.
-  [[nodiscard]] Ticks makespan(const Table& table) const {
-    return objective_.slot_model ? rounds_of(table, options_.stop).value_or(-1)
-                                 : makespan_of(table, objective_.timing).value_or(-1);
+  [[nodiscard]] Rating rating(const Table& table) const {
+    if (!objective_.slot_model) return rating_of(table, objective_.timing).value_or(Rating{-1, -1});
+    const Ticks rounds = rounds_of(table, options_.stop).value_or(-1);
+    return {rounds, rounds};
   }
 
   void offer(Table table) {
-    const Ticks found = makespan(table);
+    const Rating found = rating(table);
     offer(std::move(table), found);
   }
-  void offer(Table table, Ticks found) {
-    if (found < 0 || (optimum_.best && optimum_.best->makespan <= found)) return;
+  void offer(Table table, const Rating& found) {
+    if (found.cost < 0 || (optimum_.best && optimum_.best->cost <= found.cost)) return;
     table.name = "optimized";
     table.problem.sms = sms_;
     while (table.lanes() < sms_)
       table.end_lane();
-    optimum_.best = {std::move(table), found};
+    optimum_.best = {std::move(table), found.makespan, found.cost};
     optimum_.found_by = phase_;
     tell();
   }
@@ -119,8 +120,8 @@ class Optimizer {
     if (optimum_.best && stopped()) return;
     Table table = safe_table(problem_);
     const bool whole = objective_.slot_model && !optimum_.best;
-    const Ticks found = whole ? rounds_of(table).value_or(-1) : makespan(table);
-    offer(std::move(table), found);
+    const Ticks rounds = whole ? rounds_of(table).value_or(-1) : 0;
+    offer(std::move(table), whole ? Rating{rounds, rounds} : rating(table));
   }
 
   void list_schedules() {
@@ -139,9 +140,9 @@ class Optimizer {
   void windows() {
     Table table = windowed_table(problem_, rule_timing_, {.stop = options_.stop}).table;
     start_ = {chain_lanes_of(table), QOrder::descending};
-    const Ticks found = makespan(table);
-    start_makespan_ = found;
-    if (found < 0) start_ = {};
+    const Rating found = rating(table);
+    start_cost_ = found.cost;
+    if (found.cost < 0) start_ = {};
     offer(std::move(table), found);
   }
 
@@ -173,11 +174,11 @@ class Optimizer {
         if (done() || rules_-- <= 0) return;
         auto table = list_schedule(problem_, rule_timing_, lanes, q, options_.stop);
         if (!table) return;
-        const Ticks found = makespan(*table);
-        if (found < 0) continue;
-        if (start_.lanes.empty() || found < start_makespan_) {
+        const Rating found = rating(*table);
+        if (found.cost < 0) continue;
+        if (start_.lanes.empty() || found.cost < start_cost_) {
           start_ = {lanes, q};
-          start_makespan_ = found;
+          start_cost_ = found.cost;
         }
         offer(std::move(*table), found);
       }
@@ -260,7 +261,7 @@ class Optimizer {
     ChainSearch found = search_chains(
         problem_, objective_.timing, optimum_.best->makespan, optimum_.lower_bound.ticks,
         std::min(kMostNodes, kNodes * options_.effort), [&] { return stopped(); });
-    if (found.table) offer(std::move(*found.table), found.makespan);
+    if (found.table) offer(std::move(*found.table), {found.makespan, found.makespan});
     if (found.complete && !proved()) {
       raise_bound(optimum_.best->makespan,
                   "exhaustive search of " + std::to_string(found.nodes) + " states");
@@ -272,7 +273,7 @@ class Optimizer {
   void local_searches() {
     constexpr std::size_t kRuns = 4;
     if (start_.lanes.empty() || options_.effort == 0) return;
-    std::vector<LocalSearchResult> results(kRuns);
+    std::vector<Improved> results(kRuns);
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
       for (std::size_t run = next++; run < kRuns; run = next++)
@@ -284,24 +285,34 @@ class Optimizer {
     work();
     for (std::future<void>& thread : threads)
       thread.get();
-    for (LocalSearchResult& result : results)
-      offer(std::move(result.table), result.makespan);
+    for (Improved& result : results)
+      offer(std::move(result.table), result.rating);
   }
 
-  [[nodiscard]] LocalSearchResult improve(std::uint64_t seed) const {
+  struct Improved {
+    Table table;
+    Rating rating = {-1, -1};
+  };
+
+  [[nodiscard]] Improved improve(std::uint64_t seed) const {
     LocalSearchOptions options{
         .seed = seed,
         .moves = options_.effort * std::min<std::int64_t>(kScans / scans_of(problem_), kMoves),
         .at_least = optimum_.lower_bound.ticks,
         .stop = options_.stop,
-        .makespan = [this](const Table& table) { return makespan(table); }};
+        .makespan = [this](const Table& table) { return rating(table).cost; }};
     LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
-    if (objective_.slot_model || !in_any_order() || arranged.makespan < 0) return arranged;
+    if (arranged.makespan < 0) return {};
+    if (objective_.slot_model) {
+      return {std::move(arranged.table), {arranged.makespan, arranged.makespan}};
+    }
+    const Rating rated = rating(arranged.table);
+    if (!in_any_order()) return {std::move(arranged.table), rated};
     options.plays = options_.effort * kPlays;
     LocalSearchResult polished = polish(arranged.table, objective_.timing, options);
-    // Polishing counts phases alone.
-    if (objective_.timing.memory) polished.makespan = makespan(polished.table);
-    return polished.makespan <= arranged.makespan ? polished : arranged;
+    const Rating after = rating(polished.table);  // polishing counts phases alone
+    if (after.cost > rated.cost) return {std::move(arranged.table), rated};
+    return {std::move(polished.table), after};
   }
 
   void conclude() {
@@ -324,7 +335,7 @@ class Optimizer {
   std::string phase_ = "dealing chains in turn";
   std::int64_t rules_ = 0;  ///< that may still be tried
   Arrangement start_;       ///< the best packing
-  Ticks start_makespan_ = 0;
+  Ticks start_cost_ = 0;
 };
 
 }  // namespace

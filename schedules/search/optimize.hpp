@@ -20,6 +20,7 @@ struct Objective {
 struct Incumbent {
   Table table;
   Ticks makespan = 0;
+  Ticks cost = makespan;  ///< that it is chosen by: rating.hpp
 };
 
 /// A lower bound that was proved elsewhere, and what proves it.
@@ -59,14 +60,15 @@ struct SearchOptions {
   std::string proof_file;  ///< DRAT proof of the last number of rounds refuted, if not empty
 };
 
-/// Looks for the table with the smallest makespan: list scheduling with several rules, whole chains
-/// packed and ordered, "do T rounds suffice?" as a SAT problem, an exhaustive search if the problem
-/// is small, and local search; each only while the best is above the lower bound. `known` is a
-/// table to beat, absent if none. A table that is found has a lane for every SM of the problem, and
-/// tasks on those that are there; the slot model too has no more SMs than those. Throws what
-/// check_timing() throws. Where chains are of several heads only "do T rounds suffice?" is asked,
-/// in the slot model, of the known table: the other searches have one head a chain. The result is
-/// the same for the same options, whatever the number of threads, unless `stop` cut it short.
+/// Looks for the table with the smallest makespan, or, with a memory, cost: list scheduling with
+/// several rules, whole chains packed and ordered, "do T rounds suffice?" as a SAT problem, an
+/// exhaustive search if the problem is small, and local search; each only while the best is above
+/// the lower bound. `known` is a table to beat, absent if none. A table that is found has a lane
+/// for every SM of the problem, and tasks on those that are there; the slot model too has no more
+/// SMs than those. Throws what check_timing() throws. Where chains are of several heads only "do T
+/// rounds suffice?" is asked, in the slot model, of the known table: the other searches have one
+/// head a chain. The result is the same for the same options, whatever the number of threads,
+/// unless `stop` cut it short.
 [[nodiscard]] Optimum optimize(const Problem& problem, const Objective& objective,
                                const ProvenBound& lower_bound, std::optional<Incumbent> known,
                                const SearchOptions& options);

@@ -110,7 +110,7 @@ expect 0 "with the memory" analyze --mask causal --n 8 --heads 4 --schedule spt 
 memory="--mask causal --n 8 --heads 4 --schedule symmetric-shift --l2 4000 --bandwidth 300"
 expect 0 "with the memory" export $memory -o - --format svg
 # The curve of what is in flight, beside L2, in every picture and in the timeline.
-in_flight="dQ in flight: at most 3.1 kB; L2 4.0 kB"
+in_flight="dQ in flight: at most 2.8 kB; L2 4.0 kB"
 for format in svg tex txt; do
   expect 0 "$in_flight" export $memory -o - --format $format
 done
@@ -118,7 +118,7 @@ expect 0 "$in_flight" show $memory
 expect 0 '"tile_bytes": 256, "l2_bytes": 4000' export $memory -o - --format timeline.json
 "$stagger" export $memory -o "$work/with.timeline.json"
 expect 0 "$in_flight" export --timeline "$work/with.timeline.json" -o - --format txt
-expect 0 "makespan 1,550 ticks; lower bound 179; 22 ticks a column" show $memory
+expect 0 "makespan 1,494 ticks; lower bound 179; 21 ticks a column" show $memory
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"

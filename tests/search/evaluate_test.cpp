@@ -35,6 +35,7 @@ TEST_CASE("lane by lane is what event by event is, deadlocks included") {
 TEST_CASE("with a memory too, deadlocks and parts added in order included") {
   test::Random random(test::seed(163));
   int in_order = 0;
+  int beyond = 0;
   int ends = 0;
   for (int round = 0; round < 1'500; ++round) {
     Table table = random.chance(3) ? test::drawn_table(random, 4, [] { return false; })
@@ -55,10 +56,20 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
     CAPTURE(round);
     REQUIRE(makespan.has_value() == sim::simulate(table, timing).complete);
     if (!makespan) continue;
-    REQUIRE(*makespan == sim::play_memory(table, timing).makespan);
+    const sim::MemoryPlay play = sim::play_memory(table, timing);
+    REQUIRE(*makespan == play.makespan);
+    const double over = static_cast<double>(play.in_flight) / double(timing.memory->l2) - 1;
+    const double longer = 0.02 * double(play.makespan) * std::clamp(over, 0.0, 1.0);
+    const std::optional<Rating> rating = rating_of(table, timing);
+    REQUIRE(rating.has_value());
+    REQUIRE(rating->makespan == play.makespan);
+    REQUIRE(double(rating->cost) <= double(play.makespan) + longer + 1e-6);
+    REQUIRE(double(rating->cost) > double(play.makespan) + longer - 1);
     in_order += table.problem.combine == Combine::ordered ? 1 : 0;
+    beyond += rating->cost > rating->makespan ? 1 : 0;
     ++ends;
   }
+  CHECK(beyond > 100);
   CHECK(in_order > 50);
   CHECK(ends > 500);
 }

@@ -11,11 +11,13 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace stagger::sim {
@@ -55,9 +57,10 @@ TEST_CASE("one SM, two tiles that do not fit together: worked by hand") {
   // One KV tile, Q tiles 0 and 1, c = 5, r = 1, 10 bytes a tick and channel. K and V (50) and Q 0
   // (30) are there at 5, when Q 0 is computed and Q 1 (30) is asked for, which is there at 8. dQ 0
   // (20) is stored at 10; Q 1 is computed from 11 on, dQ 1 (20), dK and dV (70) are stored at 16.
-  // The standard's generator begins 0.8147, 0.1355, 0.9058, 0.8350 of 2^32. For Q 1 the second of
-  // two tiles leaves, Q 0; for dQ 1 the first of three, K and V; for the gradients the third of
-  // three, dQ 1, which is written until 18, and the second of two, Q 1. Channels are drawn from
+  // Of two tiles the standard's generator draws places 1, 0, 1, 1: K and V and Q 0 were both asked
+  // for at 0, and so for Q 1 the one drawn first leaves, Q 0; dQ 0 fits. Of three it draws 0, 2, 2,
+  // 0 and 1, 0, 0, 1: for dQ 1 K and V leave, asked for before dQ 0, and for the gradients Q 1. Of
+  // two again 0, 0, 1, 1: dQ 0 leaves, and is written until 18. Channels are drawn from
   // seed 1, which begins 0.4170, 0.9972, 0.7203, 0.9326: four of them.
   const Problem problem = test::tiles_problem({"ff"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
@@ -193,9 +196,48 @@ TEST_CASE("an SM that finds what another has brought catches up with it") {
   CHECK(played.makespan == 4 + simulate(table, {}).makespan);
 }
 
+TEST_CASE("of four tiles drawn the one touched first leaves, of equals the one drawn first") {
+  // std::mt19937 draws 3499211612, 581869302, 3890346734, 3586334585: of three tiles those at
+  // places 2, 0, 2 and 2, and not the one at place 1.
+  for (const auto& [touched, leaves] : {std::pair{std::array<Ticks, 3>{30, 10, 20}, 2},
+                                        std::pair{std::array<Ticks, 3>{20, 10, 30}, 0},
+                                        std::pair{std::array<Ticks, 3>{20, 10, 20}, 2}}) {
+    TileCache cache(3, 4);
+    std::vector<std::int32_t> left;
+    for (std::int32_t tile = 0; tile < 4; ++tile) {
+      if (tile < 3) cache[tile].touched = touched[static_cast<std::size_t>(tile)];
+      cache.take(
+          tile, [](std::int32_t) { return 1; }, [&](std::int32_t gone) { left.push_back(gone); });
+    }
+    CAPTURE(touched, left);
+    CHECK(left == std::vector<std::int32_t>{leaves});
+    CHECK_FALSE(cache[leaves].held());
+    CHECK(cache[1].held());
+  }
+}
+
+TEST_CASE("a tile that is touched again and again stays where others pass through") {
+  // It leaves only where all four draws are it: once in 10^8 of those that pass.
+  TileCache cache(100, 10'000);
+  std::int64_t misses = 0;
+  const auto touch = [&](std::int32_t tile, Ticks time) {
+    cache[tile].touched = time;
+    if (cache[tile].held()) return;
+    misses += tile == 0 ? 1 : 0;
+    cache.take(
+        tile, [](std::int32_t) { return 1; }, [](std::int32_t) {});
+  };
+  for (std::int32_t tile = 1; tile < 10'000; ++tile) {
+    touch(0, 2 * tile);
+    touch(tile, 2 * tile + 1);
+  }
+  CHECK(misses == 1);
+}
+
 TEST_CASE("of tiles touched in turn as many stay as chance leaves") {
-  // Of W tiles in a cache of C each round throws out (1 - h) W, each of C alike: a tile is still
-  // there with h = (1 - 1 / C)^((1 - h) W), where the least recently used one would never be.
+  // Where no time tells them apart, of W tiles in a cache of C each round throws out (1 - h) W,
+  // each of C alike: a tile is still there with h = (1 - 1 / C)^((1 - h) W), where the least
+  // recently used one would never be.
   constexpr int kHeld = 1'000;
   for (const int touched : {1'100, 1'500, 2'000, 4'000}) {
     TileCache cache(kHeld, touched);

@@ -32,8 +32,8 @@ std::string understood(const std::string& text) {
           << static_cast<int>(timing.model) << " " << timing.compute << " "
           << timing.compute_of(TileKind::partial) << " " << timing.reduce << " " << timing.latency
           << " " << timing.launch << " " << timing.epilogue << " " << timing.residency << " spun "
-          << run.spun.compute << " " << run.spun.reduce << " of " << run.tick_ns << " took "
-          << run.measured;
+          << run.spun.compute << " " << run.spun.reduce << " of " << run.tick_ns << " orders "
+          << run.orders << " took " << run.measured;
     number(run.predicted);
     number(run.elapsed);
     number(run.predicted_elapsed);

@@ -1,9 +1,12 @@
 #include "workbench/prediction.hpp"
 
 #include "core/error.hpp"
+#include "core/order_digest.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
+#include "workbench/backward_plan.hpp"
+#include "workbench/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -165,6 +168,36 @@ TEST_CASE("what a machine predicts is its timing played on the run's table, and 
   CHECK(predict_runs(spun, std::nullopt)
             .spans.find(0)
             ->group.ends_with("; replay, a tick is 250 ns"));
+}
+
+TEST_CASE("of a searched table that is not found again nothing is predicted, and that is said") {
+  const Machine machine = machine_of_one(0);
+  const auto digest_of = [](const MeasuredRun& run) {
+    const Table table = schedules::build(schedules::select(run.schedule), run.problem, run.timing);
+    return hexadecimal(order_digest(table, kNumerics, run.kernel.head_dim));
+  };
+  MeasuredRuns measured;
+  measured.runs = {run_of("windowed", 1'000, 1), run_of("windowed", 1'000, 1),
+                   run_of("descending", 1'000, 1), run_of("windowed", 1'000, 1)};
+  measured.runs[0].orders = digest_of(measured.runs[0]);
+  measured.runs[1].source = "old.json (2)";
+  measured.runs[1].orders = digest_of(run_of("ascending", 1'000, 1));
+  measured.runs[2].orders = "0123456789abcdef";  // a rule's table is what its name says
+  measured.skipped = {"a.json: mode atomic"};
+  const PredictedRuns judged = predict_runs(measured, machine);
+  REQUIRE(judged.measured.runs.size() == 3);
+  CHECK(judged.measured.runs[1].schedule == "descending");
+  CHECK(judged.spans.runs == std::vector<std::size_t>{0, 1, 2});
+  CHECK(
+      judged.measured.skipped ==
+      std::vector<std::string>{"a.json: mode atomic",
+                               "old.json (2): windowed finds another table than the one that ran"});
+  // What a run says of itself needs no table.
+  CHECK(predict_runs(measured, std::nullopt).spans.runs.size() == 4);
+  // What is given is what ran.
+  measured.runs[1].table = schedules::build(schedules::select("ascending"),
+                                            measured.runs[1].problem, measured.runs[1].timing);
+  CHECK(predict_runs(measured, machine).spans.runs.size() == 4);
 }
 
 TEST_CASE("a table that is not given, has no task or would not run is predicted nothing of") {

@@ -1,8 +1,11 @@
 #include "workbench/run_file.hpp"
 
 #include "core/error.hpp"
+#include "core/order_digest.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
+#include "workbench/backward_plan.hpp"
+#include "workbench/json.hpp"
 
 #include <utility>
 
@@ -46,6 +49,7 @@ TEST_CASE("a run that is written reads back") {
   CHECK(run.timing.compute == 5);
   CHECK(run.measured == 1000);
   CHECK(run.elapsed == 2000);
+  CHECK(run.orders == hexadecimal(order_digest(descending().table, kNumerics, 4)));
 }
 
 TEST_CASE("the order is known of every run that was made, if of one alone, and adds up") {
