@@ -22,7 +22,8 @@ are made in tables/.
                                                           python -m stagger bench; also an H100
                            trained twice                  train.json and train_h100.json, by
                                                           python -m stagger demo
-    workbench/block/README.md  whole blocks               block.json and block_h100.json, by
+    workbench/block/README.md  whole blocks               block.json, block_steady.json,
+                                                          block_h100.json, by
                                                           scripts/bench_block.py
                            dropout bits beside GEMMs      overlap.json and overlap_h100.json, by
     gpu/overlap/README.md  the same                       scripts/bench_overlap.py
@@ -69,6 +70,7 @@ def tables(stagger):
             (results, "train-h100", "train_h100.json", bench.train_table),
             (block, "blocks", "block.json", blocks.block_table),
             (block, "block-kernels", "block.json", blocks.block_kernels_table),
+            (block, "blocks-steady", "block_steady.json", blocks.block_table),
             (block, "blocks-h100", "block_h100.json", blocks.block_table),
             (block, "overlap", "overlap.json", overlap.overlap_table),
             (block, "overlap-h100", "overlap_h100.json", overlap.overlap_table),

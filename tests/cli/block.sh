@@ -98,6 +98,8 @@ expect 0 "GEMMs        851.2 TFLOP/s + 1.5 us + 58.5 % of their bytes" calibrate
 expect 0 "replaced by spt (hopper" block --model llama3-8b --seq 1024 --schedule spt --machine "$work/h200.json"
 expect 0 "held out     median error 0.9 %, worst 5.3 %, of 61 blocks" \
   calibrate --block "$source_dir/gpu/results/block_h100.json" -o "$work/h100.json"
+expect 0 "held out     median error 1.1 %, worst 5.3 %, of 88 blocks" \
+  calibrate --block "$source_dir/gpu/results/block_steady.json" -o "$work/steady.json"
 expect 0 "norms and residuals" block $llama --machine h100 --attention flash-deterministic
 cp "$source_dir/configs/machines/h800.json" "$work/h800.json"
 expect 2 "and the blocks are of NVIDIA H200 (132 SMs)" calibrate $blocks -o "$work/h800.json"

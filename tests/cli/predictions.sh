@@ -2,8 +2,9 @@
 source "$(dirname "$0")/check.sh"
 
 # The runs of the speed grid that the profile was not made from; tables that search, some with all
-# dQ tiles in flight, of which one is predicted too fast and before two that are faster; chains of several heads, whose dQ tiles in flight do not quite fit into L2;
-# random tables that no calibration has seen, the small ones of them.
+# dQ tiles in flight, of which one is predicted too fast and before two that are faster; chains of
+# several heads, whose dQ tiles in flight do not quite fit into L2; random tables that no calibration
+# has seen, the small ones of them.
 h200="--machine $source_dir/configs/machines/h200.json --summary"
 results() {  # FILE PATTERN SHORT: its runs that match, and are short where a sanitizer plays them
   grep "$2" "$source_dir/gpu/results/$1" | grep "${STAGGER_SANITIZED:+$3}" >"$work/$1"
