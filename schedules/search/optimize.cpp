@@ -120,8 +120,9 @@ class Optimizer {
     if (optimum_.best && stopped()) return;
     Table table = safe_table(problem_);
     const bool whole = objective_.slot_model && !optimum_.best;
-    const Ticks rounds = whole ? rounds_of(table).value_or(-1) : 0;
-    offer(std::move(table), whole ? Rating{rounds, rounds} : rating(table));
+    if (!whole) return offer(std::move(table));
+    const Ticks rounds = rounds_of(table).value_or(-1);
+    offer(std::move(table), {rounds, rounds});
   }
 
   void list_schedules() {
