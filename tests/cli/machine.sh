@@ -119,6 +119,10 @@ expect 0 '"tile_bytes": 256, "l2_bytes": 4000' export $memory -o - --format time
 "$stagger" export $memory -o "$work/with.timeline.json"
 expect 0 "$in_flight" export --timeline "$work/with.timeline.json" -o - --format txt
 expect 0 "makespan 1,494 ticks; lower bound 179; 21 ticks a column" show $memory
+# A named schedule that is shorter by less than it is beyond L2.
+expect 5 "27,861 (symmetric-shift:order=head-major, but L2 does not hold its dQ tiles in flight)" optimize \
+  --mask causal --n 16 --heads 16 --heads-kv 2 --sms 16 --model overlap --compute 200 --reduce 60 \
+  --l2 8000 --bandwidth 400 --effort 0
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"
@@ -258,4 +262,4 @@ expect 0 "p predicted:" export $problem --schedule descending \
   --machine "$machine" --timeline "$work/measured.timeline.json" -o - --format txt
 expect 0 "2 predicted: 115 ticks" export --timeline "$work/predicted.timeline.json" --timeline "$work/predicted.timeline.json" -o - --format txt
 
-finish 82
+finish 83
