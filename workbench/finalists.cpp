@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
-#include "sim/memory.hpp"
+#include "workbench/rating.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -36,20 +36,24 @@ std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t
   const Timing& timing = optimization.model.timing;
   const search::Incumbent& best = *optimization.optimum.best;
   std::vector<Finalist> found = {
-      {.name = best.table.name, .table = best.table, .makespan = best.makespan}};
+      {.name = best.table.name, .table = best.table, .makespan = best.makespan, .cost = best.cost}};
+  const schedules::Schedule& windowed = *schedules::select("windowed").schedule;
   for (const schedules::Schedule* schedule : schedules::all()) {
-    if (schedule->searches) continue;
+    if (schedule->searches && !(timing.memory && schedule == &windowed)) continue;
     for (const schedules::Selection& selection :
          schedules::variants(*schedule, timing.memory.has_value())) {
       if (schedules::why_unsupported(selection, best.table.problem)) continue;
       Table table = schedules::build(selection, best.table.problem, timing);
-      const std::optional<Ticks> makespan = sim::makespan_of(table, timing);
+      const std::optional<search::Rating> rating = played_rating(table, timing);
       const bool known =
           std::ranges::any_of(found, [&](const Finalist& each) { return same(each.table, table); });
-      if (!makespan || known) continue;
+      if (!rating || known) continue;
       const std::string name = table.name;
-      found.push_back({.name = name, .table = std::move(table), .makespan = *makespan});
-      std::ranges::stable_sort(found, {}, &Finalist::makespan);
+      found.push_back({.name = name,
+                       .table = std::move(table),
+                       .makespan = rating->makespan,
+                       .cost = rating->cost});
+      std::ranges::stable_sort(found, {}, &Finalist::cost);
       if (found.size() > count) found.pop_back();
     }
   }

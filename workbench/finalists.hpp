@@ -16,6 +16,7 @@ struct Finalist {
   std::string name;  ///< a schedule's, or the name of what the search found
   Table table;
   Ticks makespan = 0;              ///< by the model
+  Ticks cost = 0;                  ///< that they are chosen by (schedules/search/rating.hpp)
   std::vector<std::int64_t> ns{};  ///< that its runs took, in their order
   std::string failed{};  ///< why a run was no good, or that there was none; empty: all were good
 
@@ -23,9 +24,10 @@ struct Finalist {
   [[nodiscard]] std::int64_t median_ns() const;
 };
 
-/// Returns the best tables by the model, at most `count`, best first: what the search found, and
-/// those of schedules that do not search, with every parameter that is worth trying. Of tables that
-/// are the same the first is there. Requires a table that was found, and no slot model.
+/// Returns the best tables by the model, at most `count`, best first: what the search found, those
+/// of schedules that do not search, with every parameter that is worth trying, and with a memory
+/// `windowed`. Of tables that are the same the first is there. Requires a table that was found, and
+/// no slot model.
 [[nodiscard]] std::vector<Finalist> finalists_of(const Optimization& optimization,
                                                  std::size_t count);
 

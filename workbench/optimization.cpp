@@ -9,8 +9,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_files.hpp"
-#include "sim/memory.hpp"
-#include "sim/simulate.hpp"
+#include "workbench/rating.hpp"
 
 #include <chrono>
 #include <thread>
@@ -180,11 +179,7 @@ class Search {
       const auto rounds = search::rounds_of(table, [this] { return known_ && stopped(); });
       return rounds ? std::optional(Rating{*rounds, *rounds}) : std::nullopt;
     }
-    const sim::Simulation simulation = sim::simulate(table, timing());
-    if (!simulation.complete) return std::nullopt;
-    if (!timing().memory) return Rating{simulation.makespan, simulation.makespan};
-    const sim::MemoryPlay play = sim::play_memory(table, timing());
-    return Rating{play.makespan, search::cost_of(play.makespan, play.in_flight, *timing().memory)};
+    return played_rating(table, timing());
   }
 
   /// A table found takes the same road as any other: verified, and played by code that the search

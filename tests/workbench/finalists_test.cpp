@@ -16,19 +16,30 @@
 namespace stagger::workbench {
 namespace {
 
-/// Makespans of what schedules make of a problem, by the names of the tables.
-std::map<std::string, Ticks> makespans_of_schedules(const Problem& problem, const Timing& timing) {
+/// What a table is chosen by: its makespan, and with a memory up to a fiftieth of it more for what
+/// L2 does not hold. -1 if it hangs.
+Ticks cost_of(const Table& table, const Timing& timing) {
+  const sim::Simulation played = sim::simulate(table, timing);
+  if (!played.complete) return -1;
+  if (!timing.memory) return played.makespan;
+  const sim::MemoryPlay play = sim::play_memory(table, timing);
+  const std::int64_t l2 = timing.memory->l2;
+  const std::int64_t beyond = std::clamp<std::int64_t>(play.in_flight - l2, 0, l2);
+  return play.makespan + play.makespan * beyond / (50 * l2);
+}
+
+/// Costs of what schedules make of a problem, by the names of the tables.
+std::map<std::string, Ticks> costs_of_schedules(const Problem& problem, const Timing& timing) {
   std::map<std::string, Ticks> found;
   for (const schedules::Schedule* schedule : schedules::all()) {
-    if (schedule->searches) continue;
+    if (schedule->searches && !(timing.memory && schedule->name == std::string("windowed"))) {
+      continue;
+    }
     for (const schedules::Selection& selection :
          schedules::variants(*schedule, timing.memory.has_value())) {
       if (schedules::why_unsupported(selection, problem)) continue;
       const Table table = schedules::build(selection, problem, timing);
-      const sim::Simulation played = timing.memory && sim::simulate(table, timing).complete
-                                         ? sim::simulate_with_memory(table, timing)
-                                         : sim::simulate(table, timing);
-      if (played.complete) found[table.name] = played.makespan;
+      if (const Ticks cost = cost_of(table, timing); cost >= 0) found[table.name] = cost;
     }
   }
   return found;
@@ -53,12 +64,17 @@ TEST_CASE("finalists are the best tables by the model, each once") {
     const std::vector<Finalist> found = finalists_of(optimization, count);
     REQUIRE(!found.empty());
     REQUIRE(found.size() <= count);
-    REQUIRE(found.front().makespan == optimization.optimum.best->makespan);
-    REQUIRE(std::ranges::is_sorted(found, {}, &Finalist::makespan));
+    // A search of no effort may find less than the windows.
+    const search::Incumbent& best = *optimization.optimum.best;
+    const bool windows = optimization.model.timing.memory.has_value();
+    REQUIRE(found.front().cost <= best.cost);
+    REQUIRE((windows || found.front().cost == best.cost));
+    REQUIRE(std::ranges::is_sorted(found, {}, &Finalist::cost));
     const std::map<std::string, Ticks> named =
-        makespans_of_schedules(optimization.problem, optimization.model.timing);
+        costs_of_schedules(optimization.problem, optimization.model.timing);
     for (const Finalist& each : found) {
       REQUIRE(sim::makespan_of(each.table, optimization.model.timing) == each.makespan);
+      REQUIRE(cost_of(each.table, optimization.model.timing) == each.cost);
       REQUIRE(std::ranges::count_if(found, [&](const Finalist& other) {
                 return other.table.slots == each.table.slots &&
                        other.table.lane_begin == each.table.lane_begin &&
@@ -67,10 +83,10 @@ TEST_CASE("finalists are the best tables by the model, each once") {
     }
     // What is left out is no better than the last, or the same table as one that is there.
     for (const auto& [name, ticks] : named) {
-      const Ticks makespan = ticks;  // clang 14 captures no structured bindings
-      const bool there = std::ranges::any_of(
-          found, [&](const Finalist& each) { return each.makespan == makespan; });
-      REQUIRE((there || (found.size() == count && makespan >= found.back().makespan)));
+      const Ticks cost = ticks;  // clang 14 captures no structured bindings
+      const bool there =
+          std::ranges::any_of(found, [&](const Finalist& each) { return each.cost == cost; });
+      REQUIRE((there || (found.size() == count && cost >= found.back().cost)));
     }
     cut += found.size() == count ? 1 : 0;
   }
