@@ -115,6 +115,7 @@ Json measured_json(const MeasuredFinalists& measured) {
       runs.push_back(ns);
     finalists.push_back({{"schedule", each.name},
                          {"makespan", each.makespan},
+                         {"cost", each.cost},
                          {"median_ns", each.ns.empty() ? Json() : Json(each.median_ns())},
                          {"ns", std::move(runs)},
                          {"failed", each.failed.empty() ? Json() : Json(each.failed)}});
@@ -178,6 +179,7 @@ Json optimum_json(const Optimization& optimization, const MeasuredFinalists& mea
                              ? Json{{"kind", "slot"}}
                              : workbench::model_json(optimization.problem, optimization.model)},
                {"makespan", best ? Json(best->makespan) : Json()},
+               {"cost", best ? Json(best->cost) : Json()},
                {"unit", optimization.unit()},
                {"lower_bound", bound_json(bound.ticks, bound.by)},
                {"status", optimization.status()},
