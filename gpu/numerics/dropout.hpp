@@ -54,14 +54,23 @@ struct DropoutRow {
   return ~(not_below | not_below >> 14) & 0xffff;
 }
 
-/// Returns which of four words are below a threshold of 0 … 2^32.
-[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t words_below(const PhiloxCounter& random,
-                                                                      std::uint64_t threshold) {
-  const auto last = static_cast<std::uint32_t>(threshold - 1);
-  std::uint32_t below = 0;
-  for (int word = 0; word < 4; ++word)
-    below |= (random.word[word] <= last ? std::uint32_t{1} : 0) << word;
-  return threshold == 0 ? 0 : below;
+/// Moves bits up by four and puts below them which of four words are at least 2^32 - rest, in the
+/// order of the words.
+///
+/// A sum's carry says so, and the next addition takes it: two instructions a word, where a
+/// comparison, a selection and an "or" are three.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::uint32_t append_carries(
+    std::uint32_t bits, const PhiloxCounter& random, std::uint32_t rest) {
+  for (int word = 3; word >= 0; --word) {
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .u32 sum; add.cc.u32 sum, %1, %2; addc.u32 %0, %0, %0; }"
+        : "+r"(bits)
+        : "r"(random.word[word]), "r"(rest));
+#else
+    bits = bits << 1 | (random.word[word] > ~rest ? 1U : 0U);
+#endif
+  }
+  return bits;
 }
 
 /// Returns whether 32 keys of a row are kept, as keep_keys() does, by code for a kernel that does
@@ -71,20 +80,23 @@ template <int kBits, int kRounds>
     const DropoutRule& rule, const DropoutRow& row, std::uint32_t word) {
   static_assert(kBits == 8 || kBits == 32);
   constexpr std::uint32_t kCalls = kBits / 4;
-  std::uint32_t kept = 0;
+  const auto threshold = static_cast<std::uint32_t>(rule.threshold);  // of 2^32: 0
+  if (kBits == 32 && rule.threshold == 0) return 0;                   // no carry would tell
+  std::uint32_t found = 0;
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
-  for (std::uint32_t call = 0; call < kCalls; ++call) {
+  for (std::uint32_t index = 0; index < kCalls; ++index) {
+    const std::uint32_t call = kBits == 8 ? index : kCalls - 1 - index;
     const PhiloxCounter random = philox_unrolled<kRounds>(
         {{word * kCalls + call, row.query, row.head, row.batch}}, rule.key);
     if constexpr (kBits == 8) {
-      kept |= bytes_below(random, static_cast<std::uint32_t>(rule.threshold)) << call * 16;
+      found |= bytes_below(random, threshold) << call * 16;
     } else {
-      kept |= words_below(random, rule.threshold) << call * 4;
+      found = append_carries(found, random, 0 - threshold);
     }
   }
-  return kept;
+  return kBits == 8 ? found : ~found;
 }
 
 /// Returns whether 16 or 32 keys of a row are kept, on each of which kBits bits decide: bit j
