@@ -4,6 +4,7 @@
 #include "gpu/check/dropout.hpp"
 #include "tests/support/catch.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -48,6 +49,29 @@ TEST_CASE("GEMMs and bits are right in every way, and a product's bits the same"
       CHECK((way.bits == BitsPlace::nowhere) == (check.words == 0));
       CHECK(check.gemm_digest == digest.value_or(check.gemm_digest));
       digest = check.gemm_digest;
+    }
+  }
+}
+
+// A GPU compares words of 32 random bits by instructions that no host has.
+TEST_CASE("bits alone are right at every threshold's ends") {
+  if (!overlap_refusal().empty()) {
+    WARN(overlap_refusal());
+    return;
+  }
+  for (const int bits : {8, 32}) {
+    const std::uint64_t most = std::uint64_t{1} << bits;
+    for (const std::uint64_t threshold :
+         {std::uint64_t{0}, std::uint64_t{1}, most / 2, most - 1, most}) {
+      for (const int rounds : {3, 7}) {
+        DropoutRule all = rule(rounds, bits);
+        all.threshold = threshold;
+        OverlapRuns runs({.gemms = {}, .batch = 2, .heads = 3, .seq = 200, .rule = all});
+        const WayCheck check = runs.check({.gemms = false, .bits = BitsPlace::before});
+        CAPTURE(bits, threshold, rounds);
+        CHECK(check.right());
+        CHECK(check.words == 2 * 3 * 200 * 7);
+      }
     }
   }
 }
