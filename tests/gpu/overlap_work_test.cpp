@@ -82,6 +82,20 @@ TEST_CASE("sixteen bytes are compared with every threshold") {
   }
 }
 
+TEST_CASE("four words beside a threshold are compared with it, in their order") {
+  const std::uint64_t most = std::uint64_t{1} << 32;
+  for (const std::uint64_t threshold :
+       {std::uint64_t{1}, std::uint64_t{2}, most / 2, most - 1, most}) {
+    const auto at = static_cast<std::uint32_t>(threshold);
+    const PhiloxCounter words{{at, at - 1, 0xffffffff, 0}};
+    std::uint32_t wanted = 0b1011;  // what was there
+    for (int word = 3; word >= 0; --word)
+      wanted = wanted << 1 | (words.word[word] >= threshold ? 1U : 0U);
+    CAPTURE(threshold);
+    CHECK(append_carries(0b1011, words, 0 - at) == wanted);
+  }
+}
+
 TEST_CASE("chunks make every word once, in the layout of stored bits") {
   struct Case {
     std::int64_t batch, heads, seq;
