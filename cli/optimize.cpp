@@ -160,9 +160,9 @@ void check_optimize(const Options& options) {
   const std::string why = "means nothing in the slot model";
   reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
          why);
-  reject(
-      given_of(options, "bandwidth memory-latency congestion spread kernel dtype head-dim tick-ns"),
-      why);
+  reject(given_of(options,
+                  "bandwidth memory-latency congestion spread draw kernel dtype head-dim tick-ns"),
+         why);
 }
 
 int optimize_command(const Options& options) {

@@ -60,6 +60,7 @@ struct Options {
   std::optional<Ticks> memory_latency;
   std::optional<Ticks> congestion;
   std::optional<Ticks> spread;
+  std::optional<std::int64_t> draw;
   std::string machine;  ///< a profile's file; empty: none
 
   // schedule

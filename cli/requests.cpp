@@ -59,7 +59,8 @@ workbench::GivenTiming given_timing(const Options& options) {
           .bandwidth = options.bandwidth,
           .memory_latency = options.memory_latency,
           .congestion = options.congestion,
-          .spread = options.spread};
+          .spread = options.spread,
+          .draw = options.draw};
 }
 
 }  // namespace

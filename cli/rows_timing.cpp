@@ -151,6 +151,15 @@ std::vector<OptionRow> timing_rows() {
        .fallback = "the profile's with --machine, else 0",
        .range = {.least = 0},
        .needs = "l2 machine"},
+      {.name = "draw",
+       .metavar = "N",
+       .meaning = "which of 64 sequences chance is drawn from: the same hand-overs with other luck",
+       .target = &Options::draw,
+       .commands = kOnProblems,
+       .group = kGroup,
+       .fallback = "0",
+       .range = {.least = 0, .most = kMemoryDraws - 1},
+       .needs = "spread machine"},
   };
 }
 

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <future>
+#include <utility>
+#include <vector>
 
 namespace stagger {
 
@@ -13,6 +17,26 @@ inline constexpr std::launch kBesideIfPossible = std::launch::async | std::launc
 [[nodiscard]] inline std::launch beside(std::int64_t tasks) {
   constexpr std::int64_t kThreadTasks = 100'000;
   return tasks < kThreadTasks ? std::launch::deferred : kBesideIfPossible;
+}
+
+/// Takes `make(0)`, `make(1)` … `make(count - 1)` in that order, made by so many threads at a time:
+/// what is taken does not depend on their number. Those that are made at a time are all made before
+/// the first of them is taken, so `make` may read what `take` writes. Throws what they throw.
+template <class Make, class Take>
+void make_beside(std::size_t count, int threads, Make make, Take take) {
+  const auto at_a_time = static_cast<std::size_t>(std::max(threads, 1));
+  for (std::size_t begin = 0; begin < count; begin += at_a_time) {
+    const std::size_t end = std::min(count, begin + at_a_time);
+    std::vector<std::future<decltype(make(begin))>> rest;
+    for (std::size_t index = begin + 1; index < end; ++index)
+      rest.push_back(std::async(kBesideIfPossible, make, index));
+    std::vector<decltype(make(begin))> made;
+    made.push_back(make(begin));
+    for (auto& each : rest)
+      made.push_back(each.get());
+    for (auto& each : made)
+      take(std::move(each));
+  }
 }
 
 }  // namespace stagger

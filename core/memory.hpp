@@ -18,6 +18,9 @@ struct TileBytes {
 /// rate. Of a GPU's it is what measured runs were predicted best with, not what is soldered there.
 inline constexpr std::int64_t kMemoryChannels = 32;
 
+/// Sequences that chance may be drawn from: the same tasks with other luck.
+inline constexpr std::int64_t kMemoryDraws = 64;
+
 /// The memory behind the SMs: an L2 cache of whole tiles, through which turns are handed over, and
 /// device memory of a certain rate behind it.
 struct Memory {
@@ -30,6 +33,8 @@ struct Memory {
   std::int64_t congestion = 0;
   /// Ticks that a hand-over takes longer by chance, in the mean, >= 0.
   std::int64_t spread = 0;
+  /// Which of kMemoryDraws sequences that chance is drawn from, 0 to kMemoryDraws - 1.
+  std::int64_t draw = 0;
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };

@@ -8,8 +8,9 @@ schedules, on the GPU of this machine, over shapes that no profile was fitted to
 Of each problem `optimize` makes a table by the profile, for --seconds at most. It and every schedule
 run in turns, --rounds times, whole backward passes, each after a pause of its own length; what is a
 tenth slower than the best in a round runs no more. The document (stagger.optimize-bench/1) has every
-round's ms beside what was predicted, and is written after every problem. The exit code is 1 if a
-table of `optimize` is more than --margin per cent slower than the best schedule.
+round's ms beside what was predicted and the digest of the orders that ran (two candidates may be one
+table), and is written after every problem. The exit code is 1 if a table of `optimize` is more than
+--margin per cent slower than the best schedule.
 """
 
 import argparse
@@ -119,6 +120,7 @@ def timed(args, row, names, path):
                 continue
             each["ms"].append(round(answer["measured"]["rested_ms"], 4))
             each["predicted_ms"] = round(answer["predicted"]["elapsed_ns"] / 1e6, 4)
+            each["orders"] = answer["orders"]["digest"]
         best = min(each["ms"][-1] for each in found.values() if each["ms"])
         done = {name: each for name, each in found.items()
                 if name != FOUND and each["ms"][-1] > LEFT * best}
@@ -140,12 +142,21 @@ def ratio(row):
     return middles.pop(FOUND) / min(middles.values())
 
 
+def twins_of(row):
+    """Schedules whose table is that of `optimize`: of the same orders, and predicted alike."""
+    each = {**row["slower"], **row["candidates"]}
+    known = {name: (one.get("orders"), one["predicted_ms"]) for name, one in each.items()}
+    return [name for name in each if name != FOUND and known[name] == known[FOUND]
+            and known[name][0]]
+
+
 def line(row):
     words = [f"{name} {ms:.3f} ({row['candidates'][name]['predicted_ms']:.3f})"
              for name, ms in sorted(middles_of(row).items(), key=lambda pair: pair[1])
              if name in row["candidates"]]
+    same = "".join(f" = {name}" for name in twins_of(row))
     return (f"{row['mask'].partition(':')[0]} {row['seq']} x {row['heads']}/{row['heads_kv']} d "
-            f"{row['head_dim']}: {ratio(row):.3f}; {', '.join(words)}")
+            f"{row['head_dim']}: {ratio(row):.3f}{same}; {', '.join(words)}")
 
 
 def options():

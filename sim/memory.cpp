@@ -76,7 +76,7 @@ class MemoryPlayer {
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
         congestion_(timing, table.problem),
-        spread_(timing.memory->spread),
+        spread_(timing.memory->spread, timing.memory->draw),
         dq_tiles_(std::int64_t{table.problem.heads} * table.problem.q_tiles()),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles() : 0)),
         stations_(at(std::min(table.lanes(), resident_lanes(table.problem, timing.residency)))),

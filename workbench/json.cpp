@@ -58,13 +58,14 @@ Json memory_model_json(const Memory& memory) {
   if (memory.latency > 0) json["latency"] = memory.latency;
   if (memory.congestion > 0) json["congestion"] = memory.congestion;
   if (memory.spread > 0) json["spread"] = memory.spread;
+  if (memory.draw > 0) json["draw"] = memory.draw;
   return json;
 }
 
 Memory read_memory_model(const JsonValue& memory) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
   memory.expect_keys({"l2_bytes", "bytes_per_tick", "q_bytes", "dq_bytes", "kv_bytes",
-                      "gradient_bytes", "latency", "congestion", "spread"});
+                      "gradient_bytes", "latency", "congestion", "spread", "draw"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto bytes = [&](const char* key, std::int64_t least) {
     return memory.at(key).integer(least, kMostBytes);
@@ -80,7 +81,8 @@ Memory read_memory_model(const JsonValue& memory) {
                    .gradient = bytes("gradient_bytes", 0)},
           .latency = ticks("latency"),
           .congestion = ticks("congestion"),
-          .spread = ticks("spread")};
+          .spread = ticks("spread"),
+          .draw = memory.has("draw") ? memory.at("draw").integer(0, kMemoryDraws - 1) : 0};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "workbench/optimization.hpp"
 
+#include "core/beside.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "dag/slot_bounds.hpp"
@@ -30,7 +31,10 @@ dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_mo
 class Search {
  public:
   explicit Search(const OptimizationRequest& request)
-      : request_(request), begin_(std::chrono::steady_clock::now()) {
+      : request_(request),
+        threads_(static_cast<int>(request.threads > 0 ? request.threads
+                                                      : std::thread::hardware_concurrency())),
+        begin_(std::chrono::steady_clock::now()) {
     result_.problem = request.problem;
     result_.model = request.model;
     result_.slot_model = request.slot_model;
@@ -45,10 +49,9 @@ class Search {
   Optimization run() {
     find_best_named();
     if (request_.answer) import_answer(*request_.answer);
-    const auto machine = static_cast<std::int64_t>(std::thread::hardware_concurrency());
     const search::SearchOptions options{
         .seed = request_.seed,
-        .threads = static_cast<int>(request_.threads > 0 ? request_.threads : machine),
+        .threads = threads_,
         .effort = request_.effort,
         .stop = [this] { return stopped(); },
         .progress =
@@ -91,29 +94,49 @@ class Search {
                        .best = best == nullptr ? std::nullopt : std::optional(best->makespan)});
   }
 
+  struct NamedTable {
+    Table table;
+    std::optional<Rating> rating;  ///< absent: it does not run to the end
+  };
+
   /// The named schedule that costs least in the model asked for is the table to beat.
   void find_best_named() {
     const bool l2_counts = !request_.slot_model && timing().memory;
+    std::vector<schedules::Selection> selections;
     for (const schedules::Schedule* schedule : schedules::all()) {
       if (schedule->searches) continue;
       for (const schedules::Selection& selection : schedules::variants(*schedule, l2_counts)) {
-        if (schedules::why_unsupported(selection, result_.problem)) continue;
-        if (known_ && stopped()) return;
-        try_named(selection);
+        if (!schedules::why_unsupported(selection, result_.problem)) {
+          selections.push_back(selection);
+        }
       }
     }
+    const std::int64_t tasks = result_.problem.tasks();
+    make_beside(
+        selections.size(), beside(tasks) == kBesideIfPossible ? threads_ : 1,
+        [&](std::size_t index) { return named_table(selections[index]); },
+        [&](std::optional<NamedTable> made) {
+          if (made) take_named(std::move(*made));
+        });
   }
 
-  void try_named(const schedules::Selection& selection) {
-    auto& best = result_.best_named;
-    tell("schedule " + selection.text, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
+  /// Nothing if there is a table and no time left.
+  [[nodiscard]] std::optional<NamedTable> named_table(const schedules::Selection& selection) const {
+    if (known_ && stopped()) return std::nullopt;
     Table table = schedules::build(selection, result_.problem, timing());
     const std::optional<Rating> rating = rating_of(table);
-    if (!rating) return;
-    if (!best || rating->makespan < best->makespan) best = {table.name, rating->makespan};
-    if (known_ && known_->cost <= rating->cost) return;
-    known_by_ = "schedule " + table.name;
-    known_ = {std::move(table), rating->makespan, rating->cost};
+    return NamedTable{std::move(table), rating};
+  }
+
+  void take_named(NamedTable&& made) {
+    auto& best = result_.best_named;
+    tell("schedule " + made.table.name, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
+    if (!made.rating) return;
+    const Rating& rating = *made.rating;
+    if (!best || rating.makespan < best->makespan) best = {made.table.name, rating.makespan};
+    if (known_ && known_->cost <= rating.cost) return;
+    known_by_ = "schedule " + made.table.name;
+    known_ = {std::move(made.table), rating.makespan, rating.cost};
   }
 
   /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
@@ -197,6 +220,7 @@ class Search {
   }
 
   const OptimizationRequest& request_;
+  int threads_;
   std::chrono::steady_clock::time_point begin_;
   Optimization result_;
   std::optional<Incumbent> known_;  ///< the better of the best named and the imported

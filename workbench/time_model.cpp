@@ -67,13 +67,14 @@ Timing GivenTiming::over(Timing timing) const {
   set(reduce_kv, timing.reduce_kv);
   timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
-  const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread;
+  const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread || draw;
   if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
   if (bandwidth) timing.memory->rate = *bandwidth;
   if (memory_latency) timing.memory->latency = *memory_latency;
   if (congestion) timing.memory->congestion = *congestion;
   if (spread) timing.memory->spread = *spread;
+  if (draw) timing.memory->draw = *draw;
   return timing;
 }
 

@@ -47,6 +47,7 @@ Json memory_json(const Memory& model, const Summary& summary) {
           {"latency", model.latency},
           {"congestion", model.congestion},
           {"spread", model.spread},
+          {"draw", model.draw},
           {"phases", summary.phases},
           {"makespan", memory.makespan},
           {"touched_bytes", memory.touched},

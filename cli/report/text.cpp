@@ -191,7 +191,8 @@ class Report {
            " longer the more SMs reduce");
     }
     if (model.spread > 0) {
-      more("a hand-over takes " + unit_.text(model.spread) + " longer by chance, in the mean");
+      more("a hand-over takes " + unit_.text(model.spread) + " longer by chance, in the mean" +
+           (model.draw > 0 ? ", draw " + std::to_string(model.draw) : std::string()));
     }
   }
 

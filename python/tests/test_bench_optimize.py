@@ -31,7 +31,8 @@ class Device:
         if name not in TIMES:
             return None  # not for this problem
         ms = TIMES[name][sum(each == name for each, _ in self.runs) - 1]
-        return {"measured": {"rested_ms": ms}, "predicted": {"elapsed_ns": 990_000}}
+        return {"measured": {"rested_ms": ms}, "predicted": {"elapsed_ns": 990_000},
+                "orders": {"digest": "b" if name == "spt" else "a"}}
 
 
 @unittest.skipUnless(COMMAND, "no command")
@@ -59,12 +60,13 @@ class Optimize(unittest.TestCase):
         self.assertEqual(row["candidates"]["optimize"]["ms"], TIMES["optimize"])
         self.assertEqual(row["candidates"]["spt"]["predicted_ms"], 0.99)
         self.assertEqual(list(row["candidates"]), ["optimize", "spt"])
-        self.assertEqual(row["slower"], {"windowed": {"ms": [1.2], "predicted_ms": 0.99}})
+        self.assertEqual(row["slower"],
+                         {"windowed": {"ms": [1.2], "predicted_ms": 0.99, "orders": "a"}})
         self.assertLessEqual(row["bound"], row["makespan"])
         table = next(command for name, command in runs if name == "optimize")
         self.assertIn("--table", table)
         self.assertNotIn("--seq", table)  # the file says it
-        self.assertIn("causal 1536 x 24/24 d 128: 1.000; ", said)
+        self.assertIn("causal 1536 x 24/24 d 128: 1.000 = windowed; ", said)
 
     def test_one_that_loses_is_an_error(self):
         with mock.patch.dict(TIMES, {"optimize": [1.03, 1.03, 1.03]}):
@@ -102,6 +104,20 @@ class Table(unittest.TestCase):
         lines = script("tables.optimize").optimize_table(document).splitlines()
         self.assertEqual(lines[-1], "| sliding, 64, 2,048 × 8 on 2 | 2.000 | 1.900 | `spt` | 2.500 "
                                     "| 2.400 | 1.250 |")
+
+    def test_it_says_whose_table_it_is(self):
+        bench = script("bench_optimize")
+        of = {"ms": [1.0], "predicted_ms": 1.9, "orders": "a"}
+        row = {"mask": "causal", "seq": 2048, "heads": 8, "heads_kv": 8, "head_dim": 64,
+               "candidates": {"optimize": of, "spt": of, "other": {**of, "orders": "b"}},
+               "slower": {"windowed": of, "shift": {**of, "predicted_ms": 2.0}}}
+        self.assertEqual(bench.twins_of(row), ["windowed", "spt"])
+        document = {"device": "a GPU", "date": "2026-01-02", "problems": [row]}
+        lines = script("tables.optimize").optimize_table(document).splitlines()
+        self.assertIn("| 1.000 (`windowed`'s) (`spt`'s) | 1.900 |", lines[-1])
+        for each in (of, *row["slower"].values()):
+            each.pop("orders", None)
+        self.assertEqual(bench.twins_of(row), [])  # of runs that do not say
 
 
 if __name__ == "__main__":

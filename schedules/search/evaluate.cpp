@@ -325,6 +325,16 @@ std::optional<Starts> starts_of(const Table& table, const Timing& timing) {
 }
 
 std::optional<Rating> rating_of(const Table& table, const Timing& timing) {
+  std::optional<Rating> rating = rating_by_own_draw(table, timing);
+  if (rating && timing.memory) {
+    rating->cost =
+        mean_cost(timing, std::ssize(table.slots), rating->cost,
+                  [&](const Timing& other) { return rating_by_own_draw(table, other)->cost; });
+  }
+  return rating;
+}
+
+std::optional<Rating> rating_by_own_draw(const Table& table, const Timing& timing) {
   if (timing.memory) {
     const std::optional<MemoryTime> time = memory_time(table, timing);
     if (!time) return std::nullopt;
@@ -336,7 +346,7 @@ std::optional<Rating> rating_of(const Table& table, const Timing& timing) {
 }
 
 std::optional<Ticks> makespan_of(const Table& table, const Timing& timing) {
-  const std::optional<Rating> rating = rating_of(table, timing);
+  const std::optional<Rating> rating = rating_by_own_draw(table, timing);
   return rating ? std::optional(rating->makespan) : std::nullopt;
 }
 

@@ -26,8 +26,13 @@ struct Starts {
 [[nodiscard]] std::optional<Starts> starts_of(const Table& table, const Timing& timing);
 
 /// The rating of a static table, nullopt if it deadlocks. Requires what starts_of() does. O(tasks),
-/// O(tasks log SMs) with a memory.
+/// O(tasks log SMs) with a memory, for each of rated_draws() and one more.
 [[nodiscard]] std::optional<Rating> rating_of(const Table& table, const Timing& timing);
+
+/// The rating of a static table where its timing's own draw of chance is all that costs, as
+/// searches compare the tables that they try. Else as rating_of(). O(tasks), O(tasks log SMs) with
+/// a memory.
+[[nodiscard]] std::optional<Rating> rating_by_own_draw(const Table& table, const Timing& timing);
 
 /// The makespan of a static table, with the memory if `timing` has one (memory_time.hpp), nullopt
 /// if it deadlocks. Requires what starts_of() does. O(tasks), O(tasks log SMs) with a memory.

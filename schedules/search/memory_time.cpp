@@ -119,9 +119,10 @@ class L2 {
 
 /// What chance adds to the hand-over that brings a rank's turn: 2/3 of the spread for each halving
 /// of 2^32 down to a draw, and of the last one, which goes beyond it, what is needed.
-Ticks chance(Ticks spread, std::int64_t place, std::int32_t rank) {
+Ticks chance(const Memory& memory, std::int64_t place, std::int32_t rank) {
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 31;
   std::uint64_t word = at(place) * (1U << 24U) + at(rank) + 11400714819323198485U;
+  word += at(memory.draw) * (std::uint64_t{1} << 58U);
   word = (word ^ word >> 30U) * 13787848793156543929U;
   word = (word ^ word >> 27U) * 10723151780598845931U;
   std::uint64_t draw = (word ^ word >> 31U) >> 32U | 1U;
@@ -129,7 +130,7 @@ Ticks chance(Ticks spread, std::int64_t place, std::int32_t rank) {
   for (; draw < kHalf; draw *= 2)
     parts += 65'536;
   parts += 131'072 - static_cast<std::int64_t>(draw / 32'768);
-  return static_cast<Ticks>(Bytes128{parts} * spread / 98'304);
+  return static_cast<Ticks>(Bytes128{parts} * memory.spread / 98'304);
 }
 
 /// What an SM does at a time, in the order in which an SM does them.
@@ -331,7 +332,7 @@ class Agenda {
         l2_.touch(time, Kind::gradient, static_cast<std::int32_t>(kv), rank > 0, true);
     const Ticks done = there + timing_.reduce_kv;
     const std::int64_t place = std::int64_t{problem_.heads} * problem_.q_tiles() + kv;
-    const Ticks turn = done + hand_over() + chance(timing_.memory->spread, place, rank + 1);
+    const Ticks turn = done + hand_over() + chance(*timing_.memory, place, rank + 1);
     joins_[{kv, rank + 1}] = turn;
     if (const auto next = joiners_.find({kv, rank + 1}); next != joiners_.end()) {
       const Ticks ready = sms_[at(next->second)].writer_free;
@@ -374,7 +375,7 @@ class Agenda {
   void unlock(const Slot& done, Ticks time) {
     if (done.rank + 1 == problem_.contributions(done.task)) return;
     const std::size_t place = places_.of(done.task, done.rank + 1);
-    const Ticks by_chance = chance(timing_.memory->spread, row_of(done.task), done.rank + 1);
+    const Ticks by_chance = chance(*timing_.memory, row_of(done.task), done.rank + 1);
     const Ticks before = std::exchange(turn_[place], time + hand_over() + by_chance);
     if (before >= kUnknown) return;
     const auto waits = static_cast<std::int32_t>(awaited_by(0) - before);

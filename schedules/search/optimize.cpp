@@ -16,8 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <future>
 #include <vector>
 
 namespace stagger::search {
@@ -65,8 +63,12 @@ class Optimizer {
     rules_ = most_rules(problem_, options_.effort);
     // In the slot model lists and packings often wait within a chain, which no rounds allow.
     if (objective_.slot_model) phase("edge colouring", [&] { colorings(); });
+    // With a memory windows find what is hard to beat, and what they leave of the time is enough.
+    const bool windows_count = problem_.heads > 1 && !objective_.slot_model;
+    const bool windows_first = windows_count && objective_.timing.memory;
+    if (windows_first) phase("windows", [&] { windows(); });
     phase("list scheduling", [&] { list_schedules(); });
-    if (problem_.heads > 1 && !objective_.slot_model) phase("windows", [&] { windows(); });
+    if (windows_count && !windows_first) phase("windows", [&] { windows(); });
     rules_ = most_rules(problem_, options_.effort);
     phase("packing", [&] { packings(); });
     if (!objective_.slot_model) phase("edge colouring", [&] { colorings(); });
@@ -98,6 +100,12 @@ class Optimizer {
     if (!objective_.slot_model) return rating_of(table, objective_.timing).value_or(Rating{-1, -1});
     const Ticks rounds = rounds_of(table, options_.stop).value_or(-1);
     return {rounds, rounds};
+  }
+
+  /// What a table of thousands that are tried costs, by one draw of chance.
+  [[nodiscard]] Ticks cost_of_try(const Table& table) const {
+    if (objective_.slot_model) return rating(table).cost;
+    return rating_by_own_draw(table, objective_.timing).value_or(Rating{-1, -1}).cost;
   }
 
   void offer(Table table) {
@@ -139,7 +147,9 @@ class Optimizer {
   }
 
   void windows() {
-    Table table = windowed_table(problem_, rule_timing_, {.stop = options_.stop}).table;
+    Table table =
+        windowed_table(problem_, rule_timing_, {.threads = options_.threads, .stop = options_.stop})
+            .table;
     start_ = {chain_lanes_of(table), QOrder::descending};
     const Rating found = rating(table);
     start_cost_ = found.cost;
@@ -274,20 +284,9 @@ class Optimizer {
   void local_searches() {
     constexpr std::size_t kRuns = 4;
     if (start_.lanes.empty() || options_.effort == 0) return;
-    std::vector<Improved> results(kRuns);
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t run = next++; run < kRuns; run = next++)
-        results[run] = improve(options_.seed + run);
-    };
-    std::vector<std::future<void>> threads;
-    for (int thread = 1; thread < options_.threads; ++thread)
-      threads.push_back(std::async(kBesideIfPossible, work));
-    work();
-    for (std::future<void>& thread : threads)
-      thread.get();
-    for (Improved& result : results)
-      offer(std::move(result.table), result.rating);
+    make_beside(
+        kRuns, options_.threads, [this](std::size_t run) { return improve(options_.seed + run); },
+        [this](Improved result) { offer(std::move(result.table), result.rating); });
   }
 
   struct Improved {
@@ -301,7 +300,7 @@ class Optimizer {
         .moves = options_.effort * std::min<std::int64_t>(kScans / scans_of(problem_), kMoves),
         .at_least = optimum_.lower_bound.ticks,
         .stop = options_.stop,
-        .makespan = [this](const Table& table) { return rating(table).cost; }};
+        .makespan = [this](const Table& table) { return cost_of_try(table); }};
     LocalSearchResult arranged = local_search(problem_, rule_timing_, start_, options);
     if (arranged.makespan < 0) return {};
     if (objective_.slot_model) {

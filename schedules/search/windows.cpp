@@ -10,12 +10,14 @@
 
 #include "schedules/search/windows.hpp"
 
+#include "core/beside.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/list_scheduling.hpp"
 #include "schedules/search/safe_table.hpp"
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace stagger::search {
@@ -26,9 +28,14 @@ constexpr Ticks kUntold = 2'000;  ///< a part of the makespan so small that the 
 class Windows {
  public:
   Windows(const Problem& problem, const Timing& timing, const WindowOptions& options)
-      : problem_(on_resident_sms(problem, timing.residency)), timing_(timing), options_(options) {}
+      : problem_(on_resident_sms(problem, timing.residency)),
+        timing_(timing),
+        options_(options),
+        threads_(options.threads > 0 ? options.threads
+                                     : static_cast<int>(std::thread::hardware_concurrency())) {}
 
   WindowedTable run(const std::vector<std::int32_t>& sizes) {
+    first_ = sizes.front();
     const std::vector<std::int32_t> best_two =
         attempt_all(sizes, options_.q.value_or(QOrder::descending));
     if (!options_.q) {
@@ -36,7 +43,7 @@ class Windows {
       attempt_all(best_two, QOrder::cyclic);
     }
     // Under a delayed release every list may hang.
-    if (!makespan_) best_.table = safe_table(problem_);
+    if (!cost_) best_.table = safe_table(problem_);
     return std::move(best_);
   }
 
@@ -44,9 +51,13 @@ class Windows {
   /// Tries sizes with one Q order. Returns the best two of them.
   std::vector<std::int32_t> attempt_all(const std::vector<std::int32_t>& sizes, QOrder q) {
     std::vector<std::pair<Ticks, std::int32_t>> tried;
-    for (const std::int32_t size : sizes) {
-      if (const auto makespan = attempt(size, q)) tried.emplace_back(*makespan, size);
-    }
+    make_beside(
+        sizes.size(), threads_, [&](std::size_t index) { return attempt(sizes[index], q); },
+        [&](std::optional<Attempt> made) {
+          if (!made) return;
+          tried.emplace_back(made->cost, made->windowed.heads);
+          take(std::move(*made));
+        });
     std::sort(tried.begin(), tried.end());
     tried.resize(std::min<std::size_t>(tried.size(), 2));
     std::vector<std::int32_t> best(tried.size());
@@ -54,25 +65,39 @@ class Windows {
     return best;
   }
 
-  std::optional<Ticks> attempt(std::int32_t size, QOrder q) {
-    if (makespan_ && options_.stop && options_.stop()) return std::nullopt;
-    Table table = list_schedule(problem_, timing_,
-                                {.chains = ChainOrder::longest_by_head, .q = q, .window = size});
-    const std::optional<Ticks> makespan = makespan_of(table, timing_);
-    // What the cyclic order may take longer.
-    const bool turns = q == QOrder::cyclic && best_.q != QOrder::cyclic;
-    const Ticks margin = turns && makespan_ ? *makespan_ / kUntold + 1 : 0;
-    if (makespan && (!makespan_ || *makespan < *makespan_ + margin)) {
-      makespan_ = makespan;
-      best_ = {.table = std::move(table), .heads = size, .q = q};
-    }
-    return makespan;
+  struct Attempt {
+    WindowedTable windowed;
+    Ticks cost = 0;
+  };
+
+  /// The first attempt is made whatever `stop` says, so that there is a table.
+  [[nodiscard]] std::optional<Attempt> attempt(std::int32_t size, QOrder q) const {
+    const bool first = !cost_ && size == first_;
+    const Stop stop = [&] { return !first && options_.stop && options_.stop(); };
+    if (stop()) return std::nullopt;
+    const ListRule rule{.chains = ChainOrder::longest_by_head, .q = q, .window = size};
+    std::optional<Table> table = list_schedule(problem_, timing_, rule, stop);
+    if (!table) return std::nullopt;
+    const std::optional<Rating> rating = rating_of(*table, timing_);
+    if (!rating) return std::nullopt;
+    return Attempt{{.table = std::move(*table), .heads = size, .q = q}, rating->cost};
+  }
+
+  void take(Attempt&& made) {
+    // What the cyclic order may cost more.
+    const bool turns = made.windowed.q == QOrder::cyclic && best_.q != QOrder::cyclic;
+    const Ticks margin = turns && cost_ ? *cost_ / kUntold + 1 : 0;
+    if (cost_ && made.cost >= *cost_ + margin) return;
+    cost_ = made.cost;
+    best_ = std::move(made.windowed);
   }
 
   Problem problem_;  ///< on the SMs that are there
   const Timing& timing_;
   const WindowOptions& options_;
-  std::optional<Ticks> makespan_;
+  int threads_;
+  std::int32_t first_ = 0;     ///< the size that is tried first
+  std::optional<Ticks> cost_;  ///< of the best; absent: there is none
   WindowedTable best_;
 };
 

@@ -14,7 +14,8 @@ namespace stagger::search {
 struct WindowOptions {
   std::int32_t heads = 0;                  ///< of a window; 0: the best of window_sizes()
   std::optional<QOrder> q = std::nullopt;  ///< absent: the best
-  std::function<bool()> stop = {};         ///< asked before every table but the first; none: never
+  int threads = 0;                         ///< 0: as many as the machine has
+  std::function<bool()> stop = {};         ///< asked in every table but the first; none: never
 };
 
 /// A table, and the window and Q order that it is of: 0 heads if every list hung.
@@ -30,10 +31,11 @@ struct WindowedTable {
 
 /// The best table of list scheduling by windows of heads, longest chain first, over the Q orders or
 /// of one of them.
-/// The best is the one with the smallest makespan, with the memory if `timing` has one; of equals
-/// the one with the smaller window, but one in which the Q tiles go round if none is better by more
-/// than one in 2,000. Static, runs to its end in the timing model given, with lanes
-/// beyond the resident SMs empty. A few dozen list schedulings at most.
+/// The best is the one that costs least (rating.hpp), without a memory the one with the smallest
+/// makespan; of equals the one with the smaller window, but one in which the Q tiles go round if
+/// none is better by more than one in 2,000. The same for any number of threads. Static, runs to
+/// its end in the timing model given, with lanes beyond the resident SMs empty. A few dozen list
+/// schedulings at most.
 [[nodiscard]] WindowedTable windowed_table(const Problem& problem, const Timing& timing,
                                            const WindowOptions& options);
 

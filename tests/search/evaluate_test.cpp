@@ -4,10 +4,15 @@
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/cost.hpp"
 #include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace stagger::search {
 namespace {
@@ -36,6 +41,7 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
   test::Random random(test::seed(163));
   int in_order = 0;
   int beyond = 0;
+  int lucky = 0;
   int ends = 0;
   for (int round = 0; round < 1'500; ++round) {
     Table table = random.chance(3) ? test::drawn_table(random, 4, [] { return false; })
@@ -49,9 +55,10 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
                                     .dq = random.between(0, 60),
                                     .kv = random.between(0, 60),
                                     .gradient = random.between(0, 60)},
-                           .latency = random.chance(50) ? random.between(0, 9) : 0,
-                           .congestion = random.chance(50) ? random.between(0, 40) : 0,
-                           .spread = random.chance(50) ? random.between(0, 9) : 0};
+                           .latency = random.chance(2) ? random.between(0, 9) : 0,
+                           .congestion = random.chance(2) ? random.between(0, 40) : 0,
+                           .spread = random.chance(2) ? random.between(0, 9) : 0,
+                           .draw = random.between(0, kMemoryDraws - 1)};
     const std::optional<Ticks> makespan = makespan_of(table, timing);
     CAPTURE(round);
     REQUIRE(makespan.has_value() == sim::simulate(table, timing).complete);
@@ -60,18 +67,46 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
     REQUIRE(*makespan == play.makespan);
     const double over = static_cast<double>(play.in_flight) / double(timing.memory->l2) - 1;
     const double longer = 0.02 * double(play.makespan) * std::clamp(over, 0.0, 1.0);
+    const std::optional<Rating> own = rating_by_own_draw(table, timing);
+    REQUIRE(own.has_value());
+    REQUIRE(own->makespan == play.makespan);
+    REQUIRE(double(own->cost) <= double(play.makespan) + longer + 1e-6);
+    REQUIRE(double(own->cost) > double(play.makespan) + longer - 1);
     const std::optional<Rating> rating = rating_of(table, timing);
     REQUIRE(rating.has_value());
     REQUIRE(rating->makespan == play.makespan);
-    REQUIRE(double(rating->cost) <= double(play.makespan) + longer + 1e-6);
-    REQUIRE(double(rating->cost) > double(play.makespan) + longer - 1);
+    REQUIRE(rating->cost == sim::cost_by_plays(table, timing));
+    lucky += rating->cost > own->cost ? 1 : 0;
     in_order += table.problem.combine == Combine::ordered ? 1 : 0;
-    beyond += rating->cost > rating->makespan ? 1 : 0;
+    beyond += own->cost > own->makespan ? 1 : 0;
     ++ends;
   }
   CHECK(beyond > 100);
+  CHECK(lucky > 20);
   CHECK(in_order > 50);
   CHECK(ends > 500);
+}
+
+TEST_CASE("a table is rated by other draws of chance, the fewer the larger it is") {
+  const Memory chance{.l2 = 1, .rate = 1, .spread = 1};
+  CHECK(rated_draws({.l2 = 1, .rate = 1}, 100) == 0);
+  CHECK(rated_draws(chance, 0) == 16);
+  CHECK(rated_draws(chance, 15'625) == 16);
+  CHECK(rated_draws(chance, 15'626) == 15);
+  CHECK(rated_draws(chance, 125'000) == 2);
+  CHECK(rated_draws(chance, 125'001) == 1);
+  CHECK(rated_draws(chance, 1'000'000'000) == 1);
+  // The last draw is followed by the first, and sums of the longest makespans are exact.
+  Timing timing;
+  timing.memory = chance;
+  timing.memory->draw = 62;
+  std::vector<std::int64_t> draws;
+  const Ticks longest = Ticks{1} << 60;
+  CHECK(mean_cost(timing, 50'000, 1, [&](const Timing& other) {
+          draws.push_back(other.memory->draw);
+          return longest - draws.back();
+        }) == longest - 14);
+  CHECK(draws == std::vector<std::int64_t>{63, 0, 1, 2, 3});
 }
 
 TEST_CASE("rounds are what pushing one chain at a time gives") {

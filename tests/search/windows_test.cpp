@@ -5,6 +5,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/cost.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
@@ -93,17 +94,40 @@ TEST_CASE("window sizes rise by halves to the number of heads") {
 TEST_CASE("the window is the one that the memory likes best") {
   const Problem problem = make_problem(make_mask("causal"), {32, 32}, {}, 64, 32);
   Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
-  const auto makespan = [&](std::int32_t heads) {
-    return makespan_of(windowed_table(problem, timing, {.heads = heads}).table, timing).value();
+  const auto cost = [&](std::int32_t heads) {
+    return sim::cost_by_plays(windowed_table(problem, timing, {.heads = heads}).table, timing);
   };
-  const Ticks without = makespan(64);
+  const Ticks without = cost(64);
   timing.memory = Memory{.l2 = 32 * 12 * 8, .rate = 100, .tile = {8, 8, 8, 8}};
-  REQUIRE(makespan(64) > without);
-  const Ticks chosen = makespan(0);
-  CHECK(chosen < makespan(64));
-  for (const std::int32_t size : window_sizes(64)) {
-    CAPTURE(size);
-    REQUIRE(chosen <= makespan(size) + makespan(size) / 2'000);
+  for (const Ticks spread : {0, 2}) {
+    timing.memory->spread = spread;
+    REQUIRE(cost(64) > without);
+    const Ticks chosen = cost(0);
+    CHECK(chosen < cost(64));
+    for (const std::int32_t size : window_sizes(64)) {
+      CAPTURE(spread, size);
+      REQUIRE(chosen <= cost(size) + cost(size) / 2'000);
+    }
+  }
+}
+
+TEST_CASE("windows are the same for any number of threads, and the first is made come what may") {
+  const Problem problem = make_problem(make_mask("causal"), {16, 16}, {}, 9, 7);
+  Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
+  timing.memory = Memory{.l2 = 300, .rate = 100, .tile = {8, 8, 8, 8}, .spread = 2};
+  const WindowedTable alone = windowed_table(problem, timing, {.threads = 1});
+  for (const int threads : {0, 2, 3, 100}) {
+    const WindowedTable found = windowed_table(problem, timing, {.threads = threads});
+    CAPTURE(threads);
+    CHECK(found.heads == alone.heads);
+    CHECK(found.table.slots == alone.table.slots);
+    CHECK(found.table.lane_begin == alone.table.lane_begin);
+    // Of the first size at least the first Q order is there.
+    const WindowedTable stopped =
+        windowed_table(problem, timing, {.threads = threads, .stop = [] { return true; }});
+    CHECK(stopped.heads == window_sizes(9).front());
+    CHECK(static_cast<int>(stopped.q) == static_cast<int>(QOrder::descending));
+    CHECK(dag::verify(stopped.table, timing).verdict == dag::Verdict::ok);
   }
 }
 

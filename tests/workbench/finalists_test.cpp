@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
-#include "sim/simulate.hpp"
+#include "tests/sim/cost.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
@@ -16,18 +16,6 @@
 namespace stagger::workbench {
 namespace {
 
-/// What a table is chosen by: its makespan, and with a memory up to a fiftieth of it more for what
-/// L2 does not hold. -1 if it hangs.
-Ticks cost_of(const Table& table, const Timing& timing) {
-  const sim::Simulation played = sim::simulate(table, timing);
-  if (!played.complete) return -1;
-  if (!timing.memory) return played.makespan;
-  const sim::MemoryPlay play = sim::play_memory(table, timing);
-  const std::int64_t l2 = timing.memory->l2;
-  const std::int64_t beyond = std::clamp<std::int64_t>(play.in_flight - l2, 0, l2);
-  return play.makespan + play.makespan * beyond / (50 * l2);
-}
-
 /// Costs of what schedules make of a problem, by the names of the tables.
 std::map<std::string, Ticks> costs_of_schedules(const Problem& problem, const Timing& timing) {
   std::map<std::string, Ticks> found;
@@ -39,7 +27,7 @@ std::map<std::string, Ticks> costs_of_schedules(const Problem& problem, const Ti
          schedules::variants(*schedule, timing.memory.has_value())) {
       if (schedules::why_unsupported(selection, problem)) continue;
       const Table table = schedules::build(selection, problem, timing);
-      if (const Ticks cost = cost_of(table, timing); cost >= 0) found[table.name] = cost;
+      if (const Ticks cost = sim::cost_by_plays(table, timing); cost >= 0) found[table.name] = cost;
     }
   }
   return found;
@@ -57,6 +45,7 @@ TEST_CASE("finalists are the best tables by the model, each once") {
     if (round % 2 == 1) {
       request.model.timing.memory =
           Memory{.l2 = 64, .rate = 7, .tile = {.q = 8, .dq = 8, .kv = 16, .gradient = 16}};
+      request.model.timing.memory->spread = random.between(0, 3);
     }
     const Optimization optimization = optimize(request);
     REQUIRE(optimization.optimum.best);
@@ -74,7 +63,7 @@ TEST_CASE("finalists are the best tables by the model, each once") {
         costs_of_schedules(optimization.problem, optimization.model.timing);
     for (const Finalist& each : found) {
       REQUIRE(sim::makespan_of(each.table, optimization.model.timing) == each.makespan);
-      REQUIRE(cost_of(each.table, optimization.model.timing) == each.cost);
+      REQUIRE(sim::cost_by_plays(each.table, optimization.model.timing) == each.cost);
       REQUIRE(std::ranges::count_if(found, [&](const Finalist& other) {
                 return other.table.slots == each.table.slots &&
                        other.table.lane_begin == each.table.lane_begin &&

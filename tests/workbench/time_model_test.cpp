@@ -34,7 +34,8 @@ TEST_CASE("a timing comes back from JSON as it was") {
                                             .gradient = random.between(0, 9)},
                                    .latency = random.between(0, 3),
                                    .congestion = random.between(0, 3),
-                                   .spread = random.between(0, 3)};
+                                   .spread = random.between(0, 3),
+                                   .draw = random.between(0, 2)};
     }
     const std::string text = model_json(problem, model).text();
     CAPTURE(round, text);
@@ -145,9 +146,12 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK_THROWS_AS(memory({.bandwidth = 5}), Error);
   CHECK_THROWS_AS(memory({.congestion = 5}), Error);
   CHECK_THROWS_AS(memory({.spread = 5}), Error);
+  CHECK_THROWS_AS(memory({.draw = 5}), Error);
   CHECK_THROWS_AS(memory({.memory_latency = 5}), Error);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .congestion = 9})->congestion == 9);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->spread == 9);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->draw == 0);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9, .draw = 63})->draw == 63);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .memory_latency = 9})->latency == 9);
   const auto both = memory({.l2 = 5, .bandwidth = 7});
   REQUIRE(both.has_value());
