@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,18 @@ inline constexpr std::launch kBesideIfPossible = std::launch::async | std::launc
 [[nodiscard]] inline std::launch beside(std::int64_t tasks) {
   constexpr std::int64_t kThreadTasks = 100'000;
   return tasks < kThreadTasks ? std::launch::deferred : kBesideIfPossible;
+}
+
+/// How many of so many threads make tables of so many tasks at a time: one where a thread is not
+/// worth it, and no more than some 500 MB of tables have room for. 0 threads: as many as the
+/// machine has.
+[[nodiscard]] inline int tables_at_a_time(std::int64_t threads, std::int64_t tasks) {
+  constexpr std::int64_t kWorthIt = 1'000;
+  constexpr std::int64_t kMostTasks = 30'000'000;
+  if (tasks < kWorthIt) return 1;
+  if (threads <= 0) threads = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kMostTasks / tasks, 1, std::max<std::int64_t>(threads, 1)));
 }
 
 /// Takes `make(0)`, `make(1)` … `make(count - 1)` in that order, made by so many threads at a time:

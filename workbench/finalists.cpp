@@ -1,5 +1,6 @@
 #include "workbench/finalists.hpp"
 
+#include "core/beside.hpp"
 #include "core/error.hpp"
 #include "schedules/schedule.hpp"
 #include "workbench/rating.hpp"
@@ -22,6 +23,34 @@ bool is_before(const Finalist& one, const Finalist& other) {
   return one.failed.empty() && one.median_ns() < other.median_ns();
 }
 
+/// What may be a finalist of a problem beside the table that was found.
+std::vector<schedules::Selection> selections_for(const Problem& problem, const Timing& timing) {
+  const schedules::Schedule* windowed = schedules::select("windowed").schedule;
+  std::vector<schedules::Selection> selections;
+  for (const schedules::Schedule* schedule : schedules::all()) {
+    if (schedule->searches && !(timing.memory && schedule == windowed)) continue;
+    for (schedules::Selection& selection :
+         schedules::variants(*schedule, timing.memory.has_value())) {
+      if (schedules::why_unsupported(selection, problem)) continue;
+      selections.push_back(std::move(selection));
+    }
+  }
+  return selections;
+}
+
+/// Nothing if the table hangs.
+std::optional<Finalist> made_by(const schedules::Selection& selection, const Problem& problem,
+                                const Timing& timing) {
+  Table table = schedules::build(selection, problem, timing);
+  const std::optional<search::Rating> rating = played_rating(table, timing);
+  if (!rating) return std::nullopt;
+  std::string name = table.name;
+  return Finalist{.name = std::move(name),
+                  .table = std::move(table),
+                  .makespan = rating->makespan,
+                  .cost = rating->cost};
+}
+
 }  // namespace
 
 std::int64_t Finalist::median_ns() const {
@@ -31,32 +60,30 @@ std::int64_t Finalist::median_ns() const {
   return sorted[sorted.size() / 2];
 }
 
-std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t count) {
+std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t count,
+                                   const std::function<bool()>& stop) {
   STAGGER_EXPECTS(optimization.optimum.best && !optimization.slot_model && count > 0);
-  const Timing& timing = optimization.model.timing;
   const search::Incumbent& best = *optimization.optimum.best;
+  const Problem& problem = best.table.problem;
+  const std::vector<schedules::Selection> selections =
+      selections_for(problem, optimization.model.timing);
   std::vector<Finalist> found = {
       {.name = best.table.name, .table = best.table, .makespan = best.makespan, .cost = best.cost}};
-  const schedules::Schedule& windowed = *schedules::select("windowed").schedule;
-  for (const schedules::Schedule* schedule : schedules::all()) {
-    if (schedule->searches && !(timing.memory && schedule == &windowed)) continue;
-    for (const schedules::Selection& selection :
-         schedules::variants(*schedule, timing.memory.has_value())) {
-      if (schedules::why_unsupported(selection, best.table.problem)) continue;
-      Table table = schedules::build(selection, best.table.problem, timing);
-      const std::optional<search::Rating> rating = played_rating(table, timing);
-      const bool known =
-          std::ranges::any_of(found, [&](const Finalist& each) { return same(each.table, table); });
-      if (!rating || known) continue;
-      const std::string name = table.name;
-      found.push_back({.name = name,
-                       .table = std::move(table),
-                       .makespan = rating->makespan,
-                       .cost = rating->cost});
-      std::ranges::stable_sort(found, {}, &Finalist::cost);
-      if (found.size() > count) found.pop_back();
-    }
-  }
+  make_beside(
+      selections.size(), tables_at_a_time(0, problem.tasks()),
+      [&](std::size_t index) -> std::optional<Finalist> {
+        if (stop && stop()) return std::nullopt;
+        return made_by(selections[index], problem, optimization.model.timing);
+      },
+      [&](std::optional<Finalist> made) {
+        const bool counts = made && std::ranges::none_of(found, [&](const Finalist& each) {
+                              return same(each.table, made->table);
+                            });
+        if (!counts) return;
+        found.push_back(std::move(*made));
+        std::ranges::stable_sort(found, {}, &Finalist::cost);
+        if (found.size() > count) found.pop_back();
+      });
   return found;
 }
 

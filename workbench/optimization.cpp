@@ -111,9 +111,8 @@ class Search {
         }
       }
     }
-    const std::int64_t tasks = result_.problem.tasks();
     make_beside(
-        selections.size(), beside(tasks) == kBesideIfPossible ? threads_ : 1,
+        selections.size(), tables_at_a_time(threads_, result_.problem.tasks()),
         [&](std::size_t index) { return named_table(selections[index]); },
         [&](std::optional<NamedTable> made) {
           if (made) take_named(std::move(*made));

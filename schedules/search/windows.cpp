@@ -17,13 +17,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace stagger::search {
 namespace {
 
-constexpr Ticks kUntold = 2'000;  ///< a part of the makespan so small that the model cannot tell
+constexpr Ticks kUntold = 2'000;   ///< a part of the cost so small that the model cannot tell
+constexpr std::size_t kRated = 3;  ///< of the windows tried with a Q order, by all draws of chance
 
 class Windows {
  public:
@@ -31,8 +31,7 @@ class Windows {
       : problem_(on_resident_sms(problem, timing.residency)),
         timing_(timing),
         options_(options),
-        threads_(options.threads > 0 ? options.threads
-                                     : static_cast<int>(std::thread::hardware_concurrency())) {}
+        threads_(tables_at_a_time(options.threads, problem.tasks())) {}
 
   WindowedTable run(const std::vector<std::int32_t>& sizes) {
     first_ = sizes.front();
@@ -48,27 +47,56 @@ class Windows {
   }
 
  private:
-  /// Tries sizes with one Q order. Returns the best two of them.
-  std::vector<std::int32_t> attempt_all(const std::vector<std::int32_t>& sizes, QOrder q) {
-    std::vector<std::pair<Ticks, std::int32_t>> tried;
-    make_beside(
-        sizes.size(), threads_, [&](std::size_t index) { return attempt(sizes[index], q); },
-        [&](std::optional<Attempt> made) {
-          if (!made) return;
-          tried.emplace_back(made->cost, made->windowed.heads);
-          take(std::move(*made));
-        });
-    std::sort(tried.begin(), tried.end());
-    tried.resize(std::min<std::size_t>(tried.size(), 2));
-    std::vector<std::int32_t> best(tried.size());
-    std::ranges::transform(tried, best.begin(), [](const auto& each) { return each.second; });
-    return best;
-  }
-
   struct Attempt {
     WindowedTable windowed;
     Ticks cost = 0;
   };
+
+  /// Tries sizes with one Q order. Returns the best two of them.
+  std::vector<std::int32_t> attempt_all(const std::vector<std::int32_t>& sizes, QOrder q) {
+    std::vector<Attempt> best = best_by_own_draw(sizes, q);
+    if (best.size() > 1) rate(best);
+    std::vector<std::pair<Ticks, std::int32_t>> tried;
+    for (Attempt& attempt : best) {
+      tried.emplace_back(attempt.cost, attempt.windowed.heads);
+      take(std::move(attempt));
+    }
+    std::sort(tried.begin(), tried.end());
+    tried.resize(std::min<std::size_t>(tried.size(), 2));
+    std::vector<std::int32_t> two(tried.size());
+    std::ranges::transform(tried, two.begin(), [](const auto& each) { return each.second; });
+    return two;
+  }
+
+  /// Those that cost least by one draw of chance, the smallest windows first.
+  std::vector<Attempt> best_by_own_draw(const std::vector<std::int32_t>& sizes, QOrder q) const {
+    std::vector<Attempt> best;
+    make_beside(
+        sizes.size(), threads_, [&](std::size_t index) { return attempt(sizes[index], q); },
+        [&](std::optional<Attempt> made) {
+          if (!made) return;
+          best.push_back(std::move(*made));
+          if (best.size() <= kRated) return;
+          best.erase(std::ranges::max_element(best, [](const Attempt& one, const Attempt& other) {
+            return std::pair(one.cost, one.windowed.heads) <
+                   std::pair(other.cost, other.windowed.heads);
+          }));
+        });
+    return best;
+  }
+
+  /// By other draws of chance, unless it is stopped.
+  void rate(std::vector<Attempt>& attempts) const {
+    std::size_t rated = 0;
+    make_beside(
+        attempts.size(), threads_,
+        [&](std::size_t index) {
+          const Attempt& attempt = attempts[index];
+          if (options_.stop && options_.stop()) return attempt.cost;
+          return rating_of(attempt.windowed.table, timing_)->cost;
+        },
+        [&](Ticks cost) { attempts[rated++].cost = cost; });
+  }
 
   /// The first attempt is made whatever `stop` says, so that there is a table.
   [[nodiscard]] std::optional<Attempt> attempt(std::int32_t size, QOrder q) const {
@@ -78,7 +106,7 @@ class Windows {
     const ListRule rule{.chains = ChainOrder::longest_by_head, .q = q, .window = size};
     std::optional<Table> table = list_schedule(problem_, timing_, rule, stop);
     if (!table) return std::nullopt;
-    const std::optional<Rating> rating = rating_of(*table, timing_);
+    const std::optional<Rating> rating = rating_by_own_draw(*table, timing_);
     if (!rating) return std::nullopt;
     return Attempt{{.table = std::move(*table), .heads = size, .q = q}, rating->cost};
   }

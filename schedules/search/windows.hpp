@@ -31,11 +31,12 @@ struct WindowedTable {
 
 /// The best table of list scheduling by windows of heads, longest chain first, over the Q orders or
 /// of one of them.
-/// The best is the one that costs least (rating.hpp), without a memory the one with the smallest
-/// makespan; of equals the one with the smaller window, but one in which the Q tiles go round if
-/// none is better by more than one in 2,000. The same for any number of threads. Static, runs to
-/// its end in the timing model given, with lanes beyond the resident SMs empty. A few dozen list
-/// schedulings at most.
+/// The best is the one that costs least (rating.hpp) of the three of each Q order that cost least
+/// by the memory's own draw of chance, without a memory the one with the smallest makespan; of
+/// equals the one with the smaller window, but one in which the Q tiles go round if none is better
+/// by more than one in 2,000. The same for any number of threads. Static, runs to its end in the
+/// timing model given, with lanes beyond the resident SMs empty. A few dozen list schedulings at
+/// most.
 [[nodiscard]] WindowedTable windowed_table(const Problem& problem, const Timing& timing,
                                            const WindowOptions& options);
 

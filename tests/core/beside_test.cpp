@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -31,6 +32,17 @@ TEST_CASE("what is made beside is taken in order, whatever the number of threads
       }
     }
   }
+}
+
+TEST_CASE("tables are made at a time where it is worth it and there is room for them") {
+  CHECK(tables_at_a_time(8, 0) == 1);
+  CHECK(tables_at_a_time(8, 999) == 1);
+  CHECK(tables_at_a_time(8, 1'000) == 8);
+  CHECK(tables_at_a_time(8, 5'000'000) == 6);
+  CHECK(tables_at_a_time(3, 5'000'000) == 3);
+  CHECK(tables_at_a_time(8, std::int64_t{1} << 40) == 1);
+  CHECK(tables_at_a_time(0, 1'000) >= 1);
+  CHECK(tables_at_a_time(-1, 1'000) >= 1);
 }
 
 TEST_CASE("what making or taking throws comes out, and nothing is taken after it") {

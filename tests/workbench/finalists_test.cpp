@@ -70,6 +70,10 @@ TEST_CASE("finalists are the best tables by the model, each once") {
                        other.table.dispatch == each.table.dispatch;
               }) == 1);
     }
+    // Of one that is stopped what was found is there.
+    const std::vector<Finalist> stopped = finalists_of(optimization, count, [] { return true; });
+    REQUIRE(stopped.size() == 1);
+    REQUIRE(stopped.front().cost == best.cost);
     // What is left out is no better than the last, or the same table as one that is there.
     for (const auto& [name, ticks] : named) {
       const Ticks cost = ticks;  // clang 14 captures no structured bindings
