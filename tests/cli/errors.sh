@@ -119,6 +119,9 @@ expect 2 "could exceed 2^60 ticks" show --n 2 --schedule optimal:effort=0 --comp
 expect 2 "latency 0, congestion 1152921504606846976 and" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --congestion 1152921504606846976
 expect 2 "means nothing without --l2 or --machine" analyze --n 4 --schedule spt --congestion 4
 expect 2 "latency 0, spread 4611686018427387904 and" analyze --n 4 --schedule windowed --l2 9 --bandwidth 9 --spread 4611686018427387904
+expect 2 "means nothing without --spread or --machine" analyze --n 4 --schedule spt --draw 4
+expect 2 "is not within 0 to 63" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --spread 4 --draw 64
+expect 0 "longer by chance, in the mean, draw 5" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --spread 4 --draw 5
 expect 2 "latency 0, memory-latency 4611686018427387904 and" analyze --n 4 --schedule windowed --l2 9 --bandwidth 9 --memory-latency 4611686018427387904
 
 # Nothing is lost or half written where a file cannot be.

@@ -70,11 +70,13 @@ Timing drawn_timing(Dice& dice) {
 }
 
 Memory drawn_memory(Dice& dice) {
-  return {
+  Memory memory{
       .l2 = 1 + upto(dice, 60),
       .rate = 1 + upto(dice, 8),
       .tile = {
           .q = upto(dice, 9), .dq = upto(dice, 9), .kv = upto(dice, 9), .gradient = upto(dice, 9)}};
+  memory.spread = memory.l2 % 3 * 2;  // in two of three there is chance
+  return memory;
 }
 
 std::string words_of(const Table& table, const Timing& timing) {

@@ -131,6 +131,43 @@ TEST_CASE("windows are the same for any number of threads, and the first is made
   }
 }
 
+TEST_CASE("of the three windows that one draw likes best the one that others like best is taken") {
+  test::Random random(test::seed(84));
+  int others = 0;
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t n = random.between(6, 12);
+    const Problem problem = make_problem(make_mask("causal"), {n, n}, {}, 12, n - 1);
+    Timing timing{.model = Model::overlap, .compute = 10, .reduce = 4, .latency = 3};
+    timing.memory = Memory{.l2 = 8 * n * random.between(1, 12),
+                           .rate = 100,
+                           .tile = {8, 8, 8, 8},
+                           .spread = random.between(3, 9)};
+    struct Size {
+      Ticks own;
+      std::int32_t heads;
+      Ticks cost;
+    };
+    std::vector<Size> sizes;
+    for (const std::int32_t heads : window_sizes(12)) {
+      const Table table =
+          windowed_table(problem, timing, {.heads = heads, .q = QOrder::descending}).table;
+      sizes.push_back({sim::cost_of_play(table, timing), heads, sim::cost_by_plays(table, timing)});
+    }
+    std::ranges::sort(sizes, [](const Size& one, const Size& other) {
+      return std::pair(one.own, one.heads) < std::pair(other.own, other.heads);
+    });
+    const std::int32_t lucky = sizes.front().heads;
+    sizes.resize(3);
+    const Size best = *std::ranges::min_element(sizes, [](const Size& one, const Size& other) {
+      return std::pair(one.cost, one.heads) < std::pair(other.cost, other.heads);
+    });
+    CAPTURE(round, n, timing.memory->l2, timing.memory->spread);
+    REQUIRE(windowed_table(problem, timing, {.q = QOrder::descending}).heads == best.heads);
+    others += best.heads != lucky ? 1 : 0;
+  }
+  CHECK(others > 3);
+}
+
 /// The window and the Q order that the header promises, from tables of one of each.
 class Choice {
  public:
