@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -224,11 +225,11 @@ class OverlapText {
 
   [[nodiscard]] std::string dropout() const {
     const block::Representable can = block::representable(report_.dropout, report_.rng.bits);
+    const double off = std::round(10'000 * can.bias) / 100 + 0.0;  // no -0.00
     return fmt::format(
         "p = {:g} with {} bits: keeps {} of 2^{} values, so drops {:.6g}; scaled by 1 / (1 - p), "
         "sums are off by {:+.2f} %\n",
-        report_.dropout, report_.rng.bits, can.threshold, report_.rng.bits, can.dropped,
-        100 * can.bias);
+        report_.dropout, report_.rng.bits, can.threshold, report_.rng.bits, can.dropped, off);
   }
 
   [[nodiscard]] std::string rooms() const {

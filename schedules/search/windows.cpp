@@ -69,7 +69,8 @@ class Windows {
   }
 
   /// Those that cost least by one draw of chance, the smallest windows first.
-  std::vector<Attempt> best_by_own_draw(const std::vector<std::int32_t>& sizes, QOrder q) const {
+  [[nodiscard]] std::vector<Attempt> best_by_own_draw(const std::vector<std::int32_t>& sizes,
+                                                      QOrder q) const {
     std::vector<Attempt> best;
     make_beside(
         sizes.size(), threads_, [&](std::size_t index) { return attempt(sizes[index], q); },
