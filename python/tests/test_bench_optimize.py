@@ -105,6 +105,19 @@ class Table(unittest.TestCase):
         self.assertEqual(lines[-1], "| sliding, 64, 2,048 × 8 on 2 | 2.000 | 1.900 | `spt` | 2.500 "
                                     "| 2.400 | 1.250 |")
 
+    def test_it_says_what_small_gains_came_to(self):
+        def row(found, windowed, name="windowed"):
+            return {"mask": "causal", "seq": 2048, "heads": 8, "heads_kv": 8, "head_dim": 64,
+                    "candidates": {"optimize": {"ms": [found[0]], "predicted_ms": found[1]}},
+                    "slower": {name: {"ms": [windowed[0]], "predicted_ms": windowed[1]}}}
+        rows = [row((1.0, 2.0), (1.02, 2.01)), row((1.0, 2.0), (0.98, 2.018)),
+                row((1.0, 2.0), (1.5, 2.02)), row((1.0, 2.0), (1.5, 2.0)),
+                row((1.0, 2.0), (1.5, 2.01), "spt")]
+        said = script("tables.optimize").small_gains({"problems": rows})
+        self.assertEqual(said, " Tables less than 1 % ahead of `windowed` in the model: 2, by 0.7 % "
+                               "in the mean; they ran +0.0 % ahead of it in the mean, -2.0 to +2.0.")
+        self.assertEqual(script("tables.optimize").small_gains({"problems": rows[2:]}), "")
+
     def test_it_says_whose_table_it_is(self):
         bench = script("bench_optimize")
         of = {"ms": [1.0], "predicted_ms": 1.9, "orders": "a"}
