@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace stagger::cli {
@@ -69,13 +70,21 @@ std::string status_line(const Optimization& optimization) {
                      optimum.stopped ? ": stopped before a proof" : "");
 }
 
+/// Why a shorter table was not taken, as far as costs tell (schedules/search/rating.hpp).
+const char* why_dearer(const Optimization& optimization) {
+  const std::optional<Memory>& memory = optimization.model.timing.memory;
+  return memory && memory->spread > 0
+             ? "longer by other draws of chance, or for dQ that L2 does not hold"
+             : "L2 does not hold its dQ tiles in flight";
+}
+
 std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
   const auto& [schedule, named] = *optimization.best_named;
   const Ticks makespan = optimization.optimum.best->makespan;
   std::string beside;
   if (named > makespan) beside = ", " + percent(named - makespan, makespan) + " more";
-  if (named < makespan) beside = ", but L2 does not hold its dQ tiles in flight";
+  if (named < makespan) beside = std::string(", but ") + why_dearer(optimization);
   return fmt::format("best named   {} ({}{})\n", unit_for(optimization).number(named), schedule,
                      beside);
 }

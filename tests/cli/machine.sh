@@ -123,6 +123,9 @@ expect 0 "makespan 1,494 ticks; lower bound 179; 21 ticks a column" show $memory
 expect 5 "27,861 (symmetric-shift:order=head-major, but L2 does not hold its dQ tiles in flight)" optimize \
   --mask causal --n 16 --heads 16 --heads-kv 2 --sms 16 --model overlap --compute 200 --reduce 60 \
   --l2 8000 --bandwidth 400 --effort 0
+# One that is shorter by the luck of a draw.
+expect 5 "longer by other draws of chance, or for dQ that L2" optimize --mask causal --n 6 --heads 5 \
+  --sms 5 --model overlap --compute 10 --reduce 4 --l2 4000000 --bandwidth 100000 --spread 9 --effort 0
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"
