@@ -6,6 +6,7 @@
 #include "schedules/schedule.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace stagger::schedules {
 
@@ -55,6 +56,17 @@ std::optional<std::string> why_unsupported(const Selection& selection, const Pro
   const auto unsupported = selection.schedule->unsupported;
   if (unsupported == nullptr) return std::nullopt;
   return unsupported(problem_of_parts(problem), selection.parameters);
+}
+
+std::vector<Selection> unsearched(const Problem& problem, bool l2_counts) {
+  std::vector<Selection> found;
+  for (const Schedule* schedule : all()) {
+    if (schedule->searches) continue;
+    for (Selection& selection : variants(*schedule, l2_counts)) {
+      if (!why_unsupported(selection, problem)) found.push_back(std::move(selection));
+    }
+  }
+  return found;
 }
 
 Table build(const Selection& selection, const Problem& problem, const Timing& timing) {

@@ -108,6 +108,10 @@ struct Selection {
 [[nodiscard]] std::optional<std::string> why_unsupported(const Selection& selection,
                                                          const Problem& problem);
 
+/// Returns the variants of all schedules that do not search and apply to a problem, in the order of
+/// all().
+[[nodiscard]] std::vector<Selection> unsearched(const Problem& problem, bool l2_counts);
+
 /// The schedule's table for a problem. Throws Error{unsupported} with the reason if it does not
 /// apply, and what check_timing() throws. O(tasks) unless the schedule searches.
 [[nodiscard]] Table build(const Selection& selection, const Problem& problem,

@@ -25,15 +25,11 @@ bool is_before(const Finalist& one, const Finalist& other) {
 
 /// What may be a finalist of a problem beside the table that was found.
 std::vector<schedules::Selection> selections_for(const Problem& problem, const Timing& timing) {
-  const schedules::Schedule* windowed = schedules::select("windowed").schedule;
-  std::vector<schedules::Selection> selections;
-  for (const schedules::Schedule* schedule : schedules::all()) {
-    if (schedule->searches && !(timing.memory && schedule == windowed)) continue;
-    for (schedules::Selection& selection :
-         schedules::variants(*schedule, timing.memory.has_value())) {
-      if (schedules::why_unsupported(selection, problem)) continue;
-      selections.push_back(std::move(selection));
-    }
+  std::vector<schedules::Selection> selections =
+      schedules::unsearched(problem, timing.memory.has_value());
+  const schedules::Selection windowed = schedules::select("windowed");
+  if (timing.memory && !schedules::why_unsupported(windowed, problem)) {
+    selections.push_back(windowed);
   }
   return selections;
 }

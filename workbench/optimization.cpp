@@ -102,15 +102,8 @@ class Search {
   /// The named schedule that costs least in the model asked for is the table to beat.
   void find_best_named() {
     const bool l2_counts = !request_.slot_model && timing().memory;
-    std::vector<schedules::Selection> selections;
-    for (const schedules::Schedule* schedule : schedules::all()) {
-      if (schedule->searches) continue;
-      for (const schedules::Selection& selection : schedules::variants(*schedule, l2_counts)) {
-        if (!schedules::why_unsupported(selection, result_.problem)) {
-          selections.push_back(selection);
-        }
-      }
-    }
+    const std::vector<schedules::Selection> selections =
+        schedules::unsearched(result_.problem, l2_counts);
     make_beside(
         selections.size(), tables_at_a_time(threads_, result_.problem.tasks()),
         [&](std::size_t index) { return named_table(selections[index]); },

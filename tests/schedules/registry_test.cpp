@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -68,6 +69,28 @@ TEST_CASE("what is worth trying of a schedule is its defaults, and more where an
   for (const Schedule* schedule : all()) {
     for (const Selection& selection : variants(*schedule, true))
       CHECK(select(selection.text).parameters == selection.parameters);
+  }
+}
+
+TEST_CASE("what does not search and applies is what each schedule says of itself") {
+  for (const bool l2_counts : {false, true}) {
+    for (const char* mask : {"full", "causal"}) {
+      const Problem problem = make_problem(make_mask(mask), {6, 6}, {}, 2, 4);
+      std::vector<std::string> expected;
+      for (const Schedule* schedule : all()) {
+        for (const Selection& selection : variants(*schedule, l2_counts)) {
+          const bool applies = !schedule->searches && !why_unsupported(selection, problem);
+          if (applies) expected.push_back(selection.text);
+        }
+      }
+      std::vector<std::string> found;
+      for (const Selection& selection : unsearched(problem, l2_counts))
+        found.push_back(selection.text);
+      CHECK(found == expected);
+      CHECK(std::ranges::count(found, "spt") == 1);
+      CHECK(std::ranges::count(found, "windowed") == 0);
+      CHECK(std::ranges::count(found, "shift") == (std::string(mask) == "full" ? 1 : 0));
+    }
   }
 }
 
