@@ -50,6 +50,7 @@ block::CostRequest cost_request(const Options& options) {
   expect_positive("block-ms", options.block_ms);
   expect_positive("speedup", options.speedup);
   return {.machine = find_machine(options.machine),
+          .load = options.load,
           .ops = options.ops,
           .attention = options.attention,
           .tp = options.tp,
@@ -100,7 +101,10 @@ std::optional<block::NewAttention> new_attention(const Options& options, BlockRe
 
 BlockReport block_report(const Options& options) {
   const block::CostRequest request = cost_request(options);
-  BlockReport report{.model = model_of(options), .machine = request.machine, .tp = options.tp};
+  BlockReport report{.model = model_of(options),
+                     .machine = request.machine,
+                     .load = options.load,
+                     .tp = options.tp};
   report.cost = block::cost_of(report.model, request);
   if (const auto after = new_attention(options, report)) {
     report.replacement = block::replace(report.cost.total_ms, report.cost.attention_backward_ms,
@@ -158,6 +162,7 @@ const Command kBlock{
         "  stagger block --model llama3-8b --seq 16384 --attention flash-deterministic \\\n"
         "      --schedule symmetric-shift --machine h200 \\\n"
         "      --expect 'block_speedup >= 1.3'\n"
+        "  stagger block --model llama3-8b --seq 16384 --machine h200 --load sustained\n"
         "  stagger block --model qwen2.5-7b --seq 8192 --speedup 1.259 \\\n"
         "      --machine h800 -o qwen.svg\n"
         "  stagger block --model llama3-8b --seq 16384 --block-ms 62.967 \\\n"

@@ -63,10 +63,11 @@ int calibrate_block(const Options& options) {
   BlockFitReport report;
   report.measured = block::read_measured_blocks(read_file(path), path);
   report.machine = profile_for(options.output, report.measured);
-  report.machine.block = block::fitted_rates(report.measured);
-  report.fitted = block::judge_fit(report.measured, *report.machine.block);
-  report.machine.block->source = source_of(report, path);
-  sort_attention(*report.machine.block);
+  report.rates = block::fitted_rates(report.measured);
+  report.fitted = block::judge_fit(report.measured, report.rates);
+  report.rates.source = source_of(report, path);
+  sort_attention(report.rates);
+  put(report.machine, report.rates);
   write_file(options.output, write_machine_json(report.machine));
   if (options.output == "-") return kHolds;
   if (options.json) {

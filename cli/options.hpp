@@ -142,8 +142,9 @@ struct Options {
   std::optional<std::int64_t> ffn;
   std::optional<std::int64_t> block_heads_kv;
   std::optional<std::int64_t> window;
-  std::optional<Ops> ops;  ///< absent: the profile's first
-  std::string attention;   ///< empty: likewise
+  std::optional<Load> load;  ///< absent: that of the profile's first rates
+  std::optional<Ops> ops;    ///< absent: the profile's first
+  std::string attention;     ///< empty: likewise
   std::optional<double> kappa;
   std::optional<block::Norms> norms;  ///< absent: nothing is counted
   std::optional<double> attn_fwd_ms;

@@ -21,6 +21,10 @@ constexpr std::array kOps = {
     Named<Ops>{name(Ops::eager), Ops::eager, "a kernel for each operation"},
     Named<Ops>{name(Ops::compiled), Ops::compiled, "fused"}};
 
+constexpr std::array kLoads = {
+    Named<Load>{name(Load::burst), Load::burst, "for a fraction of a second, as benchmarks run"},
+    Named<Load>{name(Load::sustained), Load::sustained, "for whole seconds, as training runs"}};
+
 constexpr std::array kNorms = {
     Named<block::Norms>{block::kNormsNames[0], block::Norms::fused, "one kernel"},
     Named<block::Norms>{block::kNormsNames[1], block::Norms::fp32,
@@ -215,6 +219,13 @@ std::vector<OptionRow> block_rows() {
        .group = Group::machine,
        .proposed = machine_words,
        .required = true},
+      {.name = "load",
+       .metavar = "LOAD",
+       .meaning = "how long the device has been at work, as it heats and lowers its clock",
+       .target = one_of<kLoads, &Options::load>(),
+       .commands = "block",
+       .group = Group::machine,
+       .fallback = "what the profile has first"},
       {.name = "ops",
        .metavar = "OPS",
        .meaning = "how elementwise operations are run",

@@ -134,31 +134,14 @@ Json operations_json(const OperationRates& rates) {
   return json;
 }
 
-}  // namespace
-
-double rate_at(std::span<const RateAt> points, double size) {
-  STAGGER_EXPECTS(!points.empty());
-  const auto above =
-      std::ranges::find_if(points, [size](const RateAt& point) { return point.size >= size; });
-  if (above == points.begin()) return points.front().rate;
-  if (above == points.end()) return points.back().rate;
-  const RateAt& low = *(above - 1);
-  const double part = std::log(size / low.size) / std::log(above->size / low.size);
-  return low.rate + part * (above->rate - low.rate);
-}
-
-double BlockRates::copied_ms(std::int64_t bytes) const {
-  const auto moved = static_cast<double>(bytes);
-  return 1e-9 * moved / rate_at(copy, moved);  // 1 TB/s is 1e9 bytes a ms
-}
-
-BlockRates read_block_rates(const JsonValue& value) {
-  value.expect_keys({"gemm_tflops", "gemm_t0_ns", "gemm_exposed_permille", "copy_tbs",
+BlockRates read_rates(const JsonValue& value) {
+  value.expect_keys({"load", "gemm_tflops", "gemm_t0_ns", "gemm_exposed_permille", "copy_tbs",
                      "kappa_permille", "operations", "throttle", "attention", "source", "date"});
   BlockRates rates{.gemm_tflops = read_rate(value.at("gemm_tflops")),
                    .gemm_t0_ns = value.at("gemm_t0_ns").integer(0, kLongestKernelNs),
                    .copy = read_copy(value.at("copy_tbs")),
                    .kappas = read_kappas(value.at("kappa_permille"))};
+  if (value.has("load")) rates.load = static_cast<Load>(value.at("load").word("load", kLoadNames));
   if (value.has("gemm_exposed_permille")) {
     rates.gemm_exposed_permille = value.at("gemm_exposed_permille").integer(0, kMostPermille);
   }
@@ -180,9 +163,11 @@ BlockRates read_block_rates(const JsonValue& value) {
   return rates;
 }
 
-std::string write_block_rates(const BlockRates& rates) {
-  std::string text = "{\"gemm_tflops\": " + number_json(rates.gemm_tflops).line() +
-                     ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line();
+std::string write_rates(const BlockRates& rates) {
+  std::string text = "{";
+  if (rates.load) text += "\"load\": " + json_quote(name(*rates.load)) + ", ";
+  text += "\"gemm_tflops\": " + number_json(rates.gemm_tflops).line() +
+          ", \"gemm_t0_ns\": " + Json(rates.gemm_t0_ns).line();
   if (rates.gemm_exposed_permille > 0) {
     text += ", \"gemm_exposed_permille\": " + Json(rates.gemm_exposed_permille).line();
   }
@@ -214,6 +199,49 @@ std::string write_block_rates(const BlockRates& rates) {
   if (!rates.attention.empty()) text += "]";
   return text + ",\n   \"source\": " + json_quote(rates.source) +
          ",\n   \"date\": " + json_quote(rates.date) + "}";
+}
+
+}  // namespace
+
+double rate_at(std::span<const RateAt> points, double size) {
+  STAGGER_EXPECTS(!points.empty());
+  const auto above =
+      std::ranges::find_if(points, [size](const RateAt& point) { return point.size >= size; });
+  if (above == points.begin()) return points.front().rate;
+  if (above == points.end()) return points.back().rate;
+  const RateAt& low = *(above - 1);
+  const double part = std::log(size / low.size) / std::log(above->size / low.size);
+  return low.rate + part * (above->rate - low.rate);
+}
+
+double BlockRates::copied_ms(std::int64_t bytes) const {
+  const auto moved = static_cast<double>(bytes);
+  return 1e-9 * moved / rate_at(copy, moved);  // 1 TB/s is 1e9 bytes a ms
+}
+
+std::vector<BlockRates> read_block_rates(const JsonValue& value) {
+  if (!value.is_array()) return {read_rates(value)};
+  std::vector<BlockRates> blocks;
+  if (value.size() == 0) value.reject("no rates are given");
+  for (std::size_t index = 0; index < value.size(); ++index) {
+    const JsonValue item = value.item(index);
+    BlockRates rates = read_rates(item);
+    if (std::ranges::count(blocks, rates.load, &BlockRates::load) > 0) {
+      item.reject("the rates of " + std::string(rates.load ? name(*rates.load) : "no") +
+                  " load are given twice");
+    }
+    blocks.push_back(std::move(rates));
+  }
+  return blocks;
+}
+
+std::string write_block_rates(std::span<const BlockRates> blocks) {
+  STAGGER_EXPECTS(!blocks.empty());
+  if (blocks.size() == 1) return write_rates(blocks.front());
+  std::string text;
+  for (const BlockRates& rates : blocks)
+    text += (text.empty() ? "[" : ",\n  ") + write_rates(rates);
+  return text + "]";
 }
 
 }  // namespace stagger

@@ -30,6 +30,14 @@ inline constexpr const char* kOpsNames[] = {"eager", "compiled"};
   return kOpsNames[static_cast<int>(ops)];
 }
 
+/// How long a device has been at work when its rates are taken. The clock that it has for a
+/// fraction of a second is more than what it keeps over whole ones, which is what training gets.
+enum class Load { burst, sustained };
+inline constexpr const char* kLoadNames[] = {"burst", "sustained"};
+[[nodiscard]] constexpr const char* name(Load load) {
+  return kLoadNames[static_cast<int>(load)];
+}
+
 /// How many times the least time of their bytes a block's elementwise kernels take. A word that is
 /// absent stands for any.
 struct Kappa {
@@ -99,6 +107,7 @@ struct Throttle {
 /// What the kernels of a transformer block reach on a device, those of tensor cores at its full
 /// clock.
 struct BlockRates {
+  std::optional<Load> load = std::nullopt;  ///< absent: not said
   double gemm_tflops = 0;
   std::int64_t gemm_t0_ns = 0;             ///< what a GEMM takes beyond its FLOPs
   std::int64_t gemm_exposed_permille = 0;  ///< of its bytes' time, that a GEMM takes beside them
@@ -116,8 +125,9 @@ struct BlockRates {
   friend bool operator==(const BlockRates&, const BlockRates&) = default;
 };
 
-/// Reads and writes the `block` of a machine profile. Reading throws Error{invalid_input}.
-[[nodiscard]] BlockRates read_block_rates(const JsonValue& value);
-[[nodiscard]] std::string write_block_rates(const BlockRates& rates);
+/// Reads and writes the `block` of a machine profile: rates, or an array of them, each of another
+/// load. Reading throws Error{invalid_input}; writing requires at least one.
+[[nodiscard]] std::vector<BlockRates> read_block_rates(const JsonValue& value);
+[[nodiscard]] std::string write_block_rates(std::span<const BlockRates> blocks);
 
 }  // namespace stagger

@@ -84,4 +84,26 @@ void put(Machine& machine, KernelTimes times) {
   }
 }
 
+const BlockRates& block_rates_of(const Machine& machine, std::optional<Load> load) {
+  std::string known;
+  for (const BlockRates& rates : machine.blocks) {
+    if (!load || rates.load == load) return rates;
+    known +=
+        (known.empty() ? "" : ", ") + std::string(rates.load ? name(*rates.load) : "no") + " load";
+  }
+  const std::string of = load ? " under " + std::string(name(*load)) + " load" : "";
+  throw Error(ErrorKind::usage,
+              "the machine profile '" + machine.name + "' has no rates of blocks" + of +
+                  (known.empty() ? " (its key 'block')" : "; it has those under " + known));
+}
+
+void put(Machine& machine, BlockRates rates) {
+  const auto same = std::ranges::find(machine.blocks, rates.load, &BlockRates::load);
+  if (same == machine.blocks.end()) {
+    machine.blocks.push_back(std::move(rates));
+  } else {
+    *same = std::move(rates);
+  }
+}
+
 }  // namespace stagger

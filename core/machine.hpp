@@ -101,7 +101,7 @@ struct Machine {
   std::int32_t sms = 0;  ///< CTAs that the device holds at once: one an SM
   std::vector<KernelTimes> kernels = {};
   std::optional<DeviceMemory> memory = std::nullopt;  ///< absent: not measured
-  std::optional<BlockRates> block = std::nullopt;     ///< absent: not measured
+  std::vector<BlockRates> blocks = {};                ///< each of another load; empty: not measured
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
@@ -119,5 +119,12 @@ struct Machine {
 
 /// Adds a kernel's times, in the place of those of the same key if there are any.
 void put(Machine& machine, KernelTimes times);
+
+/// The rates of blocks under a load; absent: the first. Throws Error{usage}, which says what the
+/// profile has, if it has none.
+[[nodiscard]] const BlockRates& block_rates_of(const Machine& machine, std::optional<Load> load);
+
+/// Adds rates of blocks, in the place of those of the same load if there are any.
+void put(Machine& machine, BlockRates rates);
 
 }  // namespace stagger

@@ -131,8 +131,8 @@ std::string write_memory(const DeviceMemory& memory) {
          member("command", json_quote(memory.command)) + "},\n";
 }
 
-std::string write_block(const BlockRates& rates) {
-  return " " + member("block", write_block_rates(rates)) + ",\n";
+std::string write_blocks(const std::vector<BlockRates>& blocks) {
+  return blocks.empty() ? "" : " " + member("block", write_block_rates(blocks)) + ",\n";
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ Machine read_machine_json(std::string_view text, const std::string& source) {
                   .driver = root.at("driver").string(),
                   .sms = static_cast<std::int32_t>(root.at("sms").integer(1, kMaxSms))};
   if (root.has("memory")) machine.memory = read_memory(root.at("memory"));
-  if (root.has("block")) machine.block = read_block_rates(root.at("block"));
+  if (root.has("block")) machine.blocks = read_block_rates(root.at("block"));
   const JsonValue kernels = root.at("kernels");
   for (std::size_t index = 0; index < kernels.size(); ++index) {
     const JsonValue entry = kernels.item(index);
@@ -168,8 +168,7 @@ std::string write_machine_json(const Machine& machine) {
                      member("driver", json_quote(machine.driver)) + ", " +
                      member("sms", std::to_string(machine.sms)) + ",\n" +
                      (machine.memory ? write_memory(*machine.memory) : "") +
-                     (machine.block ? write_block(*machine.block) : "") + " " +
-                     member("kernels", "[");
+                     write_blocks(machine.blocks) + " " + member("kernels", "[");
   const char* separator = "\n";
   for (const KernelTimes& times : machine.kernels) {
     text += separator + write_times(times);

@@ -94,7 +94,7 @@ def joined(document, others):
     def key(case):
         return case["model"], case["seq"], case["batch"], case["ops"]
     for other in others:
-        for name in ("schema", "device", "torch", "cudnn", "driver", "numerics"):
+        for name in ("schema", "load", "device", "torch", "cudnn", "driver", "numerics"):
             if other.get(name) != document.get(name):
                 raise ValueError(f"not to be joined: {name} is {other.get(name)}, not "
                                  f"{document.get(name)}")
@@ -123,7 +123,8 @@ def predicted_line(case, row):
 
 
 def predict(document, args):
-    prediction.predict(document, prediction.asker(args.stagger, args.machine))
+    prediction.predict(document, prediction.asker(args.stagger, args.machine,
+                                                  document.get("load")))
     prediction.fit(document, args.stagger)
     document["machine"] = pathlib.Path(args.machine).stem
     for case in document["cases"]:

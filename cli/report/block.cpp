@@ -108,8 +108,9 @@ class BlockText {
     std::string text = fmt::format("{}: {}\n", model.name, block::describe(model));
     text += fmt::format("batch {} x {} tokens", grouped(model.batch), grouped(model.seq));
     if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
-    text += fmt::format("\n{} ({}): {}, kappa {:.2f}", report_.machine.name, report_.machine.device,
-                        name(cost.ops), cost.kappa);
+    text += fmt::format("\n{} ({}): ", report_.machine.name, report_.machine.device);
+    if (const auto load = report_.rates().load) text += fmt::format("{} load, ", name(*load));
+    text += fmt::format("{}, kappa {:.2f}", name(cost.ops), cost.kappa);
     if (cost.norms) {
       text += fmt::format(" (operations counted, norms {})",
                           *cost.norms == block::Norms::fp32 ? "in fp32" : "fused");
@@ -180,6 +181,7 @@ class BlockText {
         milliseconds(cost.attention_backward_ms), 100 * cost.fraction(),
         block::most_speedup(cost.fraction()));
     if (report_.replacement) text += replaced();
+    text += other_load();
     if (report_.schedule && report_.model.heads_kv != report_.model.heads) {
       text += "not timed there: dK and dV summed over the heads of a group\n";
     }
@@ -189,6 +191,14 @@ class BlockText {
     }
     if (!report_.model.uncertain.empty()) text += "of the model: " + report_.model.uncertain + "\n";
     return text;
+  }
+
+  /// What runs on is slower than what runs once: who did not choose should know.
+  [[nodiscard]] std::string other_load() const {
+    const bool sustained =
+        std::ranges::count(report_.machine.blocks, Load::sustained, &BlockRates::load) > 0;
+    if (report_.load || report_.rates().load != Load::burst || !sustained) return "";
+    return "burst rates hold for a fraction of a second; training runs on: --load sustained\n";
   }
 
   [[nodiscard]] std::string replaced() const {
@@ -229,6 +239,7 @@ std::string block_title(const BlockReport& report) {
 
 Json block_json(const BlockReport& report, std::span<const Judgement> judgements) {
   const block::BlockCost& cost = report.cost;
+  const BlockRates& rates = report.rates();
   Json kernels = Json::array();
   std::vector<block::Kernel> all;
   for (const TimedKernel& timed : cost.kernels) {
@@ -246,13 +257,14 @@ Json block_json(const BlockReport& report, std::span<const Judgement> judgements
       {"seq", report.model.seq},
       {"tp", report.tp},
       {"machine", report.machine.name},
+      {"load", rates.load ? Json(name(*rates.load)) : Json()},
       {"ops", name(cost.ops)},
       {"kappa", cost.kappa},
       {"norms", cost.norms ? Json(block::kNormsNames[static_cast<int>(*cost.norms)]) : Json()},
       {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},
       {"clock", cost.clock},
       {"tflops", cost.tflops},
-      {"rates_source", report.machine.block ? Json(report.machine.block->source) : Json()},
+      {"rates_source", rates.source},
       {"kernels", std::move(kernels)},
       {"totals", totals},
       {"all_reduce_bytes", block::reduced_bytes(report.model, report.tp)},

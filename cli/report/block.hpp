@@ -17,12 +17,14 @@ namespace stagger::cli {
 struct BlockReport {
   block::Transformer model;
   Machine machine;
+  std::optional<Load> load = std::nullopt;  ///< that was asked for
   std::int64_t tp = 1;
   block::BlockCost cost = {};
   std::optional<block::Replacement> replacement = std::nullopt;
   std::optional<block::Settled> settled = std::nullopt;  ///< the same at its own clock
   std::optional<workbench::AttentionBackward> schedule = std::nullopt;  ///< what replaces it
 
+  [[nodiscard]] const BlockRates& rates() const { return block_rates_of(machine, load); }
   /// 1 if nothing is replaced.
   [[nodiscard]] double kernel_speedup() const {
     return replacement ? replacement->kernel_speedup : 1;

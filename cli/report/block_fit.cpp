@@ -121,7 +121,7 @@ std::string block_fit_json(const BlockFitReport& report) {
 std::string block_fit_text(const BlockFitReport& report, const Terminal& terminal) {
   std::string text = fmt::format("{} ({}): blocks measured on {}\n", report.machine.name,
                                  report.machine.device, report.measured.date);
-  text += rates_text(*report.machine.block);
+  text += rates_text(report.rates);
   text += errors_text("fitted", report.errors(&FittedBlock::fitted_ms));
   text += errors_text("held out", report.errors(&FittedBlock::held_out_ms));
   text += fmt::format("\n{:<26} {:>9} {:>8} {:>9}\n", "", "ms", "fitted", "held out");

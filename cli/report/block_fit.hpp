@@ -13,6 +13,7 @@ namespace stagger::cli {
 /// Rates that were fitted to measured blocks, and what they say of each.
 struct BlockFitReport {
   Machine machine = {};  ///< with the rates
+  BlockRates rates = {};
   block::MeasuredBlocks measured = {};
   std::vector<block::FittedBlock> fitted = {};  ///< by measured.blocks
 

@@ -43,6 +43,13 @@ class Predicted(unittest.TestCase):
         self.assertFalse(found["rates"]["attention_measured"])
         self.assertEqual(len(found["kernels"]), 16)
 
+    def test_rates_are_those_of_the_load_that_blocks_were_under(self):
+        by = {load: prediction.asker(COMMAND, MACHINE, load)(["--model", "llama3-8b"])
+              for load in (None, "burst", "sustained")}
+        self.assertEqual({load: answer["load"] for load, answer in by.items()},
+                         {None: "burst", "burst": "burst", "sustained": "sustained"})
+        self.assertGreater(by["sustained"]["total_ms"], 1.02 * by["burst"]["total_ms"])
+
     def test_ours_is_predicted_by_its_plan_and_by_its_schedule(self):
         found = self.rows["stagger:auto"]["predicted"]
         replaced = prediction.asker(COMMAND, MACHINE)(
@@ -99,8 +106,9 @@ class Predicted(unittest.TestCase):
                 each["name"] = "up" if each["name"] == "gate+up" else each["name"]
         with tempfile.TemporaryDirectory() as folder:
             profile = json.loads(pathlib.Path(MACHINE).read_text(encoding="utf-8"))
-            rates = profile["block"]["attention"]
-            profile["block"]["attention"] = [each for each in rates if each["head_dim"] != 80]
+            for rates in profile["block"]:
+                rates["attention"] = [each for each in rates["attention"]
+                                      if each["head_dim"] != 80]
             lacking = pathlib.Path(folder) / "lacking.json"
             lacking.write_text(json.dumps(profile), encoding="utf-8")
             prediction.predict(document, prediction.asker(COMMAND, str(lacking)))
@@ -245,6 +253,8 @@ class Script(unittest.TestCase):
         self.assertEqual([case.get("protocol") for case in found["cases"]], [None, {"rounds": 9}])
         with self.assertRaisesRegex(ValueError, "torch is 2.12"):
             bench.joined(one, [{**made_up(), "torch": "2.12"}])
+        with self.assertRaisesRegex(ValueError, "load is sustained, not None"):
+            bench.joined(one, [{**made_up(), "load": "sustained"}])
 
     def test_faults(self):
         bench = script("bench_block")

@@ -59,26 +59,33 @@ def settled(rows_at, throttle):
     return rows, clock
 
 
-def block(model, machine, ops, seq, batch, tp):
+def rates_of(path, load=None):
+    """A profile's rates of blocks, those of a load where there are several."""
+    rates = json.loads(path.read_text())["block"]
+    if not isinstance(rates, list):
+        rates = [rates]
+    return next(each for each in rates if load in (None, each.get("load")))
+
+
+def block(model, rates, ops, seq, batch, tp):
     """name and pass -> (flops, bytes, ms), and the clock."""
-    throttle = machine["block"].get("throttle", {"above_tflops": 0, "ppm": 0})
-    return settled(lambda clock: block_at(model, machine, ops, seq, batch, tp, clock), throttle)
+    throttle = rates.get("throttle", {"above_tflops": 0, "ppm": 0})
+    return settled(lambda clock: block_at(model, rates, ops, seq, batch, tp, clock), throttle)
 
 
-def replaced_at_its_clock(model, machine, ops, seq, batch, tp, backward_at):
+def replaced_at_its_clock(model, rates, ops, seq, batch, tp, backward_at):
     """What the block takes with that attention backward pass, ms by the clock, and its clock."""
     def rows_at(clock):
-        rows = block_at(model, machine, ops, seq, batch, tp, clock)
+        rows = block_at(model, rates, ops, seq, batch, tp, clock)
         flops, moved, _ = rows["attention", "backward"]
         rows["attention", "backward"] = flops, moved, backward_at(clock)
         return rows
-    throttle = machine["block"].get("throttle", {"above_tflops": 0, "ppm": 0})
+    throttle = rates.get("throttle", {"above_tflops": 0, "ppm": 0})
     rows, clock = settled(rows_at, throttle)
     return sum(ms for _, _, ms in rows.values()), clock
 
 
-def block_at(model, machine, ops, seq, batch, tp, clock):
-    rates = machine["block"]
+def block_at(model, rates, ops, seq, batch, tp, clock):
     exposed = rates.get("gemm_exposed_permille", 0) / 1000
     d, h = model["head_dim"], model["hidden"]
     H, Hk, f = model["heads"] // tp, max(1, model["heads_kv"] // tp), model["ffn"] // tp
@@ -139,14 +146,16 @@ def block_at(model, machine, ops, seq, batch, tp, clock):
     return rows
 
 
-def check_block(name, machine_name, ops, seq, batch, tp, speedup):
+def check_block(name, machine_name, load, ops, seq, batch, tp, speedup):
     path = SOURCE / f"configs/machines/{machine_name}.json"
-    machine = json.loads(path.read_text())
+    rates = rates_of(path, load)
+    under = ["--load", load] if load else []
     model = json.loads((SOURCE / f"configs/models/{name}.json").read_text())
-    rows, clock = block(model, machine, ops, seq, batch, tp)
-    report = said("block", "--model", name, "--machine", path, "--ops", ops, "--seq", seq,
+    rows, clock = block(model, rates, ops, seq, batch, tp)
+    report = said("block", "--model", name, "--machine", path, *under, "--ops", ops, "--seq", seq,
                   "--batch", batch, "--tp", tp, "--speedup", speedup)
-    where = f"{name} {seq} x {batch} on {machine_name}"
+    where = f"{name} {seq} x {batch} on {machine_name} ({load} load)"
+    check(f"{where}: load", report["load"], rates.get("load"))
     check(f"{where}: kernels", len(report["kernels"]), len(rows))
     for kernel in report["kernels"]:
         flops, moved, ms = rows[kernel["name"], kernel["pass"]]
@@ -171,17 +180,17 @@ def check_block(name, machine_name, ops, seq, batch, tp, speedup):
     check(f"{where}: after", report["replaced"]["total_ms"], after)
     check(f"{where}: after's fraction", report["replaced"]["fraction"],
           backward / speedup / after)
-    rested = machine["block"].get("throttle", {}).get("rested_permille", 1000) / 1000
+    rested = rates.get("throttle", {}).get("rested_permille", 1000) / 1000
     half = max(1e-6, backward / 2)
-    alone = said("block", "--model", name, "--machine", path, "--ops", ops, "--seq", seq,
+    alone = said("block", "--model", name, "--machine", path, *under, "--ops", ops, "--seq", seq,
                  "--batch", batch, "--tp", tp, "--new-attn-bwd-ms", f"{half:.9f}",
                  "--rested")["replaced"]
     check(f"{where}: rested", alone["attention_backward_ms"], half / clock / rested, 1e-7)
-    settled_ms, own = replaced_at_its_clock(model, machine, ops, seq, batch, tp,
+    settled_ms, own = replaced_at_its_clock(model, rates, ops, seq, batch, tp,
                                             lambda at: half / at / rested)
     check(f"{where}: rested, settled", alone["settled"]["total_ms"], settled_ms, 1e-7)
     check(f"{where}: rested, clock", alone["settled"]["clock"], own, 1e-7)
-    settled_ms, clock = replaced_at_its_clock(model, machine, ops, seq, batch, tp,
+    settled_ms, clock = replaced_at_its_clock(model, rates, ops, seq, batch, tp,
                                               lambda _: backward / speedup)
     for key, expected in (("clock", clock), ("total_ms", settled_ms),
                           ("block_speedup", total / settled_ms)):
@@ -229,7 +238,7 @@ def eager_ms(model, rates, T, norms):
 
 def check_eager(name, norms, seq, batch):
     path = SOURCE / "configs/machines/h200.json"
-    rates = json.loads(path.read_text())["block"]
+    rates = rates_of(path)
     model = json.loads((SOURCE / f"configs/models/{name}.json").read_text())
     wanted = eager_ms(model, rates, seq * batch, norms)
     report = said("block", "--model", name, "--machine", path, "--norms", norms, "--seq", seq,
@@ -355,8 +364,9 @@ for name, seq, batch, tp, speedup in (
         ("llada-8b", 4096, 16, 1, 1.056), ("sam-h", 4096, 16, 1, 0.5),
         ("sd3.5-large", 4096, 16, 1, 1.208), ("sd3.5-medium", 4096, 16, 1, 1.208),
         ("llama3-8b", 1, 1, 1, 2)):
-    check_block(name, "h200", "eager", seq, batch, tp, speedup)
-    check_block(name, "h800", "compiled", seq, batch, tp, speedup)
+    for load in (None, "burst", "sustained"):
+        check_block(name, "h200", load, "eager", seq, batch, tp, speedup)
+    check_block(name, "h800", None, "compiled", seq, batch, tp, speedup)
     for norms in ("fused", "fp32"):
         check_eager(name, norms, seq, batch)
 for name, rounds, bits in (("paper", 7, 8), ("paper", 3, 8), ("h200-fa2", 5, 32),

@@ -18,6 +18,19 @@ expect 0 "swiglu, causal" block --model mistral-7b --window 0 $h200
 expect 0 "FFN 5634" block --model llada-1b --ffn 5634 $h200
 expect 0 "attention flash-deterministic" block $llama --attention flash-deterministic $h200
 expect 0 "compiled, kappa 1.72" block $llama --ops compiled $h200
+# Rates of whole seconds beside those of a fraction of one.
+expect 0 "h200 (NVIDIA H200): burst load, eager" block $llama $h200
+expect 0 "training runs on: --load sustained" block $llama $h200
+expect 0 "h200 (NVIDIA H200): sustained load, eager" block $llama $h200 --load sustained
+expect 0 '"load": "sustained"' block $llama $h200 --load sustained --json
+expect 0 "h100 (NVIDIA H100 80GB HBM3): sustained load, eager" block $llama --machine h100
+expect 2 "has no rates of blocks under burst load; it has those under sustained load" \
+  block $llama --machine h100 --load burst
+expect 2 "has no rates of blocks under sustained load; it has those under no load" \
+  block $llama $h800 --load sustained
+for machine in "$h200 --load burst" "$h200 --load sustained" "$h800"; do
+  ! "$stagger" block $llama $machine | grep -q "training runs on" || fail "burst, unasked: $machine"
+done
 expect 0 "not timed: all-reduces of 537 MB" block $llama --tp 8 $h200
 # Eager operations one by one: what norms in fp32 take is most of an eager block's kappa.
 expect 0 "eager, kappa 4.21 (operations counted, norms fused)" block $llama --norms fused $h200
@@ -100,6 +113,14 @@ expect 0 "held out     median error 0.9 %, worst 5.3 %, of 61 blocks" \
   calibrate --block "$source_dir/gpu/results/block_h100.json" -o "$work/h100.json"
 expect 0 "held out     median error 1.1 %, worst 5.3 %, of 88 blocks" \
   calibrate --block "$source_dir/gpu/results/block_steady.json" -o "$work/steady.json"
+# A document's rates take the place of those of its load, and of no other.
+sustained=(block $llama --load sustained --expect 'total_ms > 0' --json)
+"$stagger" "${sustained[@]}" --machine "$source_dir/configs/machines/h200.json" | tail -n +4 >"$work/one"
+"$stagger" "${sustained[@]}" --machine "$work/h200.json" | tail -n +4 >"$work/two"
+cmp -s "$work/one" "$work/two" || fail "the rates of another load changed"
+expect 0 "851.2" calibrate --block "$source_dir/gpu/results/block.json" -o "$work/steady.json"
+grep -c '"load"' "$work/steady.json" | grep -qx 2 || fail "not two loads"
+expect 0 "sustained load" block $llama --machine "$work/steady.json" --norms fp32 --attention cudnn
 expect 0 "norms and residuals" block $llama --machine h100 --attention flash-deterministic
 cp "$source_dir/configs/machines/h800.json" "$work/h800.json"
 expect 2 "and the blocks are of NVIDIA H200 (132 SMs)" calibrate $blocks -o "$work/h800.json"

@@ -215,6 +215,7 @@ block|--speedup 2|
 block|--design two-pass|
 block|--new-attn-bwd-ms 2|
 block|--block-ms 99|--model mistral-7b --speedup 2 --machine $h200
+block|--load sustained|
 block|--ops compiled|
 block|--norms fp32|
 block|--kappa 2|

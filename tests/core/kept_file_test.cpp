@@ -83,7 +83,7 @@ TEST_CASE("rates of blocks are written as kept") {
                    .copy = {{.size = 1, .rate = 3.5}},
                    .kappas = {{.permille = 4'400}}};
   std::ostringstream text;
-  text << write_block_rates(rates) << "\n";
+  text << write_block_rates(std::vector{rates}) << "\n";
   rates.gemm_tflops = 700;
   rates.copy = {{.size = 1e6, .rate = 2}, {.size = 64e6, .rate = 3.07}, {.size = 2e15, .rate = 4}};
   rates.kappas = {{.ops = Ops::eager, .layers = "swiglu", .permille = 1'200},
@@ -102,13 +102,13 @@ TEST_CASE("rates of blocks are written as kept") {
                       .backward_tflops = 1e9}};
   rates.source = "a \"page\"";
   rates.date = "2026";
-  text << write_block_rates(rates) << "\n";
+  text << write_block_rates(std::vector{rates}) << "\n";
   for (const double size : {0.5, 1e6, 2e6, 8e6, 64e6, 1e9, 2e15, 1e16})
     text << size << ": " << rate_at(rates.copy, size) << "\n";
   CHECK(test::golden_difference("core-rates.txt", text.str()) == "");
   const JsonDocument least(
       R"({"gemm_tflops": 1, "gemm_t0_ns": 0, "copy_tbs": 2, "kappa_permille": 3})", "rates");
-  const BlockRates read = read_block_rates(least.root());
+  const BlockRates read = read_block_rates(least.root()).front();
   CHECK(read == BlockRates{.gemm_tflops = 1,
                            .gemm_t0_ns = 0,
                            .copy = {{.size = 1, .rate = 2}},
@@ -132,7 +132,8 @@ TEST_CASE("rates of attention are one for each name, head_dim, mask and length")
   rates.attention[3].causal = false;
   rates.attention[4].seq = 8'192;
   const auto read = [](const BlockRates& written) {
-    return read_block_rates(JsonDocument(write_block_rates(written), "rates").root());
+    return read_block_rates(JsonDocument(write_block_rates(std::vector{written}), "rates").root())
+        .front();
   };
   CHECK(read(rates) == rates);
   for (const AttentionRate& each : rates.attention) {

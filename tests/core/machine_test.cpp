@@ -91,21 +91,70 @@ std::string with_rates() {
 
 TEST_CASE("the rates of blocks are read as they are written") {
   const Machine machine = read_machine_json(with_rates(), "h200.json");
-  REQUIRE(machine.block);
-  CHECK(machine.block->gemm_tflops == 730.5);
-  CHECK(machine.block->gemm_t0_ns == 24000);
-  CHECK(machine.block->kappas.size() == 2);
-  CHECK(machine.block->kappas[0].layers == "swiglu");
-  CHECK_FALSE(machine.block->kappas[1].ops.has_value());
-  CHECK(machine.block->operations == OperationRates{.broadcast = 270, .fused = 598.5});
-  CHECK(machine.block->gemm_exposed_permille == 236);
-  CHECK(machine.block->throttle ==
-        Throttle{.above_tflops = 420, .ppm = 520, .rested_permille = 901});
-  CHECK(machine.block->attention[0].backward_tflops == 400);
-  CHECK_FALSE(machine.block->attention[0].heads.has_value());
-  CHECK(machine.block->attention[1].heads == 28);
+  REQUIRE(machine.blocks.size() == 1);
+  const BlockRates& rates = machine.blocks.front();
+  CHECK(rates.gemm_tflops == 730.5);
+  CHECK(rates.gemm_t0_ns == 24000);
+  CHECK(rates.kappas.size() == 2);
+  CHECK(rates.kappas[0].layers == "swiglu");
+  CHECK_FALSE(rates.kappas[1].ops.has_value());
+  CHECK(rates.operations == OperationRates{.broadcast = 270, .fused = 598.5});
+  CHECK(rates.gemm_exposed_permille == 236);
+  CHECK(rates.throttle == Throttle{.above_tflops = 420, .ppm = 520, .rested_permille = 901});
+  CHECK(rates.attention[0].backward_tflops == 400);
+  CHECK_FALSE(rates.attention[0].heads.has_value());
+  CHECK(rates.attention[1].heads == 28);
   CHECK(write_machine_json(machine) == with_rates());
-  CHECK_FALSE(read_machine_json(kMachine, "h200.json").block.has_value());
+  CHECK(read_machine_json(kMachine, "h200.json").blocks.empty());
+}
+
+/// The rates, and as many of another load.
+std::string with_loads(const std::string& one, const std::string& other) {
+  std::string text = with_rates();
+  const std::size_t begin = text.find("{\"gemm_tflops\"");
+  const std::size_t size = text.find(",\n \"kernels\"") - begin;
+  const std::string rates = text.substr(begin + 1, size - 1);
+  return text.replace(begin, size, "[{" + one + rates + ",\n  {" + other + rates + "]");
+}
+
+TEST_CASE("a profile has rates of blocks by the load that they were taken under") {
+  const std::string text = with_loads("\"load\": \"burst\", ", "\"load\": \"sustained\", ");
+  Machine machine = read_machine_json(text, "h200.json");
+  REQUIRE(machine.blocks.size() == 2);
+  CHECK(write_machine_json(machine) == text);
+  machine.blocks[1].gemm_tflops = 7;
+  CHECK(block_rates_of(machine, {}).gemm_tflops == 730.5);
+  CHECK(block_rates_of(machine, Load::burst).gemm_tflops == 730.5);
+  CHECK(block_rates_of(machine, Load::sustained).gemm_tflops == 7);
+  BlockRates slower = machine.blocks[1];
+  slower.gemm_tflops = 5;
+  put(machine, slower);
+  REQUIRE(machine.blocks.size() == 2);
+  CHECK(block_rates_of(machine, Load::sustained).gemm_tflops == 5);
+
+  machine.blocks.erase(machine.blocks.begin());
+  CHECK(block_rates_of(machine, {}).gemm_tflops == 5);
+  const auto refused = [&] {
+    return test::message_of([&] { static_cast<void>(block_rates_of(machine, Load::burst)); },
+                            ErrorKind::usage);
+  };
+  CHECK(refused() ==
+        "the machine profile 'h200' has no rates of blocks under burst load; it has those "
+        "under sustained load");
+  machine.blocks.front().load.reset();
+  CHECK(refused() ==
+        "the machine profile 'h200' has no rates of blocks under burst load; it has those "
+        "under no load");
+  machine.blocks.clear();
+  CHECK(refused() ==
+        "the machine profile 'h200' has no rates of blocks under burst load (its key 'block')");
+
+  const auto twice = [&](const std::string& load, const std::string& words) {
+    expect_rejected(with_loads(load, load), "h200", "h200", words);
+  };
+  twice("\"load\": \"burst\", ", "/block/1: the rates of burst load are given twice");
+  twice("", "/block/1: the rates of no load are given twice");
+  twice("\"load\": \"idle\", ", "/block/0/load: unknown load 'idle'");
 }
 
 TEST_CASE("a clock falls with what tensor cores do, from a limit on") {
@@ -135,6 +184,7 @@ TEST_CASE("a profile's rates of blocks are read strictly") {
                            const std::string& words) {
     expect_rejected(with_rates(), from, to, words);
   };
+  expect_rejected("\"kernels\"", "\"block\": [], \"kernels\"", "/block: no rates are given");
   rejected("gemm_t0_ns", "gemm_t0", "/block: unknown key 'gemm_t0'");
   rejected("730.5", "0", "/block/gemm_tflops");
   rejected("730.5", "\"fast\"", "/block/gemm_tflops");
@@ -146,7 +196,7 @@ TEST_CASE("a profile's rates of blocks are read strictly") {
   rejected("\"layers\"", "\"layer\"", "/block/kappa_permille/0: unknown key 'layer'");
   std::string least = with_rates();
   least.replace(least.find("4400"), 4, "1");
-  CHECK(read_machine_json(least, "least").block->kappas[0].permille == 1);
+  CHECK(read_machine_json(least, "least").blocks.front().kappas[0].permille == 1);
   rejected("236", "-1", "/block/gemm_exposed_permille");
   rejected("420", "-1", "/block/throttle/above_tflops");
   rejected("520", "1000001", "/block/throttle/ppm");

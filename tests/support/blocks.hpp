@@ -25,12 +25,12 @@ inline Machine toy_machine() {
           .device = "Toy 1",
           .driver = "",
           .sms = 8,
-          .block = BlockRates{
+          .blocks = {BlockRates{
               .gemm_tflops = 100,
               .copy = {{.size = 1, .rate = 1}},
               .kappas = {{.ops = Ops::eager, .permille = 2000},
                          {.ops = Ops::compiled, .permille = 1500}},
-              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
+              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}}};
 }
 
 }  // namespace stagger::test

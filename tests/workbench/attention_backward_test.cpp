@@ -31,8 +31,7 @@ AttentionBackwardRequest request_with(std::vector<KernelTimes> kernels) {
                       .driver = "1",
                       .sms = 4,
                       .kernels = std::move(kernels),
-                      .memory = std::nullopt,
-                      .block = std::nullopt}};
+                      .memory = std::nullopt}};
 }
 
 block::Transformer toy_model() {

@@ -83,9 +83,12 @@ BlockRates known_rates() {
 
 /// What a device of those rates takes for a block.
 MeasuredBlock played(const Transformer& model, Ops ops) {
-  CostRequest request{
-      .machine = {.name = "known", .device = "K", .driver = "", .sms = 1, .block = known_rates()},
-      .ops = ops};
+  CostRequest request{.machine = {.name = "known",
+                                  .device = "K",
+                                  .driver = "",
+                                  .sms = 1,
+                                  .blocks = {known_rates()}},
+                      .ops = ops};
   if (ops == Ops::eager) request.norms = Norms::fp32;
   const BlockCost cost = cost_of(model, request);
   MeasuredBlock block{.model = model, .ops = ops, .attention = "a", .total_ms = cost.total_ms};
@@ -99,8 +102,12 @@ MeasuredBlock played(const Transformer& model, Ops ops) {
 }
 
 MeasuredBlocks played_blocks() {
-  MeasuredBlocks found{
-      .device = "K", .sms = 1, .driver = "", .date = "2026-01-02", .copy = known_rates().copy};
+  MeasuredBlocks found{.device = "K",
+                       .sms = 1,
+                       .driver = "",
+                       .date = "2026-01-02",
+                       .load = Load::sustained,
+                       .copy = known_rates().copy};
   for (const char* name : {"llama3-8b", "qwen2.5-7b", "mixtral-8x7b"})
     found.blocks.push_back(played(test::model_at(name, 4096, 2), Ops::eager));
   found.blocks.push_back(played(test::model_at("sd3.5-large", 4096, 4), Ops::eager));
@@ -112,6 +119,7 @@ TEST_CASE("the rates of a device are found from the blocks that it ran") {
   const MeasuredBlocks measured = played_blocks();
   const BlockRates known = known_rates();
   const BlockRates rates = fitted_rates(measured);
+  CHECK(rates.load == measured.load);
   CHECK(rates.gemm_tflops == known.gemm_tflops);
   CHECK(rates.gemm_t0_ns == known.gemm_t0_ns);
   CHECK(rates.gemm_exposed_permille == known.gemm_exposed_permille);
@@ -320,12 +328,18 @@ TEST_CASE("a document of blocks that is none says where") {
   };
   CHECK(driver("12990") == "12.99");
   CHECK(driver("12045") == "12.4");
+  CHECK(read_measured_blocks(recorded(), "b.json").load == Load::burst);
+  const std::string steady = test::replaced(recorded(), "\"burst\"", "\"sustained\"");
+  CHECK(read_measured_blocks(steady, "b.json").load == Load::sustained);
+  CHECK_THAT(refused("\"burst\"", "\"idle\""), Catch::Contains("unknown load 'idle'"));
   const std::string empty =
       R"({"schema": "stagger.block-bench/1", "device": "K", "sms": 1, "driver": 13000,
           "date": "2026", "copy_tbs": [[1, 1]], "cases": []})";
   CHECK_THAT(test::message_of([&] { static_cast<void>(read_measured_blocks(empty, "b.json")); },
                               ErrorKind::invalid_input),
              Catch::Contains("no block was timed"));
+  const std::string unsaid = test::replaced(recorded(), "\"load\": \"burst\",", "");
+  CHECK_FALSE(read_measured_blocks(unsaid, "b.json").load.has_value());
 }
 
 }  // namespace

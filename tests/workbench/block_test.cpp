@@ -142,7 +142,7 @@ TEST_CASE("a block at its device's power limit is as slow as its clock") {
   Machine machine = test::toy_machine();
   const BlockCost full = cost_of(model, {.machine = machine});
   CHECK(full.clock == 1);
-  machine.block->throttle = {.above_tflops = 60, .ppm = 10'000};
+  machine.blocks.front().throttle = {.above_tflops = 60, .ppm = 10'000};
   const BlockCost cost = cost_of(model, {.machine = machine});
   CHECK(cost.clock < 0.95);
   double gflops = 0;
@@ -162,9 +162,9 @@ TEST_CASE("a block at its device's power limit is as slow as its clock") {
   CHECK(given.clock > cost.clock);
   CHECK(given.clock == Approx(1 - 0.01 * (given.tflops - 60)));
   // Up to the limit the clock is full, and it never stands still.
-  machine.block->throttle = {.above_tflops = 100, .ppm = 10'000};
+  machine.blocks.front().throttle = {.above_tflops = 100, .ppm = 10'000};
   CHECK(cost_of(model, {.machine = machine}).clock == 1);
-  machine.block->throttle = {.above_tflops = 0, .ppm = 1'000'000};
+  machine.blocks.front().throttle = {.above_tflops = 0, .ppm = 1'000'000};
   const double least = cost_of(model, {.machine = machine}).clock;
   CHECK(least >= Throttle::kLeastClock);
   CHECK(least < Throttle::kLeastClock + 1e-9);
@@ -173,7 +173,7 @@ TEST_CASE("a block at its device's power limit is as slow as its clock") {
 TEST_CASE("a GEMM takes a part of its bytes' time beside its FLOPs") {
   const Transformer model = test::model_at("llama3-8b", 16384, 1);
   Machine machine = test::toy_machine();
-  machine.block->gemm_exposed_permille = 250;
+  machine.blocks.front().gemm_exposed_permille = 250;
   const BlockCost cost = cost_of(model, {.machine = machine});
   const BlockCost hidden = cost_of(model, {.machine = test::toy_machine()});
   for (std::size_t index = 0; index < cost.kernels.size(); ++index) {
@@ -201,15 +201,15 @@ TEST_CASE("attention goes by the rates of as many heads, else of the number near
     other.heads_kv = 4;
     return other;
   };
-  machine.block->attention = {{"a", 128, true, 16384, 50, 50, 20},
-                              {"a", 128, true, 16384, 50, 60},
-                              {"a", 128, true, 16384, 50, 70, 32},
-                              {"b", 128, true, 16384, 50, 1, 32}};
+  machine.blocks.front().attention = {{"a", 128, true, 16384, 50, 50, 20},
+                                      {"a", 128, true, 16384, 50, 60},
+                                      {"a", 128, true, 16384, 50, 70, 32},
+                                      {"b", 128, true, 16384, 50, 1, 32}};
   CHECK(backward(model) == Approx(70));
   CHECK(backward(with_heads(20)) == Approx(50));
   CHECK(backward(with_heads(16)) == Approx(60));  // those of any heads
   CHECK(backward(model, 2) == Approx(60));        // a device has 16
-  machine.block->attention.erase(machine.block->attention.begin() + 1);
+  machine.blocks.front().attention.erase(machine.blocks.front().attention.begin() + 1);
   CHECK(backward(with_heads(16)) == Approx(50));  // 20 is nearer than 32
   CHECK(backward(with_heads(64)) == Approx(70));
 }
@@ -228,10 +228,43 @@ TEST_CASE("what is given wins over the rates") {
   CHECK(cost_of(model, {.machine = test::toy_machine(), .attention_backward_ms = 5, .block_ms = 77})
             .total_ms == 77);
   Machine without_t0 = test::toy_machine();
-  without_t0.block->gemm_t0_ns = 1'000'000;
+  without_t0.blocks.front().gemm_t0_ns = 1'000'000;
   const BlockCost slow = cost_of(model, {.machine = without_t0});
   const BlockCost fast = cost_of(model, {.machine = test::toy_machine()});
   CHECK(slow.total_ms - fast.total_ms == Approx(12));  // 4 GEMMs forward, 8 backward
+}
+
+TEST_CASE("a block is timed by the rates of the load that is asked for") {
+  const Transformer model = test::model_at("llama3-8b", 16384, 1);
+  Machine machine = test::toy_machine();
+  machine.blocks.front().load = Load::burst;
+  BlockRates slower = machine.blocks.front();
+  slower.load = Load::sustained;
+  slower.gemm_tflops /= 2;
+  slower.attention.front().name = "b";
+  for (AttentionRate& rate : slower.attention)
+    rate = {"b", 128, true, rate.seq, rate.forward_tflops / 2, rate.backward_tflops / 2};
+  slower.kappas = {{.permille = 4000}};
+  slower.throttle.rested_permille = 500;
+  machine.blocks.push_back(slower);
+
+  const CostRequest first{.machine = machine};
+  const CostRequest burst{.machine = machine, .load = Load::burst};
+  const CostRequest sustained{.machine = machine, .load = Load::sustained};
+  const BlockCost before = cost_of(model, burst);
+  CHECK(cost_of(model, first).total_ms == before.total_ms);
+  const BlockCost after = cost_of(model, sustained);
+  CHECK(after.attention == "b");
+  CHECK(after.total_ms == Approx(2 * before.total_ms));
+  CHECK(within_ms({.ms = 3, .rested = true}, burst, before) == Approx(3));
+  CHECK(within_ms({.ms = 3, .rested = true}, sustained, after) == Approx(6));
+  const auto named = [&](const CostRequest& request) {
+    CostRequest other = request;
+    other.attention = "c";
+    return test::message_of([&] { static_cast<void>(cost_of(model, other)); }, ErrorKind::usage);
+  };
+  CHECK_THAT(named(burst), Catch::Contains("known: a"));
+  CHECK_THAT(named(sustained), Catch::Contains("known: b"));
 }
 
 TEST_CASE("a profile that lacks a rate says what it has") {
@@ -245,10 +278,10 @@ TEST_CASE("a profile that lacks a rate says what it has") {
                              "causal)"));
   CHECK_THAT(refused(llama, {.machine = machine, .attention = "b"}),
              Catch::Contains("unknown attention 'b'"));
-  machine.block->kappas = {{.ops = Ops::compiled, .permille = 1}};
+  machine.blocks.front().kappas = {{.ops = Ops::compiled, .permille = 1}};
   CHECK_THAT(refused(llama, {.machine = machine, .ops = Ops::eager}),
              Catch::Contains("no kappa of eager swiglu layers; it has those of compiled any"));
-  machine.block.reset();
+  machine.blocks.clear();
   CHECK_THAT(refused(llama, {.machine = machine}), Catch::Contains("has no rates of blocks"));
   CHECK_THAT(
       refused(llama, {.machine = test::toy_machine(), .attention_backward_ms = 5, .block_ms = 5}),

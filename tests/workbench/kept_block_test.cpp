@@ -41,12 +41,12 @@ Machine plain_machine() {
           .device = "Plain 1",
           .driver = "",
           .sms = 8,
-          .block = BlockRates{
+          .blocks = {BlockRates{
               .gemm_tflops = 100,
               .copy = {{.size = 1 << 20, .rate = 0.5}, {.size = 1 << 28, .rate = 2}},
               .kappas = {{.ops = Ops::eager, .permille = 2300},
                          {.ops = Ops::compiled, .permille = 1500}},
-              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}};
+              .attention = {{"a", 128, true, 4096, 50, 40}, {"a", 128, true, 16384, 60, 44}}}}};
 }
 
 TEST_CASE("pictures of blocks, of both ways of dropout and of sweeps are as kept") {

@@ -39,8 +39,7 @@ Machine toy_machine() {
           .sms = 12,
           .kernels = {times_of(64, 64, 2'000, 700), times_of(64, 128, 3'900, 1'300),
                       times_of(128, 64, 3'000, 1'300)},
-          .memory = std::nullopt,
-          .block = std::nullopt};
+          .memory = std::nullopt};
 }
 
 std::string words_of(const BackwardPlan& plan) {

@@ -122,8 +122,7 @@ Machine machine_of_one(Ticks start) {
                    .reduce = {.value = 9},
                    .latency = {.value = 4},
                    .start = {.value = start}}},
-      .memory = std::nullopt,
-      .block = std::nullopt};
+      .memory = std::nullopt};
 }
 
 TEST_CASE("what a machine predicts is its timing played on the run's table, and judged so") {

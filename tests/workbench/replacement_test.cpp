@@ -47,7 +47,7 @@ TEST_CASE("a replaced block settles at its own clock") {
   CHECK(same.block_speedup == Approx(after.block_speedup));
   // One that falls leaves the block that has that attention from the start.
   CostRequest hot = full;
-  hot.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000};
+  hot.machine.blocks.front().throttle = {.above_tflops = 20, .ppm = 10'000};
   const BlockCost slower = cost_of(model, hot);
   const Settled settled = settle(model, hot, slower, {.ms = 100});
   hot.attention_backward_ms = 100;
@@ -73,7 +73,8 @@ TEST_CASE("a replaced block settles at its own clock") {
 TEST_CASE("what was timed rested takes longer within a block, by the block's clock") {
   const Transformer model = test::model_at("llama3-8b", 16384, 1);
   CostRequest request{.machine = test::toy_machine(), .attention_backward_ms = 400};
-  request.machine.block->throttle = {.above_tflops = 20, .ppm = 10'000, .rested_permille = 800};
+  request.machine.blocks.front().throttle = {
+      .above_tflops = 20, .ppm = 10'000, .rested_permille = 800};
   const BlockCost before = cost_of(model, request);
   REQUIRE(before.clock < 1);
   const NewAttention rested{.ms = 100, .rested = true};
@@ -88,7 +89,7 @@ TEST_CASE("what was timed rested takes longer within a block, by the block's clo
   CHECK(settled.clock == Approx(cost_of(model, anew).clock));
   CHECK(settled.total_ms > settle(model, request, before, {.ms = 100}).total_ms);
   // Where nothing is known of the clock it takes what it takes.
-  request.machine.block->throttle = {};
+  request.machine.blocks.front().throttle = {};
   const BlockCost full = cost_of(model, request);
   CHECK(within_ms(rested, request, full) == 100);
   CHECK(settle(model, request, full, rested).total_ms == Approx(full.total_ms - 300));

@@ -242,7 +242,7 @@ void fit_rested(const MeasuredBlocks& measured, BlockRates& rates) {
 std::optional<double> predicted(const MeasuredBlock& block, const BlockRates& rates,
                                 bool attention_measured) {
   CostRequest request{
-      .machine = {.name = "fit", .device = "", .driver = "", .sms = 1, .block = rates},
+      .machine = {.name = "fit", .device = "", .driver = "", .sms = 1, .blocks = {rates}},
       .ops = block.ops,
       .attention = block.attention};
   if (block.ops == Ops::eager) request.norms = Norms::fp32;
@@ -270,6 +270,7 @@ bool has_shape(const BlockRates& rates, const MeasuredBlock& block) {
 
 BlockRates fitted_rates(const MeasuredBlocks& measured) {
   BlockRates rates;
+  rates.load = measured.load;
   rates.copy = measured.copy;
   fit_gemms(measured, rates);
   fit_operations(measured, rates);

@@ -14,19 +14,12 @@ namespace {
   throw Error(ErrorKind::usage, what);
 }
 
-const BlockRates& rates_of(const Machine& machine) {
-  if (!machine.block) {
-    reject("the machine profile '" + machine.name + "' has no rates of blocks (its key 'block')");
-  }
-  return *machine.block;
-}
-
 std::string word_of(std::optional<Ops> ops, const std::string& absent = "") {
   return ops ? name(*ops) : absent;
 }
 
-const Kappa& kappa_of(const Machine& machine, const Transformer& model, std::optional<Ops> ops) {
-  const std::vector<Kappa>& kappas = rates_of(machine).kappas;
+const Kappa& kappa_of(const Machine& machine, const std::vector<Kappa>& kappas,
+                      const Transformer& model, std::optional<Ops> ops) {
   const std::string layers = layers_of(model);
   const auto fits = [&](const Kappa& kappa) {
     return (!ops || !kappa.ops || *kappa.ops == *ops) && (!kappa.layers || *kappa.layers == layers);
@@ -74,11 +67,11 @@ std::vector<AttentionRate> rates_at(const BlockRates& rates, const Transformer& 
   return fitting;
 }
 
-[[noreturn]] void reject_attention(const Machine& machine, const Transformer& model,
-                                   const std::string& name) {
+[[noreturn]] void reject_attention(const Machine& machine, const BlockRates& rates,
+                                   const Transformer& model, const std::string& name) {
   std::set<std::string> names;
   std::string known;
-  for (const AttentionRate& rate : machine.block->attention) {
+  for (const AttentionRate& rate : rates.attention) {
     names.insert(rate.name);
     const std::string shape = rate.name + " (head_dim " + std::to_string(rate.head_dim) +
                               (rate.causal ? ", causal)" : ", full)");
@@ -97,7 +90,7 @@ std::vector<AttentionRate> rates_at(const BlockRates& rates, const Transformer& 
 class Cost {
  public:
   Cost(const Transformer& model, const CostRequest& request)
-      : model_(model), request_(request), rates_(rates_of(request.machine)) {}
+      : model_(model), request_(request), rates_(block_rates_of(request.machine, request.load)) {}
 
   BlockCost run() {
     if (request_.norms) {
@@ -107,7 +100,7 @@ class Cost {
       cost_.ops = request_.ops.value_or(Ops::eager);
       cost_.kappa = *request_.kappa;
     } else {
-      const Kappa& kappa = kappa_of(request_.machine, model_, request_.ops);
+      const Kappa& kappa = kappa_of(request_.machine, rates_.kappas, model_, request_.ops);
       cost_.ops = kappa.ops.value_or(request_.ops.value_or(Ops::eager));
       cost_.kappa = 1e-3 * static_cast<double>(kappa.permille);
     }
@@ -130,7 +123,7 @@ class Cost {
  private:
   void find_attention() {
     const auto entries = rates_at(rates_, shard_, request_.attention);
-    if (entries.empty()) reject_attention(request_.machine, model_, request_.attention);
+    if (entries.empty()) reject_attention(request_.machine, rates_, model_, request_.attention);
     cost_.attention = entries.front().name;
     for (const AttentionRate& entry : entries) {
       const auto seq = static_cast<double>(entry.seq);

@@ -24,6 +24,7 @@ struct TimedKernel {
 /// What determines a block's time but its dimensions.
 struct CostRequest {
   Machine machine;                             ///< with rates of blocks
+  std::optional<Load> load = std::nullopt;     ///< absent: that of the profile's first rates
   std::optional<Ops> ops = std::nullopt;       ///< absent: the first for which there is a kappa
   std::string attention = {};                  ///< whose rates; empty: the first that fits
   std::int64_t tp = 1;                         ///< tensor parallel devices

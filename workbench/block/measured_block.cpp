@@ -82,6 +82,9 @@ MeasuredBlocks read_measured_blocks(std::string_view text, const std::string& so
       .sms = static_cast<std::int32_t>(root.at("sms").integer(1, kMaxSms)),
       .driver = std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10),
       .date = root.at("date").string(),
+      .load = root.has("load")
+                  ? std::optional(static_cast<Load>(root.at("load").word("load", kLoadNames)))
+                  : std::nullopt,
       .copy = read_copies(root.at("copy_tbs"))};
   const JsonValue cases = root.at("cases");
   for (std::size_t index = 0; index < cases.size(); ++index) {

@@ -30,7 +30,8 @@ struct MeasuredBlocks {
   std::int32_t sms = 0;
   std::string driver;  ///< as machine profiles write it: 13.0
   std::string date;
-  std::vector<RateAt> copy;
+  std::optional<Load> load = std::nullopt;  ///< that it was under; absent: not said
+  std::vector<RateAt> copy = {};
   std::vector<MeasuredBlock> blocks = {};
 };
 

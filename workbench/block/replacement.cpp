@@ -18,8 +18,8 @@ Replacement replace(double total_ms, double attention_backward_ms, double replac
 
 double within_ms(const NewAttention& attention, const CostRequest& request, const BlockCost& cost) {
   if (!attention.rested) return attention.ms;
-  STAGGER_EXPECTS(request.machine.block);
-  return request.machine.block->throttle.within_ms(attention.ms, cost.clock);
+  const BlockRates& rates = block_rates_of(request.machine, request.load);
+  return rates.throttle.within_ms(attention.ms, cost.clock);
 }
 
 Settled settle(const Transformer& model, const CostRequest& request, const BlockCost& before,

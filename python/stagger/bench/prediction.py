@@ -22,10 +22,13 @@ class Unpredicted(Exception):
     """`stagger block` refuses; the text says why."""
 
 
-def asker(stagger, machine):
-    """A function that asks the command: from arguments to what its JSON says."""
+def asker(stagger, machine, load=None):
+    """A function that asks the command, by the machine's rates under a load: from arguments to what
+    its JSON says."""
+    under = ["--load", load] if load else []
+
     def ask(arguments):
-        command = [stagger, "block", "--machine", machine, "--json", *map(str, arguments)]
+        command = [stagger, "block", "--machine", machine, *under, "--json", *map(str, arguments)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:
