@@ -7,8 +7,8 @@
 
 namespace stagger::schedules {
 
-/// Few enough that what they have in flight stays in L2: more is predicted too fast.
-inline constexpr std::int64_t kSwizzlesTried[] = {4, 8};
+/// What more heads have in flight L2 seldom holds.
+inline constexpr std::int64_t kSwizzlesTried[] = {4, 8, 16};
 
 /// The parameter of the schedules that keep several heads in flight for the L2 cache.
 /// FlashAttention-3 uses the largest power of two of heads whose Q, dO and dQ fit 40 MiB.

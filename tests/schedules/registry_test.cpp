@@ -62,9 +62,9 @@ TEST_CASE("what is worth trying of a schedule is its defaults, and more where an
   };
   using Texts = std::vector<std::string>;
   CHECK(texts("lpt-descending", false) == Texts{"lpt-descending"});
-  CHECK(texts("lpt-descending", true) == Texts{"lpt-descending", "lpt-descending:swizzle=4",
-                                               "lpt-descending:swizzle=8",
-                                               "lpt-descending:order=head-major"});
+  CHECK(texts("lpt-descending", true) ==
+        Texts{"lpt-descending", "lpt-descending:swizzle=4", "lpt-descending:swizzle=8",
+              "lpt-descending:swizzle=16", "lpt-descending:order=head-major"});
   CHECK(texts("shift", true) == Texts{"shift", "shift:order=head-major"});
   for (const Schedule* schedule : all()) {
     for (const Selection& selection : variants(*schedule, true))
