@@ -101,8 +101,8 @@ MeasuredFinalists measured_of(const Options& options, const Optimization& optimi
   progress.show("making the tables to be run");
   MeasuredFinalists measured{
       .device = gpu::cuda_device()->name,
-      .finalists =
-          finalists_of(optimization, static_cast<std::size_t>(options.finalists), interrupted)};
+      .finalists = finalists_of(optimization, static_cast<std::size_t>(options.finalists),
+                                options.threads, interrupted)};
   workbench::measure(
       measured.finalists, kMeasuredRounds,
       [&](const Table& table) { return timed_run(options, table, optimization.model); },

@@ -227,8 +227,9 @@ std::vector<BlockRates> read_block_rates(const JsonValue& value) {
     const JsonValue item = value.item(index);
     BlockRates rates = read_rates(item);
     if (std::ranges::count(blocks, rates.load, &BlockRates::load) > 0) {
-      item.reject("the rates of " + std::string(rates.load ? name(*rates.load) : "no") +
-                  " load are given twice");
+      item.reject(rates.load
+                      ? "the rates of " + std::string(name(*rates.load)) + " load are given twice"
+                      : "two do not say their load");
     }
     blocks.push_back(std::move(rates));
   }

@@ -88,8 +88,8 @@ const BlockRates& block_rates_of(const Machine& machine, std::optional<Load> loa
   std::string known;
   for (const BlockRates& rates : machine.blocks) {
     if (!load || rates.load == load) return rates;
-    known +=
-        (known.empty() ? "" : ", ") + std::string(rates.load ? name(*rates.load) : "no") + " load";
+    known += known.empty() ? "" : ", ";
+    known += rates.load ? name(*rates.load) + std::string(" load") : "a load that it does not say";
   }
   const std::string of = load ? " under " + std::string(name(*load)) + " load" : "";
   throw Error(ErrorKind::usage,
@@ -98,9 +98,12 @@ const BlockRates& block_rates_of(const Machine& machine, std::optional<Load> loa
 }
 
 void put(Machine& machine, BlockRates rates) {
-  const auto same = std::ranges::find(machine.blocks, rates.load, &BlockRates::load);
-  if (same == machine.blocks.end()) {
-    machine.blocks.push_back(std::move(rates));
+  std::vector<BlockRates>& blocks = machine.blocks;
+  auto same = std::ranges::find(blocks, rates.load, &BlockRates::load);
+  if (same == blocks.end())
+    same = std::ranges::find(blocks, std::optional<Load>(), &BlockRates::load);
+  if (same == blocks.end()) {
+    blocks.push_back(std::move(rates));
   } else {
     *same = std::move(rates);
   }

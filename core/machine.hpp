@@ -124,7 +124,8 @@ void put(Machine& machine, KernelTimes times);
 /// profile has, if it has none.
 [[nodiscard]] const BlockRates& block_rates_of(const Machine& machine, std::optional<Load> load);
 
-/// Adds rates of blocks, in the place of those of the same load if there are any.
+/// Adds rates of blocks, in the place of those of the same load if there are any, else of those
+/// that do not say theirs.
 void put(Machine& machine, BlockRates rates);
 
 }  // namespace stagger

@@ -27,9 +27,10 @@ bool is_before(const Finalist& one, const Finalist& other) {
 std::vector<schedules::Selection> selections_for(const Problem& problem, const Timing& timing) {
   std::vector<schedules::Selection> selections =
       schedules::unsearched(problem, timing.memory.has_value());
-  const schedules::Selection windowed = schedules::select("windowed");
-  if (timing.memory && !schedules::why_unsupported(windowed, problem)) {
-    selections.push_back(windowed);
+  if (!timing.memory) return selections;
+  const schedules::Schedule& windowed = *schedules::select("windowed").schedule;
+  for (schedules::Selection& selection : schedules::variants(windowed, true)) {
+    if (!schedules::why_unsupported(selection, problem)) selections.push_back(std::move(selection));
   }
   return selections;
 }
@@ -57,7 +58,7 @@ std::int64_t Finalist::median_ns() const {
 }
 
 std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t count,
-                                   const std::function<bool()>& stop) {
+                                   std::int64_t threads, const std::function<bool()>& stop) {
   STAGGER_EXPECTS(optimization.optimum.best && !optimization.slot_model && count > 0);
   const search::Incumbent& best = *optimization.optimum.best;
   const Problem& problem = best.table.problem;
@@ -66,7 +67,7 @@ std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t
   std::vector<Finalist> found = {
       {.name = best.table.name, .table = best.table, .makespan = best.makespan, .cost = best.cost}};
   make_beside(
-      selections.size(), tables_at_a_time(0, problem.tasks()),
+      selections.size(), tables_at_a_time(threads, problem.tasks()),
       [&](std::size_t index) -> std::optional<Finalist> {
         if (stop && stop()) return std::nullopt;
         return made_by(selections[index], problem, optimization.model.timing);

@@ -26,11 +26,11 @@ struct Finalist {
 
 /// Returns the best tables by the model, at most `count`, best first: what the search found, those
 /// of schedules that do not search, with every parameter that is worth trying, and with a memory
-/// `windowed`. Of tables that are the same the first is there. Once `stop()` is true, asked before
-/// each table, it is those that were made by then. Requires a table that was found, and no slot
-/// model.
+/// `windowed`. Of tables that are the same the first is there. Made `threads` at a time, 0: as many
+/// as the machine has. Once `stop()` is true, asked before each table, it is those that were made
+/// by then. Requires a table that was found, and no slot model.
 [[nodiscard]] std::vector<Finalist> finalists_of(const Optimization& optimization,
-                                                 std::size_t count,
+                                                 std::size_t count, std::int64_t threads = 0,
                                                  const std::function<bool()>& stop = {});
 
 /// What a run of a table took, in ns, > 0. Throws Error if it was no good.

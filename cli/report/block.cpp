@@ -233,8 +233,10 @@ class BlockText {
 }  // namespace
 
 std::string block_title(const BlockReport& report) {
-  return fmt::format("{}, {} x {} tokens on {}", report.model.name, report.model.batch,
-                     report.model.seq, report.machine.name);
+  const std::optional<Load> load = report.rates().load;
+  return fmt::format("{}, {} x {} tokens on {}{}", report.model.name, report.model.batch,
+                     report.model.seq, report.machine.name,
+                     load ? fmt::format(", {} load", name(*load)) : "");
 }
 
 Json block_json(const BlockReport& report, std::span<const Judgement> judgements) {

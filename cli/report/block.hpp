@@ -35,7 +35,7 @@ struct BlockReport {
   [[nodiscard]] double settled_speedup() const { return settled ? settled->block_speedup : 1; }
 };
 
-/// `llama3-8b, 1 x 16384 tokens on h200`.
+/// `llama3-8b, 1 x 16384 tokens on h200, burst load`.
 [[nodiscard]] std::string block_title(const BlockReport& report);
 
 /// Schema `stagger.block/1`.

@@ -110,6 +110,7 @@ std::string block_fit_json(const BlockFitReport& report) {
                       {"attention_measured", fitted.attention_measured}});
   }
   const Json rest = {
+      {"load", report.rates.load ? Json(name(*report.rates.load)) : Json()},
       {"errors", Json({{"fitted", errors_json(report.errors(&FittedBlock::fitted_ms))},
                        {"held_out", errors_json(report.errors(&FittedBlock::held_out_ms))}})},
       {"blocks", std::move(blocks)}};
@@ -121,6 +122,7 @@ std::string block_fit_json(const BlockFitReport& report) {
 std::string block_fit_text(const BlockFitReport& report, const Terminal& terminal) {
   std::string text = fmt::format("{} ({}): blocks measured on {}\n", report.machine.name,
                                  report.machine.device, report.measured.date);
+  if (report.rates.load) text += fmt::format("load         {}\n", name(*report.rates.load));
   text += rates_text(report.rates);
   text += errors_text("fitted", report.errors(&FittedBlock::fitted_ms));
   text += errors_text("held out", report.errors(&FittedBlock::held_out_ms));

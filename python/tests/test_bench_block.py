@@ -220,6 +220,8 @@ class Script(unittest.TestCase):
                           [block.BASE, "stagger:auto"]])
         self.assertEqual(document["seen"], {"power_w": [100, 700]})
         self.assertEqual(document["copy_tbs"][0][0], 4096)
+        self.assertEqual(document["load"], "burst")  # by so quick a protocol
+        self.assertEqual(block.load_of(block.PROTOCOL), "sustained")
         row = document["cases"][1]["rows"][1]
         self.assertGreater(row["rule"]["alone_ms"], 0)
         self.assertIsNone(row.get("kinds"))

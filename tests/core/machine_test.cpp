@@ -131,6 +131,21 @@ TEST_CASE("a profile has rates of blocks by the load that they were taken under"
   put(machine, slower);
   REQUIRE(machine.blocks.size() == 2);
   CHECK(block_rates_of(machine, Load::sustained).gemm_tflops == 5);
+  BlockRates first =
+      machine.blocks[0];  // keeps its place: it is what counts where none is asked for
+  first.gemm_tflops = 9;
+  put(machine, first);
+  REQUIRE(machine.blocks.size() == 2);
+  CHECK(block_rates_of(machine, {}).gemm_tflops == 9);
+
+  // Rates that do not say their load give way to any that do.
+  machine.blocks[0].load.reset();
+  CHECK(read_machine_json(write_machine_json(machine), "again") == machine);
+  put(machine, slower);
+  CHECK_FALSE(machine.blocks[0].load.has_value());
+  put(machine, first);
+  REQUIRE(machine.blocks.size() == 2);
+  CHECK(block_rates_of(machine, {}).load == Load::burst);
 
   machine.blocks.erase(machine.blocks.begin());
   CHECK(block_rates_of(machine, {}).gemm_tflops == 5);
@@ -144,7 +159,7 @@ TEST_CASE("a profile has rates of blocks by the load that they were taken under"
   machine.blocks.front().load.reset();
   CHECK(refused() ==
         "the machine profile 'h200' has no rates of blocks under burst load; it has those "
-        "under no load");
+        "under a load that it does not say");
   machine.blocks.clear();
   CHECK(refused() ==
         "the machine profile 'h200' has no rates of blocks under burst load (its key 'block')");
@@ -153,7 +168,7 @@ TEST_CASE("a profile has rates of blocks by the load that they were taken under"
     expect_rejected(with_loads(load, load), "h200", "h200", words);
   };
   twice("\"load\": \"burst\", ", "/block/1: the rates of burst load are given twice");
-  twice("", "/block/1: the rates of no load are given twice");
+  twice("", "/block/1: two do not say their load");
   twice("\"load\": \"idle\", ", "/block/0/load: unknown load 'idle'");
 }
 

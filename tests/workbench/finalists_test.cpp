@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,7 +74,7 @@ TEST_CASE("finalists are the best tables by the model, each once") {
               }) == 1);
     }
     // Of one that is stopped what was found is there.
-    const std::vector<Finalist> stopped = finalists_of(optimization, count, [] { return true; });
+    const std::vector<Finalist> stopped = finalists_of(optimization, count, 0, [] { return true; });
     REQUIRE(stopped.size() == 1);
     REQUIRE(stopped.front().cost == best.cost);
     // What is left out is no better than the last, or the same table as one that is there.
@@ -97,6 +100,32 @@ std::vector<std::string> names_of(const std::vector<Finalist>& finalists) {
   for (const Finalist& each : finalists)
     names.push_back(each.name);
   return names;
+}
+
+TEST_CASE("finalists are made by as many threads as are asked for, and are the same") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("causal"), {32, 32}, {}, 2, 7);
+  request.effort = 0;
+  request.model.timing = {.compute = 9, .reduce = 4};
+  const Optimization optimization = optimize(request);
+  const auto made_by = [&](std::int64_t threads) {
+    std::mutex lock;
+    std::set<std::thread::id> seen;
+    const std::vector<Finalist> found = finalists_of(optimization, 4, threads, [&] {
+      const std::lock_guard<std::mutex> guard(lock);
+      seen.insert(std::this_thread::get_id());
+      return false;
+    });
+    std::vector<std::string> names;
+    for (const Finalist& each : found)
+      names.push_back(each.name);
+    return std::pair(names, seen);
+  };
+  const auto [alone, one] = made_by(1);
+  const auto [beside, several] = made_by(4);
+  CHECK(one == std::set{std::this_thread::get_id()});
+  CHECK(several.size() > 1);
+  CHECK(alone == beside);
 }
 
 TEST_CASE("finalists run in turns and are ordered by their medians") {

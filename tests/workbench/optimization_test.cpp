@@ -75,7 +75,7 @@ TEST_CASE("where an L2 cache counts the best named schedule is the best of its p
     const Table windowed = schedules::build(schedules::select("windowed"), request.problem, timing);
     const Ticks cost_of_windows = sim::cost_by_plays(windowed, timing);
     for (const schedules::Schedule* schedule : schedules::all()) {
-      for (const char* words : {"", ":swizzle=4", ":swizzle=8"}) {
+      for (const char* words : {"", ":swizzle=4", ":swizzle=8", ":swizzle=16"}) {
         const bool has = std::ranges::any_of(schedule->parameters, [](const auto& parameter) {
           return std::string(parameter.name) == "swizzle";
         });

@@ -34,7 +34,7 @@ def asker(stagger, machine, load=None):
         except subprocess.TimeoutExpired:
             raise Unpredicted(f"no answer within {_TIMEOUT_S} s") from None
         if done.returncode != 0:
-            raise Unpredicted(done.stderr.strip().splitlines()[0] if done.stderr else "no reason")
+            raise Unpredicted(" ".join(done.stderr.split()) or "no reason")
         return json.loads(done.stdout)
     return ask
 
