@@ -95,6 +95,17 @@ class Predicted(unittest.TestCase):
         self.assertAlmostEqual(compiled["rates"]["kappa"], 4.4 * 3.0 / 7.285, delta=0.05)
         self.assertIn("rates", compiled["predicted"])
 
+    def test_a_compiled_block_has_the_plan_of_the_eager_one(self):
+        eager, compiled = (case["rows"] for case in self.document["cases"])
+        found = compiled[1]["predicted"]["plan"]
+        before = compiled[0]["predicted"]["rates"]
+        self.assertEqual(compiled[1]["attention"], eager[3]["attention"])
+        self.assertLess(found["total_ms"], before["total_ms"])
+        answer = prediction.asker(COMMAND, MACHINE)(
+            ["--model", "llama3-8b", "--seq", 16384, "--ops", "compiled", "--attention",
+             "flash-deterministic", "--new-attn-bwd-ms", 9.6, "--rested"])
+        self.assertEqual(found["total_ms"], answer["replaced"]["settled"]["total_ms"])
+
     def test_rates_that_a_profile_lacks_are_measured_ones(self):
         document = made_up()
         case = document["cases"][0]

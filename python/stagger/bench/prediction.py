@@ -66,12 +66,21 @@ def _attention_of(row, case, base):
     return options
 
 
-def _replacements_of(row):
+def _plans_of(document):
+    """What ours planned, by shape and attention: a compiled block has the plan of the eager one."""
+    return {(*_shape(case), row["attention"]): row["plan"]
+            for case in document["cases"] for row in case["rows"] if "plan" in row}
+
+
+def _shape(case):
+    return case["model"], case["seq"], case["batch"]
+
+
+def _replacements_of(row, plan):
     """What ours is replaced by: its plan's prediction, and its schedule's, each head alone."""
     if not _is_ours(row):
         return {"": []}
     found = {}
-    plan = row.get("plan", {})
     if plan.get("predicted_ns", 0) > 0:
         found["plan"] = ["--new-attn-bwd-ms", f"{plan['predicted_ns'] / 1e6:.6f}", "--rested"]
     schedule = plan.get("schedule") or row["attention"].split(":", 1)[1].split("+")[0]
@@ -98,10 +107,10 @@ def _problem(case):
     return ["--model", case["model"], "--seq", case["seq"], "--batch", case["batch"], *kind]
 
 
-def predicted(ask, case, row, base):
+def predicted(ask, case, row, base, plan):
     """What is predicted of a row, by what; {"absent": why} where nothing is."""
     found = {}
-    for by, replacement in _replacements_of(row).items():
+    for by, replacement in _replacements_of(row, plan).items():
         try:
             answer, given = _asked(ask, _problem(case), _attention_of(row, case, base), replacement)
         except Unpredicted as error:
@@ -201,11 +210,13 @@ def fit(document, stagger):
 
 def predict(document, ask):
     """Fills a document's rows with what is predicted of them; what was there goes."""
+    plans = _plans_of(document)
     for case in document["cases"]:
         measured = [row for row in case["rows"] if "steady" in row]
         base = next((row for row in measured if row["attention"] == BASE), None)
         for row in measured:
-            row["predicted"] = found = predicted(ask, case, row, base or row)
+            plan = plans.get((*_shape(case), row["attention"]), {})
+            row["predicted"] = found = predicted(ask, case, row, base or row, plan)
             row.pop("rates", None)
             answer = found.pop("answer", None)
             if answer:
