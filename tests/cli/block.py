@@ -364,7 +364,7 @@ for name, seq, batch, tp, speedup in (
         ("llada-8b", 4096, 16, 1, 1.056), ("sam-h", 4096, 16, 1, 0.5),
         ("sd3.5-large", 4096, 16, 1, 1.208), ("sd3.5-medium", 4096, 16, 1, 1.208),
         ("llama3-8b", 1, 1, 1, 2)):
-    for load in (None, "burst", "sustained"):
+    for load in (None, "sustained"):
         check_block(name, "h200", load, "eager", seq, batch, tp, speedup)
     check_block(name, "h800", None, "compiled", seq, batch, tp, speedup)
     for norms in ("fused", "fp32"):
