@@ -7,8 +7,8 @@
 
 namespace stagger::schedules {
 
-/// What is fastest on devices: more heads' dQ leaves L2, and where it does `optimize` asks for
-/// more.
+/// Each was the fastest of some problem on a device. Where the dQ of so many heads does not fit
+/// into L2 `optimize` takes such a table only if it is a fiftieth shorter.
 inline constexpr std::int64_t kSwizzlesTried[] = {4, 8, 16};
 
 /// The parameter of the schedules that keep several heads in flight for the L2 cache.

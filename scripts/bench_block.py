@@ -123,8 +123,8 @@ def predicted_line(case, row):
 
 
 def predict(document, args):
-    prediction.predict(document, prediction.asker(args.stagger, args.machine,
-                                                  document.get("load")))
+    load = args.load or document.get("load")
+    prediction.predict(document, prediction.asker(args.stagger, args.machine, load))
     prediction.fit(document, args.stagger)
     document["machine"] = pathlib.Path(args.machine).stem
     for case in document["cases"]:
@@ -198,6 +198,8 @@ def options():
                         help="with --predict: take tasks from these too")
     parser.add_argument("--stagger", help="the command that predicts")
     parser.add_argument("--machine", default=str(ROOT / "configs/machines/h200.json"))
+    parser.add_argument("--load", choices=["burst", "sustained"],
+                        help="by the profile's rates under this load, not the document's own")
     return parser
 
 

@@ -50,6 +50,23 @@ class Predicted(unittest.TestCase):
                          {None: "burst", "burst": "burst", "sustained": "sustained"})
         self.assertGreater(by["sustained"]["total_ms"], 1.02 * by["burst"]["total_ms"])
 
+    def test_the_load_is_the_document_s_or_what_is_asked_for(self):
+        bench = script("bench_block")
+        took = {}
+        for own in ("burst", "sustained"):
+            for asked in (None, "burst", "sustained"):
+                document = {**made_up(), "load": own, "copy_tbs": [[1, 4.0]], "sms": 132}
+                words = ["--stagger", COMMAND, "--machine", MACHINE]
+                args = bench.options().parse_args(words + (["--load", asked] if asked else []))
+                with contextlib.redirect_stdout(io.StringIO()):
+                    bench.predict(document, args)
+                row = document["cases"][0]["rows"][0]
+                took[own, asked] = row["predicted"]["rates"]["total_ms"]
+        for own in ("burst", "sustained"):
+            self.assertEqual(took[own, None], took["burst", own])
+            self.assertEqual(took[own, "burst"], took["burst", None])
+        self.assertNotEqual(took["burst", None], took["sustained", None])
+
     def test_ours_is_predicted_by_its_plan_and_by_its_schedule(self):
         found = self.rows["stagger:auto"]["predicted"]
         replaced = prediction.asker(COMMAND, MACHINE)(

@@ -57,8 +57,8 @@ def block_table(data):
     under = f" of {data['load']} load" if "load" in data else ""
     lines = [f"{data['device']}, torch {data['torch']}, cuDNN {data['cudnn']}, {data['date']}; ms in "
              "a row, medians; errors are predicted or replaced to measured; predicted by "
-             f"the profile's rates{under}, fitted by those that are fitted to these blocks, held out by rates "
-             "that the model had no part in; *: with attention's times as measured, where there is no "
+             f"the profile's rates{under}, fitted by those that are fitted to these blocks, held out "
+             "by rates that the model had no part in; *: with attention's times as measured, where there is no "
              "rate.", "",
              "| block | attention | ms | rested | × flash, deterministic | predicted | fitted | held "
              "out | replaced, by "
