@@ -8,7 +8,7 @@
 namespace stagger::schedules {
 
 /// Each was the fastest of some problem on a device. Where the dQ of so many heads does not fit
-/// into L2 `optimize` takes such a table only if it is a fiftieth shorter.
+/// into L2 `optimize` takes such a table only if it is worth it (search/rating.hpp).
 inline constexpr std::int64_t kSwizzlesTried[] = {4, 8, 16};
 
 /// The parameter of the schedules that keep several heads in flight for the L2 cache.

@@ -15,17 +15,18 @@ struct Rating {
 };
 
 /// What a search takes a makespan for, of a table with so many bytes of dQ tiles in flight at most:
-/// longer by a fiftieth of it for as many bytes again as L2 holds, and by no more than that.
+/// longer by a fiftieth of it for as many bytes again as L2 holds, and by four of them at most.
 /// Additions that go to device memory take longer than the model says on one device or in one
 /// launch, and not on another (gpu/results/README.md), so a table that needs them has to be worth
 /// it.
 [[nodiscard]] inline Ticks cost_of(Ticks makespan, std::int64_t dq_in_flight,
                                    const Memory& memory) {
-  constexpr std::int64_t kMostParts = 50;
+  constexpr std::int64_t kParts = 50;
+  constexpr std::int64_t kMost = 4;
   __extension__ using Ticks128 = __int128;
-  const std::int64_t beyond = std::clamp<std::int64_t>(dq_in_flight - memory.l2, 0, memory.l2);
-  const Ticks128 scale = Ticks128{kMostParts} * memory.l2;
-  return makespan + static_cast<Ticks>(Ticks128{makespan} * beyond / scale);
+  const Ticks128 beyond =
+      std::clamp<Ticks128>(Ticks128{dq_in_flight} - memory.l2, 0, Ticks128{kMost} * memory.l2);
+  return makespan + static_cast<Ticks>(makespan * beyond / (Ticks128{kParts} * memory.l2));
 }
 
 /// Draws of chance that a table of so many tasks is rated by: none where there is no chance, and
