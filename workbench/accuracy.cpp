@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace stagger::workbench {
@@ -31,6 +32,25 @@ std::int64_t apart_ppm(const Prediction& left, const Prediction& right) {
   return std::llround(1e6 * (static_cast<double>(slower) / static_cast<double>(faster) - 1));
 }
 
+/// The errors of the predictions of a memory that `counts`.
+template <class Counts>
+Errors errors_of(const std::vector<Prediction>& predictions, Counts counts) {
+  double sum = 0;
+  std::vector<std::int64_t> absolute;
+  for (const Prediction& prediction : predictions) {
+    if (prediction.l2 == 0 || !counts(prediction)) continue;
+    sum += prediction.error();
+    absolute.push_back(std::llround(1e6 * std::abs(prediction.error())));
+  }
+  if (absolute.empty()) return {};
+  const std::int64_t runs = std::ssize(absolute);
+  const std::int64_t worst = *std::ranges::max_element(absolute);
+  return {.runs = runs,
+          .mean_ppm = std::llround(1e6 * sum / static_cast<double>(runs)),
+          .median_ppm = median(std::move(absolute)),
+          .worst_ppm = worst};
+}
+
 }  // namespace
 
 Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
@@ -43,6 +63,9 @@ Accuracy accuracy_of(const std::vector<Prediction>& predictions) {
   }
   accuracy.worst_ppm = errors[accuracy.worst];
   accuracy.median_ppm = median(std::move(errors));
+  const auto is_beyond = [](const Prediction& each) { return each.dq_in_flight > each.l2; };
+  accuracy.in_l2 = errors_of(predictions, std::not_fn(is_beyond));
+  accuracy.beyond_l2 = errors_of(predictions, is_beyond);
   std::vector<std::int64_t> apart;
   for (std::size_t faster = 0; faster < predictions.size(); ++faster) {
     for (std::size_t slower = 0; slower < predictions.size(); ++slower) {

@@ -72,7 +72,9 @@ void add(PredictedRuns& result, MeasuredRun run, const Predicted& predicted) {
                         .schedule = run.schedule,
                         .measured = run.measured,
                         .predicted = predicted.last_reduction,
-                        .table = predicted.table};
+                        .table = predicted.table,
+                        .dq_in_flight = predicted.dq_in_flight,
+                        .l2 = predicted.l2};
   add(result.spans, index, prediction);
   if (run.elapsed && predicted.elapsed) {
     prediction.measured = *run.elapsed;
@@ -104,6 +106,8 @@ Predicted predict(const Machine& machine, const MeasuredRun& run, const Table& t
     const sim::MemoryPlay memory = sim::play_memory(table, timing);
     predicted.last_reduction = memory.last_reduction;
     predicted.elapsed = model.elapsed(memory.makespan);
+    predicted.dq_in_flight = memory.in_flight;
+    predicted.l2 = timing.memory->l2;
   }
   return predicted;
 }

@@ -15,7 +15,9 @@ namespace stagger::workbench {
 struct Predicted {
   Ticks last_reduction = 0;                     ///< from the first task's start to its end
   std::optional<Ticks> elapsed = std::nullopt;  ///< of the whole run; absent: nothing says it
-  std::uint64_t table = 0;  ///< equal for runs that no timing model tells apart; 0: unknown
+  std::uint64_t table = 0;        ///< equal for runs that no timing model tells apart; 0: unknown
+  std::int64_t dq_in_flight = 0;  ///< bytes of dQ tiles at most
+  std::int64_t l2 = 0;            ///< bytes that stay in L2; 0: the model has no memory
 };
 
 /// Gives runs of files' tables the table of their name and problem, if it is among these.

@@ -56,6 +56,21 @@ std::string ranking(const Judged& judged) {
   return text + noise(accuracy);
 }
 
+/// How far runs are off whose dQ outgrows L2, and the others, if there are such.
+std::string by_memory(const Accuracy& accuracy) {
+  if (accuracy.beyond_l2.runs == 0) return "";
+  std::string text;
+  for (const auto& [where, errors] :
+       {std::pair{"within", accuracy.in_l2}, {"beyond", accuracy.beyond_l2}}) {
+    if (errors.runs == 0) continue;
+    text += fmt::format(
+        "  dQ {} L2: {}, median error {:.1f} %, worst {:.1f} %, mean {:+.1f} %\n", where,
+        counted(errors.runs, "run"), 1e-4 * static_cast<double>(errors.median_ppm),
+        1e-4 * static_cast<double>(errors.worst_ppm), 1e-4 * static_cast<double>(errors.mean_ppm));
+  }
+  return text;
+}
+
 /// `whole run, 3 runs: median error 4.9 %, worst 5.7 % (…)` and the ranking.
 std::string summary(const char* what, const Judged& judged) {
   if (judged.empty()) return "";
@@ -65,7 +80,7 @@ std::string summary(const char* what, const Judged& judged) {
                      counted(std::ssize(judged.runs), "run"),
                      1e-4 * static_cast<double>(accuracy.median_ppm),
                      1e-4 * static_cast<double>(accuracy.worst_ppm), worst.schedule, worst.group) +
-         ranking(judged);
+         by_memory(accuracy) + ranking(judged);
 }
 
 /// Runs, those of a group behind its first one.
@@ -180,11 +195,24 @@ Json misranked_json(const Judged& judged) {
   return json;
 }
 
+Json errors_json(const workbench::Errors& errors) {
+  if (errors.runs == 0) return {};
+  return {{"runs", errors.runs},
+          {"mean_ppm", errors.mean_ppm},
+          {"median_ppm", errors.median_ppm},
+          {"worst_ppm", errors.worst_ppm}};
+}
+
 Json accuracy_json(const Judged& judged) {
   const Accuracy& accuracy = judged.accuracy;
-  return {{"median_ppm", accuracy.median_ppm}, {"worst_ppm", accuracy.worst_ppm},
-          {"pairs", accuracy.pairs},           {"misranked", misranked_json(judged)},
-          {"alike", accuracy.alike},           {"noise_median_ppm", accuracy.noise_median_ppm},
+  return {{"median_ppm", accuracy.median_ppm},
+          {"worst_ppm", accuracy.worst_ppm},
+          {"in_l2", errors_json(accuracy.in_l2)},
+          {"beyond_l2", errors_json(accuracy.beyond_l2)},
+          {"pairs", accuracy.pairs},
+          {"misranked", misranked_json(judged)},
+          {"alike", accuracy.alike},
+          {"noise_median_ppm", accuracy.noise_median_ppm},
           {"noise_ppm", accuracy.noise_ppm}};
 }
 
@@ -203,6 +231,7 @@ Json run_json(const MeasuredRun& run, const Prediction& span, const Prediction* 
           {"measured_ns", span.measured},
           {"predicted_ns", span.predicted},
           {"error", span.error()},
+          {"dq_in_flight_bytes", span.l2 == 0 ? Json() : Json(span.dq_in_flight)},
           {"whole", whole == nullptr ? Json() : whole_json(*whole)}};
 }
 

@@ -28,6 +28,33 @@ TEST_CASE("median, worst and ranking, by hand") {
   CHECK(accuracy.misranked[0].slower == 1);
 }
 
+TEST_CASE("errors where dQ outgrows L2 and where it does not, by hand") {
+  const auto run = [](Ticks predicted, std::int64_t in_flight, std::int64_t l2) {
+    return Prediction{.group = "a",
+                      .schedule = "one",
+                      .measured = 1000,
+                      .predicted = predicted,
+                      .dq_in_flight = in_flight,
+                      .l2 = l2};
+  };
+  const Accuracy accuracy = accuracy_of({
+      run(900, 11, 10),   // - 10 %
+      run(1010, 20, 10),  // + 1 %
+      run(1003, 10, 10),  // + 0.3 %: all of it stays
+      run(2000, 99, 0),   // no memory is known
+      run(930, 100, 10),  // - 7 %
+      run(1020, 20, 10),  // + 2 %
+  });
+  CHECK(accuracy.worst == 3);
+  CHECK(accuracy.beyond_l2 ==
+        Errors{.runs = 4, .mean_ppm = -35'000, .median_ppm = 70'000, .worst_ppm = 100'000});
+  CHECK(accuracy.in_l2 ==
+        Errors{.runs = 1, .mean_ppm = 3'000, .median_ppm = 3'000, .worst_ppm = 3'000});
+  const Accuracy unknown = accuracy_of({run(900, 11, 0)});
+  CHECK(unknown.in_l2 == Errors{});
+  CHECK(unknown.beyond_l2 == Errors{});
+}
+
 TEST_CASE("two runs are ranked where one took more than three percent longer, by a tick") {
   for (const std::int64_t slower : {1029, 1030, 1031, 1035, 1040}) {
     CAPTURE(slower);

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/order_digest.hpp"
 #include "schedules/schedule.hpp"
+#include "sim/memory.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/catch.hpp"
 #include "workbench/backward_plan.hpp"
@@ -167,6 +168,39 @@ TEST_CASE("what a machine predicts is its timing played on the run's table, and 
   CHECK(predict_runs(spun, std::nullopt)
             .spans.find(0)
             ->group.ends_with("; replay, a tick is 250 ns"));
+}
+
+TEST_CASE("a prediction says how much dQ is in flight, and judges what outgrows L2 apart") {
+  MeasuredRuns measured;
+  measured.runs = {run_of("ascending", 1'000, 1), run_of("descending", 1'000, 1)};
+  measured.runs[1].elapsed = 2'000;
+  Machine machine = machine_of_one(0);
+  int beyond = 0;
+  for (const std::int64_t l2 : {256, 512, 1'024, 4'096}) {
+    machine.memory = DeviceMemory{.l2_bytes = l2, .bytes_per_ns = 10};
+    const PredictedRuns judged = predict_runs(measured, machine);
+    int of_these = 0;
+    for (std::size_t index = 0; index < 2; ++index) {
+      Timing timing{.compute = 50, .reduce = 9, .latency = 4};
+      timing.memory = Memory{.l2 = l2, .rate = 10, .tile = tile_bytes(machine.kernels[0].key)};
+      const Table table = schedules::build(schedules::select(measured.runs[index].schedule),
+                                           measured.runs[index].problem);
+      const std::int64_t in_flight = sim::play_memory(table, timing).in_flight;
+      CAPTURE(l2, index);
+      CHECK(judged.spans.find(index)->l2 == l2);
+      CHECK(judged.spans.find(index)->dq_in_flight == in_flight);
+      of_these += in_flight > l2 ? 1 : 0;
+    }
+    CHECK(judged.spans.accuracy.beyond_l2.runs == of_these);
+    CHECK(judged.spans.accuracy.in_l2.runs == 2 - of_these);
+    CHECK(judged.wholes.find(1)->dq_in_flight == judged.spans.find(1)->dq_in_flight);
+    CHECK(judged.wholes.accuracy.beyond_l2.runs + judged.wholes.accuracy.in_l2.runs == 1);
+    beyond += of_these;
+  }
+  CHECK(beyond > 1);
+  CHECK(beyond < 7);
+  machine.memory.reset();
+  CHECK(predict_runs(measured, machine).spans.find(0)->l2 == 0);
 }
 
 TEST_CASE("of a searched table that is not found again nothing is predicted, and that is said") {
