@@ -78,6 +78,14 @@ constexpr std::array kPredictNames = {
     ExpectName{"whole_pairs", "as pairs, of whole runs"},
     ExpectName{"whole_misranked", "as misranked, of whole runs"},
     ExpectName{"whole_noise_ppm", "as noise_ppm, of whole runs"},
+    ExpectName{"in_l2_runs", "runs whose dQ in flight stays in L2, by the profile"},
+    ExpectName{"in_l2_mean_ppm", "their mean error, below 0 if predicted too fast"},
+    ExpectName{"in_l2_median_ppm", "as median_ppm, of these"},
+    ExpectName{"in_l2_worst_ppm", "as worst_ppm, of these"},
+    ExpectName{"beyond_l2_runs", "runs with more dQ in flight than that"},
+    ExpectName{"beyond_l2_mean_ppm", "their mean error"},
+    ExpectName{"beyond_l2_median_ppm", "as median_ppm, of these"},
+    ExpectName{"beyond_l2_worst_ppm", "as worst_ppm, of these"},
 };
 
 void add_values(Values& values, const std::string& prefix, const Judged& judged) {
@@ -90,9 +98,19 @@ void add_values(Values& values, const std::string& prefix, const Judged& judged)
     values[prefix + name] = exact(value);
 }
 
+void add_values(Values& values, const std::string& prefix, const workbench::Errors& errors) {
+  values[prefix + "runs"] = exact(errors.runs);
+  if (errors.runs == 0) return;
+  values[prefix + "mean_ppm"] = exact(errors.mean_ppm);
+  values[prefix + "median_ppm"] = exact(errors.median_ppm);
+  values[prefix + "worst_ppm"] = exact(errors.worst_ppm);
+}
+
 Values values_of(const PredictedRuns& predicted) {
   Values values;
   add_values(values, "", predicted.spans);
+  add_values(values, "in_l2_", predicted.spans.accuracy.in_l2);
+  add_values(values, "beyond_l2_", predicted.spans.accuracy.beyond_l2);
   if (!predicted.wholes.empty()) add_values(values, "whole_", predicted.wholes);
   return values;
 }
@@ -108,9 +126,11 @@ int predict_command(const Options& options) {
   const std::vector<Judgement> judgements = judge(expectations, &values);
   for (const Judgement& judgement : judgements) {
     if (judgement.unknown.empty()) continue;
-    throw Error(ErrorKind::usage, "--expect '" + judgement.text +
-                                      "': " + judgement.unknown.front() +
-                                      " has no value: no run says how long the whole of it took");
+    const std::string& name = judgement.unknown.front();
+    throw Error(ErrorKind::usage,
+                "--expect '" + judgement.text + "': " + name + " has no value: " +
+                    (name.starts_with("whole_") ? "no run says how long the whole of it took"
+                                                : "there is no such run"));
   }
   if (options.json) {
     write_stdout(prediction_json(predicted, judgements).text() + "\n");

@@ -42,6 +42,10 @@ expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/table
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
 expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
-  'median_ppm<=40000' 'worst_ppm<=120000')
+  'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==64' 'in_l2_worst_ppm<=110000' \
+  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000')
+head -1 "$work/grid.jsonl" >"$work/one.jsonl"
+expect 2 "beyond_l2_worst_ppm has no value: there is no such run" predict "$work/one.jsonl" $h200 \
+  --expect 'in_l2_runs==1' --expect 'beyond_l2_worst_ppm<=1'
 
-finish 7
+finish 8
