@@ -86,17 +86,15 @@ constexpr std::array kPredictNames = {
     ExpectName{"beyond_l2_mean_ppm", "their mean error"},
     ExpectName{"beyond_l2_median_ppm", "as median_ppm, of these"},
     ExpectName{"beyond_l2_worst_ppm", "as worst_ppm, of these"},
+    ExpectName{"whole_in_l2_runs", "as in_l2_runs, of whole runs"},
+    ExpectName{"whole_in_l2_mean_ppm", "as in_l2_mean_ppm, of whole runs"},
+    ExpectName{"whole_in_l2_median_ppm", "as in_l2_median_ppm, of whole runs"},
+    ExpectName{"whole_in_l2_worst_ppm", "as in_l2_worst_ppm, of whole runs"},
+    ExpectName{"whole_beyond_l2_runs", "as beyond_l2_runs, of whole runs"},
+    ExpectName{"whole_beyond_l2_mean_ppm", "as beyond_l2_mean_ppm, of whole runs"},
+    ExpectName{"whole_beyond_l2_median_ppm", "as beyond_l2_median_ppm, of whole runs"},
+    ExpectName{"whole_beyond_l2_worst_ppm", "as beyond_l2_worst_ppm, of whole runs"},
 };
-
-void add_values(Values& values, const std::string& prefix, const Judged& judged) {
-  const Accuracy& accuracy = judged.accuracy;
-  for (const auto& [name, value] :
-       {std::pair{"runs", std::ssize(judged.runs)}, std::pair{"median_ppm", accuracy.median_ppm},
-        std::pair{"worst_ppm", accuracy.worst_ppm}, std::pair{"pairs", accuracy.pairs},
-        std::pair{"misranked", std::ssize(accuracy.misranked)},
-        std::pair{"noise_ppm", accuracy.noise_ppm}})
-    values[prefix + name] = exact(value);
-}
 
 void add_values(Values& values, const std::string& prefix, const workbench::Errors& errors) {
   values[prefix + "runs"] = exact(errors.runs);
@@ -106,11 +104,21 @@ void add_values(Values& values, const std::string& prefix, const workbench::Erro
   values[prefix + "worst_ppm"] = exact(errors.worst_ppm);
 }
 
+void add_values(Values& values, const std::string& prefix, const Judged& judged) {
+  const Accuracy& accuracy = judged.accuracy;
+  for (const auto& [name, value] :
+       {std::pair{"runs", std::ssize(judged.runs)}, std::pair{"median_ppm", accuracy.median_ppm},
+        std::pair{"worst_ppm", accuracy.worst_ppm}, std::pair{"pairs", accuracy.pairs},
+        std::pair{"misranked", std::ssize(accuracy.misranked)},
+        std::pair{"noise_ppm", accuracy.noise_ppm}})
+    values[prefix + name] = exact(value);
+  add_values(values, prefix + "in_l2_", accuracy.in_l2);
+  add_values(values, prefix + "beyond_l2_", accuracy.beyond_l2);
+}
+
 Values values_of(const PredictedRuns& predicted) {
   Values values;
   add_values(values, "", predicted.spans);
-  add_values(values, "in_l2_", predicted.spans.accuracy.in_l2);
-  add_values(values, "beyond_l2_", predicted.spans.accuracy.beyond_l2);
   if (!predicted.wholes.empty()) add_values(values, "whole_", predicted.wholes);
   return values;
 }
@@ -127,10 +135,10 @@ int predict_command(const Options& options) {
   for (const Judgement& judgement : judgements) {
     if (judgement.unknown.empty()) continue;
     const std::string& name = judgement.unknown.front();
-    throw Error(ErrorKind::usage,
-                "--expect '" + judgement.text + "': " + name + " has no value: " +
-                    (name.starts_with("whole_") ? "no run says how long the whole of it took"
-                                                : "there is no such run"));
+    throw Error(ErrorKind::usage, "--expect '" + judgement.text + "': " + name + " has no value: " +
+                                      (predicted.wholes.empty() && name.starts_with("whole_")
+                                           ? "no run says how long the whole of it took"
+                                           : "there is no such run, by a profile's memory"));
   }
   if (options.json) {
     write_stdout(prediction_json(predicted, judgements).text() + "\n");

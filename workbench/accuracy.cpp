@@ -32,7 +32,7 @@ std::int64_t apart_ppm(const Prediction& left, const Prediction& right) {
   return std::llround(1e6 * (static_cast<double>(slower) / static_cast<double>(faster) - 1));
 }
 
-/// The errors of the predictions of a memory that `counts`.
+/// The errors of those predictions that know a memory and that `counts` takes.
 template <class Counts>
 Errors errors_of(const std::vector<Prediction>& predictions, Counts counts) {
   double sum = 0;

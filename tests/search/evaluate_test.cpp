@@ -41,6 +41,8 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
   test::Random random(test::seed(163));
   int in_order = 0;
   int beyond = 0;
+  int far_beyond = 0;
+  int at_most = 0;
   int lucky = 0;
   int ends = 0;
   for (int round = 0; round < 1'500; ++round) {
@@ -79,9 +81,13 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
     lucky += rating->cost > own->cost ? 1 : 0;
     in_order += table.problem.combine == Combine::ordered ? 1 : 0;
     beyond += own->cost > own->makespan ? 1 : 0;
+    far_beyond += over > 1 && over < 4 && longer >= 1 ? 1 : 0;
+    at_most += over > 5 && longer >= 1 ? 1 : 0;
     ++ends;
   }
   CHECK(beyond > 100);
+  CHECK(far_beyond > 30);
+  CHECK(at_most > 30);
   CHECK(lucky > 20);
   CHECK(in_order > 50);
   CHECK(ends > 500);

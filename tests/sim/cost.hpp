@@ -10,9 +10,8 @@
 
 namespace stagger::sim {
 
-/// What a play by the timing's own draw of chance costs: the makespan, with a memory a fiftieth
-/// more for each L2 full of dQ that L2 does not hold, at most four. Requires a table that runs to
-/// its end.
+/// What a play by the timing's own draw of chance costs: the makespan, with a memory up to four
+/// fiftieths more for the dQ that L2 does not hold. Requires a table that runs to its end.
 inline Ticks cost_of_play(const Table& table, const Timing& timing) {
   if (!timing.memory) return simulate(table, timing).makespan;
   const std::int64_t l2 = timing.memory->l2;

@@ -306,7 +306,7 @@ TEST_CASE("one run of one task is enough, and its values are those that it shows
 /// A run in which hand-overs take longer the more SMs reduce.
 CalibrationRun congested_run(const Table& table, const Timing& timing) {
   const sim::Simulation played = sim::simulate_with_memory(table, timing);
-  CalibrationRun made{.table = table, .q_elements = 1};
+  CalibrationRun made{.table = table, .run = {}, .q_elements = 1};
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
       const Ticks computes = played.compute_start[slot];
