@@ -5,6 +5,9 @@
 //   0:0:0:0,0:0:1:1
 //   0:1:1:0
 //
+// With tiles of more than one token it has seq_q, seq_kv, tile_q and tile_kv, and the mask's words,
+// in quotes where there is a comma in them: "mask=sliding:left=100,right=0".
+//
 // Where heads share K and V it begins with stagger.table/2 and has heads_kv, span, combine and, if
 // they are not the parts' places, dkv_ranks=kv_head:kv:part:rank+... too.
 
@@ -35,6 +38,18 @@ std::string_view take(std::string_view& rest, char separator) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view taken = rest.substr(0, end);
   rest.remove_prefix(std::min(end + 1, rest.size()));
+  return taken;
+}
+
+/// Takes a cell off the front of a row: up to the next comma that is not between quotes.
+std::string_view take_cell(std::string_view& row) {
+  const std::size_t begin = row.find_first_not_of(" \t");
+  std::size_t closing = std::string_view::npos;
+  if (begin != std::string_view::npos && row[begin] == '"') closing = row.find('"', begin + 1);
+  const std::size_t quoted = closing == std::string_view::npos ? 0 : closing;
+  const std::size_t end = std::min(row.find(',', quoted), row.size());
+  const std::string_view taken = row.substr(0, end);
+  row.remove_prefix(std::min(end + 1, row.size()));
   return taken;
 }
 
@@ -130,38 +145,54 @@ Grouping read_grouping(const Cells& values, const std::string& place, std::int64
   return grouping;
 }
 
-void read_header(std::string_view row, const std::string& place, Table& table) {
+/// The cells of a first row behind the schema, by their keys.
+Cells read_cells(std::string_view row, const std::string& place) {
   Cells values;
   while (!row.empty()) {
-    std::string_view cell = trim(take(row, ','));
+    std::string_view cell = trim(take_cell(row));
     if (cell.empty()) continue;
     const std::string key(take(cell, '='));
-    constexpr std::string_view kKnown[] = {"name", "heads",    "kv_tiles", "q_tiles",
-                                           "sms",  "dispatch", "mask",     "heads_kv",
-                                           "span", "combine",  "dkv_ranks"};
+    constexpr std::string_view kKnown[] = {
+        "name", "heads",    "kv_tiles", "q_tiles",  "seq_q", "seq_kv",  "tile_q",   "tile_kv",
+        "sms",  "dispatch", "mask",     "heads_kv", "span",  "combine", "dkv_ranks"};
     if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
       reject(place, "unknown key '" + key +
-                        "'; known: name, heads, kv_tiles, q_tiles, sms, dispatch, mask, heads_kv, "
-                        "span, combine, dkv_ranks");
+                        "'; known: name, heads, kv_tiles, q_tiles, seq_q, seq_kv, tile_q, tile_kv, "
+                        "sms, dispatch, mask, heads_kv, span, combine, dkv_ranks");
     }
     if (!values.emplace(key, cell).second) reject(place, "key '" + key + "' is given twice");
   }
+  return values;
+}
+
+void read_header(std::string_view row, const std::string& place, Table& table) {
+  const Cells values = read_cells(row, place);
   const auto get = [&](const char* key) -> const std::string& {
     const auto found = values.find(key);
     if (found == values.end()) reject(place, std::string("key '") + key + "' is missing");
     return found->second;
   };
-  const Lengths lengths{.q = number(place, get("q_tiles"), 0, kMaxTiles),
-                        .kv = number(place, get("kv_tiles"), 0, kMaxTiles)};
+  const auto optional = [&](const char* key, std::int64_t fallback) {
+    return values.contains(key) ? number(place, get(key), 1, kMaxTokens) : fallback;
+  };
+  const std::int64_t q_tiles = number(place, get("q_tiles"), 0, kMaxTiles);
+  const std::int64_t kv_tiles = number(place, get("kv_tiles"), 0, kMaxTiles);
+  const TileShape shape{.q = optional("tile_q", 1), .kv = optional("tile_kv", 1)};
+  const Lengths lengths{.q = optional("seq_q", q_tiles), .kv = optional("seq_kv", kv_tiles)};
   const std::int64_t heads = number(place, get("heads"), 1, kMaxHeads);
   const std::int64_t sms = number(place, get("sms"), 1, kMaxSms);
   const Grouping grouping = read_grouping(values, place, heads);
   const std::string& mask = get("mask");
   try {
-    table.problem = make_problem(parse_mask(mask), lengths, {}, heads, sms, grouping);
+    table.problem = make_problem(parse_mask(mask), lengths, shape, heads, sms, grouping);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::limit) throw;
     reject(place, error.what());
+  }
+  if (table.problem.q_tiles() != q_tiles || table.problem.kv_tiles() != kv_tiles) {
+    reject(place, "the lengths make " + std::to_string(table.problem.kv_tiles()) + " KV and " +
+                      std::to_string(table.problem.q_tiles()) + " Q tiles, not " +
+                      std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
   }
   if (values.contains("dkv_ranks")) read_dkv_ranks(get("dkv_ranks"), place, table);
   if (values.contains("name")) table.name = get("name");
@@ -173,6 +204,18 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
     reject(place, unknown_name("dispatch", dispatch, names));
   }
   table.dispatch = static_cast<Dispatch>(known - kDispatchNames);
+}
+
+/// The cells of a problem's lengths, tiles and mask: those are given where tiles have more than one
+/// token, and then the mask in its own words.
+std::string tokens_and_mask(const Problem& problem) {
+  if (problem.shape == TileShape{}) return ",mask=" + mask_words(tiles_mask(problem.grids));
+  const std::string mask = "mask=" + mask_words(problem.mask);
+  const char* const quote = mask.find(',') == std::string::npos ? "" : "\"";
+  return ",seq_q=" + std::to_string(problem.lengths.q) +
+         ",seq_kv=" + std::to_string(problem.lengths.kv) +
+         ",tile_q=" + std::to_string(problem.shape.q) +
+         ",tile_kv=" + std::to_string(problem.shape.kv) + "," + quote + mask + quote;
 }
 
 /// A name that cannot break a row.
@@ -227,8 +270,7 @@ std::string write_table_csv(const Table& table) {
             ",span=" + std::to_string(problem.span) + ",combine=" + combine_name(problem.combine);
     if (!table.dkv_ranks.empty()) text += ",dkv_ranks=" + dkv_ranks_cell(table);
   }
-  text += ",mask=" + mask_words(tiles_mask(problem.grids));
-  text += '\n';
+  text += tokens_and_mask(problem) + '\n';
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     const char* separator = "";
     for (const auto& [task, rank] : table.lane(lane)) {

@@ -85,8 +85,8 @@ bool is_grid(const Mask& mask) {
   return mask.family->tiles != nullptr;
 }
 
-/// What the problems of two tables do not have in common, as far as both say it: a table in CSV
-/// knows no more of its mask than the tiles.
+/// What the problems of two tables do not have in common, as far as both say it: a mask may be no
+/// more than tiles.
 std::vector<std::string> problems_apart(const DiffReport& report) {
   if (!report.before.document.problem || !report.after.document.problem) return {};
   const Problem& before = *report.before.document.problem;

@@ -81,11 +81,64 @@ TEST_CASE("token-level problems keep their lengths and tiles") {
   table.problem =
       make_problem(parse_mask("sliding:left=100,right=0"), {1000, 1500}, {64, 128}, 2, 3);
   table.end_lane();
-  const Table read = read_table_json(write_table_json(table), "json");
-  CHECK(read.name == table.name);
-  CHECK(read.problem.lengths == table.problem.lengths);
-  CHECK(read.problem.shape == table.problem.shape);
-  expect_same(read, table);
+  const Table json = read_table_json(write_table_json(table), "json");
+  CHECK(json.name == table.name);
+  const std::string text = write_table_csv(table);
+  CHECK(text.find(",seq_q=1000,seq_kv=1500,tile_q=64,tile_kv=128,"
+                  "\"mask=sliding:left=100,right=0\"\n") != std::string::npos);
+  for (const Table& read : {json, read_table_csv(text, "csv", nullptr)}) {
+    CHECK(read.problem.lengths == table.problem.lengths);
+    CHECK(read.problem.shape == table.problem.shape);
+    CHECK(mask_words(read.problem.mask) == "sliding:left=100,right=0");
+    expect_same(read, table);
+  }
+}
+
+TEST_CASE("a CSV keeps every mask's words, lengths and tiles, and says what does not go together") {
+  test::Random random(7);
+  int quoted = 0;
+  for (int round = 0; round < 400; ++round) {
+    const std::string left = std::to_string(random.between(0, 40));
+    const std::string words[] = {"full",
+                                 "causal",
+                                 "sliding:left=" + left + ",right=0",
+                                 "prefix:length=" + left + " & sliding:left=9,right=3",
+                                 "(causal | prefix:length=" + left + ") & sliding:left=12,right=30",
+                                 "heads:heads=0+1; causal; sliding:left=" + left + ",right=2"};
+    Table table;
+    table.problem = make_problem(parse_mask(words[random.between(0, 5)]),
+                                 {.q = random.between(1, 40), .kv = random.between(1, 40)},
+                                 {.q = random.between(1, 9), .kv = random.between(1, 9)}, 2, 3);
+    table.end_lane();
+    const std::string text = write_table_csv(table);
+    CAPTURE(round, text);
+    const Table read = read_table_csv(text, "csv", nullptr);
+    REQUIRE(
+        read.problem.lengths.q ==
+        (table.problem.shape == TileShape{} ? table.problem.q_tiles() : table.problem.lengths.q));
+    REQUIRE(read.problem.shape == table.problem.shape);
+    REQUIRE(read.problem.grids == table.problem.grids);
+    REQUIRE(write_table_csv(read) == text);
+    quoted += text.find('"') != std::string::npos ? 1 : 0;
+  }
+  CHECK(quoted > 50);
+  const std::string row = "stagger.table/1,heads=1,kv_tiles=2,q_tiles=3,sms=1,mask=causal";
+  const auto read = [&](const std::string& more) {
+    return test::said([&] {
+      const Problem problem = read_table_csv(row + more + "\n", "csv", nullptr).problem;
+      return std::to_string(problem.lengths.q) + " of " + std::to_string(problem.shape.q) + ", " +
+             std::to_string(problem.lengths.kv) + " of " + std::to_string(problem.shape.kv);
+    });
+  };
+  CHECK(read("") == "3 of 1, 2 of 1");
+  CHECK(read(",seq_q=9,seq_kv=7,tile_q=4,tile_kv=4") == "9 of 4, 7 of 4");
+  CHECK(read(", \"seq_q=9\" , \"seq_kv=7\",tile_q=4,\"tile_kv=4\"") == "9 of 4, 7 of 4");
+  CHECK(read(",seq_q=9,seq_kv=9,tile_q=4,tile_kv=4") ==
+        "refused 1: csv: row 1: the lengths make 3 KV and 3 Q tiles, not 2 and 3");
+  CHECK(read(",seq_q=5,seq_kv=7,tile_q=4,tile_kv=4") ==
+        "refused 1: csv: row 1: the lengths make 2 KV and 2 Q tiles, not 2 and 3");
+  CHECK(read(",tile_q=0") ==
+        "refused 1: csv: row 1: '0' is not an integer from 1 to " + std::to_string(kMaxTokens));
 }
 
 TEST_CASE("a CSV's name keeps what a row can hold") {
