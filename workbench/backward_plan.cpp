@@ -86,6 +86,15 @@ const KernelTimes* times_of(const PlanRequest& request, const TileShape& tile) {
   return nullptr;
 }
 
+/// What counts of the profile where the tiles are known.
+Machine profile_part(const PlanRequest& request, const TileShape& tile) {
+  Machine part = machine_of(request);
+  part.kernels.clear();
+  part.blocks.clear();
+  if (const KernelTimes* const times = times_of(request, tile)) part.kernels.push_back(*times);
+  return part;
+}
+
 Problem problem_of(const PlanRequest& request, std::int64_t tile_q, std::int64_t sms) {
   if (mask_heads(request.mask) > 0) {
     throw Error(ErrorKind::unsupported,
@@ -443,6 +452,7 @@ std::variant<BackwardPlan, BrokenTable, TooFewCtas> plan_backward(const PlanRequ
   }
   plan.table_digest = table_digest(table);
   plan.predicted_ns = candidate.predicted_ns;
+  plan.machine = profile_part(request, table.problem.shape);
   plan.host_only = gpu::hopper::plan_refusal(table.problem, request.head_dim, request.dtype);
   if (plan.host_only.empty()) {
     plan.device =

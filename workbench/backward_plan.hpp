@@ -53,6 +53,7 @@ struct BackwardPlan {
   std::uint64_t order_digest = 0;  ///< 0 of a table that was not verified
   std::uint64_t table_digest = 0;
   Ticks predicted_ns = 0;      ///< 0: the profile has no such entry
+  Machine machine = {};        ///< what counts of the profile: its memory, and this kernel's times
   std::string host_only = {};  ///< why the kernel has no plan; empty if it has
   std::optional<gpu::hopper::Plan> device = {};
 

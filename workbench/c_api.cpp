@@ -227,6 +227,14 @@ int32_t stagger_plan_json(const stagger_plan* plan, char** text) {
   });
 }
 
+int32_t stagger_plan_machine(const stagger_plan* plan, char** text) {
+  return guarded([&] {
+    expect(plan, "plan");
+    expect(text, "text");
+    *text = copied(write_machine_json(plan->plan.machine));
+  });
+}
+
 void stagger_plan_destroy(stagger_plan* plan) {
   delete plan;
 }

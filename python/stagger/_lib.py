@@ -82,6 +82,7 @@ _PROTOTYPES = {
     "stagger_plan_describe": [c_void_p, POINTER(PlanInfo)],
     "stagger_plan_table": [c_void_p, c_void_p, c_void_p],
     "stagger_plan_json": [c_void_p, POINTER(c_void_p)],
+    "stagger_plan_machine": [c_void_p, POINTER(c_void_p)],
     "stagger_plan_destroy": [c_void_p],
     "stagger_plan_upload": [c_void_p, c_void_p, c_uint64, c_void_p],
     "stagger_backward": [c_void_p, POINTER(Call)],

@@ -3,8 +3,9 @@
     stagger.lock("run.lock.json")          # or STAGGER_LOCK=run.lock.json, beside the checkpoint
 
 The first plan of a problem adds an entry; a later one, in any process, is made with the entry's
-schedule, tiles and SMs, whatever "auto" would choose by now. If its order differs all the same, or
-the library's numerics do, DigestMismatch says why: resuming bit by bit either holds or says why not.
+schedule, tiles, span and SMs, and by the times that it went by, whatever "auto" would choose by now
+and whatever the device's profile says. If its order differs all the same, or the library's numerics
+do, DigestMismatch says why: resuming bit by bit either holds or says why not.
 
 A problem is what was asked for: mask, lengths, batch, heads, head_dim, dtype, schedule, invariant.
 The device and its SMs are in the entry, not in the problem. The file is `stagger.lock/1`, JSON.
@@ -98,7 +99,8 @@ class Lock:
 
 def _entry(problem, plan, sms):
     return {"problem": problem, "schedule": plan.schedule, "tile_q": plan.tile_q,
-            "tile_kv": plan.tile_kv, "sms": sms, "order_digest": f"{plan.order_digest:016x}",
+            "tile_kv": plan.tile_kv, "span": plan.span, "sms": sms,
+            "machine": plan.machine(), "order_digest": f"{plan.order_digest:016x}",
             "numerics": _lib.info()["numerics"], "version": __version__}
 
 
@@ -111,8 +113,10 @@ def _plan_of(path, entry, arguments):
             f"library has {numerics} (version {__version__}), which may give other bits")
     # A table for fewer SMs runs on more, and keeps its order.
     taken = min(entry["sms"], sms) if sms > 0 < entry["sms"] else sms
-    plan = Plan(**{**arguments, "schedule": entry["schedule"], "tile_q": entry["tile_q"],
-                   "tile_kv": entry["tile_kv"], "sms": taken})
+    kept = {name: entry[name] for name in ("schedule", "tile_q", "tile_kv", "span") if name in entry}
+    if "machine" in entry:
+        kept["machine"] = json.dumps(entry["machine"])
+    plan = Plan(**{**arguments, **kept, "sms": taken})
     if f"{plan.order_digest:016x}" != entry["order_digest"]:
         why = (f"{entry['sms']} SMs then, {taken} now, and the order of {entry['schedule']} moves "
                "with them: ask for invariant=True, or a schedule that needs one CTA (spt), from the "

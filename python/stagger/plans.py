@@ -85,6 +85,13 @@ class Plan:
         _lib.check(_lib.library().stagger_plan_json(self.handle, ctypes.byref(text)))
         return json.loads(_lib.taken(text))
 
+    def machine(self):
+        """What counts of the machine profile for these tiles: a dict, whose text as `machine` makes
+        the same table with this schedule, tiles, span and SMs, whatever has become of the profile."""
+        text = ctypes.c_void_p()
+        _lib.check(_lib.library().stagger_plan_machine(self.handle, ctypes.byref(text)))
+        return json.loads(_lib.taken(text))
+
     def verifying(self):
         """The command that makes this table again and says whether it is sound."""
         given = {"mask": self.problem["mask"], "seq-q": self.problem["seq_q"],

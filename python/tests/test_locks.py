@@ -55,6 +55,32 @@ class Locks(unittest.TestCase):
         again = self.plan(schedule="auto", tile_q=0, tile_kv=0, dtype="bf16", sms=132)
         self.assertEqual((again.schedule, again.order_digest), ("descending", other.order_digest))
 
+    def test_spans_and_times_are_kept_whatever_a_profile_says(self):
+        shared = {"schedule": "auto", "seq_q": 8192, "heads": 32, "heads_kv": 8, "head_dim": 128,
+                  "tile_q": 0, "tile_kv": 0, "dtype": "bf16", "sms": 132}
+        first = self.plan(machine="h200", **shared)
+        (entry,) = self.entries()
+        self.assertEqual(entry["span"], first.span)
+        self.assertEqual([times["head_dim"] for times in entry["machine"]["kernels"]], [128])
+        # What is searched goes by times, and without its span the schedule would take another.
+        self.assertRegex(first.schedule, "^windowed:")
+        kept = {**shared, "schedule": first.schedule, "tile_q": first.tile_q}
+        self.assertNotEqual(stagger.Plan("causal", machine="h100", span=first.span, **kept)
+                            .order_digest, first.order_digest)
+        self.assertNotEqual(stagger.Plan("causal", machine="h200", **kept).order_digest,
+                            first.order_digest)
+        for machine in ("h200", "h100", None):
+            again = self.plan(machine=machine, **shared)
+            self.assertEqual((again.order_digest, again.span), (first.order_digest, first.span))
+
+    def test_an_entry_without_span_and_times_is_read(self):
+        first = self.plan()
+        document = json.loads(self.path.read_text(encoding="utf-8"))
+        for name in ("span", "machine"):
+            del document["entries"][0][name]
+        self.path.write_text(json.dumps(document), encoding="utf-8")
+        self.assertEqual(self.plan().order_digest, first.order_digest)
+
     def test_another_problem_is_another_entry(self):
         self.plan()
         for change in ({"seq_q": 2048}, {"heads": 4}, {"invariant": True}, {"mask": "full",

@@ -140,6 +140,38 @@ TEST_CASE("c: a plan's table is the schedule's, and its digests say so") {
   CHECK(std::equal(lane_begin.begin(), lane_begin.end(), table.lane_begin.begin()));
 }
 
+TEST_CASE("c: a plan's part of the profile makes its table again by any other profile") {
+  const auto asked = [] {
+    stagger_problem problem = problem_of("causal", "auto");
+    problem.batch = 1;
+    problem.heads_q = 32;
+    problem.heads_kv = 8;
+    problem.seq_q = problem.seq_kv = 8192;
+    problem.head_dim = 128;
+    problem.dtype = STAGGER_BF16;
+    problem.tile_q = problem.tile_kv = 0;
+    problem.sms = 132;
+    return problem;
+  };
+  const PlanPointer plan = plan_of(asked());
+  const stagger_plan_info info = info_of(plan);
+  REQUIRE(std::string(info.schedule).find("windowed:") == 0);
+  char* text = nullptr;
+  REQUIRE(stagger_plan_machine(plan.get(), &text) == STAGGER_OK);
+  const std::string part(text);
+  stagger_free(text);
+  CHECK(read_machine_json(part, "part").kernels.size() == 1);
+  stagger_problem again = asked();
+  again.schedule = info.schedule;
+  again.tile_q = info.tile_q;
+  again.span = info.span;
+  again.machine = "h100";
+  CHECK(info_of(plan_of(again)).order_digest != info.order_digest);
+  again.machine = part.c_str();
+  CHECK(info_of(plan_of(again)).order_digest == info.order_digest);
+  CHECK(stagger_plan_machine(plan.get(), nullptr) == STAGGER_E_USAGE);
+}
+
 TEST_CASE("c: a table goes through its text, and a broken one is refused by what is wrong") {
   const PlanPointer plan = plan_of(problem_of("sliding:left=100,right=0", "lpt-descending"));
   char* text = nullptr;
@@ -150,6 +182,7 @@ TEST_CASE("c: a table goes through its text, and a broken one is refused by what
   again.table = table.c_str();
   again.tile_q = 0;
   CHECK(info_of(plan_of(again)).order_digest == info_of(plan).order_digest);
+  CHECK(stagger_plan_json(nullptr, &text) == STAGGER_E_USAGE);
   again.seq_kv = 301;
   stagger_plan* none = nullptr;
   CHECK(stagger_plan_create(&again, &none) == STAGGER_E_USAGE);
