@@ -66,6 +66,7 @@ class Search {
                                {.timing = timing(), .slot_model = request_.slot_model},
                                {bound.ticks, bound.by}, std::move(known_), options)
             : search_parts(options);
+    consider_searched();
     const auto& best = result_.optimum.best;
     if (best) {
       tell("verifying what was found", result_.optimum.lower_bound.ticks, &*best);
@@ -131,6 +132,37 @@ class Search {
     known_ = {std::move(made.table), rating.makespan, rating.cost};
   }
 
+  /// What schedules find that search is a table to beat, too, where that takes no time: they begin
+  /// with other tables, and where heads share K and V they know the heads and not the parts alone.
+  void consider_searched() {
+    constexpr std::int64_t kQuick = 20'000;  // tasks
+    Optimum& found = result_.optimum;
+    if (request_.slot_model || !found.best || result_.problem.tasks() > kQuick) return;
+    const std::string optimal =
+        request_.effort < 3 ? "optimal:effort=" + std::to_string(request_.effort) : "optimal";
+    for (const std::string& name : {std::string("windowed"), std::string("balanced"), optimal}) {
+      const schedules::Selection selection = schedules::select(name);
+      if (found.proof != search::ProofKind::none || stopped()) return;
+      if (schedules::why_unsupported(selection, result_.problem)) continue;
+      tell("schedule " + selection.text, found.lower_bound.ticks, &*found.best);
+      Table table = schedules::build(selection, result_.problem, timing());
+      const std::optional<Rating> rating = rating_of(table);
+      if (!rating || rating->cost >= found.best->cost) continue;
+      found.best = {std::move(table), rating->makespan, rating->cost};
+      found.found_by = "schedule " + selection.text;
+      settle(found);
+    }
+  }
+
+  /// A table whose makespan is the lower bound is proved, whatever found it.
+  static void settle(Optimum& found) {
+    const bool proved = found.best && found.best->makespan == found.lower_bound.ticks;
+    found.proof = proved ? search::ProofKind::bound : search::ProofKind::none;
+    found.detail =
+        proved ? "the makespan is the " + std::string(found.lower_bound.by) + " bound" : "";
+    found.stopped = found.stopped && !proved;
+  }
+
   /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
   /// what is found. What is proved of parts is not proved of their heads, which need not stay
   /// together: the bound is that of the heads, and rounds are refuted of them.
@@ -157,11 +189,9 @@ class Search {
     }
     const dag::Bound& least = result_.bounds.best;
     found.lower_bound = {least.ticks, least.by};
-    const bool proved = found.best && found.best->makespan == least.ticks;
-    found.proof = proved ? search::ProofKind::bound : search::ProofKind::none;
-    found.detail = proved ? std::string("the makespan is the ") + least.by + " bound" : "";
-    found.stopped = found.stopped && !proved;
+    settle(found);
     found.proof_written = false;
+    const bool proved = found.proof != search::ProofKind::none;
     if (proved || found.stopped || !request_.slot_model) return found;
     Optimum whole = search::optimize(problem, {.timing = timing(), .slot_model = true},
                                      found.lower_bound, std::move(found.best), options);
@@ -227,6 +257,13 @@ std::vector<std::int32_t> spans_of(const OptimizationRequest& request) {
     if (problem.group() % span == 0 && span != problem.span) spans.push_back(span);
   }
   return spans;
+}
+
+/// The one of two named schedules that takes less, the first of equals.
+std::optional<Optimization::Named> better_named(const std::optional<Optimization::Named>& one,
+                                                const std::optional<Optimization::Named>& other) {
+  if (!one || !other) return one ? one : other;
+  return other->makespan < one->makespan ? other : one;
 }
 
 /// How parts are combined, where there are several.
@@ -325,11 +362,13 @@ Optimization optimize(const OptimizationRequest& request) {
       found.seconds += best ? best->seconds : 0;
       const bool better =
           !best || (found.optimum.best && found.optimum.best->cost < best->optimum.best->cost);
+      const auto named = best ? better_named(best->best_named, found.best_named) : found.best_named;
       if (better) {
         best = std::move(found);
       } else {
         best->seconds = found.seconds;
       }
+      best->best_named = named;
       if (!best->optimum.best) return std::move(*best);
     }
     if (index == 0 || proven.ticks < least.ticks) least = proven;

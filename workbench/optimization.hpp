@@ -70,8 +70,7 @@ struct Optimization {
 /// played by code that the search does not share. Throws Error.
 ///
 /// Where several spans are asked for, the table has the best one, and the lower bound is that of
-/// all. Where heads share K and V a search knows parts, and lifts what it finds; the slot model
-/// knows no groups, and throws Error{unsupported}.
+/// all. Where heads share K and V a search knows parts, and lifts what it finds.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
 /// A lower bound that a change of the problem would give.

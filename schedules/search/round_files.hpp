@@ -25,7 +25,7 @@ inline constexpr std::int64_t kMostTerms = 20'000'000;  ///< some 25 bytes each
 [[nodiscard]] std::string write_linear_program(const Problem& problem, std::int32_t rounds);
 
 /// Reads a solver's answer: a SAT solver's `v` lines for RoundCnf(problem, rounds), MiniZinc's
-/// `task HEAD KV Q SLOT` lines, or lines that name a variable task_HEAD_KV_Q_SLOT and its value 1
+/// `task HEAD KV Q ROUND` lines, or lines that name a variable task_HEAD_KV_Q_ROUND and its value 1
 /// (LP solvers' solution files). Lanes and ranks follow from the rounds. The table may be wrong:
 /// verify it. Throws Error{invalid_input} if the text has no answer, or one that gives a task no
 /// round, two, or a chain rounds that do not follow one another or more than S chains at once.

@@ -289,6 +289,82 @@ TEST_CASE("what is better than every schedule is found by a search, and only tha
   CHECK(by_search > 10);
 }
 
+TEST_CASE("no schedule that searches finds a better table than a search that has time") {
+  struct Case {
+    const char* mask;
+    std::int64_t n, heads, heads_kv, span, sms;
+    Timing timing;
+    const char* schedule;
+    Ticks makespan;
+  };
+  const Case cases[] = {{"sliding:left=4,right=0",
+                         7,
+                         2,
+                         2,
+                         1,
+                         3,
+                         {.compute = 7, .reduce = 6, .latency = 2, .epilogue = 5},
+                         "schedule optimal",
+                         241},
+                        {"sliding:left=4,right=0",
+                         8,
+                         6,
+                         3,
+                         2,
+                         11,
+                         {.model = Model::overlap, .compute = 6, .reduce = 4, .latency = 9},
+                         "schedule windowed",
+                         128}};
+  for (const Case& each : cases) {
+    OptimizationRequest request;
+    request.problem = make_problem(parse_mask(each.mask), {each.n, each.n}, {}, each.heads,
+                                   each.sms, {.heads_kv = each.heads_kv, .span = each.span});
+    request.model.timing = each.timing;
+    request.threads = 1;
+    const Optimization found = optimize(request);
+    CAPTURE(each.mask, each.n);
+    CHECK(found.found_by == each.schedule);
+    CHECK(found.optimum.best->makespan == each.makespan);
+    CHECK((found.proof() == std::string("bound")) ==
+          (found.optimum.lower_bound.ticks == each.makespan));
+  }
+  test::Random random(test::seed(211));
+  int searched = 0;
+  for (int round = 0; round < 20; ++round) {
+    OptimizationRequest request;
+    request.problem = test::with_random_groups(random, test::any_problem(random, 6), 2);
+    request.model.timing = test::random_timing(random, request.problem);
+    request.threads = 1;
+    request.effort = 3;
+    const Optimization found = optimize(request);
+    for (const char* name : {"windowed", "balanced", "optimal"}) {
+      const schedules::Selection selection = schedules::select(name);
+      if (schedules::why_unsupported(selection, request.problem)) continue;
+      const Table table = schedules::build(selection, request.problem, request.model.timing);
+      const sim::Simulation played = sim::simulate(table, request.model.timing);
+      if (!played.complete) continue;
+      CAPTURE(round, name);
+      REQUIRE(found.optimum.best->makespan <= played.makespan);
+      ++searched;
+    }
+  }
+  CHECK(searched > 40);
+}
+
+TEST_CASE("the best named schedule is that of any span that is searched") {
+  OptimizationRequest request;
+  request.problem =
+      make_problem(parse_mask("sliding:left=2,right=0"), {10, 10}, {}, 2, 8, {.heads_kv = 1});
+  request.any_span = true;
+  request.model.timing = {
+      .compute = 2, .reduce = 2, .latency = 9, .launch = 3, .release = Release::delayed};
+  request.threads = 1;
+  const Optimization found = optimize(request);
+  REQUIRE(found.best_named.has_value());
+  CHECK(found.best_named->makespan == 52);
+  CHECK(found.optimum.best->makespan <= 52);
+}
+
 TEST_CASE("a search of many parts that is stopped has the best named table") {
   // A step for each part and for the one behind it on its SM: more than go by between two
   // questions.
