@@ -27,6 +27,9 @@ std::vector<std::string> steady_of(const std::string& list) {
     if (std::ranges::count(known, word) == 0) {
       throw Error(ErrorKind::usage, "--steady: " + unknown_name("word", word, known));
     }
+    if (std::ranges::count(words, word) > 0) {
+      throw Error(ErrorKind::usage, "--steady: '" + word + "' is given twice");
+    }
     words.push_back(word);
     begin = end + 1;
   }

@@ -166,7 +166,7 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
 int calibrate_overlap(const Options& options) {
   const block::Calibration base = find_calibration(options.base);
   const std::string refusal = gpu::overlap::overlap_refusal();
-  if (!has_device()) return kSkipped;
+  if (!has_device("calibrate measures one")) return kSkipped;
   if (!refusal.empty()) throw Error(ErrorKind::unsupported, refusal);
   Progress progress;
   workbench::OverlapRequest request = workbench::usual_overlap_request();
@@ -210,7 +210,7 @@ int calibrate_command(const Options& options) {
   if (options.memory) {
     reject(given_of(options, "head-dim tile-q tile-kv"), "means nothing beside --memory");
   }
-  if (!has_device()) return kSkipped;
+  if (!has_device("calibrate measures one")) return kSkipped;
   const Machine machine = profile_of(options.output, *gpu::cuda_device());
   const CalibrationRequest request = calibration_request(options, kernel);
   (options.memory ? calibrate_memory : calibrate_phases)(options, request, machine);

@@ -41,13 +41,18 @@ SweptRange parse_range(const char* name, const std::string& text, std::int64_t l
 }
 
 int formulas_command(const Options& options) {
+  const SweptRange compute = parse_range("compute", options.compute_range, 0);
+  const SweptRange reduce = parse_range("reduce", options.reduce_range, 0);
+  if (compute.last == 0 && reduce.last == 0) {
+    throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
+  }
   Progress progress;
   const std::vector<SweptFormula> results = workbench::sweep_formulas(
       {.n = parse_range("n", options.n_range, 1),
        .heads = parse_range("heads", options.heads_range, 1),
        .group = parse_range("group", options.group_range, 1),
-       .compute = parse_range("compute", options.compute_range, 0),
-       .reduce = parse_range("reduce", options.reduce_range, 0),
+       .compute = compute,
+       .reduce = reduce,
        .progress = [&](double fraction) { progress.show("checking formulas", fraction); }});
   progress.end();
   if (options.json) {

@@ -73,6 +73,12 @@ int lint_command(const Options& options) {
   }
   for (const std::string* path : {&options.junit, &options.sarif}) {
     if (!path->empty()) expect_writable(*path);
+    if (options.json && *path == "-") {
+      throw Error(ErrorKind::usage, "--json and a report to - are two on standard output");
+    }
+  }
+  if (!options.junit.empty() && options.junit == options.sarif) {
+    throw Error(ErrorKind::usage, "--junit and --sarif are two reports: give two files");
   }
   const LintReport report = lint_report(options);
   if (!options.junit.empty()) write_file(options.junit, lint_junit(report));

@@ -24,10 +24,10 @@ Exact gap(const Analysis& analysis) {
 constexpr std::array kNumbers = {
     Number{{"makespan", "from the first task's start to the last one's end"},
            [](const Analysis& given) { return exact(given.makespan); }},
-    Number{{"lower_bound", "that no table of the problem is below"},
+    Number{{"lower_bound", "that no table of the problem, its span and its dispatch is below"},
            [](const Analysis& given) { return exact(given.bounds.best.ticks); }},
     Number{{"gap", "makespan / lower_bound - 1"}, gap},
-    Number{{"optimal", "1 if the makespan is proved to be the least, else 0"},
+    Number{{"optimal", "1 if the makespan is that lower bound, else 0"},
            [](const Analysis& given) { return exact(given.optimal.value_or(false) ? 1 : 0); }},
     Number{{"bubble", "ticks of SMs that neither compute nor reduce"},
            [](const Analysis& given) { return exact(given.bubbles.total()); }},

@@ -156,6 +156,12 @@ int search_archive(const Options& options, OptimizationRequest search) {
 
 void check_optimize(const Options& options) {
   check_standard_output(options);
+  const std::string& output = options.output;
+  const bool is_table = output.ends_with(".json") || output.ends_with(".csv");
+  if (!output.empty() && output != "-" && !is_table) {
+    throw Error(ErrorKind::usage,
+                "-o " + output + ": tables and archives are .json, tables .csv too");
+  }
   if (!options.slot_model) return;
   reject(given_of(options, "measure"), "runs tables by a profile's model, not the slot model's");
   const std::string why = "means nothing in the slot model";

@@ -44,15 +44,15 @@ std::optional<std::string> read_choice(const char* name, const Choice& choice,
     choice.put(options, index);
     return std::nullopt;
   }
-  return unknown_name(name, word, names_of(words));
+  return unknown_name(choice.noun != nullptr ? choice.noun : name, word, names_of(words));
 }
 
 }  // namespace
 
 const char* title(Group group) {
   constexpr const char* kTitles[] = {
-      "Arguments", "Problem", "Schedule", "Run", "Timing model (ticks)", "Machine profile (ns)",
-      "Search",    "Report",  "Output"};
+      "Arguments",       "Problem", "Schedule", "Run",   "Timing model (ticks)",
+      "Machine profile", "Search",  "Report",   "Output"};
   return kTitles[static_cast<std::size_t>(group)];
 }
 
@@ -112,6 +112,8 @@ const OptionRow* find_row(std::string_view command, std::string_view name) {
 }
 
 std::optional<std::string> assign(const OptionRow& row, const std::string& word, Options& options) {
+  const bool flag = std::holds_alternative<bool Options::*>(row.target);
+  if (word.empty() && !flag) return "its value is empty";
   return std::visit(
       [&](const auto& target) -> std::optional<std::string> {
         using Member = std::decay_t<decltype(target)>;

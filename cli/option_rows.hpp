@@ -25,6 +25,7 @@ using Words = std::vector<Word> (*)();
 struct Choice {
   Words words = nullptr;
   void (*put)(Options&, std::size_t index) = nullptr;
+  const char* noun = nullptr;  ///< what a word is; nullptr: as the option is called
 };
 
 /// Where a value goes, which says how it is written.

@@ -41,6 +41,7 @@ inline constexpr const char* kAutoSpan = "auto";
 inline constexpr Range kTokens = {.least = 1, .most = kMaxTokens};
 inline constexpr Range kSms = {.least = 1, .most = kMaxSms};
 inline constexpr Range kHeadDims = {.least = 1, .most = gpu::kMaxHeadDim};
+inline constexpr Range kTimeouts = {.least = 1, .most = 86'400'000};
 inline constexpr Range kTickNs = {.least = 1, .most = 1'000'000};
 
 // What runs and predictions are both asked for.

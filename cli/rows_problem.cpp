@@ -260,7 +260,8 @@ std::vector<OptionRow> schedule_rows() {
        .excludes = "table baseline ranks expect limit"},
       {.name = "steady",
        .metavar = "WORDS",
-       .meaning = "what bits must not move with, with commas between: sms,batch",
+       .meaning = "what bits must not move with, with commas between: sms, batch, tile-q, tile-kv, "
+                  "splits, ranks, timing, pairs, gemm, workspace",
        .target = &Options::steady,
        .commands = "advise",
        .group = kGroup},

@@ -2,7 +2,9 @@
 
 #include "cli/rows.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace stagger::cli {
 namespace {
@@ -31,20 +33,41 @@ Choice one_of_all_models() {
 }
 
 OptionRow phase_row(const char* name, std::optional<Ticks> Options::*target, const char* meaning,
-                    const char* fallback) {
+                    const char* fallback, const char* commands) {
   return {.name = name,
           .metavar = "TICKS",
           .meaning = meaning,
           .target = target,
-          .commands = kTimed,
+          .commands = commands,
           .group = Group::timing,
           .fallback = fallback,
           .range = {.least = 0}};
 }
 
-}  // namespace
+/// A phase that a profile knows, on a problem and in files, which have no profile.
+struct Phase {
+  const char* name;
+  std::optional<Ticks> Options::*target;
+  const char* meaning;
+  const char* by_profile;
+  const char* in_files;
+};
+constexpr Phase kPhases[] = {
+    {"compute", &Options::compute, "c: compute phase of a task",
+     "the profile's with --machine, else 5", "5"},
+    {"compute-partial", &Options::compute_partial, "compute phase of a task on a partial tile",
+     "the profile's with --machine, else as --compute", "as --compute"},
+    {"reduce", &Options::reduce, "r: reduction of a task into dQ",
+     "the profile's with --machine, else 1", "1"},
+    {"latency", &Options::latency, "from a release until the next rank may start",
+     "the profile's with --machine, else 0", "0"},
+    {"launch", &Options::launch, "before each KV tile's chain",
+     "the profile's with --machine, else 0", "0"},
+    {"epilogue", &Options::epilogue, "after each KV tile's chain",
+     "the profile's with --machine, else 0", "0"},
+};
 
-std::vector<OptionRow> timing_rows() {
+std::vector<OptionRow> rows_of_models() {
   constexpr Group kGroup = Group::timing;
   return {
       {.name = "model",
@@ -68,16 +91,16 @@ std::vector<OptionRow> timing_rows() {
        .commands = "optimize",
        .group = kGroup,
        .fallback = "the profile's with --machine, else chain"},
-      phase_row("compute", &Options::compute, "c: compute phase of a task", "5"),
-      phase_row("compute-partial", &Options::compute_partial,
-                "compute phase of a task on a partial tile", "as --compute"),
-      phase_row("reduce", &Options::reduce, "r: reduction of a task into dQ", "1"),
-      phase_row("latency", &Options::latency, "from a release until the next rank may start", "0"),
-      phase_row("launch", &Options::launch, "before each KV tile's chain", "0"),
-      phase_row("epilogue", &Options::epilogue, "after each KV tile's chain", "0"),
+  };
+}
+
+/// Of locks, of dK and dV, and of the memory.
+std::vector<OptionRow> rows_behind_phases() {
+  constexpr Group kGroup = Group::timing;
+  return {
       phase_row("reduce-kv", &Options::reduce_kv,
                 "of a chain into its KV tile's dK and dV, where parts are combined in order",
-                "2 --reduce, times KV tile / Q tile"),
+                "2 --reduce, times KV tile / Q tile", kTimed),
       {.name = "reduce-kv-async",
        .meaning = "that reduction is a writer's, beside the SM's next chain",
        .target = &Options::reduce_kv_async,
@@ -161,6 +184,18 @@ std::vector<OptionRow> timing_rows() {
        .range = {.least = 0, .most = kMemoryDraws - 1},
        .needs = "spread machine"},
   };
+}
+
+}  // namespace
+
+std::vector<OptionRow> timing_rows() {
+  std::vector<OptionRow> rows = rows_of_models();
+  for (const auto& [name, target, meaning, by_profile, in_files] : kPhases) {
+    rows.push_back(phase_row(name, target, meaning, by_profile, kOnProblems));
+    rows.push_back(phase_row(name, target, meaning, in_files, "diff"));
+  }
+  std::ranges::copy(rows_behind_phases(), std::back_inserter(rows));
+  return rows;
 }
 
 std::vector<OptionRow> machine_rows() {

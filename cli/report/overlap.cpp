@@ -280,6 +280,7 @@ Json overlap_json(const OverlapReport& report, std::span<const Judgement> judgem
       {"bits", report.rng.bits}};
   if (report.x) {
     json["x"] = *report.x;
+    json["head_dim"] = report.head_dim;
     json["speedup"] = report.x_speedup;
     json["region"] = report.borders.region_of(*report.x);
   } else if (!report.swept) {

@@ -48,6 +48,21 @@ expect 0 "causal, 10 KV x 10 Q tiles" analyze --n 010 --schedule spt
 expect 2 "--n is given 2 times; it takes one value" compare --n 4 --n 5
 expect 2 "--output is given 2 times" export --n 4 --schedule spt -o a.svg -o b.svg
 expect 2 "--n needs a value: TILES" compare --n
+for empty in "compare --n 4 --machine" "compare --n 4 --baseline" "compare --n 4 --schedules" \
+  "compare --n 4 --mask-file" "advise --n 4 --steady" "optimize --n 4 -o" "lint x.json --sarif" \
+  "analyze --n 4 --schedule spt --design" "export --n 4 --schedule spt -o x.svg --as"; do
+  expect 2 "its value is empty" $empty ""
+done
+expect 2 "FILE: its value is empty" verify ""
+expect 3 "/machine: its value is empty" compare --config <(echo '{"schema": "stagger.config/1", "n": 4, "machine": ""}')
+expect 2 "tables and archives are .json, tables .csv too" optimize --n 3 -o "$work/best.svg"
+expect 2 "tables and archives are .json, tables .csv too" optimize --n 3 -o "$work/best.CSV"
+expect 2 "two on standard output" lint "$work/x.table.json" --sarif - --json
+expect 2 "two reports: give two files" lint "$work/x.table.json" --sarif - --junit -
+expect 2 "two reports: give two files" lint "$work/x.table.json" --sarif "$work/x" --junit "$work/x"
+expect 2 "unknown rule 'STG999'" lint --explain STG999
+expect 2 "--steady: 'sms' is given twice" advise --n 4 --steady sms,batch,sms
+expect 2 "compute and reduce cannot both be 0 ticks" formulas --compute 0 --reduce 0
 expect 2 "--n needs a value: TILES" compare --n= 4
 expect 2 "--json takes no value" compare --n 4 --json=no
 expect 2 "--dtype means nothing without --machine" compare --n 4 --dtype bf16

@@ -3,7 +3,7 @@ source "$(dirname "$0")/check.sh"
 cd "$work" || exit 1
 
 expect 2 "give FILES: tables, tickets or lock values; or --explain RULE" lint
-expect 2 "unknown explain 'STG099'" lint --explain STG099
+expect 2 "unknown rule 'STG099'" lint --explain STG099
 expect 2 "--explain excludes" lint --explain STG001 x.json
 for number in 001 002 003 004 005 006 007 008 009 010 011 012 013 014 015 016 017; do
   expect 0 "STG$number" lint --explain STG$number

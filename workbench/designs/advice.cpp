@@ -74,7 +74,7 @@ std::vector<Reason> reasons_of(const Comparison& comparison,
     const Ticks takes = row.analysis->takes();
     reasons.push_back({.name = row.design->needs_schedule ? "ordered " + row.name : row.name,
                        .takes = takes,
-                       .ratio = static_cast<double>(takes) / fastest,
+                       .ratio = static_cast<double>(std::max<Ticks>(takes, 1)) / fastest,
                        .why = why_of(*row.analysis, comparison)});
   }
   return reasons;

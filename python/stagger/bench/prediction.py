@@ -8,6 +8,7 @@ blocks, again by those with the block at its own clock, and again by attention a
 
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -195,9 +196,10 @@ def fit(document, stagger):
     with tempfile.TemporaryDirectory() as folder:
         blocks = pathlib.Path(folder) / "blocks.json"
         blocks.write_text(json.dumps(document), encoding="utf-8")
-        done = subprocess.run([stagger, "calibrate", "--block", blocks, "-o",
-                               pathlib.Path(folder) / "profile.json", "--json"],
-                              capture_output=True, text=True, timeout=_TIMEOUT_S)
+        command = shutil.which(stagger) or stagger
+        done = subprocess.run([pathlib.Path(command).resolve(), "calibrate", "--block", blocks.name,
+                               "-o", "profile.json", "--json"], cwd=folder, capture_output=True,
+                              text=True, timeout=_TIMEOUT_S)
     if done.returncode != 0:
         document["fit"] = {"absent": (done.stderr.strip().splitlines() or ["no reason"])[0]}
         return document
