@@ -15,7 +15,7 @@ are made in tables/.
                            windows beside one another     windows.jsonl, by the same
                            what device memory moves       traffic_h100.json, by
                                                           scripts/bench_traffic.py
-                           what optimize names        optimize_h100.json, optimize_h200.json, by
+                           what optimize names        optimize_h100.json and others, by
                                                           scripts/bench_optimize.py
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
@@ -61,6 +61,7 @@ def tables(stagger):
             (results, "windows", "windows.jsonl", grid.windows_table),
             (results, "traffic-h100", "traffic_h100.json", moved),
             (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
+            (results, "optimize-h100-other", "optimize_h100_other.json", optimize.optimize_table),
             (results, "optimize-h200", "optimize_h200.json", optimize.optimize_table),
             (results, "checks", "checks.json", checks.checks_table),
             (results, "bench", "bench.json", bench.bench_table),
