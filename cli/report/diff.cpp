@@ -158,6 +158,7 @@ std::string side_text(const DiffSide& side, const DiffSide* than) {
       "{}: {}, {} of {}: {}", printable(side.file), kind_name(side.document.kind),
       counted(tickets.programs(), "program"), counted(std::ssize(tickets.steps), "step"),
       tickets::kLintVerdictNames[static_cast<int>(side.verdict)]);
+  if (side.verdict != tickets::LintVerdict::ok) return text + " (`stagger lint` says why)";
   if (!side.makespan) return text;
   const bool in_ns = side.model->clock == workbench::Clock::ns;
   const TimeUnit unit = in_ns ? unit_of_ns(*side.makespan) : TimeUnit{};
