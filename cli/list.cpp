@@ -132,7 +132,7 @@ Json schedules_json() {
                     {"source", schedule->source},
                     {"preconditions", schedule->preconditions},
                     {"dispatch", dispatch_name(schedule->dispatch)},
-                    {"searches", schedule->searches},
+                    {"searches", schedule->searches()},
                     {"invariant", invariant_json(*schedule)},
                     {"parameters", parameters_json(schedule->parameters)},
                     {"formulas", std::move(formulas)}});

@@ -22,7 +22,7 @@
 namespace stagger::schedules::ascending {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build(const Problem& problem, const Parameters&, Table& table) {
   const ByGrid<LiveRanks> ranks_by_grid(problem, live_ranks);
   const ByGrid<IndexVector<KvTile, std::vector<QTile>>> chains_by_grid(problem, ascending_q);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {

@@ -13,7 +13,8 @@
 namespace stagger::schedules::balanced {
 namespace {
 
-void build(const Problem& problem, const Timing& timing, const Parameters&, Table& table) {
+void search_lanes(const Problem& problem, const Timing& timing, const Parameters&, const Stop&,
+                  Table& table) {
   const std::int32_t sms = resident_lanes(problem, timing.residency);
   const Ticks least = (problem.tasks() + sms - 1) / sms;
   const auto lanes = search::pack_chains(search::chains_of(problem), sms, least);
@@ -29,8 +30,7 @@ constinit const Schedule kSchedule{
     .source = "Stagger",
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
-    .searches = true,
-    .build = build,
+    .search = search_lanes,
 };
 
 }  // namespace stagger::schedules::balanced

@@ -31,7 +31,7 @@ std::int32_t first_kv(const Problem& problem, Head head, std::int32_t sm) {
   return mirrored < 0 ? mirrored + problem.sms : mirrored;
 }
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build(const Problem& problem, const Parameters&, Table& table) {
   const ByGrid<LiveRanks> ranks_by_grid(problem, live_ranks);
   const ByGrid<IndexVector<KvTile, std::vector<QTile>>> chains_by_grid(problem, descending_q);
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {

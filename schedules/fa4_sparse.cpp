@@ -24,7 +24,7 @@ IndexVector<KvTile, std::vector<QTile>> partial_first(const TileGrid& grid) {
   return chains;
 }
 
-void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
   const bool spt = parameters.at("spt") == 1;
   launch_ctas(problem, Launch(parameters), spt ? descending_kv : ascending_kv, partial_first,
               table);

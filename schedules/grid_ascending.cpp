@@ -11,7 +11,7 @@
 namespace stagger::schedules::grid_ascending {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, Launch(parameters), ascending_kv, ascending_q, table);
 }
 

@@ -85,7 +85,7 @@ class Block {
   Table& table_;
 };
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build(const Problem& problem, const Parameters&, Table& table) {
   const std::int32_t n = problem.kv_tiles();
   const std::int32_t m = problem.heads;
   const std::int32_t paired = m % 2 == 0 ? m : std::max(m - 3, 0);

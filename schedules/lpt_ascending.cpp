@@ -12,7 +12,7 @@
 namespace stagger::schedules::lpt_ascending {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, Launch(parameters), longest_first_kv, ascending_q, table);
 }
 

@@ -13,7 +13,7 @@
 namespace stagger::schedules::lpt_descending {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, Launch(parameters), longest_first_kv, descending_q, table);
 }
 

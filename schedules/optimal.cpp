@@ -25,7 +25,7 @@ std::optional<search::Incumbent> best_named(const Problem& problem, const Timing
   std::optional<search::Incumbent> best;
   for (const Schedule* schedule : all()) {
     Selection selection = select(schedule->name);
-    if (schedule->searches || schedule->dispatch != Dispatch::static_) continue;
+    if (schedule->searches() || schedule->dispatch != Dispatch::static_) continue;
     if (why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
     const std::optional<search::Rating> rating = search::rating_of(table, timing);
@@ -35,11 +35,11 @@ std::optional<search::Incumbent> best_named(const Problem& problem, const Timing
   return best;
 }
 
-void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
-           Table& table) {
+void search_lanes(const Problem& problem, const Timing& timing, const Parameters& parameters,
+                  const Stop& stop, Table& table) {
   search::SearchOptions options;
   options.effort = parameters.at("effort");
-  options.stop = [] { return false; };
+  options.stop = [&] { return stop && stop(); };
   search::Optimum optimum =
       search::optimize(problem, {.timing = timing}, search::work_bound(problem, timing),
                        best_named(problem, timing), options);
@@ -55,9 +55,8 @@ constinit const Schedule kSchedule{
     .source = "Stagger",
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
-    .searches = true,
     .parameters = kParameters,
-    .build = build,
+    .search = search_lanes,
 };
 
 }  // namespace stagger::schedules::optimal

@@ -61,7 +61,7 @@ std::optional<std::string> why_unsupported(const Selection& selection, const Pro
 std::vector<Selection> unsearched(const Problem& problem, bool l2_counts) {
   std::vector<Selection> found;
   for (const Schedule* schedule : all()) {
-    if (schedule->searches) continue;
+    if (schedule->searches()) continue;
     for (Selection& selection : variants(*schedule, l2_counts)) {
       if (!why_unsupported(selection, problem)) found.push_back(std::move(selection));
     }
@@ -69,7 +69,8 @@ std::vector<Selection> unsearched(const Problem& problem, bool l2_counts) {
   return found;
 }
 
-Table build(const Selection& selection, const Problem& problem, const Timing& timing) {
+Table build(const Selection& selection, const Problem& problem, const Timing& timing,
+            const Stop& stop) {
   const Schedule& schedule = *selection.schedule;
   if (const auto reason = why_unsupported(selection, problem)) {
     throw Error(ErrorKind::unsupported, std::string(schedule.name) + ": " + *reason);
@@ -81,8 +82,13 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
   parts.dispatch = schedule.dispatch;
   reserve_filled(parts.slots, at(parts.problem.tasks()));
   const bool lifts_other = problem.span > 1 && schedule.build_to_lift != nullptr;
-  const auto build = lifts_other ? schedule.build_to_lift : schedule.build;
-  build(parts.problem, timing_of_parts(timing, problem.span), selection.parameters, parts);
+  if (schedule.searches()) {
+    schedule.search(parts.problem, timing_of_parts(timing, problem.span), selection.parameters,
+                    stop, parts);
+  } else {
+    (lifts_other ? schedule.build_to_lift : schedule.build)(parts.problem, selection.parameters,
+                                                            parts);
+  }
   return lift(std::move(parts), problem, order_of(selection), schedule.begins_run);
 }
 

@@ -4,6 +4,7 @@
 #include "core/timing.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -62,6 +63,9 @@ struct Formula {
   Ticks (*twice_ticks)(const Problem&, const Timing&);
 };
 
+/// Whether a search is to end with the best that it has; empty: never. Asked from any thread.
+using Stop = std::function<bool()>;
+
 /// The rule that makes a table: one file a schedule, listed in registry.cpp.
 struct Schedule {
   const char* name;
@@ -69,22 +73,25 @@ struct Schedule {
   const char* source;
   const char* preconditions;
   Dispatch dispatch;
-  bool searches = false;  ///< its table depends on the timing model
   std::span<const Parameter> parameters = {};
   std::span<const Formula> formulas = {};
   /// Why the schedule does not apply to this problem, nullopt if it does: judged by shape, not by
   /// the mask's name. nullptr: it applies to every problem.
   std::optional<std::string> (*unsupported)(const Problem&, const Parameters&) = nullptr;
-  /// Appends the lanes; only one that `searches` asks for the timing. Requires a problem that the
-  /// schedule applies to, with a head for every part (problem_of_parts()): what it makes is lifted
-  /// to several heads a chain (lift.hpp).
-  void (*build)(const Problem&, const Timing&, const Parameters&, Table&) = nullptr;
+  /// Appends the lanes. Requires a problem that the schedule applies to, with a head for every part
+  /// (problem_of_parts()): what it makes is lifted to several heads a chain (lift.hpp).
+  void (*build)(const Problem&, const Parameters&, Table&) = nullptr;
   /// What is built to be lifted to several heads a chain, where that is another table; nullptr:
   /// what `build` builds.
-  void (*build_to_lift)(const Problem&, const Timing&, const Parameters&, Table&) = nullptr;
+  void (*build_to_lift)(const Problem&, const Parameters&, Table&) = nullptr;
+  /// In the place of `build`: appends lanes that are searched for in the timing model.
+  void (*search)(const Problem&, const Timing&, const Parameters&, const Stop&, Table&) = nullptr;
   /// Whether a slot within a chain begins another run of Q tiles, each of which head-major order
   /// takes head by head; nullptr: a chain is one run.
   bool (*begins_run)(const Table& parts, std::int64_t slot) = nullptr;
+
+  /// Whether its table depends on the timing model.
+  [[nodiscard]] bool searches() const { return search != nullptr; }
 };
 
 /// Every schedule, in the order `stagger list schedules` prints.
@@ -113,9 +120,10 @@ struct Selection {
 [[nodiscard]] std::vector<Selection> unsearched(const Problem& problem, bool l2_counts);
 
 /// The schedule's table for a problem. Throws Error{unsupported} with the reason if it does not
-/// apply, and what check_timing() throws. O(tasks) unless the schedule searches.
+/// apply, and what check_timing() throws. O(tasks) unless the schedule searches, which it does
+/// until `stop` says so.
 [[nodiscard]] Table build(const Selection& selection, const Problem& problem,
-                          const Timing& timing = {});
+                          const Timing& timing = {}, const Stop& stop = {});
 
 /// Whether the paper's assumptions hold: chain model, partial tiles like full ones, no latency,
 /// launch or epilogue, no time for parts that are reduced into dK and dV in order, immediate

@@ -51,7 +51,7 @@ void append_chain(const Problem& problem, const Wave& wave, Head head, KvTile kv
   }
 }
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build(const Problem& problem, const Parameters&, Table& table) {
   const std::int32_t kv_tiles = problem.kv_tiles();
   for (std::int32_t sm = 0; sm < problem.sms; ++sm) {
     for (std::int64_t dealt = sm; dealt < std::int64_t{problem.heads} * kv_tiles;

@@ -16,7 +16,7 @@
 namespace stagger::schedules::spt {
 namespace {
 
-void build(const Problem& problem, const Timing&, const Parameters& parameters, Table& table) {
+void build(const Problem& problem, const Parameters& parameters, Table& table) {
   launch_ctas(problem, Launch(parameters), descending_kv, ascending_q, table);
 }
 

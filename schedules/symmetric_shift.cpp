@@ -139,11 +139,11 @@ void fold(const Problem& problem, Corner corner, Table& table) {
   }
 }
 
-void build(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build(const Problem& problem, const Parameters&, Table& table) {
   fold(problem, Corner::diagonal, table);
 }
 
-void build_to_lift(const Problem& problem, const Timing&, const Parameters&, Table& table) {
+void build_to_lift(const Problem& problem, const Parameters&, Table& table) {
   fold(problem, Corner::square, table);
 }
 

@@ -45,9 +45,10 @@ constexpr Parameter kParameters[] = {
 
 /// The table has the name of the window and the Q order that were chosen, by which it can be made
 /// again where another model would choose others.
-void build(const Problem& problem, const Timing& timing, const Parameters& parameters,
-           Table& table) {
-  search::WindowOptions options{.heads = static_cast<std::int32_t>(parameters.at("heads"))};
+void search_lanes(const Problem& problem, const Timing& timing, const Parameters& parameters,
+                  const Stop& stop, Table& table) {
+  search::WindowOptions options{.heads = static_cast<std::int32_t>(parameters.at("heads")),
+                                .stop = stop};
   if (const std::int64_t q = parameters.at("q"); q > 0) options.q = kQOrders[q - 1];
   search::WindowedTable windowed = search::windowed_table(problem, timing, options);
   if (windowed.heads > 0) {
@@ -67,9 +68,8 @@ constinit const Schedule kSchedule{
     .source = "Stagger",
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
-    .searches = true,
     .parameters = kParameters,
-    .build = build,
+    .search = search_lanes,
 };
 
 }  // namespace stagger::schedules::windowed

@@ -95,13 +95,16 @@ def search(args, row, path):
                  holds=(0, 5))  # 5: not proved
     measured = {"fastest": found["measured"]["fastest"]} if args.measure else {}
     return {**measured, "makespan": found["makespan"], "bound": found["lower_bound"]["ticks"],
-            "found_by": found["found_by"], "best_named": found["best_named"]["schedule"]}
+            "found_by": found["found_by"], "best_named": found["best_named"]["schedule"],
+            "best_named_span": found["best_named"].get("span", 1)}
 
 
 def run(args, row, name, path):
     """What a candidate's run says: the table's in the file, or a schedule's by its name."""
     table = ["--table", path] if name == FOUND else ["--schedule", name]
     options = options_of(row, args.machine)
+    if name == row["best_named"] and row["heads_kv"] != row["heads"]:
+        options += ["--span", str(row["best_named_span"])]
     if name == FOUND:  # the table's file says the problem
         options = options[:options.index("--mask")] + ["--head-dim", str(row["head_dim"])]
     return said([args.stagger, "run", "--device", "cuda", *options, *table, "--repeat", "1",

@@ -110,15 +110,16 @@ double Summary::bubble_fraction() const {
 
 void expect_searchable(const schedules::Selection& selection, const Problem& problem) {
   constexpr std::int64_t kMostSearched = kMaxTasks / 3 * 2;  // at half as many bytes again
-  if (selection.schedule->searches && problem.tasks() + problem.chains() > kMostSearched) {
+  if (selection.schedule->searches() && problem.tasks() + problem.chains() > kMostSearched) {
     throw Error(ErrorKind::limit, selection.text + " searches " + describe(problem) + "; at most " +
                                       std::to_string(kMostSearched) + " tasks and chains");
   }
 }
 
-Source source_of(schedules::Selection selection, const Problem& problem, TimeModel model) {
+Source source_of(schedules::Selection selection, const Problem& problem, TimeModel model,
+                 const schedules::Stop& stop) {
   expect_searchable(selection, problem);
-  Table table = schedules::build(selection, problem, model.timing);
+  Table table = schedules::build(selection, problem, model.timing, stop);
   return {.table = std::move(table), .model = std::move(model), .selection = std::move(selection)};
 }
 

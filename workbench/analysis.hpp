@@ -87,9 +87,10 @@ struct AnalysisOptions {
 /// Throws Error{limit} if a schedule searches and the problem is too large for that.
 void expect_searchable(const schedules::Selection& selection, const Problem& problem);
 
-/// Builds a schedule's table. Throws Error{unsupported} with the reason if it does not apply.
+/// Builds a schedule's table; one that searches ends when `stop` says so. Throws Error{unsupported}
+/// with the reason if it does not apply.
 [[nodiscard]] Source source_of(schedules::Selection selection, const Problem& problem,
-                               TimeModel model = {});
+                               TimeModel model = {}, const schedules::Stop& stop = {});
 
 /// Verifies, simulates, bounds and explains a table. The graph is built, and its longest path
 /// compared with the simulated makespan, if that is cheap or asked for; a difference is a

@@ -57,7 +57,9 @@ class Comparer {
       why_not = *reason;
       return std::nullopt;
     }
-    if (!request_.invariant) return source_of(std::move(selection), problem, result_.model);
+    if (!request_.invariant) {
+      return source_of(std::move(selection), problem, result_.model, request_.stop);
+    }
     expect_searchable(selection, problem);
     std::optional<Table> table = invariant_table(selection, problem, result_.model.timing);
     if (!table) {

@@ -20,7 +20,7 @@ struct ComparisonRequest {
   bool invariant = false;  ///< the schedules' tables are batch invariant, on fewer SMs maybe
   AnalysisOptions analysis = {};
   std::function<void(double fraction)> progress = {};
-  std::function<bool()> stop = {};  ///< asked before each row
+  std::function<bool()> stop = {};  ///< asked before each row, and while one is searched
 
   /// All of them, their parameters at their defaults.
   [[nodiscard]] static std::vector<schedules::Selection> every_schedule();

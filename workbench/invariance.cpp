@@ -91,7 +91,7 @@ Source invariant_source_of(schedules::Selection selection, const Problem& proble
 
 std::string why_not_invariant(const schedules::Selection& selection, const Problem& problem) {
   if (auto why = schedules::why_unsupported(selection, problem)) return *std::move(why);
-  if (selection.schedule->searches) {
+  if (selection.schedule->searches()) {
     return "what a search finds moves with heads, SMs and durations";
   }
   if (!problem.grids.all_alike()) {
@@ -114,7 +114,7 @@ OrderReport orders_of(const Analysis& analysis, std::int64_t head_dim) {
   report.distinct = orders.distinct;
   if (!selection || !table.problem.grids.all_alike()) return report;
   report.invariant = is_invariant_with(orders, *selection, table, analysis.model.timing);
-  if (*report.invariant || selection->schedule->searches) return report;
+  if (*report.invariant || selection->schedule->searches()) return report;
   if (const auto fewer = invariant_table(*selection, table.problem)) {
     report.sms = fewer->problem.sms;
   }
@@ -127,7 +127,7 @@ OrderReport orders_of(const Analysis& analysis) {
 }
 
 std::optional<SteadySms> steady_sms_of(const schedules::Schedule& schedule) {
-  if (schedule.searches) return std::nullopt;
+  if (schedule.searches()) return std::nullopt;
   const schedules::Selection selection = schedules::select(schedule.name);
   SteadySms found{.kv_tiles = kProbeTiles};
   for (std::int64_t sms = 1; sms <= 2 * kProbeTiles; ++sms) {

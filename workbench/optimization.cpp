@@ -126,32 +126,37 @@ class Search {
     tell("schedule " + made.table.name, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
     if (!made.rating) return;
     const Rating& rating = *made.rating;
-    if (!best || rating.makespan < best->makespan) best = {made.table.name, rating.makespan};
+    if (!best || rating.makespan < best->makespan)
+      best = {made.table.name, rating.makespan, result_.problem.span};
     if (known_ && known_->cost <= rating.cost) return;
     known_by_ = "schedule " + made.table.name;
     known_ = {std::move(made.table), rating.makespan, rating.cost};
   }
 
-  /// What schedules find that search is a table to beat, too, where that takes no time: they begin
-  /// with other tables, and where heads share K and V they know the heads and not the parts alone.
+  /// What schedules find that search is a table to beat, too, where that takes little time: they
+  /// begin with other tables, and where heads share K and V they know the heads and not the parts
+  /// alone.
   void consider_searched() {
-    constexpr std::int64_t kQuick = 20'000;  // tasks
+    constexpr std::int64_t kQuick = 5'000;  // tasks
     Optimum& found = result_.optimum;
     if (request_.slot_model || !found.best || result_.problem.tasks() > kQuick) return;
     const std::string optimal =
         request_.effort < 3 ? "optimal:effort=" + std::to_string(request_.effort) : "optimal";
     for (const std::string& name : {std::string("windowed"), std::string("balanced"), optimal}) {
       const schedules::Selection selection = schedules::select(name);
-      if (found.proof != search::ProofKind::none || stopped()) return;
+      if (found.proof != search::ProofKind::none) return;
+      if (stopped()) break;
       if (schedules::why_unsupported(selection, result_.problem)) continue;
       tell("schedule " + selection.text, found.lower_bound.ticks, &*found.best);
-      Table table = schedules::build(selection, result_.problem, timing());
+      Table table =
+          schedules::build(selection, result_.problem, timing(), [this] { return stopped(); });
       const std::optional<Rating> rating = rating_of(table);
       if (!rating || rating->cost >= found.best->cost) continue;
       found.best = {std::move(table), rating->makespan, rating->cost};
       found.found_by = "schedule " + selection.text;
       settle(found);
     }
+    found.stopped = found.stopped || (found.proof == search::ProofKind::none && stopped());
   }
 
   /// A table whose makespan is the lower bound is proved, whatever found it.

@@ -49,6 +49,7 @@ struct Optimization {
   struct Named {
     std::string schedule;
     Ticks makespan = 0;
+    std::int32_t span = 1;
   };
 
   Problem problem;

@@ -43,13 +43,14 @@ std::uint64_t likeness(const Table& table, const MeasuredRun& run) {
 /// Whether the run is of another table than this, which its schedule's search finds.
 bool was_another(const Table& table, const MeasuredRun& run) {
   if (run.orders.empty() || run.table || run.spins()) return false;
-  if (!schedules::select(run.schedule).schedule->searches) return false;
+  if (!schedules::select(run.schedule).schedule->searches()) return false;
   return hexadecimal(order_digest(table, kNumerics, run.kernel.head_dim)) != run.orders;
 }
 
 /// 0 where finding the table again takes a search, or it was a file's that was not given.
 std::uint64_t known_likeness(const MeasuredRun& run) {
-  if (!run.table && (run.from_file || schedules::select(run.schedule).schedule->searches)) return 0;
+  if (!run.table && (run.from_file || schedules::select(run.schedule).schedule->searches()))
+    return 0;
   return likeness(table_of(run), run);
 }
 

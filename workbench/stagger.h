@@ -68,9 +68,8 @@ enum {
 
 /* Flags of a problem. */
 enum {
-  STAGGER_NO_VERIFY =
-      1, /* a table of the caller's is not looked at: it may hang until its timeout */
-  STAGGER_INVARIANT = 2 /* every head in one order, whatever their number; fewer SMs if need be */
+  STAGGER_NO_VERIFY = 1, /* a table of the caller's is not looked at: it may hang until its timeout */
+  STAGGER_INVARIANT = 2  /* every head in one order, whatever their number; fewer SMs if need be */
 };
 
 typedef struct stagger_plan stagger_plan;
@@ -92,9 +91,9 @@ typedef struct stagger_problem {
   int32_t batch, heads_q, heads_kv; /* heads_kv divides heads_q; query head h has K and V of
                                        KV head h / (heads_q / heads_kv) */
   int32_t head_dim;
-  int32_t dtype;           /* stagger_dtype */
-  int32_t sms;             /* 0: those of the current device */
-  int32_t tile_q, tile_kv; /* tokens; 0: chosen */
+  int32_t dtype;                    /* stagger_dtype */
+  int32_t sms;                      /* 0: those of the current device */
+  int32_t tile_q, tile_kv;          /* tokens; 0: chosen */
   int32_t launch;
   int64_t seq_q, seq_kv;
   const char* mask;     /* "causal", "sliding:left=511,right=0", JSON text, "@file" in any
@@ -104,10 +103,10 @@ typedef struct stagger_problem {
   const char* schedule; /* "auto", "spt", "symmetric-shift", ...; "auto:search" tries every window
                            of "windowed", "auto" five; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
-  const char* machine; /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
-                          in, "h200", "h100"; NULL: "h200" */
-  int32_t span;        /* query heads of a KV head that share a chain, whose dK and dV are summed
-                          in registers; divides heads_q / heads_kv. 0: chosen, or the table's */
+  const char* machine;  /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
+                           in, "h200", "h100"; NULL: "h200" */
+  int32_t span;         /* query heads of a KV head that share a chain, whose dK and dV are summed
+                           in registers; divides heads_q / heads_kv. 0: chosen, or the table's */
 } stagger_problem;
 
 typedef struct stagger_plan_info {
@@ -194,9 +193,9 @@ STAGGER_API void stagger_plan_destroy(stagger_plan* plan);
 STAGGER_API int32_t stagger_plan_upload(const stagger_plan* plan, void* device_memory,
                                         uint64_t bytes, void* stream);
 
-/* Enqueues three kernels (four where chains of a KV head leave parts of dK and dV that are added in
- * a pass) on the current device. A call
- * that is stopped by its timeout leaves NaN in every gradient and says so in the status. */
+/* Enqueues three kernels on the current device, four where chains of a KV head leave parts of dK
+ * and dV that are added in a pass. A call that is stopped by its timeout leaves NaN in every
+ * gradient and says so in the status. */
 STAGGER_API int32_t stagger_backward(const stagger_plan* plan, const stagger_call* call);
 
 /* The same on CPU threads, for fp32 arrays in host memory; returns when it is done. `arithmetic`
@@ -211,9 +210,9 @@ STAGGER_API void stagger_status_free(stagger_status* status);
 
 /* Runs a command of the workbench: {"command": "compare", "options": {"mask": "causal", "n": 8}}
  * with the long options of `stagger compare` as keys. The response, to be freed by stagger_free(),
- * is {"exit_code": 0, "report": ...} with what --json prints ("text" where "output" is "-"), or
- * {"exit_code": 2, "error": "..."}; "messages" are there where the command would say more on
- * standard error. Fails only if the request is malformed.
+ * is {"exit_code": 0, "report": ...} with what --json prints, or {"exit_code": 2, "error": "..."};
+ * "messages" are there where the command would say more on standard error.
+ * Fails only if the request is malformed.
  *
  * A request may have an "id", a string: {"command": "cancel", "id": "..."} from another thread then
  * ends it with what it has (exit code 130) where the command would be interrupted, and says whether

@@ -32,8 +32,10 @@ Json bound_json(Ticks ticks, const std::string& by) {
 
 Json best_named_json(const Optimization& optimization) {
   if (!optimization.best_named) return nullptr;
-  const auto& [schedule, makespan] = *optimization.best_named;
-  return {{"schedule", schedule}, {"makespan", makespan}};
+  const auto& [schedule, makespan, span] = *optimization.best_named;
+  Json json = {{"schedule", schedule}, {"makespan", makespan}};
+  if (optimization.problem.group() > 1) json["span"] = span;
+  return json;
 }
 
 Json advice_json(const Optimization& optimization) {
@@ -80,13 +82,15 @@ const char* why_dearer(const Optimization& optimization) {
 
 std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
-  const auto& [schedule, named] = *optimization.best_named;
+  const auto& [schedule, named, span] = *optimization.best_named;
   const Ticks makespan = optimization.optimum.best->makespan;
   std::string beside;
   if (named > makespan) beside = ", " + percent(named - makespan, makespan) + " more";
   if (named < makespan) beside = std::string(", but ") + why_dearer(optimization);
-  return fmt::format("best named   {} ({}{})\n", unit_for(optimization).number(named), schedule,
-                     beside);
+  const std::string chains =
+      span == optimization.problem.span ? "" : " with " + counted(span, "head") + " a chain";
+  return fmt::format("best named   {} ({}{}{})\n", unit_for(optimization).number(named), schedule,
+                     chains, beside);
 }
 
 std::string advice_lines(const Optimization& optimization) {

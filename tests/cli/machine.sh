@@ -120,7 +120,7 @@ expect 0 '"tile_bytes": 256, "l2_bytes": 4000' export $memory -o - --format time
 expect 0 "$in_flight" export --timeline "$work/with.timeline.json" -o - --format txt
 expect 0 "makespan 1,494 ticks; lower bound 179; 21 ticks a column" show $memory
 # A named schedule that is shorter by less than it is beyond L2.
-expect 5 "27,467 (symmetric-shift:order=head-major, but L2 does not hold its dQ tiles in flight)" optimize \
+expect 5 "27,467 (symmetric-shift:order=head-major with 8 heads a chain, but L2 does not hold its dQ tiles in flight)" optimize \
   --mask causal --n 16 --heads 16 --heads-kv 2 --sms 16 --model overlap --compute 200 --reduce 60 \
   --l2 8000 --bandwidth 400 --effort 0
 # One that is shorter by the luck of a draw.

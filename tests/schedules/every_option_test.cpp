@@ -121,7 +121,7 @@ TEST_CASE("every option with every schedule: refused, whole, or hanging as verif
         ++tables;
         if (table.dispatch == Dispatch::static_) {
           REQUIRE(search::makespan_of(table, timing) == makespan);
-          if (!schedule->searches && makespan)
+          if (!schedule->searches() && makespan)
             least = std::min(least.value_or(*makespan), *makespan);
         }
         const std::string_view name = schedule->name;

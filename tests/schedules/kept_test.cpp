@@ -78,7 +78,7 @@ TEST_CASE("the table of every schedule, problem and parameter is as kept") {
                                          each.heads, each.sms, each.grouping);
     text << describe(problem) << "\n";
     for (const Schedule* schedule : test::kept_schedules()) {
-      if (schedule->searches) continue;
+      if (schedule->searches()) continue;
       for (const std::string& spelling : spellings(*schedule)) {
         const Selection selection = select(spelling);
         if (const auto why = why_unsupported(selection, problem)) {

@@ -205,7 +205,7 @@ TEST_CASE(
     if (problem.span == 1 || problem.combine == Combine::ordered) continue;
     const Timing timing = test::random_timing(random, problem);
     for (const Schedule* schedule : all()) {
-      if (schedule->searches) continue;
+      if (schedule->searches()) continue;
       const Selection selection = quick(*schedule, HeadOrder::head_major);
       CAPTURE(round, schedule->name, problem.heads, problem.heads_kv, problem.span,
               problem.kv_tiles(), problem.q_tiles(), problem.sms);

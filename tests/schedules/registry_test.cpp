@@ -79,7 +79,7 @@ TEST_CASE("what does not search and applies is what each schedule says of itself
       std::vector<std::string> expected;
       for (const Schedule* schedule : all()) {
         for (const Selection& selection : variants(*schedule, l2_counts)) {
-          const bool applies = !schedule->searches && !why_unsupported(selection, problem);
+          const bool applies = !schedule->searches() && !why_unsupported(selection, problem);
           if (applies) expected.push_back(selection.text);
         }
       }

@@ -86,7 +86,7 @@ TEST_CASE("only what searches is kept from large problems") {
   const Problem more = make_problem(make_mask("full"), {.q = 16'382, .kv = 2'731}, {}, 1, 8);
   REQUIRE(most.tasks() + most.chains() == kMaxTasks / 3 * 2);
   const schedules::Selection searching = schedules::select("optimal");
-  REQUIRE(searching.schedule->searches);
+  REQUIRE(searching.schedule->searches());
   CHECK_NOTHROW(expect_searchable(searching, most));
   CHECK(test::message_of([&] { expect_searchable(searching, more); }, ErrorKind::limit)
             .ends_with("; at most 44739242 tasks and chains"));

@@ -89,7 +89,7 @@ std::vector<std::string> names_that_run(const Problem& problem) {
   std::vector<std::string> names;
   for (const schedules::Schedule* schedule : schedules::all()) {
     const schedules::Selection selection = schedules::select(schedule->name);
-    if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
+    if (schedule->searches() || schedules::why_unsupported(selection, problem)) continue;
     const Table table = schedules::build(selection, problem);
     if (dag::verify(table, {}).verdict == dag::Verdict::ok) names.push_back(table.name);
   }

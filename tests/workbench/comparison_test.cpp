@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/refusal.hpp"
 
+#include <atomic>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -143,7 +144,7 @@ TEST_CASE("a table on fewer SMs is optimal if no table on all of them can be sho
   int above = 0;
   for (const auto& [mask, n, heads, sms] : fewer) {
     for (const schedules::Schedule* schedule : schedules::all()) {
-      if (schedule->searches) continue;
+      if (schedule->searches()) continue;
       ComparisonRequest request{.problem = make_problem(make_mask(mask), {n, n}, {}, heads, sms)};
       request.schedules = {schedules::select(schedule->name)};  // nothing beats it
       request.invariant = true;
@@ -176,11 +177,19 @@ TEST_CASE("what is beaten is not optimal, whatever its dispatch's bound") {
 }
 
 TEST_CASE("a comparison that is stopped has the rows that were ready") {
-  int asked = 0;
+  std::atomic<int> asked = 0;
   const Comparison some = compare({.problem = causal(6, 2), .stop = [&] { return ++asked > 3; }});
   CHECK(some.rows.size() == 3);
   CHECK(some.missing == std::ssize(schedules::all()) - 3);
   CHECK(some.best.has_value());
+  // A row that is begun ends with what its search has by then.
+  asked = 0;
+  const Comparison cut = compare({.problem = causal(21, 5),
+                                  .schedules = {schedules::select("optimal:effort=100000")},
+                                  .stop = [&] { return ++asked > 1; }});
+  CHECK(cut.rows.size() == 1);
+  CHECK(cut.missing == 0);
+  CHECK(cut.best.has_value());
   const Comparison none = compare({.problem = causal(6, 2), .stop = [] { return true; }});
   CHECK(none.rows.empty());
   CHECK_FALSE(none.best.has_value());

@@ -23,7 +23,7 @@ namespace {
 std::map<std::string, Ticks> costs_of_schedules(const Problem& problem, const Timing& timing) {
   std::map<std::string, Ticks> found;
   for (const schedules::Schedule* schedule : schedules::all()) {
-    if (schedule->searches && !(timing.memory && schedule->name == std::string("windowed"))) {
+    if (schedule->searches() && !(timing.memory && schedule->name == std::string("windowed"))) {
       continue;
     }
     for (const schedules::Selection& selection :

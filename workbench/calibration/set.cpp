@@ -60,7 +60,7 @@ std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms) {
     const std::int64_t heads = (made.chains_an_sm * sms + made.kv_tiles - 1) / made.kv_tiles;
     const Problem problem = problem_of(made.mask, made.kv_tiles, heads, tile, sms);
     for (const schedules::Schedule* schedule : schedules::all()) {
-      if (!schedule->searches) add_table(tables, problem, schedule->name);
+      if (!schedule->searches()) add_table(tables, problem, schedule->name);
     }
     for (std::uint64_t seed = 1; seed <= kIrregular; ++seed)
       tables.push_back(irregular_table(problem, seed));

@@ -16,7 +16,7 @@ constexpr std::int64_t kMostTasks = std::int64_t{1} << 17;  ///< of a problem th
 std::vector<schedules::Selection> quick_schedules() {
   std::vector<schedules::Selection> quick;
   for (const schedules::Schedule* schedule : schedules::all()) {
-    if (!schedule->searches) quick.push_back(schedules::select(schedule->name));
+    if (!schedule->searches()) quick.push_back(schedules::select(schedule->name));
   }
   return quick;
 }

@@ -85,7 +85,7 @@ void Dependence::add_to(std::vector<const char*>& words) const {
 }
 
 Dependence dependence_of(const schedules::Selection& selection, const Problem& problem) {
-  if (selection.schedule->searches) return {.sms = true, .heads = true, .timing = true};
+  if (selection.schedule->searches()) return {.sms = true, .heads = true, .timing = true};
   const Problem base = probed(problem);
   if (schedules::why_unsupported(selection, base)) return {.sms = true, .heads = true};
   const Probe probe(selection, base);

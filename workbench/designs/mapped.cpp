@@ -26,7 +26,7 @@ Played play_schedule(const std::optional<schedules::Selection>& given, const Pro
   std::optional<Ticks> shortest;
   for (const schedules::Schedule* schedule : schedules::all()) {
     schedules::Selection selection = schedules::select(schedule->name);
-    if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
+    if (schedule->searches() || schedules::why_unsupported(selection, problem)) continue;
     Table table = schedules::build(selection, problem, timing);
     const sim::Simulation played = sim::simulate(table, timing);
     if (!played.complete || (shortest && played.makespan >= *shortest)) continue;

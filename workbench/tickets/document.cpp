@@ -108,7 +108,7 @@ std::string placed(const JsonError& error, std::string_view text, const std::str
 
 Document read_csv(std::string_view text, const std::string& file) {
   const std::string_view plain = without_bom(text);
-  if (plain.starts_with("stagger.table/")) {
+  if (is_table_csv(plain)) {
     return document_of(read_table_csv(text, file, nullptr), false);
   }
   Document document{.json = false};
