@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 namespace stagger::cli {
 namespace {
@@ -66,20 +68,37 @@ bool on_github() {
   return actions != nullptr && std::string_view(actions) == "true";
 }
 
+/// Whether two paths lead to one file, which need not be there.
+bool one_file(const std::string& one, const std::string& other) {
+  std::error_code error;
+  return std::filesystem::weakly_canonical(one, error) ==
+         std::filesystem::weakly_canonical(other, error);
+}
+
+/// Reports go to files of their own, of which none is read, and one at most to standard output.
+void check_reports(const Options& options) {
+  for (const std::string* path : {&options.junit, &options.sarif}) {
+    if (path->empty()) continue;
+    expect_writable(*path);
+    if (options.json && *path == "-") {
+      throw Error(ErrorKind::usage, "--json and a report to - are two on standard output");
+    }
+    const auto is_read = [&](const std::string& file) { return one_file(file, *path); };
+    if (*path != "-" && std::ranges::any_of(options.linted, is_read)) {
+      throw Error(ErrorKind::usage, *path + " is a file to be read: give the report another");
+    }
+  }
+  if (!options.junit.empty() && !options.sarif.empty() && one_file(options.junit, options.sarif)) {
+    throw Error(ErrorKind::usage, "--junit and --sarif are two reports: give two files");
+  }
+}
+
 int lint_command(const Options& options) {
   if (options.rule != nullptr) return explain(options);
   if (options.linted.empty()) {
     throw Error(ErrorKind::usage, "give FILES: tables, tickets or lock values; or --explain RULE");
   }
-  for (const std::string* path : {&options.junit, &options.sarif}) {
-    if (!path->empty()) expect_writable(*path);
-    if (options.json && *path == "-") {
-      throw Error(ErrorKind::usage, "--json and a report to - are two on standard output");
-    }
-  }
-  if (!options.junit.empty() && options.junit == options.sarif) {
-    throw Error(ErrorKind::usage, "--junit and --sarif are two reports: give two files");
-  }
+  check_reports(options);
   const LintReport report = lint_report(options);
   if (!options.junit.empty()) write_file(options.junit, lint_junit(report));
   if (!options.sarif.empty()) write_file(options.sarif, lint_sarif(report).text() + "\n");

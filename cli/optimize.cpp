@@ -157,8 +157,8 @@ int search_archive(const Options& options, OptimizationRequest search) {
 void check_optimize(const Options& options) {
   check_standard_output(options);
   const std::string& output = options.output;
-  const bool is_table = output.ends_with(".json") || output.ends_with(".csv");
-  if (!output.empty() && output != "-" && !is_table) {
+  const bool is_csv = output.ends_with(".csv") && options.archive.empty();
+  if (!output.empty() && output != "-" && !is_csv && !output.ends_with(".json")) {
     throw Error(ErrorKind::usage,
                 "-o " + output + ": tables and archives are .json, tables .csv too");
   }

@@ -224,6 +224,7 @@ CommandLine parse(const std::vector<std::string>& words) {
   }
   std::vector<Given> all;
   if (const Given* config = find(given, "config")) {
+    if (config->words.front().empty()) reject(&command, "--config: its value is empty");
     all = remaining_of(config_values(config->words.front(), command), given);
     assign_all(command, all, line.options);
   }

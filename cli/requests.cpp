@@ -94,7 +94,7 @@ Table read_table(const std::string& path, const Options& options) {
                     (!path.ends_with(".csv") && begin != std::string::npos && text[begin] == '{');
   const std::string option = given_in(options, Group::problem);
   // `compare` holds what it is given against the table's.
-  const bool says_problem = json || text.starts_with("stagger.table/");
+  const bool says_problem = json || is_table_csv(text);
   if (says_problem && !option.empty() && options.tables.empty()) {
     reject_usage(option + " is for tables that do not say their problem; " + path + " does");
   }

@@ -260,8 +260,9 @@ std::vector<OptionRow> schedule_rows() {
        .excludes = "table baseline ranks expect limit"},
       {.name = "steady",
        .metavar = "WORDS",
-       .meaning = "what bits must not move with, with commas between: sms, batch, tile-q, tile-kv, "
-                  "splits, ranks, timing, pairs, gemm, workspace",
+       .meaning =
+           "what bits must not move with, as sms,batch: of sms, batch, tile-q, tile-kv, splits, "
+           "ranks, timing, pairs, gemm and workspace",
        .target = &Options::steady,
        .commands = "advise",
        .group = kGroup},

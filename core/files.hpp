@@ -35,6 +35,8 @@ namespace stagger {
 [[nodiscard]] Table read_table_csv(std::string_view text, const std::string& source,
                                    const Problem* problem);
 [[nodiscard]] std::string write_table_csv(const Table& table);
+/// Whether a CSV has such a first row, of whichever number.
+[[nodiscard]] bool is_table_csv(std::string_view text);
 
 /// Reads a mask description; `"schema": "stagger.mask/1"` may be there.
 [[nodiscard]] Mask read_mask_json(std::string_view text, const std::string& source);

@@ -16,6 +16,7 @@
 #include "core/limits.hpp"
 #include "core/nearest.hpp"
 #include "core/text.hpp"
+#include "core/tiling.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@
 namespace stagger {
 namespace {
 
+constexpr std::string_view kSchemas = "stagger.table/";
 constexpr std::string_view kHeader = "stagger.table/1";
 constexpr std::string_view kGroupedHeader = "stagger.table/2";
 
@@ -172,13 +174,16 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
     if (found == values.end()) reject(place, std::string("key '") + key + "' is missing");
     return found->second;
   };
-  const auto optional = [&](const char* key, std::int64_t fallback) {
-    return values.contains(key) ? number(place, get(key), 1, kMaxTokens) : fallback;
+  const auto optional = [&](const char* key, std::int64_t least, std::int64_t fallback) {
+    return values.contains(key) ? number(place, get(key), least, kMaxTokens) : fallback;
   };
   const std::int64_t q_tiles = number(place, get("q_tiles"), 0, kMaxTiles);
   const std::int64_t kv_tiles = number(place, get("kv_tiles"), 0, kMaxTiles);
-  const TileShape shape{.q = optional("tile_q", 1), .kv = optional("tile_kv", 1)};
-  const Lengths lengths{.q = optional("seq_q", q_tiles), .kv = optional("seq_kv", kv_tiles)};
+  const TileShape shape{.q = optional("tile_q", 1, 1), .kv = optional("tile_kv", 1, 1)};
+  const Lengths lengths{.q = optional("seq_q", 0, q_tiles), .kv = optional("seq_kv", 0, kv_tiles)};
+  if (const std::string apart = tiles_apart(lengths, shape, q_tiles, kv_tiles); !apart.empty()) {
+    reject(place, apart);
+  }
   const std::int64_t heads = number(place, get("heads"), 1, kMaxHeads);
   const std::int64_t sms = number(place, get("sms"), 1, kMaxSms);
   const Grouping grouping = read_grouping(values, place, heads);
@@ -188,11 +193,6 @@ void read_header(std::string_view row, const std::string& place, Table& table) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::limit) throw;
     reject(place, error.what());
-  }
-  if (table.problem.q_tiles() != q_tiles || table.problem.kv_tiles() != kv_tiles) {
-    reject(place, "the lengths make " + std::to_string(table.problem.kv_tiles()) + " KV and " +
-                      std::to_string(table.problem.q_tiles()) + " Q tiles, not " +
-                      std::to_string(kv_tiles) + " and " + std::to_string(q_tiles));
   }
   if (values.contains("dkv_ranks")) read_dkv_ranks(get("dkv_ranks"), place, table);
   if (values.contains("name")) table.name = get("name");
@@ -228,14 +228,22 @@ std::string plain(std::string name) {
 
 }  // namespace
 
+bool is_table_csv(std::string_view text) {
+  std::string_view row = without_bom(text);
+  row = take(row, '\n');
+  return trim(take_cell(row)).starts_with(kSchemas);
+}
+
 Table read_table_csv(std::string_view text, const std::string& source, const Problem* problem) {
   Table table;
   table.name = "table";
   text = without_bom(text);
-  const bool has_header = text.starts_with(kHeader) || text.starts_with(kGroupedHeader);
+  std::string_view first = text.substr(0, text.find('\n'));
+  const std::string_view schema = trim(take_cell(first));
+  const bool has_header = schema == kHeader || schema == kGroupedHeader;
   if (has_header) {
     std::string_view row = take(text, '\n');
-    take(row, ',');
+    take_cell(row);
     read_header(row, source + ": row 1", table);
   } else if (problem != nullptr) {
     table.problem = *problem;

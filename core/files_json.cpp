@@ -2,6 +2,7 @@
 #include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/tiling.hpp"
 
 #include <limits>
 #include <type_traits>
@@ -191,8 +192,13 @@ Problem read_problem(const JsonValue& problem) {
   const std::int64_t kv_tiles = problem.at("kv_tiles").integer(0, kMaxTiles);
   const TileShape shape{.q = optional("tile_q", 1, kMaxTokens),
                         .kv = optional("tile_kv", 1, kMaxTokens)};
-  const Lengths lengths{.q = optional("seq_q", q_tiles, kMaxTokens),
-                        .kv = optional("seq_kv", kv_tiles, kMaxTokens)};
+  const auto tokens = [&](const char* key, std::int64_t tiles) {
+    return problem.has(key) ? problem.at(key).integer(0, kMaxTokens) : tiles;
+  };
+  const Lengths lengths{.q = tokens("seq_q", q_tiles), .kv = tokens("seq_kv", kv_tiles)};
+  if (const std::string apart = tiles_apart(lengths, shape, q_tiles, kv_tiles); !apart.empty()) {
+    problem.reject(apart);
+  }
   const std::int64_t heads = problem.at("heads").integer(1, kMaxHeads);
   const std::int64_t sms = problem.at("sms").integer(1, kMaxSms);
   const Grouping grouping{.heads_kv = optional("heads_kv", heads, heads)};
@@ -203,13 +209,7 @@ Problem read_problem(const JsonValue& problem) {
   Mask description = read_mask(mask);
   if (problem.has("imported")) description.origin = read_origin(problem.at("imported"));
   try {
-    Problem made = make_problem(std::move(description), lengths, shape, heads, sms, grouping);
-    if (made.q_tiles() != q_tiles || made.kv_tiles() != kv_tiles) {
-      problem.reject("the lengths make " + std::to_string(made.kv_tiles()) + " KV and " +
-                     std::to_string(made.q_tiles()) + " Q tiles, not " + std::to_string(kv_tiles) +
-                     " and " + std::to_string(q_tiles));
-    }
-    return made;
+    return make_problem(std::move(description), lengths, shape, heads, sms, grouping);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::limit) throw;
     mask.reject(error.what());

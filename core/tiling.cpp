@@ -132,4 +132,13 @@ TileGrid tile(const Mask& mask, const Lengths& lengths, const TileShape& shape) 
   return {kv_tiles, q_tiles, std::move(kinds)};
 }
 
+std::string tiles_apart(const Lengths& lengths, const TileShape& shape, std::int64_t q_tiles,
+                        std::int64_t kv_tiles) {
+  const std::int64_t q = divide_up(lengths.q, shape.q);
+  const std::int64_t kv = divide_up(lengths.kv, shape.kv);
+  if (q == q_tiles && kv == kv_tiles) return "";
+  return "the lengths make " + std::to_string(kv) + " KV and " + std::to_string(q) +
+         " Q tiles, not " + std::to_string(kv_tiles) + " and " + std::to_string(q_tiles);
+}
+
 }  // namespace stagger

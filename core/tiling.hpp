@@ -4,6 +4,8 @@
 #include "core/mask.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 namespace stagger {
 
@@ -17,6 +19,10 @@ namespace stagger {
 /// masks for another number of heads, and what tile() throws.
 [[nodiscard]] HeadGrids tile_heads(const Mask& mask, const Lengths& lengths, const TileShape& shape,
                                    std::int32_t heads);
+
+/// What is wrong where lengths make another number of tiles; empty if they make those.
+[[nodiscard]] std::string tiles_apart(const Lengths& lengths, const TileShape& shape,
+                                      std::int64_t q_tiles, std::int64_t kv_tiles);
 
 /// The keys of a block-sparse mask's tile of keys [begin, end) that the query at a place in it
 /// sees: of a partial tile, of which nobody knows the pairs, those not behind that place.

@@ -8,7 +8,8 @@ and whatever the device's profile says. If its order differs all the same, or th
 do, DigestMismatch says why: resuming bit by bit either holds or says why not.
 
 A problem is what was asked for: mask, lengths, batch, heads, head_dim, dtype, schedule, invariant.
-The device and its SMs are in the entry, not in the problem. The file is `stagger.lock/1`, JSON.
+The device and its SMs are in the entry, not in the problem, as are tiles and span: where they are
+asked for, that counts in the first run alone. The file is `stagger.lock/1`, JSON.
 """
 
 import contextlib
@@ -104,8 +105,24 @@ def _entry(problem, plan, sms):
             "numerics": _lib.info()["numerics"], "version": __version__}
 
 
+def _kept(path, entry):
+    """What of an entry its plan is made with. Raises InputError for an entry that is none."""
+    kinds = {"schedule": str, "tile_q": int, "tile_kv": int, "sms": int, "order_digest": str,
+             "numerics": int, "version": str}
+    kept = ["schedule", "tile_q", "tile_kv"]
+    if "span" in entry:  # written since there are both
+        kinds |= {"span": int, "machine": dict}
+        kept.append("span")
+    for name, kind in kinds.items():
+        if not isinstance(entry.get(name), kind):
+            raise errors.InputError(f"{path}: an entry's {name} is {entry.get(name)!r}")
+    machine = {"machine": json.dumps(entry["machine"])} if "span" in entry else {}
+    return machine | {name: entry[name] for name in kept}
+
+
 def _plan_of(path, entry, arguments):
     """The plan that an entry describes. Raises DigestMismatch if it cannot be had."""
+    kept = _kept(path, entry)
     numerics, sms = _lib.info()["numerics"], arguments.get("sms", 0)
     if entry["numerics"] != numerics:
         raise errors.DigestMismatch(
@@ -113,14 +130,13 @@ def _plan_of(path, entry, arguments):
             f"library has {numerics} (version {__version__}), which may give other bits")
     # A table for fewer SMs runs on more, and keeps its order.
     taken = min(entry["sms"], sms) if sms > 0 < entry["sms"] else sms
-    kept = {name: entry[name] for name in ("schedule", "tile_q", "tile_kv", "span") if name in entry}
-    if "machine" in entry:
-        kept["machine"] = json.dumps(entry["machine"])
     plan = Plan(**{**arguments, **kept, "sms": taken})
     if f"{plan.order_digest:016x}" != entry["order_digest"]:
         why = (f"{entry['sms']} SMs then, {taken} now, and the order of {entry['schedule']} moves "
                "with them: ask for invariant=True, or a schedule that needs one CTA (spt), from the "
                "first run on") if taken != entry["sms"] else \
+            ("the entry does not say the span and the times that it went by, as older ones do not: "
+             "give the machine of then, or begin another file") if "span" not in entry else \
             f"version {entry['version']} then, {__version__} now"
         raise errors.DigestMismatch(
             f"{path}: {plan!r} is not the recorded order {entry['order_digest']}: {why}")

@@ -81,6 +81,29 @@ class Locks(unittest.TestCase):
         self.path.write_text(json.dumps(document), encoding="utf-8")
         self.assertEqual(self.plan().order_digest, first.order_digest)
 
+    def test_an_older_entry_of_another_machine_is_refused_for_that(self):
+        shared = {"schedule": "auto", "seq_q": 8192, "heads": 16, "head_dim": 128, "tile_q": 0,
+                  "tile_kv": 0, "dtype": "bf16", "sms": 132}
+        self.plan(machine="h200", **shared)
+        document = json.loads(self.path.read_text(encoding="utf-8"))
+        for name in ("span", "machine"):
+            del document["entries"][0][name]
+        self.path.write_text(json.dumps(document), encoding="utf-8")
+        with self.assertRaisesRegex(stagger.DigestMismatch, "does not say the span and the times"):
+            self.plan(machine="h100", **shared)
+
+    def test_entries_that_are_none(self):
+        self.plan()
+        good = self.path.read_text(encoding="utf-8")
+        for name, value in (("schedule", None), ("tile_q", "64"), ("span", "1"), ("machine", None),
+                            ("machine", "h100"), ("machine", [1]), ("sms", "8"),
+                            ("order_digest", 3), ("numerics", None)):
+            self.path.write_text(good, encoding="utf-8")
+            self.edit(**{name: value})
+            with self.subTest(name=name, value=value), \
+                    self.assertRaisesRegex(stagger.InputError, f"lock.json: an entry's {name} is "):
+                self.plan()
+
     def test_another_problem_is_another_entry(self):
         self.plan()
         for change in ({"seq_q": 2048}, {"heads": 4}, {"invariant": True}, {"mask": "full",

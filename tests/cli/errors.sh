@@ -54,12 +54,18 @@ for empty in "compare --n 4 --machine" "compare --n 4 --baseline" "compare --n 4
   expect 2 "its value is empty" $empty ""
 done
 expect 2 "FILE: its value is empty" verify ""
+expect 2 "--config: its value is empty" analyze --config "" --n 4 --schedule spt
 expect 3 "/machine: its value is empty" compare --config <(echo '{"schema": "stagger.config/1", "n": 4, "machine": ""}')
 expect 2 "tables and archives are .json, tables .csv too" optimize --n 3 -o "$work/best.svg"
 expect 2 "tables and archives are .json, tables .csv too" optimize --n 3 -o "$work/best.CSV"
 expect 2 "two on standard output" lint "$work/x.table.json" --sarif - --json
 expect 2 "two reports: give two files" lint "$work/x.table.json" --sarif - --junit -
 expect 2 "two reports: give two files" lint "$work/x.table.json" --sarif "$work/x" --junit "$work/x"
+(cd "$work" && "$stagger" export --n 2 --schedule spt -o read.csv)
+expect 2 "two reports: give two files" lint "$work/read.csv" --sarif "$work/./x" --junit "$work/x"
+expect 2 "is a file to be read" lint "$work/read.csv" --junit "$work/../$(basename "$work")/read.csv"
+expect 0 "read.csv: ok" lint "$work/read.csv"
+expect 2 "tables and archives are .json" optimize --check-archive "$source_dir/configs/best-known.json" -o "$work/a.csv"
 expect 2 "unknown rule 'STG999'" lint --explain STG999
 expect 2 "--steady: 'sms' is given twice" advise --n 4 --steady sms,batch,sms
 expect 2 "compute and reduce cannot both be 0 ticks" formulas --compute 0 --reduce 0

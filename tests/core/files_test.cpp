@@ -122,6 +122,20 @@ TEST_CASE("a CSV keeps every mask's words, lengths and tiles, and says what does
     quoted += text.find('"') != std::string::npos ? 1 : 0;
   }
   CHECK(quoted > 50);
+  // Some programs quote every cell; and there may be no token at all.
+  const std::string all =
+      "\"stagger.table/1\",\"heads=1\",\"kv_tiles=2\",\"q_tiles=2\",\"sms=1\","
+      "\"mask=sliding:left=1,right=0\"\r\n\"0:0:0:0\",\"0:0:1:0\"\r\n";
+  CHECK(is_table_csv(all));
+  CHECK(read_table_csv(all, "csv", nullptr).slots.size() == 2);
+  CHECK(mask_words(read_table_csv(all, "csv", nullptr).problem.mask) == "sliding:left=1,right=0");
+  CHECK_FALSE(is_table_csv("0:0:0:0\n"));
+  Table empty;
+  empty.problem = make_problem(parse_mask("document:lengths=0"), {0, 0}, {4, 4}, 1, 2);
+  empty.end_lane();
+  expect_same(read_table_csv(write_table_csv(empty), "csv", nullptr), empty);
+  expect_same(read_table_json(write_table_json(empty), "json"), empty);
+  CHECK(write_table_csv(empty).find(",seq_q=0,") != std::string::npos);
   const std::string row = "stagger.table/1,heads=1,kv_tiles=2,q_tiles=3,sms=1,mask=causal";
   const auto read = [&](const std::string& more) {
     return test::said([&] {

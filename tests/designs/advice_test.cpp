@@ -24,7 +24,7 @@ Request heads_request(std::int64_t heads) {
 std::string best_of_all(const Request& request, const std::vector<std::string>& steady) {
   ComparisonRequest all{.request = request};
   for (const schedules::Schedule* schedule : schedules::all()) {
-    if (!schedule->searches) all.schedules.push_back(schedules::select(schedule->name));
+    if (!schedule->searches()) all.schedules.push_back(schedules::select(schedule->name));
   }
   const Comparison comparison = compare(all);
   const ComparisonRow* const best = comparison.best_without(steady);

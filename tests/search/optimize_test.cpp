@@ -284,7 +284,7 @@ TEST_CASE("on the paper's shapes no named schedule beats optimal, in the overlap
       const Ticks least = sim::simulate(best, timing).makespan;
       for (const schedules::Schedule* schedule : schedules::all()) {
         const schedules::Selection selection = schedules::select(schedule->name);
-        if (schedule->searches || schedules::why_unsupported(selection, problem)) continue;
+        if (schedule->searches() || schedules::why_unsupported(selection, problem)) continue;
         CAPTURE(head_dim, mask, length, schedule->name);
         const Table table = schedules::build(selection, problem, timing);
         REQUIRE(sim::simulate(table, timing).makespan >= least);
