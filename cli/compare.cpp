@@ -214,6 +214,10 @@ int compare_command(const Options& options) {
     complain("interrupted: " + std::to_string(comparison.missing) + " more would be compared");
     return kInterrupted;
   }
+  if (interrupted()) {
+    complain("interrupted: a search ended with what it had");
+    return kInterrupted;
+  }
   const ExitCode code = worst_code(comparison, !options.tables.empty());
   return code == kHolds && !expected ? kViolated : code;
 }

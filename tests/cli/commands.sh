@@ -216,6 +216,10 @@ grep -q "interrupted after [0-9]* of 1000000 runs" "$work/said" || fail "an inte
 interrupted compare --mask causal --n 1024 --heads 8 --sms 132
 grep -q "contention" "$work/kept" || fail "an interrupted comparison prints no rows"
 grep -q "more would be compared" "$work/said" || fail "an interrupted comparison does not say so"
+interrupted compare --mask causal --n 21 --heads 5 --sms 13 --model overlap --compute 7 --reduce 5 --latency 9 \
+  --schedules spt,optimal:effort=100000
+grep -q "optimal:effort=100000" "$work/kept" || fail "a search that is interrupted has no row"
+grep -q "a search ended with what it had" "$work/said" || fail "an interrupted search does not say so"
 # Two at once: nothing half-written is left.
 mkdir "$work/proofs"
 touch "$work/proofs/proof.drat.part"  # somebody's own
