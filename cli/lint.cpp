@@ -71,8 +71,8 @@ bool on_github() {
 /// Whether two paths lead to one file, which need not be there.
 bool one_file(const std::string& one, const std::string& other) {
   std::error_code error;
-  return std::filesystem::weakly_canonical(one, error) ==
-         std::filesystem::weakly_canonical(other, error);
+  const std::filesystem::path path = std::filesystem::weakly_canonical(one, error);
+  return !error && path == std::filesystem::weakly_canonical(other, error) && !error;
 }
 
 /// Reports go to files of their own, of which none is read, and one at most to standard output.
