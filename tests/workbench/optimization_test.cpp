@@ -368,6 +368,26 @@ TEST_CASE("the best named schedule is that of any span that is searched") {
   CHECK(found.optimum.best->makespan <= 52);
 }
 
+TEST_CASE("the best named schedule is that of a later span where it is better there") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("full"), {2, 2}, {}, 6, 4, {.heads_kv = 3});
+  request.any_span = true;
+  request.model.timing = {.compute = 3, .reduce = 4};
+  request.threads = 1;
+  OptimizationRequest of_one = request;
+  of_one.problem = with_span(request.problem, 1, Combine::partials);
+  of_one.any_span = false;
+  const Optimization at_one = optimize(of_one);
+  REQUIRE(request.problem.span == 2);
+  const Optimization found = optimize(request);
+  REQUIRE(at_one.best_named.has_value());
+  REQUIRE(found.best_named.has_value());
+  CHECK(found.best_named->makespan == 42);
+  CHECK(found.best_named->makespan == at_one.best_named->makespan);
+  CHECK(found.best_named->schedule == at_one.best_named->schedule);
+  CHECK(found.best_named->span == 1);
+}
+
 TEST_CASE("a search of many parts that is stopped has the best named table") {
   // A step for each part and for the one behind it on its SM: more than go by between two
   // questions.
