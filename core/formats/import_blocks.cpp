@@ -33,12 +33,7 @@ ImportedMask read_block_mask(Import& import) {
   const std::int64_t kv_tiles = leading.inner[1];
   check_grid_size(bundle, kv_tiles, q_tiles);
   const std::int64_t size = q_tiles * kv_tiles;
-  for (std::size_t place = 0; place < tensor.elements.size(); ++place) {
-    if (tensor.elements[place] != 0 && tensor.elements[place] != 1) {
-      bundle.reject(name + place_words(static_cast<std::int64_t>(place), tensor.shape) + " = " +
-                    std::to_string(tensor.elements[place]) + ", neither 0 nor 1");
-    }
-  }
+  check_zeros_and_ones(bundle, name);
   const auto grid = [&](std::int64_t head) {
     std::vector<TileKind> kinds;
     kinds.reserve(at(size));
@@ -51,10 +46,8 @@ ImportedMask read_block_mask(Import& import) {
     return TileGrid(static_cast<std::int32_t>(kv_tiles), static_cast<std::int32_t>(q_tiles),
                     std::move(kinds));
   };
-  const auto block = import.numbers("BLOCK_SIZE", 2);
-  ImportedMask imported = import.tiled(
-      {leading.batches, leading.heads}, grid,
-      block ? TileShape{.q = block->front(), .kv = block->back()} : TileShape{.q = 0, .kv = 0}, {});
+  ImportedMask imported =
+      import.tiled({leading.batches, leading.heads}, grid, import.block_size("BLOCK_SIZE"), {});
   import.understood("rows are Q tiles, columns KV tiles; every live tile is full");
   import.compose_causal(imported);
   return imported;

@@ -50,6 +50,18 @@ TileGrid refined(const TileGrid& grid, const Lengths& factor, const Lengths& til
           std::move(kinds)};
 }
 
+/// The name of a tensor in a sentence: that of a lone `.npy` is empty.
+std::string spoken(std::string_view name) {
+  return name.empty() ? "the array" : std::string(name);
+}
+
+/// As many as two of a dimension have together, of which one may be for all of the other's.
+std::optional<std::int64_t> wider(std::int64_t left, std::int64_t right) {
+  if (left == right || right == 1) return left;
+  if (left == 1) return right;
+  return std::nullopt;
+}
+
 /// A mask, or every one of those by head, and causal.
 Mask each_and_causal(Mask mask) {
   if (!mask.family->by_head) {
@@ -94,6 +106,18 @@ std::optional<std::vector<std::int64_t>> Import::numbers(std::string_view name,
                   std::to_string(count));
   }
   return values;
+}
+
+TileShape Import::block_size(std::string_view name) const {
+  const auto sizes = numbers(name, 2);
+  if (!sizes) return {.q = 0, .kv = 0};
+  const auto is_size = [](std::int64_t tokens) { return tokens >= 1 && tokens <= kMaxTokens; };
+  if (!is_size(sizes->front()) || !is_size(sizes->back())) {
+    bundle.reject(std::string(name) + " is " + std::to_string(sizes->front()) + ", " +
+                  std::to_string(sizes->back()) + ", not 1 to " + std::to_string(kMaxTokens) +
+                  " tokens each");
+  }
+  return {.q = sizes->front(), .kv = sizes->back()};
 }
 
 std::optional<bool> Import::flag(std::string_view name) const {
@@ -258,7 +282,7 @@ ImportedMask Import::of_tokens(Mask mask, const Lengths& lengths) {
 Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inner) {
   const std::vector<std::int64_t>& shape = bundle.at(name).shape;
   if (shape.size() < inner || shape.size() > inner + 2) {
-    bundle.reject(std::string(name) + " has a shape of " + shape_words(shape) + ", not " +
+    bundle.reject(spoken(name) + " has a shape of " + shape_words(shape) + ", not " +
                   std::to_string(inner) + " to " + std::to_string(inner + 2) + " dimensions");
   }
   const std::size_t before = shape.size() - inner;
@@ -267,6 +291,37 @@ Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inne
   if (before == 2) leading.batches = shape[0];
   leading.inner.assign(shape.begin() + static_cast<std::ptrdiff_t>(before), shape.end());
   return leading;
+}
+
+std::optional<MasksOfFile> together(const MasksOfFile& left, const MasksOfFile& right) {
+  const auto batches = wider(left.batches, right.batches);
+  const auto heads = wider(left.heads, right.heads);
+  if (!batches || !heads) return std::nullopt;
+  return MasksOfFile{
+      .batches = *batches, .heads = *heads, .of_kv_heads = left.of_kv_heads || right.of_kv_heads};
+}
+
+std::int64_t own_place(const Leading& own, const MasksOfFile& all, std::int64_t mask) {
+  const std::int64_t batch = own.batches == 1 ? 0 : mask / all.heads;
+  const std::int64_t head = own.heads == 1 ? 0 : mask % all.heads;
+  return batch * own.heads + head;
+}
+
+void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFile& masks,
+                 std::int64_t size) {
+  const Checked count = Checked(masks.batches) * masks.heads;
+  if (count.within(kMaxElements) && (count * size).within(kMaxElements)) return;
+  throw Error(ErrorKind::limit, bundle.source + ": " + name + ": lists for " + masks.words() +
+                                    " are more than " + std::to_string(kMaxElements));
+}
+
+void check_zeros_and_ones(const Bundle& bundle, std::string_view name) {
+  const Tensor& tensor = bundle.at(name);
+  for (std::size_t place = 0; place < tensor.elements.size(); ++place) {
+    if (tensor.elements[place] == 0 || tensor.elements[place] == 1) continue;
+    bundle.reject(std::string(name) + place_words(static_cast<std::int64_t>(place), tensor.shape) +
+                  " = " + std::to_string(tensor.elements[place]) + ", neither 0 nor 1");
+  }
 }
 
 void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles) {

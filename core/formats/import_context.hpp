@@ -46,6 +46,9 @@ class Import {
   /// Exactly so many integers of that name. Throws Error{invalid_input} if there are others.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> numbers(std::string_view name,
                                                                  std::size_t count) const;
+  /// Tokens of a block under that name, Q first; 0 x 0 if the file does not say. Throws
+  /// Error{invalid_input} if that is no size.
+  [[nodiscard]] TileShape block_size(std::string_view name) const;
   /// A yes or no of that name.
   [[nodiscard]] std::optional<bool> flag(std::string_view name) const;
   /// Whether the mask is causal: what the file says, else the request. Throws Error{usage} if they
@@ -88,6 +91,19 @@ struct Leading {
   [[nodiscard]] std::int64_t masks() const { return batches * heads; }
 };
 [[nodiscard]] Leading leading_of(const Bundle& bundle, std::string_view name, std::size_t inner);
+
+/// As many masks as two tensors have together, of which one batch or head may be for all of the
+/// other's; nullopt if they do not fit.
+[[nodiscard]] std::optional<MasksOfFile> together(const MasksOfFile& left,
+                                                  const MasksOfFile& right);
+/// The place of a mask, one of `all`, in a tensor of which one batch or head may be for all.
+[[nodiscard]] std::int64_t own_place(const Leading& own, const MasksOfFile& all, std::int64_t mask);
+/// Throws Error{limit} if so many masks of `size` numbers each are more than a file has.
+void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFile& masks,
+                 std::int64_t size);
+
+/// Throws Error{invalid_input} if an element of that tensor is neither 0 nor 1.
+void check_zeros_and_ones(const Bundle& bundle, std::string_view name);
 
 /// Throws Error{limit} if a head has more tiles than are supported.
 void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles);

@@ -4,7 +4,6 @@
 
 #include "core/formats/import_context.hpp"
 #include "core/formats/tile_lists.hpp"
-#include "core/limits.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -24,13 +23,7 @@ class Object {
       bundle_->reject(prefix + "full_block_cnt is of another shape than " + prefix +
                       "mask_block_cnt");
     }
-    if (const auto sizes = import.numbers(prefix + "block_size", 2)) {
-      block = {.q = sizes->front(), .kv = sizes->back()};
-      if (block.q < 1 || block.kv < 1 || block.q > kMaxTokens || block.kv > kMaxTokens) {
-        bundle_->reject(prefix + "block_size is " + std::to_string(block.q) + ", " +
-                        std::to_string(block.kv));
-      }
-    }
+    block = import.block_size(prefix + "block_size");
   }
 
   [[nodiscard]] TileList& partial() const { return *partial_; }

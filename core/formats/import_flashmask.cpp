@@ -101,24 +101,47 @@ std::optional<Mask> window_of(Import& import, bool causal) {
   return make_mask("sliding", {{"left", left}, {"right", right}});
 }
 
-/// The tiles that a `block_mask` of 0 and 1 keeps.
-std::optional<Mask> kept_tiles(const Import& import, std::int64_t head) {
-  if (!import.bundle.has("block_mask")) return std::nullopt;
-  const Leading leading = leading_of(import.bundle, "block_mask", 2);
-  const Tensor& kept = import.bundle.at("block_mask");
+constexpr const char* kKept = "block_mask";
+
+/// Which masks a `block_mask` of 0 and 1 is for; nullopt if the file has none.
+std::optional<Leading> leading_of_kept(const Import& import) {
+  if (!import.bundle.has(kKept)) return std::nullopt;
+  Leading leading = leading_of(import.bundle, kKept, 2);
+  check_zeros_and_ones(import.bundle, kKept);
   constexpr TileShape kBlock{.q = 128, .kv = 128};
   if (import.request.shape != kBlock) {
     throw Error(ErrorKind::usage, import.bundle.source +
                                       ": block_mask is of tiles of 128 x 128 tokens: give "
                                       "--tile-q 128 --tile-kv 128");
   }
+  return leading;
+}
+
+/// The masks that columns and `block_mask` make together: one batch or head of either is for all
+/// of the other's.
+MasksOfFile masks_of(const Bundle& bundle, const Leading& columns,
+                     const std::optional<Leading>& kept) {
+  const MasksOfFile own{.batches = columns.batches, .heads = columns.heads, .of_kv_heads = true};
+  if (!kept) return own;
+  const MasksOfFile others{.batches = kept->batches, .heads = kept->heads};
+  const auto both = together(own, others);
+  if (!both) {
+    bundle.reject(std::string(kKept) + " is of " + others.words() + ", and " + kName + " of " +
+                  own.words());
+  }
+  check_masks(bundle, kKept, *both, columns.inner[0] * columns.inner[1]);
+  return *both;
+}
+
+/// The tiles that the `block_mask` at that place keeps.
+Mask kept_tiles(const Bundle& bundle, const Leading& leading, std::int64_t place) {
+  const Tensor& kept = bundle.at(kKept);
   const std::int64_t q_tiles = leading.inner[0];
   const std::int64_t kv_tiles = leading.inner[1];
-  const std::int64_t own = std::min(head, leading.masks() - 1);
   std::vector<std::string> rows(at(kv_tiles), std::string(at(q_tiles), '.'));
   for (std::int64_t q = 0; q < q_tiles; ++q) {
     for (std::int64_t kv = 0; kv < kv_tiles; ++kv) {
-      if (kept.elements[at((own * q_tiles + q) * kv_tiles + kv)] != 0) rows[at(kv)][at(q)] = 'f';
+      if (kept.elements[at((place * q_tiles + q) * kv_tiles + kv)] != 0) rows[at(kv)][at(q)] = 'f';
     }
   }
   return make_mask("tiles", {{"rows", std::move(rows)}});
@@ -156,24 +179,23 @@ ImportedMask read_flashmask(Import& import) {
     import.understood("as many queries as keys (--seq-q says otherwise)");
   }
   const std::optional<Mask> window = window_of(import, causal);
+  const std::optional<Leading> kept = leading_of_kept(import);
+  const MasksOfFile masks = masks_of(bundle, leading, kept);
   std::optional<std::int64_t> visited;
-  Mask mask = import.by_head(
-      {.batches = leading.batches, .heads = leading.heads, .of_kv_heads = true},
-      [&](std::int64_t place) {
-        std::vector<Mask> parts = {columns(place)};
-        if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
-          visited =
-              visited.value_or(0) + visited_empty(parts.front(), lengths, import.request.shape);
-        }
-        if (window) parts.push_back(*window);
-        if (auto kept = kept_tiles(import, place)) parts.push_back(std::move(*kept));
-        return parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});
-      });
+  Mask mask = import.by_head(masks, [&](std::int64_t place) {
+    std::vector<Mask> parts = {columns(own_place(leading, masks, place))};
+    if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
+      visited = visited.value_or(0) + visited_empty(parts.front(), lengths, import.request.shape);
+    }
+    if (window) parts.push_back(*window);
+    if (kept) parts.push_back(kept_tiles(bundle, *kept, own_place(*kept, masks, place)));
+    return parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});
+  });
   if (visited) {
     import.understood(std::to_string(*visited) +
                       " empty tiles that its kernel visits: it looks at each interval alone");
   }
-  if (bundle.has("block_mask")) {
+  if (kept) {
     import.understood("and of these the tiles that block_mask keeps");
   }
   return import.of_tokens(std::move(mask), lengths);

@@ -96,12 +96,9 @@ void say_classes(Import& import, const Lists& lists) {
 ImportedMask read_flex(Import& import) {
   const Bundle& bundle = import.bundle;
   const bool by_q = bundle.has("kv_num_blocks");
-  const auto block = import.numbers("BLOCK_SIZE", 2);
+  const TileShape shape = import.block_size("BLOCK_SIZE");
+  const bool block = shape.q > 0;
   const auto lengths = import.numbers("seq_lengths", 2);
-  TileShape shape{.q = block ? block->front() : 0, .kv = block ? block->back() : 0};
-  if (block && (shape.q < 1 || shape.kv < 1 || shape.q > kMaxTokens || shape.kv > kMaxTokens)) {
-    bundle.reject("BLOCK_SIZE is " + std::to_string(shape.q) + ", " + std::to_string(shape.kv));
-  }
   if (lengths && (lengths->front() < 0 || lengths->front() > kMaxTokens || lengths->back() < 0 ||
                   lengths->back() > kMaxTokens)) {
     bundle.reject("seq_lengths are " + std::to_string(lengths->front()) + ", " +

@@ -1,6 +1,5 @@
 #include "core/formats/tile_lists.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/index.hpp"
 #include "core/limits.hpp"
@@ -15,37 +14,6 @@ void check_rows(const Bundle& bundle, const std::string& name, std::int64_t rows
   throw Error(ErrorKind::limit, bundle.source + ": " + name + ": " + std::to_string(rows) +
                                     " rows; at most " + std::to_string(kMaxTiles) +
                                     " tiles of a side are supported");
-}
-
-/// Lists of so many masks must not be more than a file has numbers.
-void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFile& masks,
-                 std::int64_t rows) {
-  const Checked lists = Checked(masks.batches) * masks.heads;
-  if (lists.within(kMaxElements) && (lists * rows).within(kMaxElements)) return;
-  throw Error(ErrorKind::limit, bundle.source + ": " + name + ": lists for " + masks.words() +
-                                    " are more than " + std::to_string(kMaxElements));
-}
-
-/// As many as two of a dimension have together, of which one may be for all of the other's; nullopt
-/// if they do not fit.
-std::optional<std::int64_t> together(std::int64_t left, std::int64_t right) {
-  if (left == right || right == 1) return left;
-  if (left == 1) return right;
-  return std::nullopt;
-}
-
-std::optional<MasksOfFile> together(const MasksOfFile& left, const MasksOfFile& right) {
-  const auto batches = together(left.batches, right.batches);
-  const auto heads = together(left.heads, right.heads);
-  if (!batches || !heads) return std::nullopt;
-  return MasksOfFile{.batches = *batches, .heads = *heads};
-}
-
-/// The place of a mask, one of `all`, in a tensor of which one batch or head may be for all.
-std::int64_t own_place(const Leading& own, const MasksOfFile& all, std::int64_t mask) {
-  const std::int64_t batch = own.batches == 1 ? 0 : mask / all.heads;
-  const std::int64_t head = own.heads == 1 ? 0 : mask % all.heads;
-  return batch * own.heads + head;
 }
 
 }  // namespace

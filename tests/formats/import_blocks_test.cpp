@@ -1,5 +1,6 @@
 // Blocks that are there or not: FlashInfer's rows and boolean masks.
 
+#include "core/formats/npy.hpp"
 #include "core/limits.hpp"
 #include "core/token_mask.hpp"
 #include "tests/formats/imported.hpp"
@@ -7,7 +8,9 @@
 #include "tests/support/random.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::formats {
@@ -182,6 +185,29 @@ TEST_CASE("boolean block masks are read, causal too, with tiles that are not squ
   CHECK(rows_of(read(single)) == std::vector<std::string>{".", "f"});
   CHECK(refusal_of(bundle_of({{"mask_id", ints({1, 2}, {0, 7})}}))
             .find("mask_id[0,1] = 7, neither 0 nor 1") != std::string::npos);
+}
+
+TEST_CASE("a boolean block mask whose blocks have no size, or that has no tiles, is refused") {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [q, kv] : {std::pair<std::int64_t, std::int64_t>{-4, -4},
+                              {0, 4},
+                              {4, 0},
+                              {most, most},
+                              {kMaxTokens + 1, 4},
+                              {4, kMaxTokens + 1}}) {
+    const Bundle bundle = bundle_of(
+        {{"block_mask", ints({1, 1}, {1})}, {"BLOCK_SIZE", Tensor{Dtype::int64, {2}, {q, kv}}}});
+    CHECK(refusal_of(bundle) == "x.npz: BLOCK_SIZE is " + std::to_string(q) + ", " +
+                                    std::to_string(kv) + ", not 1 to 67108864 tokens each");
+  }
+  const Bundle sized =
+      bundle_of({{"block_mask", ints({1, 1}, {1})}, {"BLOCK_SIZE", ints({2}, {4, 8})}});
+  CHECK(read(sized).lengths == Lengths{4, 8});
+  Bundle scalar;
+  scalar.tensors.push_back(bundle_of({{"", ints({}, {1})}}).tensors[0]);
+  const std::string bytes = write_npy(scalar.tensors[0].tensor);
+  CHECK_THROWS_WITH(read_mask_file(bytes, "x.npy", {}),
+                    "x.npy: the array has a shape of [], not 2 to 4 dimensions");
 }
 
 TEST_CASE("boolean block masks of several heads are masks by head, each of them causal too") {

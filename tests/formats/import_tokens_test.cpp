@@ -160,6 +160,69 @@ TEST_CASE("FlashMask's columns of KV heads are those of the heads that share the
   CHECK(rows_of(read(bundle, {.head = 1}), {2, 2}) == std::vector<std::string>{"pf", ".p"});
 }
 
+/// Columns of 256 keys that every query sees, and a block mask of 2 x 2 tiles.
+Bundle with_block_mask(std::int64_t batches, std::int64_t heads, std::vector<std::int64_t> shape,
+                       Elements kept) {
+  const auto count = static_cast<std::size_t>(batches * heads * 256);
+  return bundle_of({{"startend_row_indices", ints({batches, heads, 256, 1}, Elements(count, 256))},
+                    {"block_mask", ints(std::move(shape), std::move(kept))}});
+}
+
+TEST_CASE("a block mask beside FlashMask's columns is each head's own, or one for all of an axis") {
+  const TileShape shape{.q = 128, .kv = 128};
+  // Each mask keeps other tiles, so that a place says which it is: of [batches, heads] in order.
+  const std::vector<Elements> keeps = {{1, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}, {1, 0, 1, 0}};
+  const std::vector<std::string> tiles = {"p. ..", ".f ..", ".. .p", "pf .."};
+  struct Case {
+    std::int64_t batches, heads;             ///< of the columns
+    std::int64_t kept_batches, kept_heads;   ///< of the block mask
+    std::vector<std::size_t> expected = {};  ///< which of `keeps`, by batch and head
+  };
+  for (const Case& each : {Case{1, 1, 1, 1, {0}}, Case{1, 1, 1, 2, {0, 1}},
+                           Case{1, 1, 2, 1, {0, 1}}, Case{1, 1, 2, 2, {0, 1, 2, 3}},
+                           Case{2, 2, 1, 2, {0, 1, 0, 1}}, Case{2, 2, 2, 1, {0, 0, 1, 1}},
+                           Case{2, 1, 2, 2, {0, 1, 2, 3}}, Case{1, 2, 2, 1, {0, 0, 1, 1}},
+                           Case{2, 2, 2, 2, {0, 1, 2, 3}}, Case{2, 2, 1, 1, {0, 0, 0, 0}}}) {
+    Elements kept;
+    for (std::int64_t mask = 0; mask < each.kept_batches * each.kept_heads; ++mask) {
+      const Elements& own = keeps[static_cast<std::size_t>(mask)];
+      kept.insert(kept.end(), own.begin(), own.end());
+    }
+    const Bundle bundle =
+        with_block_mask(each.batches, each.heads, {each.kept_batches, each.kept_heads, 2, 2}, kept);
+    CAPTURE(each.batches, each.heads, each.kept_batches, each.kept_heads);
+    for (std::size_t place = 0; place < each.expected.size(); ++place) {
+      const ImportedMask one =
+          read(bundle, {.shape = shape, .head = static_cast<std::int64_t>(place)});
+      const std::vector<std::string> rows = rows_of(one, shape);
+      CAPTURE(place);
+      CHECK(rows[0] + " " + rows[1] == tiles[each.expected[place]]);
+    }
+    CHECK(refusal_of(bundle, {.shape = shape,
+                              .head = static_cast<std::int64_t>(each.expected.size())}) != "");
+  }
+  const Bundle of_heads = with_block_mask(1, 1, {1, 2, 2, 2}, {0, 0, 1, 0, 0, 0, 0, 1});
+  CHECK(rows_of(read(of_heads, {.shape = shape, .heads = 4, .heads_kv = 2}), shape) ==
+        std::vector<std::string>{".f", "..", "|", "..", ".p"});
+}
+
+TEST_CASE("a block mask beside FlashMask's columns that does not fit them is refused") {
+  const auto refusal = [](std::int64_t heads, std::vector<std::int64_t> shape, Elements kept) {
+    return refusal_of(with_block_mask(1, heads, std::move(shape), std::move(kept)),
+                      {.shape = {.q = 128, .kv = 128}});
+  };
+  CHECK(refusal(1, {0, 1, 2, 2}, {}) == "x.npz: it has no batch or no head");
+  CHECK(refusal(2, {1, 0, 2, 2}, {}) ==
+        "x.npz: block_mask is of 1 batch of 0 heads, and startend_row_indices of 1 batch of 2 "
+        "heads");
+  CHECK(refusal(2, {1, 3, 2, 2}, Elements(12, 1)) ==
+        "x.npz: block_mask is of 1 batch of 3 heads, and startend_row_indices of 1 batch of 2 "
+        "heads");
+  CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 2, 1}) ==
+        "x.npz: block_mask[0,0,1,0] = 2, neither 0 nor 1");
+  CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 1, 1}).empty());
+}
+
 TEST_CASE("MagiAttention's slices are read, and what two of them share is said") {
   const Bundle w8 = bundle_of({{"q_ranges", ints({2, 2}, {0, 5, 5, 16})},
                                {"k_ranges", ints({2, 2}, {0, 5, 0, 16})},
