@@ -2,6 +2,7 @@
 // KV tiles, and another for the backward pass, the other way round and perhaps with other blocks;
 // and the layout by offsets of the arbitrary-mask fork.
 
+#include "core/checked.hpp"
 #include "core/formats/import_context.hpp"
 #include "core/formats/tile_lists.hpp"
 
@@ -28,10 +29,14 @@ class Object {
 
   [[nodiscard]] TileList& partial() const { return *partial_; }
   [[nodiscard]] TileList* full() const { return full_.get(); }
-  /// Tiles of the other side, as far as ids or room say.
+  /// Tiles of the other side, as far as ids say.
   [[nodiscard]] std::int64_t columns() const {
-    const auto room = [](const TileList& list) { return std::max(list.width(), list.columns()); };
-    return std::max(room(*partial_), full_ ? room(*full_) : 0);
+    return std::max(partial_->columns(), full_ ? full_->columns() : 0);
+  }
+  /// Likewise, as far as ids or the room for them say.
+  [[nodiscard]] std::int64_t room() const {
+    const std::int64_t width = std::max(partial_->width(), full_ ? full_->width() : 0);
+    return std::max(width, columns());
   }
   [[nodiscard]] TileGrid grid(std::int64_t mask, bool rows_are_q, std::int64_t columns) const {
     return grid_of(partial_.get(), full(), mask, rows_are_q, columns);
@@ -63,13 +68,38 @@ void compare(const Import& import, const TileGrid& backward, const TileGrid& for
   }
 }
 
+/// Whether the lists of both passes must be of the same tiles: their blocks are, or nobody says and
+/// there may be as many.
+bool are_alike(const Object& backward, const Object& forward) {
+  if (backward.block != forward.block) return false;
+  const bool said = backward.block.q > 0;
+  return said || (backward.room() <= forward.partial().rows() &&
+                  forward.room() <= backward.partial().rows());
+}
+
+/// What is said of the forward pass's lists beside the backward pass's.
+std::string words_of(const Object& backward, const Object& forward, bool alike) {
+  if (alike) return "the forward pass's lists are the same tiles";
+  const bool said = backward.block.q > 0 && forward.block.q > 0;
+  return said ? "the forward pass's lists are of other blocks, and are not compared"
+              : "nothing says that the forward pass's lists are of the same blocks, and they are "
+                "not compared";
+}
+
+/// Lists of sequences of several lengths are refused, under whichever prefix.
+void refuse_sequences(const Bundle& bundle) {
+  for (const NamedTensor& each : bundle.tensors) {
+    if (!each.name.ends_with("cu_total_m_blocks") && !each.name.ends_with("cu_block_idx_offsets")) {
+      continue;
+    }
+    bundle.reject("lists of sequences of several lengths (" + each.name +
+                  ") have no backward pass; export the mask as cu-seqlens");
+  }
+}
+
 ImportedMask read(Import& import, bool linear) {
   const Bundle& bundle = import.bundle;
-  if (bundle.has("cu_total_m_blocks") || bundle.has("forward.cu_total_m_blocks")) {
-    bundle.reject(
-        "lists of sequences of several lengths (cu_total_m_blocks) have no backward "
-        "pass; export the mask as cu-seqlens");
-  }
+  refuse_sequences(bundle);
   const auto back = fa4_prefix(bundle, Direction::backward);
   const auto ahead = fa4_prefix(bundle, Direction::forward);
   if (!back && !ahead)
@@ -83,23 +113,14 @@ ImportedMask read(Import& import, bool linear) {
   const Object object(import, back ? *back : *ahead, linear);
   std::unique_ptr<Object> forward;
   if (back && ahead) forward = std::make_unique<Object>(import, *ahead, linear);
-  std::int64_t columns = object.columns();
-  if (forward && forward->block == object.block) {
-    columns = std::max(columns, forward->partial().rows());
-  }
+  const bool compares = forward && are_alike(object, *forward);
+  std::int64_t columns = compares ? forward->partial().rows() : object.room();
   const std::int64_t given = rows_are_q ? import.request.lengths.kv : import.request.lengths.q;
   const std::int64_t tile = rows_are_q ? object.block.kv : object.block.q;
-  if (given > 0 && tile > 0) columns = std::max(object.columns(), (given + tile - 1) / tile);
+  if (!compares && given > 0 && tile > 0) columns = std::max(columns, divide_up(given, tile));
   import.understood(rows_are_q ? "the forward pass's lists: KV tiles by Q tile"
                                : "the backward pass's lists: Q tiles by KV tile");
-  const bool compares = forward && object.block == forward->block &&
-                        forward->partial().rows() == columns &&
-                        forward->columns() <= object.partial().rows();
-  if (forward) {
-    import.understood(compares
-                          ? "the forward pass's lists are the same tiles"
-                          : "the forward pass's lists are of other blocks, and are not compared");
-  }
+  if (forward) import.understood(words_of(object, *forward, compares));
   if (object.full() == nullptr) {
     import.understood("no full lists: every live tile is partial");
     import.lost("which of the live tiles are full");

@@ -3,6 +3,7 @@
 #include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -208,12 +209,34 @@ Bundle w8_fa4(bool backward) {
   return bundle_of(std::move(tensors));
 }
 
-TEST_CASE("FlashAttention-4's lists of either pass are read, and held against each other") {
-  CHECK(rows_of(read(w8_fa4(true))) == kW8);
-  CHECK(rows_of(read(w8_fa4(false))) == kW8);
+/// The lists of both passes.
+Bundle w8_fa4_both() {
   Bundle both = w8_fa4(true);
   for (const NamedTensor& each : w8_fa4(false).tensors)
     both.tensors.push_back(each);
+  return both;
+}
+
+Tensor& tensor_of(Bundle& bundle, const std::string& name) {
+  return std::ranges::find(bundle.tensors, name, &NamedTensor::name)->tensor;
+}
+
+/// The lists of ids with room for so many a row.
+void widen(Bundle& bundle, const std::string& name, std::int64_t width) {
+  Tensor& tensor = tensor_of(bundle, name);
+  Elements ids;
+  for (std::size_t place = 0; place < tensor.elements.size(); ++place) {
+    ids.push_back(tensor.elements[place]);
+    if (place % 2 == 1) ids.resize(ids.size() + static_cast<std::size_t>(width) - 2, 99);
+  }
+  tensor.elements = std::move(ids);
+  tensor.shape.back() = width;
+}
+
+TEST_CASE("FlashAttention-4's lists of either pass are read, and held against each other") {
+  CHECK(rows_of(read(w8_fa4(true))) == kW8);
+  CHECK(rows_of(read(w8_fa4(false))) == kW8);
+  Bundle both = w8_fa4_both();
   CHECK(rows_of(read(both)) == kW8);
   CHECK(says(read(both), "the forward pass's lists are the same tiles"));
   for (NamedTensor& each : both.tensors) {
@@ -231,6 +254,43 @@ TEST_CASE("FlashAttention-4's lists of either pass are read, and held against ea
   CHECK(rows_of(spt) == kW8);
 }
 
+TEST_CASE("FlashAttention-4's lists of both passes that are padded are compared all the same") {
+  for (const std::string prefix : {"forward.", "backward."}) {
+    Bundle both = w8_fa4_both();
+    widen(both, prefix + "mask_block_idx", 11);
+    widen(both, prefix + "full_block_idx", 12);
+    CAPTURE(prefix);
+    CHECK(rows_of(read(both)) == kW8);
+    CHECK(says(read(both), "the forward pass's lists are the same tiles"));
+    tensor_of(both, "forward.full_block_cnt").elements[7] = 1;
+    CHECK(refusal_of(both).find("tile (kv 6, q 7) is another in them") != std::string::npos);
+  }
+}
+
+TEST_CASE("FlashAttention-4's lists that contradict each other beyond their tiles are refused") {
+  Bundle beyond = w8_fa4_both();
+  tensor_of(beyond, "forward.mask_block_idx").elements[14] = 8;
+  CHECK(refusal_of(beyond) ==
+        "x.npz: forward.mask_block_idx[0,0,7,0] = 8 is no KV tile; there are 8");
+  Bundle shorter = w8_fa4_both();
+  for (const std::string name : {"forward.mask_block_cnt", "forward.mask_block_idx",
+                                 "forward.full_block_cnt", "forward.full_block_idx"}) {
+    Tensor& tensor = tensor_of(shorter, name);
+    tensor.elements.resize(tensor.elements.size() / 8 * 7);
+    tensor.shape[2] = 7;
+  }
+  CHECK(refusal_of(shorter) ==
+        "x.npz: backward.mask_block_idx[0,0,4,1] = 7 is no Q tile; there are 7");
+  // Whose blocks are others, or may be, is not compared, and that is what is said.
+  tensor_of(shorter, "forward.block_size").elements = {4, 2};
+  CHECK(rows_of(read(shorter)) == kW8);
+  CHECK(says(read(shorter), "the forward pass's lists are of other blocks, and are not compared"));
+  std::erase_if(shorter.tensors,
+                [](const NamedTensor& each) { return each.name == "forward.block_size"; });
+  CHECK(rows_of(read(shorter)) == kW8);
+  CHECK(says(read(shorter), "nothing says that the forward pass's lists are of the same blocks"));
+}
+
 TEST_CASE(
     "lists by offsets are read as core's csr is, and FlashAttention-4's of sequences refused") {
   const ImportedMask imported = read(bundle_of({{"mask_block_cnt", ints({1, 1, 2}, {1, 1})},
@@ -241,12 +301,16 @@ TEST_CASE(
                                                 {"full_block_idx", ints({1}, {1})}}));
   CHECK(imported.mask.origin.format == "fa4-linear");
   CHECK(rows_of(imported) == std::vector<std::string>{"pf", ".p"});
-  for (const char* const name : {"cu_total_m_blocks", "forward.cu_total_m_blocks"}) {
-    Bundle varlen = w8_fa4(false);
-    NamedTensor sums{.name = name};
-    sums.tensor = ints({2}, {0, 8});
-    varlen.tensors.push_back(sums);
-    CHECK(refusal_of(varlen).find("have no backward pass") != std::string::npos);
+  for (const std::string prefix : {"", "forward.", "fwd.", "forward_", "fwd_", "q2k.", "q2k_",
+                                   "backward.", "bwd.", "backward_", "bwd_", "k2q.", "k2q_"}) {
+    for (const std::string name : {"cu_total_m_blocks", "cu_block_idx_offsets"}) {
+      Bundle varlen = w8_fa4(false);
+      NamedTensor sums{.name = prefix + name};
+      sums.tensor = ints({2}, {0, 8});
+      varlen.tensors.push_back(sums);
+      CHECK(refusal_of(varlen) == "x.npz: lists of sequences of several lengths (" + prefix + name +
+                                      ") have no backward pass; export the mask as cu-seqlens");
+    }
   }
 }
 
