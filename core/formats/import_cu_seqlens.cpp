@@ -11,11 +11,33 @@
 namespace stagger::formats {
 namespace {
 
+/// What names of one side end with: keys are `k` to some and `kv` to others.
+using Endings = std::vector<std::string>;
+
+/// The name of that beginning that the file has, with any of the endings; empty if it has none.
+/// Throws Error{invalid_input} if it has two.
+std::string name_of(const Bundle& bundle, const std::string& beginning, const Endings& endings) {
+  std::string found;
+  for (const std::string& ending : endings) {
+    const std::string name = beginning + ending;
+    if (!bundle.has(name) && !bundle.words.contains(name)) continue;
+    if (!found.empty()) {
+      bundle.reject(found + " and " + name + " are there, which are names of the same");
+    }
+    found = name;
+  }
+  return found;
+}
+
 /// Lengths from their sums, shortened to what is used of each.
 std::vector<std::int64_t> lengths_of(const Import& import, const std::string& name,
-                                     const std::string& side) {
+                                     const Endings& endings) {
   const Bundle& bundle = import.bundle;
-  const std::vector<std::int64_t> sums = bundle.at(name).elements;
+  const Tensor& tensor = bundle.at(name);
+  if (tensor.shape.size() != 1) {
+    bundle.reject(name + " has a shape of " + shape_words(tensor.shape) + ", not [sequences + 1]");
+  }
+  const std::vector<std::int64_t>& sums = tensor.elements;
   if (sums.empty() || sums.front() != 0) bundle.reject(name + " does not begin with 0");
   std::vector<std::int64_t> lengths;
   for (std::size_t place = 1; place < sums.size(); ++place) {
@@ -26,20 +48,24 @@ std::vector<std::int64_t> lengths_of(const Import& import, const std::string& na
     }
     lengths.push_back(sums[place] - sums[place - 1]);
   }
-  const std::string most = "max_seqlen_" + side;
-  if (const auto given = import.numbers(most, 1)) {
+  if (const std::string most = name_of(bundle, "max_seqlen_", endings); !most.empty()) {
+    const std::int64_t given = import.numbers(most, 1)->front();
     const auto longest = std::ranges::max_element(lengths);
-    if (longest != lengths.end() && *longest > given->front()) {
-      bundle.reject(most + " is " + std::to_string(given->front()) + ", and sequence " +
+    if (longest != lengths.end() && *longest > given) {
+      bundle.reject(most + " is " + std::to_string(given) + ", and sequence " +
                     std::to_string(longest - lengths.begin()) + " has " + std::to_string(*longest) +
                     " tokens");
     }
   }
-  if (const auto used = import.numbers("seqused_" + side)) {
-    if (used->size() != lengths.size()) bundle.reject("seqused_" + side + " has another length");
+  if (const std::string shorter = name_of(bundle, "seqused_", endings); !shorter.empty()) {
+    const auto used = import.numbers(shorter);
+    if (used->size() != lengths.size()) {
+      bundle.reject(shorter + " has " + std::to_string(used->size()) + " numbers for " +
+                    counted(std::ssize(lengths), "sequence"));
+    }
     for (std::size_t place = 0; place < lengths.size(); ++place) {
       if ((*used)[place] < 0 || (*used)[place] > lengths[place]) {
-        bundle.reject("seqused_" + side + "[" + std::to_string(place) + "] = " +
+        bundle.reject(shorter + "[" + std::to_string(place) + "] = " +
                       std::to_string((*used)[place]) + " of " + std::to_string(lengths[place]));
       }
       lengths[place] = (*used)[place];
@@ -48,22 +74,21 @@ std::vector<std::int64_t> lengths_of(const Import& import, const std::string& na
   return lengths;
 }
 
-std::string name_of(const Bundle& bundle, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (bundle.has(name)) return name;
-  }
-  return "";
-}
-
 }  // namespace
 
 ImportedMask read_cu_seqlens(Import& import) {
   const Bundle& bundle = import.bundle;
-  const std::string q_name = name_of(bundle, {"cu_seqlens_q", "cu_seqlens"});
-  const std::string kv_name = name_of(bundle, {"cu_seqlens_k", "cu_seqlens_kv", "cu_seqlens"});
+  const Endings queries = {"q"};
+  const Endings keys = {"k", "kv"};
+  const std::string both = name_of(bundle, "cu_seqlens", {""});
+  std::string q_name = name_of(bundle, "cu_seqlens_", queries);
+  std::string kv_name = name_of(bundle, "cu_seqlens_", keys);
+  if (q_name.empty()) q_name = both;
+  if (kv_name.empty()) kv_name = both;
   if (q_name.empty()) bundle.reject("cu_seqlens_q is missing, or cu_seqlens of both");
-  std::vector<std::int64_t> q = lengths_of(import, q_name, "q");
-  std::vector<std::int64_t> kv = kv_name.empty() ? q : lengths_of(import, kv_name, "k");
+  if (kv_name.empty()) bundle.reject("cu_seqlens_k is missing, or cu_seqlens of both");
+  std::vector<std::int64_t> q = lengths_of(import, q_name, queries);
+  std::vector<std::int64_t> kv = lengths_of(import, kv_name, keys);
   if (q.size() != kv.size()) {
     bundle.reject(q_name + " has " + std::to_string(q.size()) + " sequences, " + kv_name + " " +
                   std::to_string(kv.size()));

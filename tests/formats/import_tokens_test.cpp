@@ -262,13 +262,50 @@ TEST_CASE("sequences begin a tile each") {
         std::vector<std::string>{"pfp......", ".pp......", "..p......", "...pp....", "....p....",
                                  ".....pfff", "......pff", ".......pf", "........p"});
   CHECK(says(imported, "window: left=all, right=0, bottom-right aligned in each"));
-  CHECK(refusal_of(bundle_of({{"cu_seqlens_q", ints({3}, {0, 5, 4})}}))
-            .find("cu_seqlens_q[2] = 4 after 5") != std::string::npos);
+  CHECK(refusal_of(bundle_of({{"cu_seqlens", ints({3}, {0, 5, 4})}}))
+            .find("cu_seqlens[2] = 4 after 5") != std::string::npos);
   CHECK(refusal_of(bundle_of({{"cu_seqlens", ints({2}, {0, 5})}, {"max_seqlen_q", ints({}, {4})}}))
             .find("max_seqlen_q is 4, and sequence 0 has 5 tokens") != std::string::npos);
   CHECK(says(read(bundle_of(
                  {{"cu_seqlens_q", ints({3}, {0, 0, 4})}, {"cu_seqlens_k", ints({3}, {0, 2, 6})}})),
              "1 sequence of no queries"));
+}
+
+TEST_CASE("what a file says of keys is heeded under either of their names, and not under both") {
+  const Tensor sums = ints({3}, {0, 4, 8});
+  const auto with = [&](const std::vector<std::pair<std::string, Tensor>>& more) {
+    std::vector<std::pair<std::string, Tensor>> all = {{"cu_seqlens_q", sums}};
+    all.insert(all.end(), more.begin(), more.end());
+    return bundle_of(std::move(all));
+  };
+  const Tensor used = ints({2}, {2, 3});
+  for (const std::string sums_of : {"cu_seqlens_k", "cu_seqlens_kv", "cu_seqlens"}) {
+    for (const std::string end : {"k", "kv"}) {
+      CAPTURE(sums_of, end);
+      const ImportedMask shorter = read(with({{sums_of, sums}, {"seqused_" + end, used}}));
+      CHECK(shorter.mask.integers("kv_lengths") == Elements{2, 3});
+      CHECK(shorter.mask.integers("q_lengths") == Elements{4, 4});
+      CHECK(refusal_of(with({{sums_of, sums}, {"max_seqlen_" + end, ints({}, {3})}})) ==
+            "x.npz: max_seqlen_" + end + " is 3, and sequence 0 has 4 tokens");
+    }
+    CHECK(refusal_of(with({{sums_of, sums}, {"seqused_k", used}, {"seqused_kv", used}})) ==
+          "x.npz: seqused_k and seqused_kv are there, which are names of the same");
+  }
+  CHECK(refusal_of(with({{"cu_seqlens_k", sums}, {"cu_seqlens_kv", sums}})) ==
+        "x.npz: cu_seqlens_k and cu_seqlens_kv are there, which are names of the same");
+  CHECK(refusal_of(with({{"cu_seqlens_k", sums}, {"seqused_k", ints({3}, {1, 1, 1})}})) ==
+        "x.npz: seqused_k has 3 numbers for 2 sequences");
+}
+
+TEST_CASE("sums of lengths are of both sides, and of one dimension") {
+  const Tensor sums = ints({3}, {0, 4, 8});
+  CHECK(refusal_of(bundle_of({{"cu_seqlens_q", sums}})) ==
+        "x.npz: cu_seqlens_k is missing, or cu_seqlens of both");
+  CHECK(refusal_of(bundle_of({{"cu_seqlens", ints({2, 2}, {0, 4, 4, 8})}})) ==
+        "x.npz: cu_seqlens has a shape of [2,2], not [sequences + 1]");
+  CHECK(
+      refusal_of(bundle_of({{"cu_seqlens_q", sums}, {"cu_seqlens_k", ints({1, 3}, {0, 4, 8})}})) ==
+      "x.npz: cu_seqlens_k has a shape of [1,3], not [sequences + 1]");
 }
 
 TEST_CASE("sequences that have no lengths of queries, or use tokens that they lack, are refused") {
