@@ -127,7 +127,7 @@ Sequences described(const Problem& problem) {
   return Cutter(problem).run();
 }
 
-/// Every sequence must begin where a tile does.
+/// Every sequence must begin where a tile does, and in the first that the one before leaves.
 void check_tiles(const Problem& problem, const Sequences& sequences) {
   const bool varlen = problem.mask.family->name == std::string_view("varlen");
   const std::int64_t align_q = varlen ? problem.mask.integer("align_q") : 1;
@@ -138,6 +138,7 @@ void check_tiles(const Problem& problem, const Sequences& sequences) {
   std::int64_t q = 0;
   std::int64_t kv = 0;
   for (std::size_t place = 0; place < sequences.q.size(); ++place) {
+    const Lengths next = {aligned(q, problem.shape.q), aligned(kv, problem.shape.kv)};
     q = aligned(q, align_q);
     kv = aligned(kv, align_kv);
     if (q % problem.shape.q != 0 || kv % problem.shape.kv != 0) {
@@ -145,6 +146,13 @@ void check_tiles(const Problem& problem, const Sequences& sequences) {
                 "sequence " + std::to_string(place) +
                     " begins within it; a kernel begins each in a tile of its own (varlen, with "
                     "align_q and align_kv)");
+    }
+    if (Lengths{q, kv} != next) {
+      refuse_at(problem, std::min(q, problem.lengths.q - 1), std::min(kv, problem.lengths.kv - 1),
+                "sequence " + std::to_string(place) + " begins at query " + std::to_string(q) +
+                    " and key " + std::to_string(kv) + ", where a kernel begins it at " +
+                    std::to_string(next.q) + " and " + std::to_string(next.kv) +
+                    ": it has no tiles of padding (align_q and align_kv of a tile)");
     }
     q += sequences.q[place];
     kv += sequences.kv[place];

@@ -238,15 +238,22 @@ TEST_CASE("sequences keep every pair of tokens, whatever window they share") {
   CHECK(kept == 4 * 4 + 4);
 }
 
-TEST_CASE("sequences that are aligned to more than a tile are written, to less are refused") {
+TEST_CASE("sequences that begin in the next tile are written, others are refused") {
   const auto problem = [](const char* align) {
     const Mask mask = parse_mask(std::string("varlen:q_lengths=7+4,kv_lengths=7+4,") + align);
     const Lengths lengths = implied_lengths(mask, {});
     return make_problem(mask, lengths, {4, 4}, 1, 1);
   };
   CHECK(refusal(problem("align_q=8,align_kv=8"), "cu-seqlens").empty());
-  CHECK(refusal(problem("align_q=12,align_kv=12"), "cu-seqlens").empty());
-  CHECK(refusal(problem("align_q=6,align_kv=4"), "cu-seqlens").empty());  // from 12 on
+  CHECK(refusal(problem("align_q=2,align_kv=4"), "cu-seqlens").empty());  // from 8 on
+  CHECK(refusal(problem("align_q=12,align_kv=8"), "cu-seqlens") ==
+        "cu-seqlens cannot hold the mask: in tile (kv 2, q 3) sequence 1 begins at query 12 and "
+        "key 8, where a kernel begins it at 8 and 8: it has no tiles of padding (align_q and "
+        "align_kv of a tile)");
+  for (const char* const align : {"align_q=8,align_kv=12", "align_q=6,align_kv=4"}) {
+    CHECK(refusal(problem(align), "cu-seqlens").find("where a kernel begins it at 8 and 8") !=
+          std::string::npos);
+  }
   for (const char* const align : {"align_q=9,align_kv=4", "align_q=4,align_kv=9"}) {
     CHECK(refusal(problem(align), "cu-seqlens").find("sequence 1 begins within it") !=
           std::string::npos);
