@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace stagger::formats {
 namespace {
@@ -80,14 +81,19 @@ bool is_list_of_words(const JsonValue& value) {
   return value.is_array() && value.size() > 0 && value.item(0).is_string();
 }
 
+/// Reads an object's members; `names` are those that the bundle has so far.
 void read_members(const JsonValue& object, const std::string& prefix, Bundle& bundle,
-                  std::int64_t& left) {
+                  std::set<std::string>& names, std::int64_t& left) {
   for (const std::string& key : object.keys()) {
     const std::string name = prefix + key;
     const JsonValue value = object.at(key);
+    if (value.is_null()) continue;
     if (value.is_object()) {
-      read_members(value, name + ".", bundle, left);
-    } else if (value.is_string()) {
+      read_members(value, name + ".", bundle, names, left);
+      continue;
+    }
+    if (!names.insert(name).second) bundle.reject(name + " is there twice");
+    if (value.is_string()) {
       bundle.words.emplace(name, value.string());
     } else if (is_list_of_words(value)) {
       for (std::size_t index = 0; index < value.size(); ++index)
@@ -98,7 +104,7 @@ void read_members(const JsonValue& object, const std::string& prefix, Bundle& bu
       named.tensor = ArrayReader(where, left).run(value);
       left -= std::ssize(named.tensor.elements);
       bundle.tensors.push_back(std::move(named));
-    } else if (!value.is_null()) {
+    } else {
       value.reject("is no tensor of integers");
     }
   }
@@ -121,7 +127,8 @@ Json nested(const Tensor& tensor, std::size_t axis, std::size_t& place) {
 Bundle read_json_tensors(const JsonValue& object, const std::string& source) {
   Bundle bundle{.source = source};
   std::int64_t left = kMaxElements;
-  read_members(object, "", bundle, left);
+  std::set<std::string> names;
+  read_members(object, "", bundle, names, left);
   return bundle;
 }
 

@@ -111,6 +111,27 @@ TEST_CASE("of a JSON object what is no tensor and no word is refused, and nothin
   }
 }
 
+TEST_CASE("two members of a JSON object that have one name are refused") {
+  const auto refusal = [](const std::string& text) {
+    const JsonDocument document(text, "x.json");
+    try {
+      static_cast<void>(read_json_tensors(document.root(), "x.json"));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* const first : {"[1]", "true", "\"w\"", "[\"w\"]"}) {
+    for (const char* const second : {"[2]", "\"w\"", "[\"w\"]"}) {
+      const std::string text =
+          std::string(R"({"a": {"b": )") + first + R"(}, "a.b": )" + second + "}";
+      CAPTURE(text);
+      CHECK(refusal(text) == "x.json: a.b is there twice");
+    }
+  }
+  CHECK(refusal(R"({"a": {"b": null}, "a.b": [2]})").empty());
+}
+
 TEST_CASE("tensors have as many dimensions as they may, and not one more") {
   constexpr std::size_t kMost = kMostDimensions;
   const auto nested = [](std::size_t depth) {
