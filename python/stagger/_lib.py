@@ -18,7 +18,6 @@ ABI = 1
 NAME = "libstagger.so.1"
 BF16, FP16, FP32 = 1, 2, 3
 DTYPES = {"bf16": BF16, "fp16": FP16, "fp32": FP32}
-DETERMINISTIC, ATOMIC = 0, 1
 COOPERATIVE, ELASTIC = 1, 2
 NO_VERIFY, INVARIANT = 1, 2
 
@@ -116,18 +115,30 @@ def _load():
             f"{NAME} is not here ({', '.join(map(str, _paths()))}): install the package with "
             "`pip install --no-build-isolation ./python`, build it with `scripts/build`, or say "
             "where it is in STAGGER_LIBRARY")
-    library = ctypes.CDLL(str(path))
-    for name, arguments in _PROTOTYPES.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = _RESULTS.get(name, c_int32)
+    try:
+        library = ctypes.CDLL(str(path.resolve()))  # a bare name would be looked for elsewhere
+        _expect_version(library, path)
+        for name, arguments in _PROTOTYPES.items():
+            function = getattr(library, name)
+            function.argtypes = arguments
+            function.restype = _RESULTS.get(name, c_int32)
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{path} is not the library of stagger {__version__}: {error}. Build it with "
+                          "`scripts/build`, and say where it is in STAGGER_LIBRARY") from error
+    return library
+
+
+def _expect_version(library, path):
+    """Raises ImportError for a library of another version, which may lack functions; AttributeError for
+    one that cannot be asked."""
+    library.stagger_query.argtypes = _PROTOTYPES["stagger_query"]
     info = Info()
     library.stagger_query(byref(info))
-    version = info.version.decode()
+    version = text_of(info.version)
     if info.abi != ABI or version != __version__:
         raise ImportError(f"{path} is version {version} with interface {info.abi}; this package "
-                          f"is version {__version__} and knows interface {ABI}")
-    return library
+                          f"is version {__version__} and knows interface {ABI}: build the library of this "
+                          "version with `scripts/build`, and say where it is in STAGGER_LIBRARY")
 
 
 def library():
@@ -149,8 +160,13 @@ def backward_of_addresses():
 def check(code):
     """Raises the error of a code that is not 0."""
     if code:
-        text = library().stagger_last_error().decode(errors="replace")
+        text = text_of(library().stagger_last_error())
         raise errors.BY_CODE.get(code, errors.StaggerError)(text)
+
+
+def text_of(bytes):
+    """A text of the library's, which may be cut within a letter."""
+    return bytes.decode(errors="replace")
 
 
 def taken(pointer):
@@ -174,5 +190,5 @@ def info():
     known = Info()
     check(library().stagger_query(byref(known)))
     values = {name: getattr(known, name) for name, _ in Info._fields_ if name != "size"}
-    return {name: value.decode() if isinstance(value, bytes) else value
+    return {name: text_of(value) if isinstance(value, bytes) else value
             for name, value in values.items()}
