@@ -7,10 +7,11 @@ import json
 import os
 import shlex
 import threading
+import weakref
 
 import numpy as np
 
-from . import _lib, errors, settings
+from . import _lib, errors, plain, settings
 from .masks import mask as as_mask
 
 
@@ -19,14 +20,16 @@ class Plan:
 
     Attributes (see stagger_plan_info): tile_q, tile_kv, lanes, ctas, launch, resident_needed,
     invariant, tasks, order_digest, table_digest, predicted_ns, schedule, mask, device_bytes,
-    workspace_bytes, host_bytes, span; and the arguments, as `problem`.
+    workspace_bytes, host_bytes, span; and what was asked for, as `problem`: a dict of mask, batch, heads,
+    heads_kv, head_dim, dtype, seq_q, seq_kv, schedule, invariant.
 
     seq_q, seq_kv: tokens; batch, heads, heads_kv, head_dim: counts; dtype: "bf16", "fp16", or
     "fp32" for the CPU; sms: SMs that it is for, 0 for all of the current device. tile_q, tile_kv:
     tokens of a tile, 0 to be chosen. span: query heads of a KV head that share a chain, whose dK
     and dV are summed in registers, 0 for as many as are predicted to be fastest. machine, table:
-    JSON text, or `@` and a file; of a machine also a name that is built in ("h200", "h100"). What ends
-    in _bytes is bytes, predicted_ns is nanoseconds.
+    JSON text, or `@` and a file; of a machine also a name that is built in ("h200", "h100", "h800"). A
+    table takes the place of schedule and invariant. What ends in _bytes is bytes, predicted_ns is
+    nanoseconds. A copy is the plan itself; to pickle it is a TypeError.
 
     Raises UsageError, InputError or FileError for arguments, Unsupported for a schedule that does
     not apply, LimitError for sizes, Deadlock for a table that hangs, and NoDevice where sms is 0
@@ -40,23 +43,27 @@ class Plan:
                  elastic=False, invariant=False, verify=True, machine=None, table=None):
         seq_kv = seq_q if seq_kv is None else seq_kv
         heads_kv = heads if heads_kv is None else heads_kv
-        _expect_counts(2**31, batch=batch, heads=heads, heads_kv=heads_kv, head_dim=head_dim, sms=sms,
-                       tile_q=tile_q, tile_kv=tile_kv, span=span)
-        _expect_counts(2**63, seq_q=seq_q, seq_kv=seq_kv)
-        _expect_words(schedule=schedule, table=table or "", machine=machine or "")
-        self.problem = {"mask": as_mask(mask).text, "batch": batch, "heads": heads,
-                        "heads_kv": heads_kv, "head_dim": head_dim, "dtype": dtype,
-                        "seq_q": seq_q, "seq_kv": seq_kv}
+        asked = expect_counts(2**31, batch=batch, heads=heads, heads_kv=heads_kv, head_dim=head_dim)
+        chosen = expect_counts(2**31, sms=sms, tile_q=tile_q, tile_kv=tile_kv, span=span)
+        lengths = expect_counts(2**63, seq_q=seq_q, seq_kv=seq_kv)
+        expect_words(schedule=schedule, machine=machine or "")
         self._own = table is not None
+        if self._own:
+            _expect_own(table, invariant)
+        if not isinstance(dtype, str) or dtype not in _lib.DTYPES:
+            raise errors.UsageError(f"dtype is {dtype!r}; it is {', '.join(_lib.DTYPES)}")
+        self.problem = {"mask": as_mask(mask).text, **asked, "dtype": dtype, **lengths,
+                        "schedule": schedule, "invariant": bool(invariant)}
         self.handle = ctypes.c_void_p()
+        by_table = self._own and schedule == "auto"
         request = _lib.Problem(
             flags=(0 if verify else _lib.NO_VERIFY) | (_lib.INVARIANT if invariant else 0),
-            batch=batch, heads_q=heads, heads_kv=heads_kv, head_dim=head_dim,
-            dtype=_lib.DTYPES.get(dtype, 0), sms=sms, tile_q=tile_q, tile_kv=tile_kv,
-            launch=_lib.ELASTIC if elastic else _lib.COOPERATIVE, seq_q=seq_q, seq_kv=seq_kv,
-            mask=self.problem["mask"].encode(), schedule=None if table else schedule.encode(),
-            table=table.encode() if table else None,
-            machine=machine.encode() if machine else None, span=span)
+            batch=asked["batch"], heads_q=asked["heads"], heads_kv=asked["heads_kv"],
+            head_dim=asked["head_dim"], dtype=_lib.DTYPES[dtype],
+            launch=_lib.ELASTIC if elastic else _lib.COOPERATIVE, **lengths, **chosen,
+            mask=self.problem["mask"].encode(), schedule=None if by_table else schedule.encode(),
+            table=table.encode() if self._own else None,
+            machine=machine.encode() if machine else None)
         library = _lib.library()
         _lib.check(library.stagger_plan_create(ctypes.byref(request), ctypes.byref(self.handle)))
         self._destroy = library.stagger_plan_destroy
@@ -64,11 +71,21 @@ class Plan:
         _lib.check(library.stagger_plan_describe(self.handle, ctypes.byref(info)))
         for name, _ in _lib.PlanInfo._fields_[1:]:
             value = getattr(info, name)
-            setattr(self, name, value.decode() if isinstance(value, bytes) else value)
+            setattr(self, name, _lib.text_of(value) if isinstance(value, bytes) else value)
 
     def __del__(self):
         if self.handle:
             self._destroy(self.handle)
+
+    def __copy__(self):
+        return self  # it does not change, and its handle has one owner
+
+    def __deepcopy__(self, _):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a stagger.Plan is of one process and cannot be pickled: make it again of its "
+                        "arguments, or of the table that json() gives")
 
     def table(self):
         """The table: slots int32[tasks, 4] of (head, kv, q, rank), lane by lane, and lane_begin
@@ -94,8 +111,10 @@ class Plan:
 
     def verifying(self):
         """The command that makes this table again and says whether it is sound."""
-        given = {"mask": self.problem["mask"], "seq-q": self.problem["seq_q"],
-                 "seq-kv": self.problem["seq_kv"], "tile-q": self.tile_q, "tile-kv": self.tile_kv,
+        mask = self.problem["mask"]
+        given = {"mask-file" if mask.startswith("@") else "mask": mask.removeprefix("@"),
+                 "seq-q": self.problem["seq_q"], "seq-kv": self.problem["seq_kv"],
+                 "tile-q": self.tile_q, "tile-kv": self.tile_kv,
                  "heads": self.problem["batch"] * self.problem["heads"],
                  "heads-kv": self.problem["batch"] * self.problem["heads_kv"], "span": self.span,
                  "sms": self.ctas, "schedule": self.schedule, "model": "overlap"}
@@ -114,16 +133,29 @@ class Plan:
                 f"{self.order_digest:016x}>")
 
 
-def _expect_counts(limit, **counts):
-    """Raises UsageError for what is no whole number, and LimitError for what C cannot hold."""
-    for name, count in counts.items():
-        if not hasattr(count, "__index__") or isinstance(count, bool):
-            raise errors.UsageError(f"{name} is {count!r}; it is a whole number")
+def expect_counts(limit, **counts):
+    """Whole numbers by name, as ints. Raises UsageError for what is none, and LimitError for what C
+    cannot hold."""
+    found = {name: plain.index(count) for name, count in counts.items()}
+    for name, count in found.items():
+        if count is None:
+            raise errors.UsageError(f"{name} is {counts[name]!r}; it is a whole number")
         if not -limit <= count < limit:
-            raise errors.LimitError(f"{name} is {count}; it is below {limit}")
+            raise errors.LimitError(f"{name} is {count}; it is 0 to {limit - 1}")
+    return found
 
 
-def _expect_words(**texts):
+def _expect_own(table, invariant):
+    """Raises UsageError for a table of the caller's that is none, or is asked for in another order."""
+    expect_words(table=table)
+    if not table:
+        raise errors.UsageError("table is ''; it is JSON text, or @ and a file")
+    if invariant:
+        raise errors.UsageError("table and invariant=True exclude each other: a table of your own has its "
+                                "orders, and Plan.invariant is of schedules")
+
+
+def expect_words(**texts):
     """Raises UsageError for what is no text, or has a 0 in it, where C's texts end."""
     for name, text in texts.items():
         if not isinstance(text, str) or "\0" in text:
@@ -148,6 +180,18 @@ def expect_room(plan, sms):
         raise errors.ResidencyError(why)
 
 
+_caches = weakref.WeakSet()
+
+
+def _begin_all():
+    """In a child: no cache waits for the parent's threads."""
+    for cache in list(_caches):
+        cache._begin()
+
+
+os.register_at_fork(after_in_child=_begin_all)
+
+
 class PlanCache:
     """Plans by their arguments, the least recently used going first. Any thread may use it."""
 
@@ -157,7 +201,7 @@ class PlanCache:
         self._pinned = []
         self.hits = self.misses = 0
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        _caches.add(self)
 
     def _begin(self):
         """No thread makes anything: in a child those that did are gone."""

@@ -12,7 +12,7 @@ FLASH_ATTENTION_DETERMINISTIC=1     is deterministic. Here they forbid fallbacks
 
 import os
 
-from . import errors
+from . import errors, plain
 
 MOST_MS = 2**32 - 1
 #: SMs that are left to NCCL's kernels, unless it says how many they hold at most.
@@ -20,17 +20,18 @@ NCCL_SMS = 16
 
 
 def expect_wait(timeout_ms):
-    """Raises UsageError for what is no longest wait of a call; 0 stands for the default."""
-    counts = isinstance(timeout_ms, int) and not isinstance(timeout_ms, bool)
-    if not counts or not 0 <= timeout_ms <= MOST_MS:
+    """The longest wait of a call, an int; 0 stands for the default. Raises UsageError for what is none."""
+    found = plain.index(timeout_ms)
+    if found is None or not 0 <= found <= MOST_MS:
         raise errors.UsageError(f"timeout_ms is {timeout_ms!r}; it is milliseconds, 1 to {MOST_MS}, or "
                                 "0 for the default: no wait is forever")
+    return found
 
 
 def longest_wait(timeout_ms=0):
     """The longest wait of a call in ms: its own, or STAGGER_TIMEOUT_MS, or 0 for the library's minute.
     Raises UsageError for what is none."""
-    expect_wait(timeout_ms)
+    timeout_ms = expect_wait(timeout_ms)
     word = "" if timeout_ms else os.environ.get("STAGGER_TIMEOUT_MS", "")
     if not word:
         return timeout_ms
