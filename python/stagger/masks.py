@@ -1,14 +1,20 @@
 """Masks: what attends to what, as the command and its files describe it."""
 
+import functools
 import json
+import re
 
 from . import errors
+
+#: Kinds and keys that words can have.
+_NAME = re.compile("[a-z][a-z_-]*")
 
 
 class Mask:
     """A mask description: a kind and its keys, or words as `--mask` takes them.
 
-    `text`: as the library takes it, words or JSON with sorted keys.
+    `text`: as the library takes it: words where there are words for all of it, else JSON with sorted
+    keys. A kind and its keys have one text, as a dict, as JSON and by stagger.mask's arguments.
 
     Causal masks and windows end together where the lengths differ (bottom-right), as in
     FlashAttention; torch's `is_causal` is aligned at the beginning. What torch.compile traces takes
@@ -16,9 +22,9 @@ class Mask:
     """
 
     def __init__(self, description):
-        self.description = description
-        self.text = description if isinstance(description, str) else \
-            json.dumps(description, sort_keys=True, separators=(",", ":"))
+        words = isinstance(description, str)
+        self.text = _text_of_words(description) if words else _text_of_keys(description)
+        self.description = self.text if words else description
 
     def __eq__(self, other):
         return isinstance(other, Mask) and self.text == other.text
@@ -33,8 +39,8 @@ class Mask:
 def mask(kind, **keys):
     """A mask: `mask("causal")`, `mask("sliding", left=511, right=0)`,
     `mask("document", lengths=[512, 512], causal=True)`, `mask("sliding:left=511,right=0")`,
-    or a dict as in files. `stagger.masks()` lists the kinds with their keys. Raises UsageError for
-    what is none of these."""
+    `mask("and", of=[mask("causal"), mask("sliding", left=511)])`, or a dict as in files.
+    `stagger.masks()` lists the kinds with their keys. Raises UsageError for what is none of these."""
     if isinstance(kind, Mask):
         if keys:
             raise TypeError("a mask has its keys")
@@ -50,8 +56,81 @@ def mask(kind, **keys):
     return Mask(kind)
 
 
+def _text_of_words(words):
+    """What is written in two ways, in one. What is no JSON stays, for the library to refuse."""
+    if words.startswith("@"):
+        return words
+    words = words.strip(" \t\r\n")
+    if not words.startswith("{"):
+        return words
+    try:
+        return _text_of_keys(json.loads(words, object_pairs_hook=_each_once))
+    except (ValueError, RecursionError):
+        return words
+
+
+def _each_once(pairs):
+    """A dict of pairs. Raises ValueError if a key is there twice, which the library refuses."""
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key is given twice")
+    return dict(pairs)
+
+
+def _text_of_keys(description):
+    """`causal` comes last in words, as they are mostly written: document:lengths=3+4,causal=true."""
+    names = sorted(set(description) - {"kind"}, key=lambda name: (name == "causal", name))
+    values = [_word(description[name]) for name in names]
+    kind = description.get("kind")
+    named = all(isinstance(name, str) and _NAME.fullmatch(name) for name in (kind, *names))
+    if None in values or not named:
+        return json.dumps(description, sort_keys=True, separators=(",", ":"))
+    pairs = ",".join(map("=".join, zip(names, values)))
+    return f"{kind}:{pairs}" if pairs else kind
+
+
+def _word(value):
+    """A key's value in words; None if they have none for it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    numbers = value if isinstance(value, list) else [value]
+    if not numbers or any(isinstance(each, bool) or not isinstance(each, int) for each in numbers):
+        return None
+    return "+".join(map(str, numbers))
+
+
+@functools.lru_cache(maxsize=1)
+def _kinds():
+    """The type of every key, by its kind."""
+    from .analysis import masks
+    return {each["kind"]: {key["name"]: key["type"] for key in each["keys"]} for each in masks()}
+
+
+#: How words are read, by the type of their key.
+_READ = {"integer": int, "boolean": {"true": True, "1": True, "false": False, "0": False}.__getitem__,
+         "integers": lambda words: [int(word) for word in words.split("+")],
+         "strings": lambda words: words.split("+")}
+
+
+def _keys_of(part):
+    """A mask as a part of another: a dict. Raises UsageError for words of several masks and for files."""
+    if not isinstance(part.description, str):
+        return part.description
+    try:
+        if part.text.startswith("{"):
+            return json.loads(part.text)
+        kind, _, rest = part.text.partition(":")
+        types = _kinds()[kind]
+        pairs = [pair.partition("=") for pair in rest.split(",") if rest]
+        return {"kind": kind, **{name: _READ[types[name]](value) for name, _, value in pairs}}
+    except (KeyError, ValueError) as error:
+        raise errors.UsageError(f"the mask {part.text!r} cannot be a part of another one: give it by its "
+                                "kind and keys, stagger.mask(\"sliding\", left=511)") from error
+
+
 def _plain(value):
     """What JSON has of it; numbers of arrays and of tensors too, if these are on the host."""
+    if isinstance(value, Mask):
+        return _keys_of(value)
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -33,6 +33,73 @@ class Masks(unittest.TestCase):
             with self.assertRaises(stagger.UsageError):
                 stagger.Plan(kind, "spt", seq_q=64, sms=4)
 
+    #: One mask each, however it is given, and its text.
+    SAME = [
+        ("causal", ["causal", " causal", "causal\n", '{"kind":"causal"}', ' {"kind": "causal"}',
+                    {"kind": "causal"}]),
+        ("sliding:left=3,right=0", ["sliding:left=3,right=0", {"kind": "sliding", "right": 0, "left": 3},
+                                    stagger.mask("sliding", right=0, left=3), stagger.window(True, 3),
+                                    '{"right": 0, "kind": "sliding", "left": 3}']),
+        ("sliding:left=-1", [{"kind": "sliding", "left": -1}]),
+        ("document:lengths=30+34,causal=true", [
+            stagger.mask("document", lengths=[30, 34], causal=True),
+            {"causal": True, "kind": "document", "lengths": (30, 34)}]),
+        ("document:lengths=64,causal=false", [stagger.mask("document", lengths=[64], causal=False)]),
+        ('{"kind":"and","of":[{"kind":"causal"},{"kind":"sliding","left":3}]}', [
+            stagger.mask("and", of=[stagger.mask("causal"), stagger.mask("sliding", left=3)]),
+            {"of": [{"kind": "causal"}, {"left": 3, "kind": "sliding"}], "kind": "and"},
+            '{"of": [{"kind": "causal"}, {"left": 3, "kind": "sliding"}], "kind": "and"}']),
+    ]
+
+    def test_one_mask_has_one_text(self):
+        for text, kinds in self.SAME:
+            for kind in kinds:
+                with self.subTest(kind=kind):
+                    made = stagger.mask(kind)
+                    self.assertEqual((made.text, hash(made)), (text, hash(stagger.mask(text))))
+                    self.assertEqual(made, stagger.mask(text))
+                    plan = stagger.Plan(made, "spt", seq_q=64, sms=4, tile_q=16, tile_kv=16)
+                    self.assertEqual(plan.order_digest, stagger.Plan(
+                        made.description, "spt", seq_q=64, sms=4, tile_q=16, tile_kv=16).order_digest)
+                    report = stagger.analyze(mask=made, seq=64, tile_q=16, tile_kv=16, schedule="spt")
+                    self.assertEqual(report["verdict"], "ok")
+
+    def test_what_has_no_words_is_left_to_the_library(self):
+        for description in ({"kind": "sliding", "left": 3.5}, {"kind": "sliding", "left": "3"},
+                            {"kind": "sliding:left=3", "right": 0}, {"kind": 3}, {"left": 3},
+                            {"kind": "document", "lengths": [30, True]}, {"kind": "a", "b=1,c": 2},
+                            '{"kind": "causal", "kind": "full"}', '{"kind": "causal"', "@/none/such",
+                            '{"a":' * 9000):
+            with self.subTest(description=str(description)[:40]), \
+                    self.assertRaises((stagger.InputError, stagger.FileError)):
+                stagger.Plan(description, "spt", seq_q=64, sms=4)
+        self.assertEqual(stagger.mask("@my file ").text, "@my file ")
+
+    def test_masks_of_masks(self):
+        parts = [stagger.mask(words) for words in (
+            "causal", "sliding:left=3", "document:lengths=64,causal=true", "global:first=4",
+            '{"kind":"prefix","length":3}')]
+        made = stagger.mask("or", of=[*parts, stagger.mask("and", of=parts[:2])])
+        self.assertEqual(made.description["of"][2], {"kind": "document", "lengths": [64], "causal": True})
+        self.assertEqual(stagger.Plan(made, "spt", seq_q=64, sms=4).mask,
+                         "causal | sliding:left=3 | document:lengths=64,causal=true | global:first=4 | "
+                         "prefix:length=3 | causal & sliding:left=3")
+        for words in ("causal & full", "@mask.json", "casual", "sliding:lft=3", "sliding:left=x"):
+            with self.subTest(words=words), self.assertRaisesRegex(
+                    stagger.UsageError, "cannot be a part of another one"):
+                stagger.mask("and", of=[stagger.mask("full"), stagger.mask(words)])
+
+    @unittest.skipUnless(torch, "no torch")
+    def test_attention_takes_a_mask_however_it_is_given(self):
+        q, k, v = (torch.randn(1, 64, 2, 16, requires_grad=True) for _ in range(3))
+        for text, kinds in self.SAME[:5]:
+            wanted = stagger.attention(q, k, v, mask=text)
+            for kind in kinds:
+                with self.subTest(kind=kind):
+                    self.assertTrue(torch.equal(stagger.attention(q, k, v, mask=kind), wanted))
+        self.assertEqual(forward.way(stagger.mask("sliding", left=3).text, 8, 8, 2, 2, "auto"),
+                         forward.way("sliding:left=3", 8, 8, 2, 2, "auto"))
+
 
 class Names(unittest.TestCase):
     def setUp(self):
@@ -51,7 +118,7 @@ class Names(unittest.TestCase):
     def test_a_long_mask_is_known_by_its_name(self):
         name = mask_names.name_of(LONG.text)
         self.assertRegex(name, "^#[0-9a-f]{64}$")
-        self.assertEqual(mask_names.name_of(stagger.mask(json.loads(LONG.text)).text), name)
+        self.assertEqual(mask_names.name_of(stagger.mask(json.dumps(LONG.description)).text), name)
         self.assertNotEqual(mask_names.name_of(LONG.text + " "), name)
         self.assertEqual(mask_names.text_of(name), LONG.text)
         self.assertLess(len(mask_names.shown(LONG.text)), 120)

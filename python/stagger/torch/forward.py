@@ -278,8 +278,16 @@ def _reference(q, k, v, mask, scale):
     return out, lse
 
 
+@runtime.constant
+def _text_of_json(text):
+    """A mask's JSON, which torch.compile does not trace, as the library takes it."""
+    return as_mask(text).text
+
+
 def text_of(mask):
     """A mask as the library takes it."""
+    if isinstance(mask, str) and mask.lstrip().startswith("{"):
+        return _text_of_json(mask)
     return as_mask(mask).text
 
 
