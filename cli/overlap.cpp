@@ -23,7 +23,7 @@ constexpr std::array kOverlapNames = {
     ExpectName{"speedup", "of the overlap; of a sweep, the least"},
     ExpectName{"region", "1, 2 or 3; of a sweep, the last point's"},
     ExpectName{"x", "tokens / heads, likewise"},
-    ExpectName{"peak_speedup", "the largest at a whole x"},
+    ExpectName{"peak_speedup", "the largest at a whole x, or what it rises to"},
 };
 
 /// Replaces the limiters of that unit by one rate.
@@ -71,9 +71,10 @@ OverlapReport overlap_report(const Options& options) {
                        .layers = options.layers,
                        .dropout = options.dropout,
                        .swept = !options.sweep.empty()};
-  const block::Ratios ratios = block::ratios_of(report.calibration, report.rng, report.head_dim);
-  report.borders = block::borders_of(ratios, report.calibration.slowdown);
   const bool both = options.passes == Passes::both;
+  const block::Ratios ratios =
+      block::ratios_of(report.calibration, report.rng, report.head_dim, both);
+  report.borders = block::borders_of(ratios, report.calibration.slowdown);
   if (options.x) {
     expect_rate("x", options.x, 1e-6);
     report.x = options.x;
@@ -87,10 +88,17 @@ OverlapReport overlap_report(const Options& options) {
   return report;
 }
 
+/// What is above a picture: streams are of the forward pass, whatever passes count.
+std::string picture_title(const OverlapReport& report) {
+  const bool part = !report.swept && report.both();
+  return overlap_title(report) + ", calibration " + report.calibration.name +
+         (part ? ", forward pass" : "");
+}
+
 /// The picture that the extension asks for.
 std::string picture(const Options& options, const OverlapReport& report) {
   const std::string& file = options.output;
-  const std::string title = overlap_title(report) + ", calibration " + report.calibration.name;
+  const std::string title = picture_title(report);
   if (report.x) throw Error(ErrorKind::usage, "--output: a ratio alone has no picture");
   if (file == "-" || file.ends_with(".svg")) {
     return report.swept

@@ -44,10 +44,27 @@ std::optional<double> crowded_ms(const OverlapReport& report, const Overlap& poi
 }
 
 Json borders_json(const block::Borders& borders) {
+  Json losing = Json::array();
+  for (const block::XRange& range : borders.losing)
+    losing.push_back({{"from", range.from}, {"to", range.to}});
   return {{"region_2", borders.region2},
           {"region_3", borders.region3},
           {"exposed", borders.exposed},
-          {"break_even", borders.break_even}};
+          {"break_even", borders.break_even},
+          {"losing", std::move(losing)}};
+}
+
+/// `loses up to 420.3 and from 1355.3`.
+std::string losing_words(const std::vector<block::XRange>& losing) {
+  if (losing.empty()) return "loses nowhere";
+  std::string text;
+  for (const block::XRange& range : losing) {
+    if (range.from == 0 && !range.to) return "loses everywhere";
+    text += text.empty() ? "loses" : " and";
+    if (range.from > 0) text += fmt::format(" from {:.1f}", range.from);
+    if (range.to) text += fmt::format("{} to {:.1f}", range.from > 0 ? "" : " up", *range.to);
+  }
+  return text;
 }
 
 Json peak_json(const block::Borders& borders) {
@@ -106,7 +123,7 @@ Json streams_json(const Overlap& point) {
     for (const block::Span& span : stream.spans) {
       spans.push_back({{"name", span.name}, {"start_ms", span.start_ms}, {"end_ms", span.end_ms}});
     }
-    json.push_back({{"name", stream.name}, {"spans", std::move(spans)}});
+    json.push_back({{"name", stream.name}, {"pass", "forward"}, {"spans", std::move(spans)}});
   }
   return json;
 }
@@ -196,8 +213,8 @@ class OverlapText {
     text += row("baseline", point.baseline_ms, "") + row("overlap", point.overlap_ms, "");
     text += fmt::format("\nspeedup {:.4f}, in region {} (x = {:.4g} tokens a head)\n",
                         point.speedup(), point.region, point.x);
-    text +=
-        "\n" + block::streams_text(block::streams_of(point), terminal_.width, terminal_.unicode);
+    text += point.backward ? "\nforward pass\n" : "\n";
+    text += block::streams_text(block::streams_of(point), terminal_.width, terminal_.unicode);
     return text + "\n" + wrapped(memory(point), terminal_.width, 2);
   }
 
@@ -216,11 +233,12 @@ class OverlapText {
     const block::Borders& borders = report_.borders;
     std::string text = fmt::format(
         "by x = tokens / heads: region 2 from {:.1f} (the RNG, slowed, takes half of the GEMMs' "
-        "time), region 3 from {:.1f} (all of it); bits are waited for from {:.1f}; largest at {}: "
-        "{:.4f}",
-        borders.region2, borders.region3, borders.exposed, borders.peak_x, borders.peak_speedup);
-    text += borders.break_even ? fmt::format("; loses from {:.1f}\n", *borders.break_even) : "\n";
-    return text;
+        "time), region 3 from {:.1f} (all of it); bits are waited for from {:.1f}; {}",
+        borders.region2, borders.region3, borders.exposed, report_.both() ? "of both passes " : "");
+    text += borders.peak_x
+                ? fmt::format("largest at {}: {:.4f}", *borders.peak_x, borders.peak_speedup)
+                : fmt::format("rises for ever, to {:.4f}", borders.peak_speedup);
+    return text + "; " + losing_words(borders.losing) + "\n";
   }
 
   [[nodiscard]] std::string dropout() const {
@@ -269,15 +287,14 @@ std::string overlap_title(const OverlapReport& report) {
 }
 
 Json overlap_json(const OverlapReport& report, std::span<const Judgement> judgements) {
-  Json json = {
-      {"schema", "stagger.overlap/1"},
-      {"version", version()},
-      {"calibration", Json({{"name", report.calibration.name},
-                            {"device", report.calibration.device},
-                            {"source", report.calibration.source}})},
-      {"pass", !report.points.empty() && report.points.front().backward ? "both" : "forward"},
-      {"philox", report.rng.rounds},
-      {"bits", report.rng.bits}};
+  Json json = {{"schema", "stagger.overlap/1"},
+               {"version", version()},
+               {"calibration", Json({{"name", report.calibration.name},
+                                     {"device", report.calibration.device},
+                                     {"source", report.calibration.source}})},
+               {"pass", report.both() ? "both" : "forward"},
+               {"philox", report.rng.rounds},
+               {"bits", report.rng.bits}};
   if (report.x) {
     json["x"] = *report.x;
     json["head_dim"] = report.head_dim;

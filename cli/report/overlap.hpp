@@ -24,6 +24,9 @@ struct OverlapReport {
   bool swept = false;
   std::optional<double> x = std::nullopt;  ///< no shape, this ratio
   double x_speedup = 0;                    ///< at that
+
+  /// Whether the backward pass counts too.
+  [[nodiscard]] bool both() const { return !points.empty() && points.front().backward; }
 };
 
 [[nodiscard]] std::string overlap_title(const OverlapReport& report);

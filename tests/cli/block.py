@@ -326,6 +326,9 @@ def check_borders():
     check("region 2", borders["region_2"], first(1, 500, lambda o: o["region"] >= 2), 1e-6)
     check("region 3", borders["region_3"], first(1, 500, lambda o: o["region"] >= 3), 1e-6)
     check("break even", borders["break_even"], first(200, 2000, lambda o: o["speedup"] < 1), 1e-6)
+    check("ranges that lose", len(borders["losing"]), 1)
+    check("loses from there", borders["losing"][0]["from"], borders["break_even"])
+    check("loses for ever", borders["losing"][0]["to"], None)
     speedups = {x: at(x)["speedup"] for x in range(1, 600)}
     peak = max(speedups, key=speedups.get)
     check("peak", report["peak"]["x"], peak)

@@ -162,6 +162,17 @@ expect 0 "134.2 MB a layer, 10737.4 MB for 80 layers" overlap --heads 64 --seq 4
 expect 0 "leaves 16384 registers and 2048 bytes" overlap --heads 64 --seq 4096 --calibration h200-stagger
 expect 0 "leaves 1024 registers and 19244 bytes" overlap --heads 64 --seq 4096 --calibration h200-cudnn
 expect 0 "both passes" overlap --heads 64 --seq 4096 --calibration h200-fa2 --pass both
+expect 0 "forward pass" overlap --heads 64 --seq 4096 --pass both
+expect 0 "of both passes largest at 149: 1.1558; loses nowhere" overlap --heads 64 --seq 4096 --pass both
+expect 0 "8 bits, calibration paper, forward pass" overlap --heads 64 --seq 4096 --pass both -o -
+expect 0 '"pass": "forward"' overlap --heads 64 --seq 4096 --pass both --json
+expect 0 "largest at 493: 1.0120; loses up to 428.1 and from 1355.3" overlap --x 9 --calibration h200-stagger
+expect 0 "largest at 1: 0.9986; loses everywhere" overlap --x 9 --calibration h100-stagger
+expect 0 '"break_even": 0' overlap --x 9 --calibration h100-stagger --json
+# Behind the last border the speedup may rise for ever.
+rising="overlap --x 9 --calibration h200-stagger --head-dim 80 --philox 3"
+expect 0 "rises for ever, to 1.0903; loses up to 6.9" $rising --expect 'peak_speedup > 1.0902'
+expect 0 '"x": null' $rising --json
 expect 0 '"schema": "stagger.overlap/1"' overlap --x 64 --json
 expect 0 "  2013.3" overlap --sweep seq=2048:4096,heads=48 --layers 20
 expect 0 '"region": 3' overlap --heads 48 --seq 16384 --json

@@ -140,8 +140,8 @@ TEST_CASE("what is predicted of dropout beside GEMMs is as kept") {
                 const Borders at = borders_of(ratios, calibration.slowdown);
                 said << ratios.alpha << " " << ratios.beta << " " << ratios.phi << "; "
                      << at.region2 << " " << at.region3 << " " << at.exposed << " "
-                     << at.break_even.value_or(-1) << "; " << at.peak_speedup << " at " << at.peak_x
-                     << "\n";
+                     << at.break_even.value_or(-1) << "; " << at.peak_speedup << " at "
+                     << at.peak_x.value_or(-1) << "\n";
                 const DropoutShape small{.heads = 1, .seq = 512, .head_dim = 32};
                 said << "  " << words_of(overlap_of(small, rng, calibration, true)) << "\n";
                 for (const std::int64_t seq : {256, 4'096, 50'000}) {

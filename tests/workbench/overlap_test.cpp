@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace stagger::block {
 namespace {
@@ -110,10 +112,104 @@ TEST_CASE("the peak is at a whole x that can be counted, the first of equal ones
   CHECK(early.region3 < 1);
   CHECK(early.peak_x == 1);
   CHECK(early.peak_speedup < 1);
-  // The borders are beyond everything: what is left is the first.
-  const Borders far = borders_of({.alpha = 0.1, .beta = 1e-20, .phi = 0.1}, none);
+  // The borders are beyond everything: what is left is the first, or what the speedup rises to.
+  const Borders far = borders_of({.alpha = 0.1, .beta = 1e-20, .phi = 0}, {.dropping = 1.1});
   CHECK(far.region3 > 1e15);
   CHECK(far.peak_x == 1);
+  const Borders rising = borders_of({.alpha = 0.1, .beta = 1e-20, .phi = 0.1}, none);
+  CHECK(rising.peak_x == std::nullopt);
+  CHECK(rising.peak_speedup == Approx(2));
+}
+
+/// Whether some range has x; absent: x is as good as at an end.
+std::optional<bool> within(const std::vector<XRange>& ranges, double x) {
+  constexpr double kNear = 1e-6;
+  bool found = false;
+  for (const XRange& range : ranges) {
+    if (std::abs(x / range.from - 1) < kNear) return std::nullopt;
+    if (range.to && std::abs(x / *range.to - 1) < kNear) return std::nullopt;
+    found |= x > range.from && (!range.to || x < *range.to);
+  }
+  return found;
+}
+
+TEST_CASE("ranges that lose, and what the speedup rises to, are where shapes have them") {
+  int rising = 0;
+  int everywhere = 0;
+  int twice = 0;
+  for (const BuiltinFile& file : builtin_calibrations()) {
+    Calibration calibration = builtin(file.name);
+    for (auto* limiters : {&calibration.attention, &calibration.attention_backward}) {
+      for (Limiter& limiter : *limiters)
+        limiter.row_ns = 0;  // no function of x
+    }
+    for (const std::int64_t head_dim : {64, 80, 128}) {
+      for (const bool both : {false, true}) {
+        for (const std::int64_t rounds : {3, 7}) {
+          const RngChoice rng{.rounds = rounds};
+          const Borders borders =
+              borders_of(ratios_of(calibration, rng, head_dim, both), calibration.slowdown);
+          CAPTURE(file.name, head_dim, both, rounds);
+          double largest = 0;
+          double last = 0;
+          // Heads enough for device memory not to matter.
+          for (double seq = 1024; seq < 30'000'000; seq = std::ceil(1.02 * seq / 1024) * 1024) {
+            const DropoutShape shape{
+                .heads = 1024, .seq = static_cast<std::int64_t>(seq), .head_dim = head_dim};
+            last = overlap_of(shape, rng, calibration, both).speedup();
+            largest = std::max(largest, last);
+            const std::optional<bool> loses = within(borders.losing, seq / 1024);
+            CAPTURE(seq / 1024, last);
+            if (loses) CHECK(*loses == (last < 1));
+          }
+          CHECK(largest <= borders.peak_speedup * (1 + 1e-9));
+          CHECK(largest > borders.peak_speedup * (1 - 5e-3));
+          CHECK((last == largest) == !borders.peak_x.has_value());
+          rising += borders.peak_x ? 0 : 1;
+          if (borders.losing.size() == 2) ++twice;
+          if (borders.break_even == 0.0) ++everywhere;
+        }
+      }
+    }
+  }
+  CHECK(rising > 0);
+  CHECK(everywhere > 0);
+  CHECK(twice > 0);
+}
+
+TEST_CASE("ranges that lose are those of speedups below 1") {
+  test::Random random(test::seed(29));
+  const auto part = [&](std::int64_t most) { return 1e-3 * double(random.between(0, most)); };
+  for (int round = 0; round < 500; ++round) {
+    const Ratios ratios{.alpha = part(20), .beta = 0.001 + part(20), .phi = part(20)};
+    const Slowdown slowdown{.gemm = 1 + part(300),
+                            .rng = 1 + part(5000),
+                            .room = 1 + part(20),
+                            .dropping = 1 + part(200)};
+    const Borders borders = borders_of(ratios, slowdown);
+    CAPTURE(ratios.alpha, ratios.beta, ratios.phi, slowdown.gemm, slowdown.rng, slowdown.room,
+            slowdown.dropping);
+    for (double x = 0.01; x < 1e7; x *= 1.3) {
+      const double speedup = speedup_at(ratios, slowdown, x);
+      const std::optional<bool> loses = within(borders.losing, x);
+      CAPTURE(x, speedup);
+      if (loses && std::abs(speedup - 1) > 1e-9) CHECK(*loses == (speedup < 1));
+      if (x >= 1 && borders.peak_x) {
+        CHECK(speedup_at(ratios, slowdown, std::floor(x)) <= borders.peak_speedup * (1 + 1e-9));
+      }
+    }
+    if (!borders.peak_x) {
+      CHECK(speedup_at(ratios, slowdown, 1e12) == Approx(borders.peak_speedup).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("what is the same but for rounding loses nowhere") {
+  // 0.1 + 0.3 - 0.3 is more than 0.1.
+  const Borders borders = borders_of({.alpha = 0.3, .beta = 0.1, .phi = 0.1},
+                                     {.gemm = 1.04, .rng = 1.5, .room = 1, .dropping = 1});
+  CHECK(borders.losing.empty());
+  CHECK(borders.break_even == std::nullopt);
 }
 
 TEST_CASE("what is computed is what a play in small steps comes to") {

@@ -10,7 +10,9 @@
 #include "core/error.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 namespace stagger::block {
 namespace {
@@ -58,6 +60,85 @@ double computed(const std::vector<Limiter>& limiters, Amount amount) {
   return longest;
 }
 
+/// What attention takes by x, without the RNG and beside it: of all passes that count.
+struct AttentionSlopes {
+  double making = 0;   ///< when it makes its bits
+  double reading = 0;  ///< when it reads them
+};
+
+AttentionSlopes attention_slopes(const Ratios& ratios, const Slowdown& slowdown) {
+  AttentionSlopes slopes{.making = ratios.alpha + ratios.phi,
+                         .reading = slowdown.dropping * ratios.alpha};
+  if (ratios.backward) {
+    slopes.making += ratios.backward->alpha + ratios.backward->phi;
+    slopes.reading += ratios.backward->alpha + (slowdown.dropping - 1) * ratios.alpha;
+  }
+  return slopes;
+}
+
+/// Where two values differ by less than this part of their sum, they are the same.
+constexpr double kSame = 1e-12;
+
+double difference(double more, double less) {
+  return std::abs(more - less) <= kSame * (more + less) ? 0 : more - less;
+}
+
+/// What overlapping takes longer than the baseline, by x.
+struct Difference {
+  double at_zero = 0;
+  double slope = 0;
+};
+
+/// Up to region 3, from there until bits are waited for, and behind that.
+std::array<Difference, 3> differences(const Ratios& ratios, const Slowdown& slowdown) {
+  const auto [making, reading] = attention_slopes(ratios, slowdown);
+  const double slowed = slowdown.gemm * slowdown.room;
+  const double hindered = (slowdown.gemm - 1) * slowdown.rng * ratios.beta;
+  return {
+      {{difference(slowdown.room, 1), difference(hindered + reading, making)},
+       {difference(slowed, 1), difference(reading, making)},
+       {difference(slowed, 1 + slowed / slowdown.rng), difference(ratios.beta + reading, making)}}};
+}
+
+std::vector<XRange> losing_of(const Borders& borders, const std::array<Difference, 3>& lines) {
+  constexpr double kEver = std::numeric_limits<double>::infinity();
+  const double ends[] = {0, borders.region3, borders.exposed, kEver};
+  std::vector<XRange> losing;
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    const auto& [at_zero, slope] = lines[line];
+    double from = ends[line];
+    double to = ends[line + 1];
+    if (slope == 0 && at_zero <= 0) continue;
+    if (slope > 0) from = std::max(from, -at_zero / slope);
+    if (slope < 0) to = std::min(to, -at_zero / slope);
+    if (!(to > from * (1 + kSame))) continue;
+    const bool goes_on = !losing.empty() && from <= *losing.back().to * (1 + kSame);
+    if (!goes_on) losing.push_back({.from = from});
+    losing.back().to = to;
+  }
+  if (!losing.empty() && losing.back().to == kEver) losing.back().to = std::nullopt;
+  return losing;
+}
+
+/// Between borders baseline and overlap are linear in x, so that the speedup rises or falls: the
+/// largest at a whole x is beside a border or at the first, unless it rises behind the last border
+/// towards what the slopes say.
+void find_peak(Borders& borders, const Ratios& ratios, const Slowdown& slowdown) {
+  for (const double x : {1.0, std::floor(borders.region3), std::ceil(borders.region3),
+                         std::floor(borders.exposed), std::ceil(borders.exposed)}) {
+    if (x < 1 || x > 1e15) continue;
+    const double speedup = speedup_at(ratios, slowdown, x);
+    if (speedup <= borders.peak_speedup) continue;
+    borders.peak_x = static_cast<std::int64_t>(x);
+    borders.peak_speedup = speedup;
+  }
+  const auto [making, reading] = attention_slopes(ratios, slowdown);
+  const double limit = making / (ratios.beta + reading);
+  if (limit <= borders.peak_speedup * (1 + kSame)) return;
+  borders.peak_x = std::nullopt;
+  borders.peak_speedup = limit;
+}
+
 std::int64_t registers_of(const CtaSize& kernel) {
   // Registers are given to warps, 256 at a time.
   return divide_up(kernel.threads, 32) * divide_up(kernel.registers * 32, 256) * 256;
@@ -94,23 +175,33 @@ Ways ways_of(const Alone& alone, const Slowdown& slowdown) {
   return ways;
 }
 
-Ratios ratios_of(const Calibration& calibration, const RngChoice& rng, std::int64_t head_dim) {
+Ratios ratios_of(const Calibration& calibration, const RngChoice& rng, std::int64_t head_dim,
+                 bool both) {
   const DropoutShape unit{.heads = 1, .seq = 1, .head_dim = head_dim};  // x = 1
   const double gemm = computed(calibration.gemm, gemm_amount(unit));
+  const Amount attention = attention_amount(unit);
   const Amount bits = rng_amount(unit);
   const double alone = computed(rng_of(calibration, rng.rounds, rng.bits).limiters, bits);
-  return {.alpha = computed(calibration.attention, attention_amount(unit)) / gemm,
-          .beta = alone / gemm,
-          .phi = calibration.forward.ms(alone, bits.elements) / gemm};
+  Ratios ratios{.alpha = computed(calibration.attention, attention) / gemm,
+                .beta = alone / gemm,
+                .phi = calibration.forward.ms(alone, bits.elements) / gemm};
+  if (both) {
+    ratios.backward = {
+        .alpha = computed(calibration.attention_backward, backward_of(attention)) / gemm,
+        .phi = calibration.backward.ms(alone, bits.elements) / gemm};
+  }
+  return ratios;
 }
 
 double speedup_at(const Ratios& ratios, const Slowdown& slowdown, double x) {
-  return ways_of({.gemm = 1,
-                  .attention = ratios.alpha * x,
-                  .rng = ratios.beta * x,
-                  .exposed = ratios.phi * x},
-                 slowdown)
-      .speedup();
+  const Ways ways = ways_of(
+      {.gemm = 1, .attention = ratios.alpha * x, .rng = ratios.beta * x, .exposed = ratios.phi * x},
+      slowdown);
+  if (!ratios.backward) return ways.speedup();
+  const Ratios::Backward& backward = *ratios.backward;
+  const double dropping = backward.alpha + (slowdown.dropping - 1) * ratios.alpha;
+  return (ways.baseline + backward.gemm + (backward.alpha + backward.phi) * x) /
+         (ways.overlap + backward.gemm + dropping * x);
 }
 
 Borders borders_of(const Ratios& ratios, const Slowdown& slowdown) {
@@ -118,21 +209,11 @@ Borders borders_of(const Ratios& ratios, const Slowdown& slowdown) {
   Borders borders{.region2 = 0.5 * slowdown.room / beside,
                   .region3 = slowdown.room / beside,
                   .exposed = slowdown.gemm * slowdown.room / beside};
-  // Between borders baseline and overlap are linear in x, so that the speedup rises or falls: the
-  // largest at a whole x is beside a border or at the first.
-  for (const double x : {1.0, std::floor(borders.region3), std::ceil(borders.region3),
-                         std::floor(borders.exposed), std::ceil(borders.exposed)}) {
-    if (x < 1 || x > 1e15) continue;
-    const double speedup = speedup_at(ratios, slowdown, x);
-    if (speedup <= borders.peak_speedup) continue;
-    borders.peak_x = static_cast<std::int64_t>(x);
-    borders.peak_speedup = speedup;
+  find_peak(borders, ratios, slowdown);
+  borders.losing = losing_of(borders, differences(ratios, slowdown));
+  if (!borders.losing.empty() && !borders.losing.back().to) {
+    borders.break_even = borders.losing.back().from;
   }
-  // Behind the last border: 1 + (alpha + phi) x = left + (beta + dropping alpha) x.
-  const double left = slowdown.gemm * slowdown.room * (1 - 1 / slowdown.rng);
-  const double lost = ratios.beta + slowdown.dropping * ratios.alpha - ratios.alpha - ratios.phi;
-  const bool gained = speedup_at(ratios, slowdown, borders.exposed) > 1;
-  if (gained && lost > 0) borders.break_even = (1 - left) / lost;
   return borders;
 }
 

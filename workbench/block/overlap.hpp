@@ -58,6 +58,14 @@ struct Ratios {
   double alpha = 0;  ///< attention
   double beta = 0;   ///< RNG
   double phi = 0;    ///< what of it is exposed in attention
+
+  /// What is behind the forward pass.
+  struct Backward {
+    double gemm = 2;   ///< whatever x is
+    double alpha = 0;  ///< attention
+    double phi = 0;    ///< what of the RNG is exposed in it
+  };
+  std::optional<Backward> backward = std::nullopt;  ///< absent: the forward pass alone counts
 };
 
 /// How the RNG is made.
@@ -67,22 +75,30 @@ struct RngChoice {
 };
 
 /// Returns the ratios of compute alone: device memory limits none of the kernels at sizes that
-/// matter, and what rows take is no function of x. Throws Error{usage} as rng_of does, or if a
-/// kernel has no other limiter.
+/// matter, and what rows take is no function of x. With `both` the backward pass counts too. Throws
+/// Error{usage} as rng_of does, or if a kernel has no other limiter.
 [[nodiscard]] Ratios ratios_of(const Calibration& calibration, const RngChoice& rng,
-                               std::int64_t head_dim);
+                               std::int64_t head_dim, bool both = false);
 
-/// Returns the speedup at x = seq / heads, > 0.
+/// Returns the speedup at x = seq / heads, > 0, of the passes that count.
 [[nodiscard]] double speedup_at(const Ratios& ratios, const Slowdown& slowdown, double x);
+
+/// From one x to another.
+struct XRange {
+  double from = 0;
+  std::optional<double> to = std::nullopt;  ///< absent: it has no end
+};
 
 /// Where the picture of the speedup over x changes.
 struct Borders {
   double region2 = 0;  ///< from here the slowed RNG takes more than half of the GEMMs' time
   double region3 = 0;  ///< from here it takes longer than the GEMMs
   double exposed = 0;  ///< from here some of it is behind the slowed GEMMs
-  std::optional<double> break_even = std::nullopt;  ///< from here overlapping loses; absent: never
-  std::int64_t peak_x = 0;                          ///< the whole x of the largest speedup
-  double peak_speedup = 0;
+  std::vector<XRange> losing = {};  ///< where overlapping takes longer, upwards; empty: nowhere
+  std::optional<double> break_even = std::nullopt;  ///< behind it only that; absent: it never does
+  /// The whole x of the largest speedup; absent: the speedup rises for ever.
+  std::optional<std::int64_t> peak_x = std::nullopt;
+  double peak_speedup = 0;  ///< the largest at a whole x, or what it rises to
 
   [[nodiscard]] int region_of(double x) const { return x < region2 ? 1 : x < region3 ? 2 : 3; }
 };

@@ -53,7 +53,8 @@ class SweepPicture {
         both_(both),
         octaves_(std::max(1e-9, std::log2(static_cast<double>(range.last_seq) /
                                           static_cast<double>(range.first_seq)))),
-        borders_(borders_of(ratios_of(calibration, rng, shape.head_dim), calibration.slowdown)),
+        borders_(
+            borders_of(ratios_of(calibration, rng, shape.head_dim, both), calibration.slowdown)),
         svg_(kWidth, kStrips + kStrip * static_cast<double>(range.heads.size()) + 60, title) {
     svg_.text(16, 22, "start", title, "font-size=\"13\" font-weight=\"bold\"");
     for (const std::int64_t heads : range.heads) {
