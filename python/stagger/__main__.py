@@ -74,7 +74,9 @@ def hooks():
         here = importlib.util.find_spec(library) is not None
         yield hook, f"{library} is {'here' if here else 'not installed'}"
     from .integrations import sdpa
-    yield "sdpa", "in torch's registry" if sdpa.register() else "by install(): no registry"
+    from .torch import ops_available
+    yield "sdpa", ("refused: it needs torch 2.4 or later" if not ops_available() else
+                   "in torch's registry" if sdpa.register() else "by install(): no registry")
 
 
 def calibrate(given):

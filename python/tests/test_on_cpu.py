@@ -11,7 +11,7 @@ except ImportError:
     torch = None
 
 import stagger
-from stagger.__main__ import main
+from stagger.__main__ import hooks, main
 
 if torch:
     from stagger.torch import calls
@@ -163,7 +163,12 @@ class OnCpu(unittest.TestCase):
                  lambda: stagger.attention(q, k, v, mask="causal | global:first=1")),
                 (stagger.Unsupported, "without elements",
                  lambda: stagger.attention(q[:, :0], k, v)),
-                (stagger.Unsupported, "alike", lambda: stagger.attention(q, k, v[:, :4])),
+                (ValueError, "v has k's batch, rows and heads",
+                 lambda: stagger.attention(q, k, v[:, :4])),
+                (stagger.Unsupported, "head_dim of v is 8, that of k 16",
+                 lambda: stagger.attention(q, k, v[..., :8])),
+                (ValueError, "k has q's batch and head_dim",
+                 lambda: stagger.attention(q, k[..., :8], v)),
                 (stagger.Unsupported, "on GPUs alone", lambda: stagger.torch.prepare(q, k)),
                 (ValueError, "no multiple", lambda: stagger.attention(q[:, :, :3], k, v)),
                 (ValueError, "has 3 dimensions", lambda: stagger.attention(q[0], k, v)),
@@ -195,6 +200,11 @@ class OnCpu(unittest.TestCase):
         with mock.patch.object(calls, "_OPERATORS", False), \
                 self.assertRaisesRegex(ImportError, "torch 2.4 or later"):
             calls._is_on_gpu(on_gpu(torch.zeros(1)))
+        with mock.patch.object(calls, "_OPERATORS", False), \
+                self.assertRaisesRegex(ImportError, "torch 2.4 or later"):
+            stagger.integrations.sdpa.install()
+        with mock.patch.object(calls, "ops_available", lambda: False):
+            self.assertEqual(dict(hooks())["sdpa"], "refused: it needs torch 2.4 or later")
 
     def test_doctor_says_what_there_is(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:

@@ -40,11 +40,20 @@ class Arrays(Refusals):
         other = stagger.Plan("causal", "spt", seq_q=128, heads=2, head_dim=16, sms=4)
         self.refused(
             (ValueError, "q is of complex128", self.call(self.q.astype(complex))),
-            (ValueError, "q is of object", self.call(np.array([None]))),
+            (ValueError, "q is of Python objects", self.call(np.array([None]))),
+            (ValueError, "q is None; it is an array", lambda: stagger.backward(
+                None, self.q, self.q, self.q, self.lse, self.q)),
             (ValueError, "q has 1 dimensions", self.call([1, 2])),
             (ValueError, "layout is bshd", self.call(layout="x")),
             (stagger.UsageError, "threads is '2'", self.call(threads="2")),
             (stagger.UsageError, "threads is 0 to", self.call(threads=-1)),
+            (stagger.LimitError, "threads is 4294967297; it is 0 to", self.call(threads=2**32 + 1)),
+            (stagger.UsageError, r"threads is 2\.0", self.call(threads=2.0)),
+            (stagger.UsageError, "timeout_ms is 2.5", self.call(timeout_ms=np.float64(2.5))),
+            (ValueError, r"layout is bshd, bhsd or sbhd, not \['bshd'\]", self.call(layout=["bshd"])),
+            (stagger.UsageError, r"schedule is \['spt'\]", self.call(schedule=["spt"])),
+            (stagger.UsageError, r"tile_q is \[16\]", self.call(tile_q=[16])),
+            (stagger.UsageError, r"arithmetic is .*, not \['fp32'\]", self.call(arithmetic=["fp32"])),
             (stagger.UsageError, "arithmetic is bf16", self.call(arithmetic="fp8")),
             (stagger.UsageError, "sms is negative", self.call(sms=-1)),
             (stagger.LimitError, "SMs; at most", self.call(sms=10**9)),
@@ -58,6 +67,24 @@ class Arrays(Refusals):
             (stagger.UsageError, "plan is str", self.call(plan="spt")))
         fitting = stagger.Plan("causal", "spt", seq_q=64, heads=2, head_dim=16, sms=4)
         self.assertEqual(self.call(plan=fitting)()[0].shape, self.q.shape)
+
+    def test_a_plan_beside_what_it_was_made_of(self):
+        plan = stagger.Plan("causal", "spt", seq_q=64, heads=2, head_dim=16, sms=4)
+        for name, value in (("mask", "full"), ("schedule", "shift"), ("tile_q", 16), ("tile_kv", 0),
+                            ("sms", 8), ("invariant", False)):
+            self.refused((stagger.UsageError, f"plan has its own {name}: leave out",
+                          self.call(plan=plan, **{name: value})))
+
+    def test_numbers_of_arrays_and_others_after_them(self):
+        stagger.plans.clear()
+        numbers = {"sms": 8, "tile_q": 16, "tile_kv": 16, "threads": 2, "timeout_ms": 5000}
+        wanted = self.call(**numbers)()
+        found = self.call(**{name: np.int64(each) for name, each in numbers.items()})()
+        self.assertEqual(found[0].tobytes(), wanted[0].tobytes())
+        self.assertEqual(stagger.plans.stats()["plans"], 1)
+        for name in ("sms", "tile_q", "tile_kv"):  # 8.0 is 8 as a key of the cache
+            self.refused((stagger.UsageError, f"{name} is {float(numbers[name])}; it is a whole number",
+                          self.call(**{**numbers, name: float(numbers[name])})))
 
     def test_masks_have_numbers_of_arrays(self):
         lengths = stagger.mask("document", lengths=np.array([24, 40]), causal=np.bool_(True))
@@ -142,11 +169,15 @@ class Tensors(Refusals):
              self.call(mask="document:lengths=30+30")),
             (stagger.UsageError, "unknown schedule 'sptt'", self.call(schedule="sptt")),
             (stagger.UsageError, "schedule is None", self.call(schedule=None)),
+            (stagger.UsageError, "schedule is None", self.backward(schedule=None)),
+            (ValueError, r"not \['bshd'\]", self.call(layout=["bshd"])),
             (stagger.UsageError, "sm_margin is -3", self.call(sm_margin=-3)),
+            (stagger.UsageError, "sm_margin is True", self.call(sm_margin=True)),
             (stagger.UsageError, "sm_margin is 'x'",
              lambda: stagger.prefetch(self.q, self.q, sm_margin="x")),
             (ValueError, "scale is nan", self.call(scale=float("nan"))),
             (ValueError, "layout is bshd", self.call(layout="BSHD")))
+        self.call(sm_margin=np.int64(3), timeout_ms=np.int64(60_000))()
         lengths = torch.tensor([24, 40])
         self.call(mask=stagger.mask("document", lengths=lengths))()
 

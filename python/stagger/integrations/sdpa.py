@@ -39,7 +39,10 @@ def _refuse(dropout_p, cum_seq_q, cum_seq_k):
 
 
 def _operator():
-    """stagger::backward, which is made when it is first asked for."""
+    """stagger::backward, which is made when it is first asked for. Raises ImportError if torch is too old
+    for it."""
+    from ..torch.calls import expect_operators
+    expect_operators()
     from ..torch import operators
     return operators.backward_operator
 
@@ -130,8 +133,8 @@ def _originals():
 
 def install(fallback="error"):
     """Replaces torch's flash backward kernels until the returned handle's remove(). `fallback` is
-    "error", or "torch" for calls that Stagger refuses. Raises RuntimeError if another library has
-    replaced them."""
+    "error", or "torch" for calls that Stagger refuses. Raises ImportError by torch before 2.4, and
+    RuntimeError if another library has replaced them."""
     if fallback not in ("error", "torch"):
         raise errors.UsageError(f"fallback is \"error\" or \"torch\", not {fallback!r}")
     _operator()

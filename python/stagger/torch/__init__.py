@@ -14,8 +14,6 @@ registry of flash attentions, if it has one, and activates nothing.
 
 import importlib
 
-import torch
-
 from ..integrations import sdpa
 
 #: Names, and the module that each is in.

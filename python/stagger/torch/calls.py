@@ -7,7 +7,7 @@ import os
 
 import torch
 
-from .. import errors, host, settings
+from .. import errors, host, plain, settings
 from ..plans import plans
 from . import fallback as fallbacks
 from . import forward as forwards
@@ -27,14 +27,19 @@ if _OPERATORS:
                             image_of, plan_of)
 
 
+def expect_operators():
+    """Raises ImportError if torch is too old for operators."""
+    if not _OPERATORS:
+        raise ImportError("stagger.attention on a GPU needs torch 2.4 or later; this is "
+                          f"{torch.__version__}")
+
+
 def _is_on_gpu(q, **others):
     """Whether a call is for the operators. Raises TypeError for what is no tensor, and ImportError if
     torch is too old for operators."""
     shapes.expect_tensors(q=q, **others)
-    if q.is_cuda and not _OPERATORS:
-        raise ImportError("stagger.attention on a GPU needs torch 2.4 or later; this is "
-                          f"{torch.__version__}")
     if q.is_cuda:
+        expect_operators()
         runtime.expect_own_devices()
     return q.is_cuda
 
@@ -50,9 +55,10 @@ def _margin(sm_margin):
     """As operators have it: -1 for what is found. Raises UsageError for what is no number of SMs."""
     if sm_margin is None:
         return -1
-    if not isinstance(sm_margin, int) or sm_margin < 0:
+    found = plain.index(sm_margin)
+    if found is None or found < 0:
         raise errors.UsageError(f"sm_margin is {sm_margin!r}; it is a number of SMs, or None")
-    return sm_margin
+    return found
 
 
 def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bshd",
@@ -89,7 +95,7 @@ def attention(q, k, v, *, mask="causal", schedule="auto", scale=None, layout="bs
         dtype = torch.get_autocast_dtype("cuda")
         q, k, v = (each.to(dtype) for each in (q, k, v))
     fallbacks.expect_known(fallback)
-    settings.expect_wait(timeout_ms)
+    timeout_ms = settings.expect_wait(timeout_ms)
     mask, scale = forwards.text_of(mask), _scale(q, scale)
     sm_margin = _margin(sm_margin)
     call = q, k, v, mask, schedule, scale, layout, forward, invariant, sm_margin, timeout_ms
@@ -168,7 +174,7 @@ def attention_backward(d_out, q, k, v, out, lse, *, mask="causal", schedule="aut
     exp(score), either infinity for a query that sees nothing. Gradients have shape and dtype of
     what they are of, on a GPU its strides too, where it has no gaps. Raises what attention() does.
     """
-    settings.expect_wait(timeout_ms)
+    timeout_ms = settings.expect_wait(timeout_ms)
     on_gpu = _is_on_gpu(q, k=k, v=v, out=out, lse=lse, d_out=d_out)
     mask, scale, sm_margin = forwards.text_of(mask), _scale(q, scale), _margin(sm_margin)
     if on_gpu:

@@ -19,9 +19,11 @@ def backward(d_out, q, k, v, out, lse, mask, schedule, scale, layout, invariant,
     # The executor's scale is 1 / sqrt(D): another one goes into q, and into what dq is the sum of.
     more = scale * math.sqrt(q.shape[-1])
     arrays = [each.detach().numpy() for each in (q * more, k, v, out, lse, d_out)]
+    named = zip(("q", "k", "v", "out", "lse", "d_out"), arrays)
+    plan = host.plan_of(mask=mask, schedule=schedule, invariant=invariant,
+                        **host.sizes_of({name: each.shape for name, each in named}, layout))
     dq, dk, dv = map(torch.from_numpy, host.backward(
-        *arrays, mask=mask, schedule=schedule, layout=layout, invariant=invariant,
-        timeout_ms=timeout_ms))
+        *arrays, layout=layout, timeout_ms=timeout_ms, plan=plan))
     return dq * more, dk, dv
 
 

@@ -3,10 +3,8 @@
 import torch
 
 from .. import errors
+from ..host import LAYOUTS
 from . import runtime
-
-#: Axes of batch, row and head, by layout; the last is head_dim.
-LAYOUTS = {"bshd": (0, 1, 2), "bhsd": (0, 2, 1), "sbhd": (1, 0, 2)}
 
 
 def view(tensor, layout):
@@ -78,7 +76,7 @@ def check(q, k, v, layout):
 
 def refusal(q, k, v, layout):
     """Why what fits together is not done; "" if it is. Raises ValueError for what does not fit."""
-    if layout not in LAYOUTS:
+    if not isinstance(layout, str) or layout not in LAYOUTS:
         raise ValueError(f"layout is bshd, bhsd or sbhd, not {layout!r}")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.dim() != 4:
@@ -91,11 +89,14 @@ def refusal(q, k, v, layout):
                              f"{q.device}")
     batch, _, heads, dim = view(q, layout).shape
     batch_k, seq_kv, heads_kv, dim_k = view(k, layout).shape
-    if v.shape != k.shape:
-        return f"v is {tuple(v.shape)}, k is {tuple(k.shape)}: they are alike"
     if batch_k != batch or dim_k != dim:
-        raise ValueError(f"k is {tuple(k.shape)}, q is {tuple(q.shape)} ({layout}): batch and "
-                         "head_dim are alike")
+        raise ValueError(f"k is {tuple(k.shape)}, q is {tuple(q.shape)} ({layout}); k has q's batch and "
+                         "head_dim")
+    if v.shape[:-1] != k.shape[:-1]:
+        raise ValueError(f"v is {tuple(v.shape)}, k is {tuple(k.shape)} ({layout}); v has k's batch, rows "
+                         "and heads")
+    if v.shape != k.shape:
+        return f"head_dim of v is {v.shape[-1]}, that of k {dim}; what is done is one for both"
     if min(q.shape) == 0 or min(k.shape) == 0:
         return "a tensor without elements"
     if heads % heads_kv != 0:

@@ -20,11 +20,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 try:
-    import numpy  # noqa: F401 (a check saves a file by it)
+    import numpy  # a check saves a file by it
     import torch
 except ImportError:
-    torch = None
-if torch is None or ("--list" not in sys.argv and (
+    numpy = torch = None
+if None in (numpy, torch) or ("--list" not in sys.argv and (
         not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9)):
     print("SKIPPED: no torch with a GPU of compute capability 9.0")
     sys.exit(77)
