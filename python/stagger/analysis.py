@@ -10,8 +10,7 @@ import pathlib
 import tempfile
 import threading
 
-from . import _lib, errors
-from .masks import Mask
+from . import _lib, errors, plain
 from .tables import Table
 
 #: The class of error that an exit code without a report stands for.
@@ -33,8 +32,7 @@ def command(name, **options):
 def call(name, options, id=None):
     """The same, by options as they are spelled. A call with an `id`, a string, can be ended by
     cancel(id) from another thread: its exit code is 130 then, its report what there was."""
-    given = {key: _plain(value) for key, value in options.items()}
-    request = {"command": name, "options": given}
+    request = {"command": name, "options": dict(options)}
     response = _response(request if id is None else {**request, "id": id})
     if "error" in response:
         raise _BY_EXIT.get(response["exit_code"], errors.StaggerError)(response["error"])
@@ -72,16 +70,13 @@ def _settle(answered, request):
 
 def _answer(request):
     text = ctypes.c_void_p()
-    _lib.check(_lib.library().stagger_json(json.dumps(request).encode(), ctypes.byref(text)))
+    try:
+        words = json.dumps(request, default=plain.jsonable).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise errors.UsageError(
+            f"an option of {request['command']} is nothing that JSON has: {error}") from error
+    _lib.check(_lib.library().stagger_json(words, ctypes.byref(text)))
     return json.loads(_lib.taken(text))
-
-
-def _plain(value):
-    if isinstance(value, Mask):
-        return value.description
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value
 
 
 @contextlib.contextmanager
@@ -93,13 +88,13 @@ def _file_of(table):
     document = table.to_dict() if isinstance(table, Table) else table
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "mine.table.json"
-        path.write_text(json.dumps(document), encoding="utf-8")
+        path.write_text(json.dumps(document, default=plain.jsonable), encoding="utf-8")
         yield str(path)
 
 
 def analyze(table=None, **options):
     """The report (`stagger.report/1`) of a table, a dict, a file, or of a mask and a schedule:
-    analyze(t), analyze(mask="causal", n=8, schedule="shift"). A table that is wrong has a verdict,
+    analyze(t), analyze(mask="full", n=8, schedule="shift"). A table that is wrong has a verdict,
     not an exception."""
     if table is None:
         return command("analyze", **options)[1]
@@ -126,7 +121,12 @@ def compare(mask="causal", **options):
 
 def optimize(mask="causal", **options):
     """The best table found (`stagger.optimum/1`, with the table as `"table"` where there is one):
-    optimize("sliding:left=7,right=0", n=32, sms=8, time_limit=10)."""
+    optimize("sliding:left=7,right=0", n=32, sms=8, time_limit=10). Raises UsageError for an `output`:
+    Table.save() writes the table."""
+    if options.get("output") is not None:
+        raise errors.UsageError(f"output is {os.fspath(options['output'])!r}; the table is in the report, by "
+                                "\"table\", and its save() writes it")
+    options.pop("output", None)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "best.table.json"
         report = command("optimize", mask=mask, output=str(path), **options)[1]

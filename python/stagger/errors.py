@@ -1,5 +1,7 @@
 """Errors: one class for each code of the C interface."""
 
+import contextlib
+
 
 class StaggerError(Exception):
     """A function of libstagger failed; `code` is its stagger_error."""
@@ -25,6 +27,15 @@ CaptureError = _error("CaptureError", 11, "Not while a stream is captured.")
 Timeout = _error("Timeout", 12, "A wait was too long: the call was stopped, its gradients are NaN.")
 Deadlock = _error("Deadlock", 13, "A table hangs.")
 InternalError = _error("InternalError", 14, "A fault of Stagger's own.")
+
+
+@contextlib.contextmanager
+def of_file(path):
+    """Raises FileError, with the file's name and the reason, for an OSError meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from error
 
 
 class DigestMismatch(StaggerError):

@@ -159,6 +159,42 @@ class Commands(unittest.TestCase):
             self.assertIn(("optimize", 130), codes)
         self.assertEqual(stagger.optimize("full", n=2, sms=2)["status"], "optimal")
 
+    def test_a_second_interrupt_leaves_a_command_that_does_not_end(self):
+        answer, ended = analysis._answer, threading.Event()
+
+        def deaf(request):
+            if request["command"] == "cancel":
+                return {"exit_code": 0, "report": {"cancelled": False}}
+            ended.wait(60)
+            return answer(request)
+
+        interrupts = [threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)) for wait in (0.3, 0.9)]
+        with mock.patch.object(analysis, "_answer", deaf):
+            for each in interrupts:
+                each.start()
+            with self.assertRaises(KeyboardInterrupt):
+                stagger.command("version")
+        self.assertFalse(ended.is_set())
+        ended.set()
+
+    def test_numbers_of_arrays(self):
+        wanted = stagger.compare("causal", n=8, heads=4)
+        self.assertEqual(stagger.compare("causal", n=np.int64(8), heads=np.int32(4)), wanted)
+        self.assertEqual(stagger.compare({"kind": "sliding", "left": np.int64(3)}, n=8),
+                         stagger.compare("sliding:left=3", n=8))
+        with self.assertRaisesRegex(stagger.UsageError, "an option of compare is nothing .*JSON has no set"):
+            stagger.compare("causal", n={8})
+
+    def test_what_pages_and_docstrings_show(self):
+        self.assertEqual(stagger.analyze(mask="full", n=8, schedule="shift")["verdict"], "ok")
+        for said in (stagger.analyze.__doc__, (ROOT / "README.md").read_text(encoding="utf-8")):
+            self.assertIn('mask="full", n=8, schedule="shift"', said)
+
+    def test_optimize_gives_its_table_and_writes_none(self):
+        with self.assertRaisesRegex(stagger.UsageError, "output is 'best.json'; the table is in the report"):
+            stagger.optimize("full", n=2, sms=2, output=pathlib.Path("best.json"))
+        self.assertEqual(stagger.optimize("full", n=2, sms=2, output=None)["status"], "optimal")
+
     def test_optimize_returns_its_table(self):
         found = stagger.optimize("full", n=4, sms=4, time_limit=5)
         self.assertEqual(found["status"], "optimal")
@@ -230,9 +266,53 @@ class Tables(unittest.TestCase):
                     with self.assertRaises(numpy_ref.Broken):
                         numpy_ref.play(again.slots, again.lane_begin, live)
 
+    def test_numbers_that_a_table_does_not_hold(self):
+        def made(slots, lane_begin=(0, 1)):
+            return lambda: stagger.table(slots=slots, lane_begin=lane_begin, problem={"heads": 1})
+
+        for words, call in (
+                ("slots is of float64; it is of whole numbers that int32 holds", made([[0.9, 0, 0, 0.2]])),
+                ("slots is of bool", made(np.zeros((1, 4), bool))),
+                ("slots is of Python objects", made([[2**70, 0, 0, 0]])),
+                ("slots has numbers from 0 to 4294967296; int32 does not", made([[2**32, 0, 0, 0]])),
+                ("slots has numbers from -2147483649 to 0", made([[-2**31 - 1, 0, 0, 0]])),
+                ("lane_begin is of float64", made([[0, 0, 0, 0]], [0, 1.0]))):
+            with self.subTest(words=words), self.assertRaisesRegex(ValueError, words):
+                call()
+        document = stagger.table("full", "spt", seq=16, tile_q=16, tile_kv=16, sms=1).to_dict()
+        for slot in ([0.5, 0, 0, 0], [2**32, 0, 0, 0], ["0", 0, 0, 0]):
+            with self.subTest(slot=slot), self.assertRaisesRegex(stagger.InputError, "no table: .*slots"):
+                stagger.Table.from_dict({**document, "lanes": [[slot]]})
+        for kind in (np.int8, np.uint16, np.int64):
+            self.assertEqual(made(np.zeros((1, 4), kind))().slots.dtype, np.int32)
+        self.assertEqual(stagger.table(slots=[], lane_begin=[0, 0], problem={}).slots.shape, (0, 4))
+
+    def test_a_problem_has_numbers_of_arrays(self):
+        sound = stagger.table("causal", "spt", seq=64, tile_q=16, tile_kv=16, heads=2, sms=2)
+        own = stagger.table(slots=sound.slots.astype(np.int64), lane_begin=sound.lane_begin,
+                            dispatch=sound.dispatch, problem={
+                                name: np.int64(each) if isinstance(each, int) else each
+                                for name, each in sound.problem.items()})
+        self.assertEqual(json.loads(own.to_json())["problem"], sound.problem)
+        for given in (own, own.to_dict()):
+            self.assertEqual(stagger.verify(given)["verdict"], "ok")
+
+    def test_files_of_tables(self):
+        sound = stagger.table("full", "spt", seq=16, tile_q=16, tile_kv=16, sms=1)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.json"
+            with self.assertRaisesRegex(stagger.FileError, f"{path}: No such file"):
+                stagger.Table.load(path)
+            with self.assertRaisesRegex(stagger.FileError, f"{folder}: Is a directory"):
+                sound.save(folder)
+            for text in ("no JSON", "[" * 100_000, "[]", '{"lanes": 3}'):
+                path.write_text(text, encoding="utf-8")
+                with self.subTest(text=text[:9]), self.assertRaisesRegex(stagger.InputError, "is no table"):
+                    stagger.Table.load(path)
+
     def test_lanes_that_are_none(self):
         with self.assertRaisesRegex(ValueError, "lane_begin"):
-            stagger.table(slots=np.zeros((3, 4)), lane_begin=[0, 2], problem={})
+            stagger.table(slots=np.zeros((3, 4), int), lane_begin=[0, 2], problem={})
 
 
 class Plans(unittest.TestCase):
