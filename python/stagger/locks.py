@@ -9,7 +9,8 @@ do, DigestMismatch says why: resuming bit by bit either holds or says why not.
 
 A problem is what was asked for: mask, lengths, batch, heads, head_dim, dtype, schedule, invariant.
 The device and its SMs are in the entry, not in the problem, as are tiles and span: where they are
-asked for, that counts in the first run alone. The file is `stagger.lock/1`, JSON.
+asked for, that counts in the first run alone. A table of the caller's own has its order in itself, and no
+entry. The file is `stagger.lock/1`, JSON.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import os
 import pathlib
 import threading
 
-from . import _lib, errors
+from . import _lib, errors, plain
 from ._version import __version__
 from .masks import mask as as_mask
 from .plans import Plan
@@ -27,6 +28,8 @@ from .plans import Plan
 SCHEMA = "stagger.lock/1"
 _PROBLEM = ("mask", "seq_q", "seq_kv", "batch", "heads", "heads_kv", "head_dim", "dtype", "schedule",
             "invariant")
+_ENTRY = ("problem", "schedule", "tile_q", "tile_kv", "span", "sms", "machine", "order_digest", "numerics",
+          "version")
 
 
 def _problem(arguments):
@@ -35,7 +38,19 @@ def _problem(arguments):
              "schedule": "auto", "invariant": False, **arguments}
     known["mask"] = as_mask(known.get("mask", "causal")).text
     known.setdefault("heads_kv", known["heads"])
+    known["invariant"] = bool(known["invariant"])
     return {name: known[name] for name in _PROBLEM}
+
+
+def _key(problem):
+    """By what an entry is found: its problem, the mask in the one text that it has by now."""
+    return json.dumps({**problem, "mask": as_mask(problem["mask"]).text}, sort_keys=True, default=repr)
+
+
+def _expect_keys(what, found, known):
+    """Raises ValueError for a key that there is none of."""
+    for key in sorted(found.keys() - set(known)):
+        raise ValueError(f"{what} has no key {key!r}; known: {', '.join(known)}")
 
 
 class Lock:
@@ -52,15 +67,18 @@ class Lock:
             document = json.loads(self.path.read_text(encoding="utf-8"))
             if document["schema"] != SCHEMA:
                 raise errors.InputError(f"{self.path} is {document['schema']}, not {SCHEMA}")
-            return {json.dumps(entry["problem"], sort_keys=True): entry
-                    for entry in document["entries"]}
+            _expect_keys("a lock file", document, ("schema", "entries"))
+            for entry in document["entries"]:
+                _expect_keys("an entry", entry, _ENTRY)
+                _expect_keys("a problem", entry["problem"], _PROBLEM)
+            return {_key(entry["problem"]): entry for entry in document["entries"]}
         except FileNotFoundError:
             if not self.path.resolve().parent.is_dir():
                 raise errors.FileError(f"{self.path}: there is no such folder") from None
             return {}
         except OSError as error:
             raise errors.FileError(f"{self.path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, errors.UsageError) as error:
             raise errors.InputError(f"{self.path} is no lock file: {error!r}") from error
 
     @contextlib.contextmanager
@@ -74,21 +92,37 @@ class Lock:
             os.close(folder)
 
     def _add(self, key, entry):
-        """Adds an entry to the file, unless another process was first; returns the one there."""
-        with self._thread, self._alone():
+        """Adds an entry to the file, unless another process was first; returns the one there. Raises
+        FileError if it cannot be written."""
+        with self._thread, errors.of_file(self.path), self._alone():
             self._entries = self._read()
             if key not in self._entries:
+                self._write([*self._entries.values(), entry])
                 self._entries[key] = entry
-                part = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-                part.write_text(json.dumps({"schema": SCHEMA, "entries": list(
-                    self._entries.values())}, indent=1) + "\n", encoding="utf-8")
-                part.replace(self.path)
             return self._entries[key]
 
+    def _write(self, entries):
+        """All of the file or nothing."""
+        text = json.dumps({"schema": SCHEMA, "entries": entries}, indent=1) + "\n"
+        part = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(self.path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
     def plan(self, **arguments):
-        """The plan of a problem (arguments of Plan), as the file has it; adds it if it does not."""
+        """The plan of a problem (arguments of Plan but `table`), as the file has it; adds it if it does
+        not. Raises what Plan does, UsageError for a table, DigestMismatch for another order, FileError for
+        a file that cannot be written and InputError for one that is none."""
+        if arguments.get("table") is not None:
+            raise errors.UsageError(f"table is given, and {self.path} keeps schedules: a table has its order "
+                                    "in itself, make its plan by stagger.Plan")
+        arguments = {name: each if plain.index(each) is None else plain.index(each)
+                     for name, each in arguments.items()}
         problem = _problem(arguments)
-        key = json.dumps(problem, sort_keys=True)
+        key = _key(problem)
         entry = self._entries.get(key)
         if entry is None:
             plan = Plan(**arguments)
@@ -131,13 +165,15 @@ def _plan_of(path, entry, arguments):
     # A table for fewer SMs runs on more, and keeps its order.
     taken = min(entry["sms"], sms) if sms > 0 < entry["sms"] else sms
     plan = Plan(**{**arguments, **kept, "sms": taken})
+    plan.problem["schedule"] = arguments.get("schedule", "auto")  # as it was asked for
     if f"{plan.order_digest:016x}" != entry["order_digest"]:
         why = (f"{entry['sms']} SMs then, {taken} now, and the order of {entry['schedule']} moves "
                "with them: ask for invariant=True, or a schedule that needs one CTA (spt), from the "
                "first run on") if taken != entry["sms"] else \
             ("the entry does not say the span and the times that it went by, as older ones do not: "
              "give the machine of then, or begin another file") if "span" not in entry else \
-            f"version {entry['version']} then, {__version__} now"
+            f"version {entry['version']} then, {__version__} now" if entry["version"] != __version__ else \
+            "its schedule, tiles or span are those of another table"
         raise errors.DigestMismatch(
             f"{path}: {plan!r} is not the recorded order {entry['order_digest']}: {why}")
     return plan

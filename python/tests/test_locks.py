@@ -104,6 +104,81 @@ class Locks(unittest.TestCase):
                     self.assertRaisesRegex(stagger.InputError, f"lock.json: an entry's {name} is "):
                 self.plan()
 
+    def test_keys_that_there_are_none_of(self):
+        self.plan()
+        good = json.loads(self.path.read_text(encoding="utf-8"))
+        for words, change in (("a lock file has no key 'entry'", lambda file: file.update(entry=[])),
+                              ("an entry has no key 'tile-q'; known: problem, schedule",
+                               lambda file: file["entries"][0].update({"tile-q": 64})),
+                              ("a problem has no key 'sms'",
+                               lambda file: file["entries"][0]["problem"].update(sms=8)),
+                              ("no lock file: AttributeError", lambda file: file.update(entries=[3])),
+                              ("no lock file: UsageError.*a mask is words",
+                               lambda file: file["entries"][0]["problem"].update(mask=3))):
+            document = json.loads(json.dumps(good))
+            change(document)
+            self.path.write_text(json.dumps(document), encoding="utf-8")
+            with self.subTest(words=words), self.assertRaisesRegex(stagger.InputError, words):
+                locks.Lock(self.path)
+        self.path.write_text("[" * 100_000, encoding="utf-8")
+        with self.assertRaisesRegex(stagger.InputError, "lock.json is no lock file: RecursionError"):
+            locks.Lock(self.path)
+
+    def test_an_entry_is_of_its_mask_however_that_is_written(self):
+        words = self.plan(mask="sliding:left=99,right=0", schedule="spt")
+        (entry,) = self.entries()
+        self.edit(problem={**entry["problem"], "mask": '{"kind":"sliding","left":99,"right":0}'})
+        for mask in ("sliding:left=99,right=0", stagger.mask("sliding", left=99, right=0),
+                     {"right": 0, "left": 99, "kind": "sliding"}):
+            self.assertEqual(self.plan(mask=mask, schedule="spt").order_digest, words.order_digest)
+        self.assertEqual(len(self.entries()), 1)
+
+    def test_numbers_of_arrays(self):
+        lock = locks.Lock(self.path)
+        numbers = {"seq_q": 1024, "heads": 6, "head_dim": 64, "tile_q": 64, "tile_kv": 64, "sms": 12}
+        first = self.plan(lock, **{name: np.int64(each) for name, each in numbers.items()},
+                          invariant=np.bool_(False))
+        for again in (self.plan(lock, sms=np.int64(12)), self.plan(lock), self.plan()):
+            self.assertEqual(again.order_digest, first.order_digest)
+        self.assertEqual(len(self.entries()), 1)
+        self.assertEqual(self.entries()[0]["sms"], 12)
+        with self.assertRaisesRegex(stagger.UsageError, "seq_q is 64.5; it is a whole number"):
+            self.plan(lock, seq_q=64.5)
+
+    def test_a_table_of_the_callers_has_no_entry(self):
+        table = json.dumps(stagger.Plan("causal", "spt", seq_q=1024, heads=6, sms=12).json())
+        with self.assertRaisesRegex(stagger.UsageError, "table is given, and .*lock.json keeps schedules"):
+            self.plan(table=table)
+        self.assertFalse(self.path.exists())
+
+    def test_an_order_of_the_same_version_that_differs(self):
+        self.plan()
+        self.edit(schedule="descending")
+        with self.assertRaises(stagger.DigestMismatch) as caught:
+            self.plan()
+        self.assertTrue(str(caught.exception).endswith(
+            ": its schedule, tiles or span are those of another table"), caught.exception)
+        self.edit(version="0.0.9")
+        with self.assertRaisesRegex(stagger.DigestMismatch,
+                                    f"version 0.0.9 then, {stagger.__version__} now$"):
+            self.plan()
+
+    def test_a_file_that_cannot_be_written(self):
+        lock = locks.Lock(self.path)
+        for of, name in ((os, "open"), (pathlib.Path, "replace")):
+            with mock.patch.object(of, name, side_effect=PermissionError(13, "Permission denied")), \
+                    self.assertRaisesRegex(stagger.FileError, f"{self.path}: Permission denied"):
+                self.plan(lock)
+        self.assertEqual(os.listdir(self.path.parent), [])
+        self.assertEqual(self.plan(lock).schedule, "symmetric-shift")
+
+    def test_a_plan_of_the_file_says_what_was_asked_for(self):
+        self.plan(schedule="auto")
+        again = self.plan(schedule="auto")
+        self.assertEqual(again.problem["schedule"], "auto")
+        self.assertEqual(again.problem, stagger.Plan(
+            "causal", "auto", seq_q=1024, heads=6, head_dim=64, sms=12).problem)
+
     def test_another_problem_is_another_entry(self):
         self.plan()
         for change in ({"seq_q": 2048}, {"heads": 4}, {"invariant": True}, {"mask": "full",
@@ -198,7 +273,7 @@ class Locks(unittest.TestCase):
         self.edit(schedule="descending", order_digest=f"{other.order_digest:016x}")
         stagger.lock(self.path)
         moved = stagger.backward(*case, **tiles)
-        wanted = stagger.backward(*case, **tiles, plan=other)
+        wanted = stagger.backward(*case, plan=other)
         self.assertEqual([each.tobytes() for each in moved], [each.tobytes() for each in wanted])
         self.assertNotEqual(moved[0].tobytes(), usual[0].tobytes())
         stagger.lock(None)
