@@ -20,7 +20,7 @@ import platform
 
 import numpy as np
 
-from . import _lib, errors
+from . import _lib, errors, plain
 from ._version import __version__
 from .plans import plans
 
@@ -66,10 +66,15 @@ def _torch_sum(data):
 
 
 def digest(array):
-    """The digest of a numpy array or a torch tensor: 16 hexadecimal digits, of its bytes alone."""
+    """The digest of a numpy array or a torch tensor: 16 hexadecimal digits, of its bytes alone; of a sparse
+    tensor (COO) those of its indices and values as they lie, sums not made."""
     if isinstance(array, np.ndarray) or np.isscalar(array):
         array = np.asarray(array)
         size, total = array.nbytes, _numpy_sum(array) if array.size else 0
+    elif getattr(array, "is_sparse", False):
+        size, total = 0, 0
+        for part in (array.detach()._indices(), array.detach()._values()):
+            total = total * _PLACE + int(digest(part), 16)
     else:
         size = array.numel() * array.element_size()
         total = _torch_sum(array) if size else 0
@@ -107,14 +112,16 @@ class Recorder:
     """Writes digests of named arrays to a file, a line a step."""
 
     def __init__(self, path, **about):
-        """`about` is what else is to be said of the run (seed, commit, ranks)."""
-        self._file = pathlib.Path(path).open("w", encoding="utf-8")
+        """`about` is what else is to be said of the run (seed, commit, ranks). Raises FileError for a file
+        that cannot be written."""
+        with errors.of_file(path):
+            self._file = pathlib.Path(path).open("w", encoding="utf-8")
         known = _library()
         self._write({"schema": SCHEMA, "version": __version__, "numerics": known.get("numerics"),
                      "host": platform.node(), "about": about})
 
     def _write(self, line):
-        self._file.write(json.dumps(line) + "\n")
+        self._file.write(json.dumps(line, default=plain.jsonable) + "\n")
         self._file.flush()
 
     def __call__(self, step, arrays):
@@ -162,8 +169,10 @@ class Difference:
 
 
 def _read(path):
-    """The first line of a file, and its steps. Raises InputError for a file that is none."""
-    lines = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+    """The first line of a file, and its steps. Raises FileError for a file that cannot be read, and
+    InputError for one that is none."""
+    with errors.of_file(path):
+        lines = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     if not _parses(lines[-1]):  # of a run that was killed while it wrote it
         lines.pop()
     try:
@@ -175,14 +184,14 @@ def _read(path):
                    for line in steps):
             raise TypeError("digests and orders are by name")
         return head, found
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise errors.InputError(f"{path} is no {SCHEMA}") from None
 
 
 def _parses(line):
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -196,7 +205,8 @@ def _about(first, second):
 def compare(run_a, run_b):
     """The first step and the tensors in which two recorded runs (files) differ: a Difference. Steps
     that one of them does not have, as of a run that was resumed, are left out; so is a last line that
-    was cut. Raises InputError for a file that is no `stagger.digests/1`."""
+    was cut. Raises FileError for a file that cannot be read, and InputError for one that is no
+    `stagger.digests/1`."""
     (head_a, steps_a), (head_b, steps_b) = _read(run_a), _read(run_b)
     about, found = _about(head_a, head_b), Difference(0)
     for count, step in enumerate((step for step in steps_a if step in steps_b), 1):

@@ -170,6 +170,43 @@ class Runs(unittest.TestCase):
                     self.assertRaisesRegex(stagger.InputError, "x is no stagger.digests/1"):
                 debug.compare(path, path)
 
+    def test_files_that_cannot_be_read_or_written(self):
+        absent = self.folder / "none"
+        with self.assertRaisesRegex(stagger.FileError, f"^{absent}: No such file"):
+            debug.compare(absent, absent)
+        with self.assertRaisesRegex(stagger.FileError, f"^{self.folder}: Is a directory"):
+            debug.Recorder(self.folder)
+        path = self.folder / "deep"
+        path.write_text('{"schema": "stagger.digests/1"}\n' + "[" * 100_000 + "\n", encoding="utf-8")
+        with self.assertRaisesRegex(stagger.InputError, "deep is no stagger.digests/1"):
+            debug.compare(path, path)
+
+    def test_what_a_run_says_of_itself_may_be_of_arrays(self):
+        path = self.record("a", [np.int64(7)], seed=np.int64(1), rate=np.float32(0.5),
+                           sizes=np.arange(2), folder=self.folder)
+        head, step = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        self.assertEqual(head["about"], {"seed": 1, "rate": 0.5, "sizes": [0, 1], "folder": str(self.folder)})
+        self.assertEqual(step["step"], 7)
+
+    @unittest.skipUnless(torch, "no torch")
+    def test_sparse_gradients(self):
+        torch.manual_seed(3)
+        model = torch.nn.Embedding(9, 4, sparse=True)
+
+        def gradient(*words, factor=1.0):
+            model.zero_grad(set_to_none=True)
+            (model(torch.tensor(words)).sum() * factor).backward()
+            return debug.tensors_of(model)["gradient weight"]
+
+        path = self.folder / "sparse"
+        with debug.Recorder(path) as record:
+            record(0, {"gradient": gradient(1, 2, 2)})
+        digests = [debug.digest(gradient(*words, factor=factor)) for words, factor in (
+            ((1, 2, 2), 1.0), ((1, 2, 2), 1.0), ((1, 2), 1.0), ((2, 1, 2), 1.0), ((1, 2, 2), 2.0))]
+        self.assertEqual(digests[0], digests[1])
+        self.assertEqual(len(set(digests)), 4)
+        self.assertIn(digests[0], path.read_text(encoding="utf-8"))
+
     def test_a_run_that_was_killed_while_it_wrote(self):
         a, b = self.record("a", range(3)), self.record("b", range(3))
         text = b.read_text(encoding="utf-8")
@@ -201,6 +238,17 @@ class Runs(unittest.TestCase):
         path = self.record("a", range(1))
         orders = json.loads(path.read_text(encoding="utf-8").splitlines()[1])["orders"]
         self.assertIn(f"{stagger.plans.values()[-1].order_digest:016x}", orders.values())
+
+    def test_two_schedules_of_one_problem_have_two_orders(self):
+        stagger.plans.clear()
+        self.addCleanup(stagger.plans.clear)
+        made = [stagger.Plan("causal", schedule, seq_q=256, heads=2, sms=4, tile_q=64, tile_kv=64)
+                for schedule in ("spt", "symmetric-shift")]
+        for plan in made:
+            stagger.plans.get(plan.schedule, lambda: plan)
+        self.assertEqual(sorted(debug._orders().values()),
+                         sorted(f"{plan.order_digest:016x}" for plan in made))
+        self.assertEqual(len({plan.order_digest for plan in made}), 2)
 
 
 if __name__ == "__main__":
