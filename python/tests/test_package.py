@@ -1,6 +1,7 @@
 """The package without torch: structs, commands, tables, plans, the host's backward pass."""
 
 import ctypes
+import importlib.util
 import json
 import os
 import pathlib
@@ -51,6 +52,39 @@ class Structs(unittest.TestCase):
                               text=True, check=True,
                               env={**os.environ, "STAGGER_LIBRARY": "/none/such"}).stdout
         self.assertIn("pip install", said)
+
+
+class Names(unittest.TestCase):
+    def ran(self, code):
+        return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                              check=True).stdout
+
+    def test_modules_that_are_imported_when_they_are_used(self):
+        code = ("import sys, stagger\n"
+                "print('stagger.numpy_ref' in sys.modules, stagger.numpy_ref.forward.__name__,\n"
+                "      stagger.machines.calibrate.__name__)\n")
+        self.assertEqual(self.ran(code), "False forward calibrate\n")
+        for name in ("attention", "check", "machines", "numpy_ref", "torch", "backward", "__version__"):
+            self.assertIn(name, dir(stagger))
+        with self.assertRaisesRegex(AttributeError, "no attribute 'nonsense'"):
+            stagger.nonsense
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no torch")
+    def test_with_torch(self):
+        code = ("import sys, stagger\n"
+                "print('torch' in sys.modules, stagger.torch.workspace_bytes.__name__)\n"
+                "from stagger import *\n"
+                "print(attention.__name__, prefetch.__name__)\n")
+        self.assertEqual(self.ran(code), "False workspace_bytes\nattention prefetch\n")
+
+    def test_without_torch(self):
+        code = ("import sys\n"
+                "sys.modules['torch'] = None\n"
+                "from stagger import *\n"
+                "print(Plan.__name__, backward.__name__, 'attention' in globals())\n"
+                "import stagger\n"
+                "try:\n    stagger.attention\nexcept ImportError as error:\n    print(error.name)\n")
+        self.assertEqual(self.ran(code), "Plan backward False\ntorch\n")
 
 
 class Commands(unittest.TestCase):
