@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/formats/import_context.hpp"
 #include "core/index.hpp"
+#include "core/key_ranges.hpp"
 #include "core/limits.hpp"
 #include "core/tiling.hpp"
 
@@ -36,6 +37,56 @@ bool is_causal(Import& import, std::int64_t columns) {
                                       "--mask-causal true or false");
   }
   return columns == 1;
+}
+
+/// Rows [begin, end) of `queries` that do not see a key, sorted and apart.
+void find_hidden(const Mask& mask, std::size_t key, const Lengths& lengths,
+                 std::vector<KeyRange>& hidden) {
+  std::vector<KeyRange> all;
+  const auto column = [&](const char* name, std::int64_t absent) {
+    const auto& values = mask.integers(name);
+    return values.empty() ? absent : values[key];
+  };
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    const KeyRange rows{std::max(begin, std::int64_t{0}), std::min(end, lengths.q)};
+    if (rows.begin < rows.end) all.push_back(rows);
+  };
+  add(column("lts", 0), column("lte", lengths.q));
+  add(column("uts", 0), column("ute", 0));
+  if (mask.boolean("causal")) {
+    add(0, static_cast<std::int64_t>(key) - (lengths.kv - lengths.q));
+  }
+  std::ranges::sort(all, {}, &KeyRange::begin);
+  hidden.clear();
+  add_union(all, {}, hidden);
+}
+
+std::int64_t size_of(const std::vector<KeyRange>& ranges) {
+  std::int64_t size = 0;
+  for (const KeyRange& range : ranges)
+    size += range.end - range.begin;
+  return size;
+}
+
+/// Refuses columns of which the queries see too many ranges of keys, before anything is made of
+/// them: a query begins one at each key that it sees, and of which the key before is hidden.
+/// O(keys).
+void check_ranges(const Bundle& bundle, const Mask& mask, const Lengths& lengths) {
+  std::vector<KeyRange> before = {{0, lengths.q}};
+  std::vector<KeyRange> hidden;
+  std::vector<KeyRange> both;
+  std::int64_t ranges = 0;
+  for (std::int64_t key = 0; key < lengths.kv; ++key) {
+    find_hidden(mask, at(key), lengths, hidden);
+    both.clear();
+    add_intersection(before, hidden, both);
+    ranges += size_of(before) - size_of(both);
+    before.swap(hidden);
+  }
+  if (ranges <= kMaxKeyRanges) return;
+  throw Error(ErrorKind::limit, bundle.source + ": a mask of " + std::to_string(ranges) +
+                                    " ranges of keys, over all queries; at most " +
+                                    std::to_string(kMaxKeyRanges) + " are supported");
 }
 
 /// Least and largest of a column's numbers in each KV tile.
@@ -184,6 +235,7 @@ ImportedMask read_flashmask(Import& import) {
   std::optional<std::int64_t> visited;
   Mask mask = import.by_head(masks, [&](std::int64_t place) {
     std::vector<Mask> parts = {columns(own_place(leading, masks, place))};
+    check_ranges(bundle, parts.front(), lengths);
     if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
       visited = visited.value_or(0) + visited_empty(parts.front(), lengths, import.request.shape);
     }

@@ -142,6 +142,36 @@ TEST_CASE("empty tiles that FlashMask's kernel visits are those that no interval
   CHECK(visited_in_all > 100);
 }
 
+TEST_CASE("FlashMask's columns of too many ranges of keys are refused before any is made") {
+  // Closed forms, each of which reaches 2^26 ranges and goes beyond with one query more.
+  const auto refusal = [](const Bundle& bundle, std::int64_t queries, bool causal) {
+    return refusal_of(bundle, {.lengths = {queries, 0}, .causal = causal});
+  };
+  const auto column = [](std::int64_t keys, std::int64_t even, std::int64_t odd) {
+    Elements values;
+    for (std::int64_t key = 0; key < keys; ++key)
+      values.push_back(key % 2 == 0 ? even : odd);
+    return values;
+  };
+  const std::int64_t keys = std::int64_t{1} << 14;
+  const std::int64_t half = keys / 2;  // of which each is a range of its own to all that see it
+  const std::int64_t all = keys * 2;   // beyond every query
+  const Bundle odd = flashmask({column(keys, all, 0), column(keys, 0, 0)});
+  CHECK(read(odd, {.lengths = {half, 0}, .causal = false}).lengths == Lengths{half, keys});
+  CHECK(refusal(odd, half + 1, false) ==
+        "x.npz: a mask of 67117056 ranges of keys, over all queries; at most 67108864 are "
+        "supported");
+  // Even keys are hidden in queries 4 to 9 and 7 to 13 too: that is ten.
+  const Bundle twice = flashmask(
+      {column(keys, 4, 0), column(keys, 10, all), column(keys, 7, 0), column(keys, 14, 0)});
+  CHECK(read(twice, {.lengths = {half + 10, 0}}).lengths == Lengths{half + 10, keys});
+  CHECK(refusal(twice, half + 11, false).find("a mask of 67117056 ranges") != std::string::npos);
+  // Query q sees the even keys up to its own: q / 2 + 1 ranges.
+  const auto causal = [&](std::int64_t tokens) { return flashmask({column(tokens, all, 0)}); };
+  CHECK(read(causal(keys - 1)).lengths == Lengths{keys - 1, keys - 1});
+  CHECK(refusal(causal(keys), 0, true).find("a mask of 67117056 ranges") != std::string::npos);
+}
+
 TEST_CASE("FlashMask's columns of KV heads are those of the heads that share them") {
   // Causal documents of 2 + 2 tokens, and no documents.
   const Bundle bundle =
