@@ -59,10 +59,10 @@ void check_pointers(const Bundle& bundle, const BlockRows& rows) {
   }
 }
 
-/// A number of blocks from tokens, or from the largest column.
-std::int64_t columns_of(const BlockRows& rows) {
+/// A number of blocks from the file's tokens, or from the request's and the largest column.
+std::int64_t columns_of(const Import& import, const BlockRows& rows) {
   if (rows.lengths.kv > 0) return divide_up(rows.lengths.kv, rows.block.kv);
-  std::int64_t columns = 0;
+  std::int64_t columns = import.asked_blocks(rows.block).kv;
   for (const std::int64_t index : rows.indices)
     columns = std::max(columns, index < kMaxTiles ? index + 1 : 0);
   return columns;
@@ -95,7 +95,7 @@ BlockRows rows_of(const Import& import) {
   }
   const Lengths tokens = {size_of(import, "M", "seq_len_q"), size_of(import, "N", "seq_len_kv")};
   if (rows.block.q > 0 && rows.block.kv > 0) rows.lengths = tokens;
-  rows.kv_tiles = columns_of(rows);
+  rows.kv_tiles = columns_of(import, rows);
   check_grid_size(bundle, rows.kv_tiles, rows.q_tiles);
   return rows;
 }
@@ -156,19 +156,25 @@ Mask mask_of_pairs(const BlockRows& rows) {
                               {"types", std::move(slices.types)}});
 }
 
-/// The size of what has masks of its own: where M and N are missing, that of whole blocks.
-void fill_lengths(const Bundle& bundle, BlockRows& rows) {
-  const Lengths whole = {rows.q_tiles * rows.block.q, rows.kv_tiles * rows.block.kv};
-  if (rows.lengths.q == 0) rows.lengths.q = whole.q;
-  if (rows.lengths.kv == 0) rows.lengths.kv = whole.kv;
+/// The size of what has masks of its own: where M and N are missing, what is asked for, or that of
+/// whole blocks.
+void fill_lengths(const Import& import, BlockRows& rows) {
+  const Bundle& bundle = import.bundle;
+  const bool says_q = rows.lengths.q > 0;
+  const auto fill = [](std::int64_t& tokens, std::int64_t asked, std::int64_t whole) {
+    if (tokens == 0) tokens = asked > 0 ? asked : whole;
+  };
+  fill(rows.lengths.q, import.request.lengths.q, rows.q_tiles * rows.block.q);
+  fill(rows.lengths.kv, import.request.lengths.kv, rows.kv_tiles * rows.block.kv);
   if (rows.lengths.q > kMaxTokens || rows.lengths.kv > kMaxTokens) {
     throw Error(ErrorKind::limit,
                 bundle.source + ": more than " + std::to_string(kMaxTokens) + " tokens");
   }
-  if (divide_up(rows.lengths.q, rows.block.q) != rows.q_tiles) {
+  if (says_q && divide_up(rows.lengths.q, rows.block.q) != rows.q_tiles) {
     bundle.reject("M " + std::to_string(rows.lengths.q) + " is no " + std::to_string(rows.q_tiles) +
                   " rows of " + std::to_string(rows.block.q) + " tokens");
   }
+  check_lengths(rows.lengths, rows.block, rows.q_tiles, rows.kv_tiles);
 }
 
 }  // namespace
@@ -189,9 +195,13 @@ ImportedMask read_bsr(Import& import) {
     return imported;
   }
   static_cast<void>(grid_of(bundle, rows, 0));  // no block is beyond the keys, or there twice
-  fill_lengths(bundle, rows);
+  fill_lengths(import, rows);
   import.understood("blocks of " + std::to_string(rows.block.kv) + " keys x " +
                     std::to_string(rows.block.q) + " queries, and of each the pairs of its mask");
+  if (import.causal_of_file().value_or(false)) {
+    import.understood(
+        "the file says causal, which is not heeded: its kernel takes the pairs of the mask alone");
+  }
   if (!bundle.has("mask")) {
     import.understood(
         "packed_mask as its kernel reads it: a block row begins a byte; in it "

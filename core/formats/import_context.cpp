@@ -31,10 +31,20 @@ std::int64_t tiles_of_block(const char* option, std::int64_t block, std::int64_t
   return block / tile;
 }
 
-void check_length(const char* option, std::int64_t tokens, std::int64_t tile, std::int32_t tiles) {
+/// Of which tokens a length is.
+enum class Tokens { queries, keys };
+
+/// `5 queries are`, `1 key is`.
+std::string tokens_are(std::int64_t tokens, Tokens what) {
+  const bool queries = what == Tokens::queries;
+  return std::to_string(tokens) + (queries ? does(tokens, " query is", " queries are")
+                                           : does(tokens, " key is", " keys are"));
+}
+
+void check_length(Tokens what, std::int64_t tokens, std::int64_t tile, std::int64_t tiles) {
   if (divide_up(tokens, tile) == tiles) return;
-  fail(std::string(option) + " " + std::to_string(tokens) + " is no " + std::to_string(tiles) +
-       " tiles of " + std::to_string(tile) + " tokens, which the file has");
+  fail(tokens_are(tokens, what) + " no " + counted(tiles, "tile") + " of " + std::to_string(tile) +
+       does(tile, " token", " tokens") + ", which the file has");
 }
 
 TileGrid refined(const TileGrid& grid, const Lengths& factor, const Lengths& tiles) {
@@ -132,21 +142,44 @@ std::optional<bool> Import::flag(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<bool> Import::causal_of_file() const {
+  if (const std::optional<bool> own = flag("causal")) return own;
+  const auto type = bundle.words.find("mask_type");
+  if (type == bundle.words.end()) return std::nullopt;
+  if (type->second != "causal" && type->second != "dense") {
+    bundle.reject("mask_type = '" + type->second + "' is neither dense nor causal");
+  }
+  return type->second == "causal";
+}
+
 std::optional<bool> Import::causal() {
   heeds_causal_ = true;
-  std::optional<bool> own = flag("causal");
-  const auto type = bundle.words.find("mask_type");
-  if (!own && type != bundle.words.end()) {
-    own = type->second == "causal";
-    if (!*own && type->second != "dense") {
-      bundle.reject("mask_type = '" + type->second + "' is neither dense nor causal");
-    }
-  }
+  const std::optional<bool> own = causal_of_file();
   if (own && request.causal && *own != *request.causal) {
     fail(std::string("--mask-causal ") + (*own ? "false" : "true") +
          ", where the file says the other");
   }
   return own ? own : request.causal;
+}
+
+TileShape Import::block_or_asked(const TileShape& block) const {
+  const auto side = [](std::int64_t file, std::int64_t asked) {
+    if (file > 0) return file;
+    return asked > 0 ? asked : 1;
+  };
+  return {.q = side(block.q, request.shape.q), .kv = side(block.kv, request.shape.kv)};
+}
+
+Lengths Import::asked_blocks(const TileShape& block) const {
+  const TileShape own = block_or_asked(block);
+  return {divide_up(request.lengths.q, own.q), divide_up(request.lengths.kv, own.kv)};
+}
+
+Lengths Import::ragged_tokens(const Lengths& lengths, const TileShape& block) const {
+  const TileShape own = block_or_asked(block);
+  const auto side = [](std::int64_t file, std::int64_t asked) { return file > 0 ? file : asked; };
+  return {side(lengths.q, request.lengths.q) % own.q,
+          side(lengths.kv, request.lengths.kv) % own.kv};
 }
 
 void Import::expect_heeded(const char* format) const {
@@ -216,24 +249,20 @@ std::vector<std::int64_t> Import::places_of_heads(const MasksOfFile& masks) cons
 }
 
 Lengths Import::agreed(const Lengths& lengths) const {
-  const auto side = [](const char* option, std::int64_t file, std::int64_t given) {
+  const auto side = [](Tokens what, std::int64_t file, std::int64_t given) {
     if (file > 0 && given > 0 && file != given) {
-      fail(std::string(option) + " " + std::to_string(given) + ", where the file says " +
-           std::to_string(file));
+      fail(tokens_are(given, what) + " asked for, where the file says " + std::to_string(file));
     }
     return file > 0 ? file : given;
   };
-  return {side("--seq-q", lengths.q, request.lengths.q),
-          side("--seq-kv", lengths.kv, request.lengths.kv)};
+  return {side(Tokens::queries, lengths.q, request.lengths.q),
+          side(Tokens::keys, lengths.kv, request.lengths.kv)};
 }
 
 ImportedMask Import::tiled(const MasksOfFile& masks,
                            const std::function<TileGrid(std::int64_t)>& grid,
                            const TileShape& block, const Lengths& lengths) {
-  const auto or_one = [](std::int64_t tokens) { return tokens == 0 ? 1 : tokens; };
-  TileShape own = block;
-  if (own.q == 0) own.q = or_one(request.shape.q);
-  if (own.kv == 0) own.kv = or_one(request.shape.kv);
+  const TileShape own = block_or_asked(block);
   ImportedMask imported{.lengths = agreed(lengths)};
   Lengths& tokens = imported.lengths;
   const Lengths factor = {tiles_of_block("--tile-q", own.q, request.shape.q),
@@ -243,8 +272,7 @@ ImportedMask Import::tiled(const MasksOfFile& masks,
     const TileGrid blocks = grid(place);
     if (tokens.q == 0) tokens.q = own.q * blocks.q_tiles();
     if (tokens.kv == 0) tokens.kv = own.kv * blocks.kv_tiles();
-    check_length("--seq-q", tokens.q, own.q, blocks.q_tiles());
-    check_length("--seq-kv", tokens.kv, own.kv, blocks.kv_tiles());
+    check_lengths(tokens, own, blocks.q_tiles(), blocks.kv_tiles());
     if (factor == Lengths{1, 1}) return tiles_mask(blocks);
     const Lengths tiles = {divide_up(tokens.q, imported.shape.q),
                            divide_up(tokens.kv, imported.shape.kv)};
@@ -322,6 +350,12 @@ void check_zeros_and_ones(const Bundle& bundle, std::string_view name) {
     bundle.reject(std::string(name) + place_words(static_cast<std::int64_t>(place), tensor.shape) +
                   " = " + std::to_string(tensor.elements[place]) + ", neither 0 nor 1");
   }
+}
+
+void check_lengths(const Lengths& tokens, const TileShape& block, std::int64_t q_tiles,
+                   std::int64_t kv_tiles) {
+  check_length(Tokens::queries, tokens.q, block.q, q_tiles);
+  check_length(Tokens::keys, tokens.kv, block.kv, kv_tiles);
 }
 
 void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles) {

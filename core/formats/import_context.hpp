@@ -51,9 +51,18 @@ class Import {
   [[nodiscard]] TileShape block_size(std::string_view name) const;
   /// A yes or no of that name.
   [[nodiscard]] std::optional<bool> flag(std::string_view name) const;
+  /// What the file says of whether the mask is causal.
+  [[nodiscard]] std::optional<bool> causal_of_file() const;
   /// Whether the mask is causal: what the file says, else the request. Throws Error{usage} if they
   /// contradict each other.
   [[nodiscard]] std::optional<bool> causal();
+  /// The tokens of the file's blocks; where it does not say, those of the request's tiles, or one.
+  [[nodiscard]] TileShape block_or_asked(const TileShape& block) const;
+  /// Blocks that the request's lengths have; 0 where it does not say.
+  [[nodiscard]] Lengths asked_blocks(const TileShape& block) const;
+  /// Tokens of the last block of a side that is cut, from the file's lengths or the request's; 0
+  /// where it is whole, or nobody says.
+  [[nodiscard]] Lengths ragged_tokens(const Lengths& lengths, const TileShape& block) const;
   /// Throws Error{usage} if the request has an answer that nobody asked for.
   void expect_heeded(const char* format) const;
 
@@ -105,6 +114,9 @@ void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFil
 /// Throws Error{invalid_input} if an element of that tensor is neither 0 nor 1.
 void check_zeros_and_ones(const Bundle& bundle, std::string_view name);
 
+/// Throws Error{usage} if so many tokens do not make that grid of blocks.
+void check_lengths(const Lengths& tokens, const TileShape& block, std::int64_t q_tiles,
+                   std::int64_t kv_tiles);
 /// Throws Error{limit} if a head has more tiles than are supported.
 void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q_tiles);
 

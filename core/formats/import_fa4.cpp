@@ -2,7 +2,6 @@
 // KV tiles, and another for the backward pass, the other way round and perhaps with other blocks;
 // and the layout by offsets of the arbitrary-mask fork.
 
-#include "core/checked.hpp"
 #include "core/formats/import_context.hpp"
 #include "core/formats/tile_lists.hpp"
 
@@ -33,10 +32,9 @@ class Object {
   [[nodiscard]] std::int64_t columns() const {
     return std::max(partial_->columns(), full_ ? full_->columns() : 0);
   }
-  /// Likewise, as far as ids or the room for them say.
-  [[nodiscard]] std::int64_t room() const {
-    const std::int64_t width = std::max(partial_->width(), full_ ? full_->width() : 0);
-    return std::max(width, columns());
+  /// Ids that a row has room for.
+  [[nodiscard]] std::int64_t width() const {
+    return std::max(partial_->width(), full_ ? full_->width() : 0);
   }
   [[nodiscard]] TileGrid grid(std::int64_t mask, bool rows_are_q, std::int64_t columns) const {
     return grid_of(partial_.get(), full(), mask, rows_are_q, columns);
@@ -72,9 +70,11 @@ void compare(const Import& import, const TileGrid& backward, const TileGrid& for
 /// there may be as many.
 bool are_alike(const Object& backward, const Object& forward) {
   if (backward.block != forward.block) return false;
+  const auto fits = [](const Object& object, const Object& other) {
+    return std::max(object.columns(), object.width()) <= other.partial().rows();
+  };
   const bool said = backward.block.q > 0;
-  return said || (backward.room() <= forward.partial().rows() &&
-                  forward.room() <= backward.partial().rows());
+  return said || (fits(backward, forward) && fits(forward, backward));
 }
 
 /// What is said of the forward pass's lists beside the backward pass's.
@@ -114,10 +114,11 @@ ImportedMask read(Import& import, bool linear) {
   std::unique_ptr<Object> forward;
   if (back && ahead) forward = std::make_unique<Object>(import, *ahead, linear);
   const bool compares = forward && are_alike(object, *forward);
-  std::int64_t columns = compares ? forward->partial().rows() : object.room();
-  const std::int64_t given = rows_are_q ? import.request.lengths.kv : import.request.lengths.q;
-  const std::int64_t tile = rows_are_q ? object.block.kv : object.block.q;
-  if (!compares && given > 0 && tile > 0) columns = std::max(columns, divide_up(given, tile));
+  const Lengths asked = import.asked_blocks(object.block);
+  OtherSide side{
+      .ids = object.columns(), .room = object.width(), .asked = rows_are_q ? asked.kv : asked.q};
+  if (compares) side.transposed = forward->partial().rows();
+  const std::int64_t columns = side.tiles();
   import.understood(rows_are_q ? "the forward pass's lists: KV tiles by Q tile"
                                : "the backward pass's lists: Q tiles by KV tile");
   if (forward) import.understood(words_of(object, *forward, compares));

@@ -58,21 +58,46 @@ Side side_of_rows(Import& import, const char* what, std::int64_t rows, std::int6
   return {0, rows};
 }
 
-/// The side that the ids count.
-Side side_of_ids(const Lists& lists, std::int64_t tokens, std::int64_t block) {
-  if (tokens > 0 && block > 0) return {tokens, divide_up(tokens, block)};
-  return {tokens, std::max(lists.width(), lists.columns())};
+/// The transposed lists, if they are there beside the others.
+std::optional<Lists> transposed_lists(const Bundle& bundle) {
+  if (!bundle.has("q_num_blocks") || !bundle.has("kv_num_blocks")) return std::nullopt;
+  return lists_of(bundle, "q");
 }
 
-/// The transposed lists, if they are there beside the others.
-std::optional<Lists> transposed_lists(const Bundle& bundle, std::int64_t kv_tiles) {
-  if (!bundle.has("q_num_blocks") || !bundle.has("kv_num_blocks")) return std::nullopt;
-  Lists lists = lists_of(bundle, "q");
-  if (lists.partial->rows() != kv_tiles) {
-    bundle.reject("q_num_blocks has " + std::to_string(lists.partial->rows()) + " rows for " +
-                  std::to_string(kv_tiles) + " KV tiles");
+/// The side that the ids count, of so many tokens, or, where the file does not say, tiles.
+Side side_of_ids(const Lists& lists, const std::optional<Lists>& transposed, std::int64_t tokens,
+                 std::int64_t block, std::int64_t asked) {
+  OtherSide side{.ids = lists.columns(), .room = lists.width(), .asked = asked};
+  if (transposed) side.transposed = transposed->partial->rows();
+  if (tokens == 0 || block == 0) return {tokens, side.tiles()};
+  const std::int64_t tiles = divide_up(tokens, block);
+  if (side.transposed.value_or(tiles) != tiles) {
+    lists.partial->bundle().reject("q_num_blocks has " + std::to_string(*side.transposed) +
+                                   " rows for " + std::to_string(tiles) + " KV tiles");
   }
-  return lists;
+  return {tokens, tiles};
+}
+
+/// Whether a tile of the last row, or of that column, is listed full; column -1 is none.
+bool is_full_in(const Lists& lists, bool last_row, std::int64_t column) {
+  if (!lists.full) return false;
+  for (std::int64_t mask = 0; mask < lists.full->masks().count(); ++mask) {
+    for (std::int64_t row = 0; row < lists.full->rows(); ++row) {
+      const bool is_last = row + 1 == lists.full->rows();
+      for (const std::int64_t id : lists.full->ids(mask, row))
+        if ((last_row && is_last) || id == column) return true;
+    }
+  }
+  return false;
+}
+
+/// By which rule a tile is full that reaches beyond the last token, of which a side may have one.
+void say_ragged(Import& import, const Lists& lists, bool row_is_ragged, bool id_is_ragged,
+                std::int64_t columns) {
+  const bool is_full = is_full_in(lists, row_is_ragged, id_is_ragged ? columns - 1 : -1);
+  import.understood(is_full ? "ragged rule in-bounds: a tile that reaches beyond the last token is "
+                              "listed full"
+                            : "ragged rule flex: a tile beyond the last token is never full");
 }
 
 /// They must say the same.
@@ -109,15 +134,21 @@ ImportedMask read_flex(Import& import) {
   Lists lists = lists_of(bundle, by_q ? "kv" : "q");
   const Side rows = side_of_rows(import, by_q ? "queries" : "keys", lists.partial->rows(),
                                  by_q ? tokens.q : tokens.kv, by_q ? shape.q : shape.kv);
-  const Side ids = side_of_ids(lists, by_q ? tokens.kv : tokens.q, by_q ? shape.kv : shape.q);
+  const Lengths asked = import.asked_blocks(shape);
+  std::optional<Lists> transposed = transposed_lists(bundle);
+  const Side ids = side_of_ids(lists, transposed, by_q ? tokens.kv : tokens.q,
+                               by_q ? shape.kv : shape.q, by_q ? asked.kv : asked.q);
   if (!by_q) import.understood("of the transposed lists alone (q_indices)");
-  if (!lengths) import.understood("no seq_lengths: as long as its tiles");
+  if (!lengths && (asked.q == 0 || asked.kv == 0)) {
+    import.understood("no seq_lengths: as long as its tiles");
+  }
   say_classes(import, lists);
-  import.understood("ragged rule flex: a tile beyond the last token is never full");
+  const Lengths own = by_q ? Lengths{rows.tokens, ids.tokens} : Lengths{ids.tokens, rows.tokens};
+  const Lengths cut = import.ragged_tokens(own, shape);
+  say_ragged(import, lists, (by_q ? cut.q : cut.kv) > 0, (by_q ? cut.kv : cut.q) > 0, ids.tiles);
   import.lost("mask_mod: which pairs of a partial tile attend");
   if (bundle.has("dq_write_order")) import.lost("dq_write_order: `stagger lint` reads that");
   if (bundle.has("dq_kv_order")) import.lost("dq_kv_order: in which order KV tiles are launched");
-  std::optional<Lists> transposed = transposed_lists(bundle, ids.tiles);
   spread(bundle, {&*lists.partial, lists.full_list(), transposed ? &*transposed->partial : nullptr,
                   transposed ? transposed->full_list() : nullptr});
   const auto grid = [&](std::int64_t mask) {
@@ -125,8 +156,7 @@ ImportedMask read_flex(Import& import) {
     if (transposed) compare(bundle, tiles, mask, *transposed);
     return tiles;
   };
-  return import.tiled(lists.partial->masks(), grid, shape,
-                      by_q ? Lengths{rows.tokens, ids.tokens} : Lengths{ids.tokens, rows.tokens});
+  return import.tiled(lists.partial->masks(), grid, shape, own);
 }
 
 }  // namespace stagger::formats

@@ -56,8 +56,11 @@ ImportedMask read_vsa(Import& import) {
   const bool by_q = of_queries.has_value();
   TileList lists = *std::exchange(by_q ? of_queries : others, std::nullopt);
   const auto sizes = vsa_sizes(import);
-  std::int64_t columns = std::max(lists.width(), lists.columns());
-  if (others) columns = others->rows();
+  constexpr TileShape kBlock = {.q = kVsaBlock, .kv = kVsaBlock};
+  const Lengths asked = import.asked_blocks(kBlock);
+  OtherSide side{.ids = lists.columns(), .room = lists.width(), .asked = by_q ? asked.kv : asked.q};
+  if (others) side.transposed = others->rows();
+  std::int64_t columns = side.tiles();
   if (sizes) {
     if (by_q && !others) columns = std::ssize(*sizes);
     const std::int64_t kv_tiles = by_q ? columns : lists.rows();
@@ -86,7 +89,7 @@ ImportedMask read_vsa(Import& import) {
     }
     return sizes ? with_short_blocks(tiles, *sizes) : tiles;
   };
-  return import.tiled(lists.masks(), grid, {.q = kVsaBlock, .kv = kVsaBlock}, {});
+  return import.tiled(lists.masks(), grid, kBlock, {});
 }
 
 }  // namespace stagger::formats

@@ -3,8 +3,10 @@
 #include "core/formats/import_context.hpp"
 #include "core/tile_grid.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -59,6 +61,20 @@ class TileList {
 /// is for all of the others'. Throws Error{invalid_input} if one has another number of them,
 /// Error{limit} if that are more numbers than a file has.
 void spread(const Bundle& bundle, std::initializer_list<TileList*> lists);
+
+/// What says how many tiles there are on the side that ids count, where the file's lengths do not.
+struct OtherSide {
+  std::int64_t ids = 0;                         ///< one more than the largest of all
+  std::int64_t room = 0;                        ///< for ids in a row
+  std::optional<std::int64_t> transposed = {};  ///< rows of the transposed lists, if there are any
+  std::int64_t asked = 0;                       ///< by the request; 0: it does not say
+
+  /// The rows of the transposed lists; else what is asked for, else the room, that of all ids at
+  /// least.
+  [[nodiscard]] std::int64_t tiles() const {
+    return transposed ? *transposed : std::max(ids, asked > 0 ? asked : room);
+  }
+};
 
 /// The grid of one mask (batch * heads + head); `rows_are_q` says which way the rows go, `columns`
 /// how many tiles there are the other way. Throws Error{invalid_input} if an id is none of them, or

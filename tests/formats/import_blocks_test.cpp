@@ -169,6 +169,60 @@ TEST_CASE("FlashInfer's newer rows have pointers of every KV head into one array
   CHECK(refusal_of(bundle) == "x.npz: a mask of each block is of one mask for all heads");
 }
 
+TEST_CASE("FlashInfer's rows are as wide as a request's keys where the file does not say") {
+  // Two rows of blocks of 2 x 2; the last column of the first is the second.
+  const std::vector<std::pair<std::string, Tensor>> rows = {{"indptr", ints({3}, {0, 1, 3})},
+                                                            {"indices", ints({3}, {0, 0, 1})}};
+  std::vector<std::pair<std::string, Tensor>> sized = rows;
+  sized.insert(sized.end(), {{"R", ints({}, {2})}, {"C", ints({}, {2})}});
+  std::vector<std::pair<std::string, Tensor>> paired = rows;
+  paired.emplace_back("mask", ints({3, 2, 2}, Elements(12, 1)));
+  std::vector<std::pair<std::string, Tensor>> of_heads = {
+      {"block_indptr", ints({1, 1, 3}, {0, 1, 3})},
+      {"block_indices", ints({3}, {0, 0, 1})},
+      {"q_block_size", ints({}, {2})},
+      {"kv_block_size", ints({}, {2})}};
+  for (const auto& tensors : {rows, sized, paired, of_heads}) {
+    const Bundle bundle = bundle_of(tensors);
+    CAPTURE(tensors.back().first);
+    for (const std::int64_t keys : {0, 3, 4, 5, 8}) {
+      const ImportedMask imported =
+          read(bundle, {.lengths = {0, keys}, .shape = {.q = 2, .kv = 2}});
+      std::vector<std::string> expected = {"ff", ".f"};
+      expected.resize(static_cast<std::size_t>(std::max<std::int64_t>((keys + 1) / 2, 2)), "..");
+      CAPTURE(keys);
+      CHECK(imported.lengths == Lengths{4, keys == 0 ? 4 : keys});
+      CHECK(rows_of(imported) == expected);
+    }
+    CHECK(read(bundle, {.lengths = {3, 8}, .shape = {.q = 2, .kv = 2}}).lengths == Lengths{3, 8});
+    CHECK(refusal_of(bundle, {.lengths = {0, 2}, .shape = {.q = 2, .kv = 2}}) ==
+          "2 keys are no 2 tiles of 2 tokens, which the file has");
+    CHECK(refusal_of(bundle, {.lengths = {1, 4}, .shape = {.q = 2, .kv = 2}}) ==
+          "1 query is no 2 tiles of 2 tokens, which the file has");
+  }
+  sized.emplace_back("N", ints({}, {4}));
+  CHECK(refusal_of(bundle_of(sized), {.lengths = {0, 8}}) ==
+        "8 keys are asked for, where the file says 4");
+}
+
+TEST_CASE("a causal mask that FlashInfer's kernel does not heed beside pairs is said") {
+  for (const bool has_pairs : {true, false}) {
+    for (const std::string causal : {"", "causal", "dense"}) {
+      Bundle bundle = bundle_of({{"indptr", ints({2}, {0, 1})}, {"indices", ints({1}, {0})}});
+      if (has_pairs) {
+        bundle.tensors.push_back(bundle_of({{"mask", ints({1, 2, 2}, {1, 1, 1, 1})}}).tensors[0]);
+      }
+      if (!causal.empty()) bundle.words["mask_type"] = causal;
+      const ImportedMask imported = read_mask_file(write_safetensors(bundle), "x", {});
+      CAPTURE(has_pairs, causal);
+      const bool is_causal = causal == "causal";
+      CHECK(says(imported, "the file says causal, which is not heeded") ==
+            (has_pairs && is_causal));
+      CHECK(says(imported, "and causal, bottom-right aligned") == (!has_pairs && is_causal));
+    }
+  }
+}
+
 TEST_CASE("boolean block masks are read, causal too, with tiles that are not square") {
   const Bundle bundle = bundle_of({{"mask_id", Tensor{Dtype::int8,
                                                       {1, 2, 2, 4},
@@ -241,6 +295,14 @@ TEST_CASE("Video Sparse Attention's lists are read, either way or both, with sho
         TileShape{.q = 64, .kv = 64});
   CHECK(imported.lengths == Lengths{128, 192});
   CHECK(rows_of(read(columns)) == expected);
+
+  // As wide as the keys that are asked for, or the queries.
+  CHECK(rows_of(read(rows, {.lengths = {128, 256}})) ==
+        std::vector<std::string>{"f.", ".f", "f.", ".."});
+  CHECK(rows_of(read(columns, {.lengths = {192, 192}})) ==
+        std::vector<std::string>{"f..", ".f.", "f.."});
+  CHECK(refusal_of(rows, {.lengths = {128, 128}}) ==
+        "128 keys are no 3 tiles of 64 tokens, which the file has");
 
   Bundle both = rows;
   both.tensors.insert(both.tensors.end(), columns.tensors.begin(), columns.tensors.end());

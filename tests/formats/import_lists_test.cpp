@@ -111,6 +111,134 @@ TEST_CASE("FlexAttention's lists that contradict themselves are refused with the
 
 using Places = std::vector<std::int64_t>;
 
+TEST_CASE("as many tiles as a request's lengths have are there where the file does not say") {
+  // Two rows of two tiles of the other side, with room for three.
+  const Tensor counts = ints({1, 1, 2}, {1, 2});
+  const Tensor ids = ints({1, 1, 2, 3}, {0, 9, 9, 1, 0, 9});
+  const Tensor block = ints({2}, {8, 8});
+  struct Case {
+    const char* what;
+    Bundle bundle;
+    bool rows_are_q = true;
+    TileShape shape = {.q = 0, .kv = 0};  ///< of the request, where the file has no blocks
+  };
+  const std::vector<Case> cases = {
+      {"flex", bundle_of({{"kv_num_blocks", counts}, {"kv_indices", ids}, {"BLOCK_SIZE", block}})},
+      {"flex, tiles of the request",
+       bundle_of({{"kv_num_blocks", counts}, {"kv_indices", ids}}),
+       true,
+       {8, 8}},
+      {"flex, transposes alone",
+       bundle_of({{"q_num_blocks", counts}, {"q_indices", ids}, {"BLOCK_SIZE", block}}), false},
+      {"fa4", bundle_of({{"forward.mask_block_cnt", counts},
+                         {"forward.mask_block_idx", ids},
+                         {"forward.block_size", block}})},
+      {"fa4, tiles of the request",
+       bundle_of({{"forward.mask_block_cnt", counts}, {"forward.mask_block_idx", ids}}),
+       true,
+       {8, 8}},
+      {"fa4, the backward pass",
+       bundle_of({{"backward.mask_block_cnt", counts}, {"backward.mask_block_idx", ids}}),
+       false,
+       {8, 8}},
+      {"fa4-linear",
+       bundle_of({{"mask_block_cnt", counts},
+                  {"mask_block_offset", ints({2}, {0, 1})},
+                  {"mask_block_idx", ints({3}, {0, 1, 0})}}),
+       false,
+       {8, 8}}};
+  for (const Case& each : cases) {
+    CAPTURE(each.what);
+    const bool is_linear = each.bundle.has("mask_block_offset");
+    const auto lengths = [&](std::int64_t rows, std::int64_t others) {
+      return each.rows_are_q ? Lengths{rows, others} : Lengths{others, rows};
+    };
+    for (const std::int64_t tiles : {0, 2, 3, 4, 5}) {
+      for (const std::int64_t last : {8, 3}) {
+        if (tiles == 0 && last == 3) continue;
+        const std::int64_t tokens = tiles == 0 ? 0 : 8 * (tiles - 1) + last;
+        const std::int64_t expected = tiles > 0 ? tiles : is_linear ? 2 : 3;
+        CAPTURE(tiles, last);
+        const ImportedMask imported =
+            read(each.bundle, {.lengths = lengths(16, tokens), .shape = each.shape});
+        CHECK(imported.lengths == lengths(16, tokens == 0 ? 8 * expected : tokens));
+        const std::vector<std::string> rows = rows_of(imported);
+        const std::size_t wide = each.rows_are_q ? rows.size() : rows.front().size();
+        CHECK(wide == static_cast<std::size_t>(expected));
+        CHECK(rows[0].substr(0, 2) == (each.rows_are_q ? "pp" : "p."));
+        CHECK(rows[1].substr(0, 2) == (each.rows_are_q ? ".p" : "pp"));
+      }
+    }
+    // Fewer than the ids are, and other rows than there are.
+    CHECK(refusal_of(each.bundle, {.lengths = lengths(16, 8), .shape = each.shape}) ==
+          (each.rows_are_q ? "8 keys are" : "8 queries are") +
+              std::string(" no 2 tiles of 8 tokens, which the file has"));
+    CHECK(refusal_of(each.bundle, {.lengths = lengths(24, 16), .shape = each.shape}) ==
+          (each.rows_are_q ? "24 queries are" : "24 keys are") +
+              std::string(" no 2 tiles of 8 tokens, which the file has"));
+  }
+}
+
+TEST_CASE("FlexAttention's transposed lists say how many tiles there are where lengths do not") {
+  // The last of four KV tiles is empty, and rows of queries have room for three.
+  Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 1, 2}, {1, 2})},
+                             {"kv_indices", ints({1, 1, 2, 3}, {0, 0, 0, 1, 2, 0})},
+                             {"q_num_blocks", ints({1, 1, 4}, {1, 1, 1, 0})},
+                             {"q_indices", ints({1, 1, 4, 1}, {0, 1, 1, 0})},
+                             {"BLOCK_SIZE", ints({2}, {8, 8})}});
+  CHECK(rows_of(read(bundle)) == std::vector<std::string>{"p.", ".p", ".p", ".."});
+  CHECK(says(read(bundle), "no seq_lengths"));
+  CHECK(read(bundle, {.lengths = {16, 30}}).lengths == Lengths{16, 30});
+  CHECK_FALSE(says(read(bundle, {.lengths = {16, 30}}), "no seq_lengths"));
+  CHECK(refusal_of(bundle, {.lengths = {16, 40}}) ==
+        "40 keys are no 4 tiles of 8 tokens, which the file has");
+  bundle.tensors[1].tensor.elements[4] = 4;
+  CHECK(refusal_of(bundle) == "x.npz: kv_indices[0,0,1,1] = 4 is no KV tile; there are 4");
+  bundle.tensors[1].tensor.elements[4] = 2;
+  bundle.tensors.push_back(bundle_of({{"seq_lengths", ints({2}, {16, 24})}}).tensors[0]);
+  CHECK(refusal_of(bundle) == "x.npz: q_num_blocks has 4 rows for 3 KV tiles");
+}
+
+TEST_CASE("FlexAttention's lists that have a tile beyond the last token full are in-bounds") {
+  struct Case {
+    Lengths lengths;
+    Elements full;  ///< two ids of each of two rows
+    bool is_in_bounds;
+  };
+  for (const bool by_q : {true, false}) {
+    for (const bool in_file : {true, false}) {
+      for (const Case& each :
+           {Case{{4, 4}, {0, 1, 0, 1}, false}, Case{{3, 4}, {0, 1, -1, -1}, false},
+            Case{{3, 4}, {-1, -1, 0, -1}, true}, Case{{4, 3}, {0, -1, 0, -1}, false},
+            Case{{4, 3}, {0, 1, -1, -1}, true}, Case{{3, 3}, {0, -1, -1, -1}, false},
+            Case{{3, 3}, {-1, -1, 1, -1}, true}}) {
+        Elements counts;
+        for (std::size_t row = 0; row < 2; ++row)
+          counts.push_back(
+              2 - std::count(each.full.begin() + static_cast<std::ptrdiff_t>(2 * row),
+                             each.full.begin() + static_cast<std::ptrdiff_t>(2 * row) + 2, -1));
+        const std::string side = by_q ? "kv" : "q";
+        Bundle bundle = bundle_of({{side + "_num_blocks", ints({2}, {0, 0})},
+                                   {side + "_indices", ints({2, 2}, {0, 0, 0, 0})},
+                                   {"full_" + side + "_num_blocks", ints({2}, counts)},
+                                   {"full_" + side + "_indices", ints({2, 2}, each.full)},
+                                   {"BLOCK_SIZE", ints({2}, {2, 2})}});
+        // Rows, then the other side.
+        const Lengths lengths = by_q ? each.lengths : Lengths{each.lengths.kv, each.lengths.q};
+        if (in_file) {
+          bundle.tensors.push_back(
+              bundle_of({{"seq_lengths", ints({2}, {lengths.q, lengths.kv})}}).tensors[0]);
+        }
+        const ImportedMask imported = read(bundle, {.lengths = in_file ? Lengths{} : lengths});
+        CAPTURE(by_q, in_file, each.lengths.q, each.lengths.kv, each.full);
+        CHECK(imported.lengths == lengths);
+        CHECK(says(imported, "ragged rule in-bounds") == each.is_in_bounds);
+        CHECK(says(imported, "ragged rule flex") != each.is_in_bounds);
+      }
+    }
+  }
+}
+
 TEST_CASE("masks that differ by head are masks by head, or one of them") {
   const Bundle bundle = bundle_of({{"kv_num_blocks", ints({1, 2, 2}, {1, 1, 1, 1})},
                                    {"kv_indices", ints({1, 2, 2, 1}, {0, 1, 1, 0})}});
