@@ -425,6 +425,10 @@ TEST_CASE("a model's file is read strictly") {
   CHECK_THAT(refused("\"heads_kv\": 8", "\"heads_kv\": 5"), Catch::Contains("do not divide"));
   CHECK_THAT(refused("swiglu", "relu"), Catch::Contains("/activation"));
   CHECK_THAT(refused("causal", "sliding"), Catch::Contains("a window is missing"));
+  CHECK_THAT(refused("\"causal\"", "\"causal\", \"window\": 9"),
+             Catch::Contains("a window of 9 is given, and attention is causal, not sliding"));
+  CHECK_THAT(refused("\"causal\"", "\"full\", \"window\": 9"),
+             Catch::Contains("attention is full, not sliding"));
   CHECK_THAT(refused("stagger.model/1", "stagger.model/2"), Catch::Contains("unknown schema"));
 }
 

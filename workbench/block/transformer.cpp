@@ -21,6 +21,10 @@ std::string misfit(const Transformer& model) {
   }
   if (model.experts_active > model.experts) return "more experts are active than there are";
   if (model.attention == Attention::sliding && model.window == 0) return "a window is missing";
+  if (model.attention != Attention::sliding && model.window > 0) {
+    return "a window of " + std::to_string(model.window) + " is given, and attention is " +
+           kAttentionNames[static_cast<int>(model.attention)] + ", not sliding";
+  }
   return "";
 }
 
