@@ -2,6 +2,8 @@
 
 #include "cli/report/json.hpp"
 #include "cli/report/words.hpp"
+#include "core/printable.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 
 #include <fmt/format.h>
@@ -105,17 +107,19 @@ class BlockText {
   [[nodiscard]] std::string heading() const {
     const block::Transformer& model = report_.model;
     const block::BlockCost& cost = report_.cost;
-    std::string text = fmt::format("{}: {}\n", model.name, block::describe(model));
-    text += fmt::format("batch {} x {} tokens", grouped(model.batch), grouped(model.seq));
+    std::string text = fmt::format("{}: {}\n", printable(model.name), block::describe(model));
+    text += fmt::format("batch {} x {} {}", grouped(model.batch), grouped(model.seq),
+                        does(model.seq, "token", "tokens"));
     if (report_.tp > 1) text += fmt::format(", on one of {} tensor parallel devices", report_.tp);
-    text += fmt::format("\n{} ({}): ", report_.machine.name, report_.machine.device);
+    text += fmt::format("\n{} ({}): ", printable(report_.machine.name),
+                        printable(report_.machine.device));
     if (const auto load = report_.rates().load) text += fmt::format("{} load, ", name(*load));
     text += fmt::format("{}, kappa {:.2f}", name(cost.ops), cost.kappa);
     if (cost.norms) {
       text += fmt::format(" (operations counted, norms {})",
                           *cost.norms == block::Norms::fp32 ? "in fp32" : "fused");
     }
-    if (!cost.attention.empty()) text += ", attention " + cost.attention;
+    if (!cost.attention.empty()) text += ", attention " + printable(cost.attention);
     if (cost.clock < 1) {
       text += fmt::format(", clock {:.1f} % at {:.0f} TFLOP/s", 100 * cost.clock, cost.tflops);
     }
@@ -189,7 +193,8 @@ class BlockText {
       text += fmt::format("not timed: all-reduces of {} MB in all\n",
                           rounded(block::reduced_bytes(report_.model, report_.tp), 1'000'000));
     }
-    if (!report_.model.uncertain.empty()) text += "of the model: " + report_.model.uncertain + "\n";
+    if (!report_.model.uncertain.empty())
+      text += "of the model: " + printable(report_.model.uncertain) + "\n";
     return text;
   }
 
@@ -234,8 +239,8 @@ class BlockText {
 
 std::string block_title(const BlockReport& report) {
   const std::optional<Load> load = report.rates().load;
-  return fmt::format("{}, {} x {} tokens on {}{}", report.model.name, report.model.batch,
-                     report.model.seq, report.machine.name,
+  return fmt::format("{}, {} x {} on {}{}", report.model.name, report.model.batch,
+                     counted(report.model.seq, "token"), report.machine.name,
                      load ? fmt::format(", {} load", name(*load)) : "");
 }
 

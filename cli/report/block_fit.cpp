@@ -3,6 +3,7 @@
 #include "cli/report/words.hpp"
 #include "core/files.hpp"
 #include "core/median.hpp"
+#include "core/printable.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 
@@ -120,8 +121,8 @@ std::string block_fit_json(const BlockFitReport& report) {
 }
 
 std::string block_fit_text(const BlockFitReport& report, const Terminal& terminal) {
-  std::string text = fmt::format("{} ({}): blocks measured on {}\n", report.machine.name,
-                                 report.machine.device, report.measured.date);
+  std::string text = fmt::format("{} ({}): blocks measured on {}\n", printable(report.machine.name),
+                                 printable(report.machine.device), printable(report.measured.date));
   if (report.rates.load) text += fmt::format("load         {}\n", name(*report.rates.load));
   text += rates_text(report.rates);
   text += errors_text("fitted", report.errors(&FittedBlock::fitted_ms));
@@ -137,7 +138,7 @@ std::string block_fit_text(const BlockFitReport& report, const Terminal& termina
     const std::string title = title_of(block);
     if (title != last) text += title + "\n";
     last = title;
-    text += fmt::format("  {:<24} {:>9} {:>8} {:>9}\n", block.attention,
+    text += fmt::format("  {:<24} {:>9} {:>8} {:>9}\n", printable(block.attention),
                         milliseconds(block.total_ms), error_text(fitted.fitted_ms, block),
                         error_text(fitted.held_out_ms, block, mark ? "*" : ""));
   }

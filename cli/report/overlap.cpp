@@ -2,6 +2,7 @@
 
 #include "cli/report/json.hpp"
 #include "cli/report/words.hpp"
+#include "core/printable.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "workbench/block/streams.hpp"
@@ -52,6 +53,11 @@ Json borders_json(const block::Borders& borders) {
           {"exposed", borders.exposed},
           {"break_even", borders.break_even},
           {"losing", std::move(losing)}};
+}
+
+/// What the calibration's RNG is priced for; absent: it does not say.
+std::optional<std::int64_t> priced_bits(const OverlapReport& report) {
+  return rng_of(report.calibration, report.rng.rounds, report.rng.bits).bits;
 }
 
 /// `loses up to 420.3 and from 1355.3`.
@@ -159,7 +165,7 @@ class OverlapText {
  private:
   [[nodiscard]] std::string heading() const {
     return fmt::format("{}\ncalibration {} ({})\n", overlap_title(report_),
-                       report_.calibration.name, report_.calibration.device);
+                       printable(report_.calibration.name), printable(report_.calibration.device));
   }
 
   [[nodiscard]] std::string sweep() const {
@@ -186,8 +192,8 @@ class OverlapText {
   }
 
   [[nodiscard]] std::string row(const char* what, double ms, const std::string& note) const {
-    const std::string line = fmt::format("  {:<34} {:>10} ms{}\n", what, milliseconds(ms),
-                                         note.empty() ? "" : "  " + note);
+    const std::string line = fmt::format("  {:<35} {:>10} ms{}\n", what, milliseconds(ms),
+                                         note.empty() ? "" : "  " + printable(note));
     return wrapped(line, terminal_.width, 4);
   }
 
@@ -211,8 +217,9 @@ class OverlapText {
     }
     text += point.backward ? "both passes\n" : "forward\n";
     text += row("baseline", point.baseline_ms, "") + row("overlap", point.overlap_ms, "");
-    text += fmt::format("\nspeedup {:.4f}, in region {} (x = {:.4g} tokens a head)\n",
-                        point.speedup(), point.region, point.x);
+    text += wrapped(fmt::format("\nspeedup {:.4f}, in region {} (x = {:.4g} tokens a head)\n",
+                                point.speedup(), point.region, point.x),
+                    terminal_.width, 2);
     text += point.backward ? "\nforward pass\n" : "\n";
     text += block::streams_text(block::streams_of(point), terminal_.width, terminal_.unicode);
     return text + "\n" + wrapped(memory(point), terminal_.width, 2);
@@ -220,8 +227,8 @@ class OverlapText {
 
   [[nodiscard]] std::string memory(const Overlap& point) const {
     const auto mb = 1e-6 * static_cast<double>(point.mask_bytes);
-    std::string text =
-        fmt::format("bits: {} elements, {:.1f} MB a layer", grouped(point.elements), mb);
+    std::string text = fmt::format("bits: {} {}, {:.1f} MB a layer", grouped(point.elements),
+                                   does(point.elements, "element", "elements"), mb);
     if (report_.layers > 1) {
       text += fmt::format(", {:.1f} MB for {} layers", mb * static_cast<double>(report_.layers),
                           report_.layers);
@@ -244,18 +251,25 @@ class OverlapText {
   [[nodiscard]] std::string dropout() const {
     const block::Representable can = block::representable(report_.dropout, report_.rng.bits);
     const double off = std::round(10'000 * can.bias) / 100 + 0.0;  // no -0.00
-    return fmt::format(
-        "p = {:g} with {} bits: keeps {} of 2^{} values, so drops {:.6g}; scaled by 1 / (1 - p), "
+    std::string text = fmt::format(
+        "p = {:g} with {}: keeps {} of 2^{} values, so drops {:.6g}; scaled by 1 / (1 - p), "
         "sums are off by {:+.2f} %\n",
-        report_.dropout, report_.rng.bits, can.threshold, report_.rng.bits, can.dropped, off);
+        report_.dropout, counted(report_.rng.bits, "bit"), can.threshold, report_.rng.bits,
+        can.dropped, off);
+    if (!priced_bits(report_)) {
+      text +=
+          "the calibration does not say for how many bits its RNG is: times are the same for "
+          "any\n";
+    }
+    return text;
   }
 
   [[nodiscard]] std::string rooms() const {
     std::string text;
     for (const auto& [gemm, room] : rooms_of(report_.calibration)) {
-      text += fmt::format(
-          "room: {} ({:g} TFLOP/s) leaves {} registers and {} bytes of an SM: {} CTAs of the RNG\n",
-          gemm->name, gemm->tflops, room.registers, room.shared_bytes, room.ctas);
+      text += fmt::format("room: {} ({:g} TFLOP/s) leaves {} and {} of an SM: {} of the RNG\n",
+                          printable(gemm->name), gemm->tflops, counted(room.registers, "register"),
+                          counted(room.shared_bytes, "byte"), counted(room.ctas, "CTA"));
     }
     if (report_.points.size() != 1) return text;
     if (const auto crowded = crowded_ms(report_, report_.points.front())) {
@@ -279,11 +293,12 @@ std::string overlap_title(const OverlapReport& report) {
     const block::DropoutShape& shape = report.points.front().shape;
     if (shape.batch > 1) text += fmt::format("batch {}, ", grouped(shape.batch));
     if (!report.swept) {
-      text += fmt::format("{}, {} tokens, ", counted(shape.heads, "head"), grouped(shape.seq));
+      text += fmt::format("{}, {} {}, ", counted(shape.heads, "head"), grouped(shape.seq),
+                          does(shape.seq, "token", "tokens"));
     }
   }
-  return text + fmt::format("head_dim {}, Philox {}, {} bits", report.head_dim, report.rng.rounds,
-                            report.rng.bits);
+  return text + fmt::format("head_dim {}, Philox {}, {}", report.head_dim, report.rng.rounds,
+                            counted(report.rng.bits, "bit"));
 }
 
 Json overlap_json(const OverlapReport& report, std::span<const Judgement> judgements) {
@@ -294,7 +309,8 @@ Json overlap_json(const OverlapReport& report, std::span<const Judgement> judgem
                                      {"source", report.calibration.source}})},
                {"pass", report.both() ? "both" : "forward"},
                {"philox", report.rng.rounds},
-               {"bits", report.rng.bits}};
+               {"bits", report.rng.bits},
+               {"priced_bits", priced_bits(report)}};
   if (report.x) {
     json["x"] = *report.x;
     json["head_dim"] = report.head_dim;

@@ -169,6 +169,35 @@ expect 0 '"pass": "forward"' overlap --heads 64 --seq 4096 --pass both --json
 expect 0 "largest at 493: 1.0120; loses up to 428.1 and from 1355.3" overlap --x 9 --calibration h200-stagger
 expect 0 "largest at 1: 0.9986; loses everywhere" overlap --x 9 --calibration h100-stagger
 expect 0 '"break_even": 0' overlap --x 9 --calibration h100-stagger --json
+expect 0 "1 head, 1 token, head_dim 128" overlap --heads 1 --seq 1
+expect 0 "bits: 1 element," overlap --heads 1 --seq 1
+expect 0 "p = 0.5 with 1 bit:" overlap --x 9 --bits 1 --dropout 0.5
+expect 0 "the calibration does not say for how many bits" overlap --x 9 --bits 32
+expect 0 '"priced_bits": null' overlap --x 9 --bits 32 --json
+expect 0 '"priced_bits": 32' overlap --x 9 --bits 32 --calibration h200-fa2 --json
+! "$stagger" overlap --x 9 --calibration h200-fa2 | grep -q "does not say" || fail "says its bits"
+"$stagger" overlap --heads 64 --seq 4096 --width 40 | grep -qE '^.{41}' && fail "wider than 40 columns"
+[ "$("$stagger" overlap --heads 64 --seq 4096 --pass both | grep -E '^  .* ms$' | wc -L)" = 51 ] ||
+  fail "columns that are not below each other"
+# Words of files are no commands to a terminal.
+sed 's/"name": "small"/"name": "sm\\u001b[2J", "uncertain": "b\\u0007\\nc"/' "$work/small.json" \
+  >"$work/escapes.json"
+for name in name device limiter; do
+  sed "s/\"$name\": \"/&\\\\u001b[2J/" "$source_dir/configs/overlap/h200-cudnn.json" >"$work/$name.json"
+done
+sed 's/"device": "/&\\u001b[2J/; s/"name": "/&\\u001b[2J/' "$source_dir/configs/machines/h200.json" \
+  >"$work/escaped_machine.json"
+for arguments in "block --model $work/escapes.json --seq 2048 $h200" \
+  "block $llama --machine $work/escaped_machine.json" \
+  "overlap --heads 4 --seq 64 --calibration $work/name.json" \
+  "overlap --heads 4 --seq 64 --calibration $work/device.json" \
+  "overlap --heads 4 --seq 64 --calibration $work/limiter.json"; do
+  expect 0 "" $arguments
+  "$stagger" $arguments >"$work/output"
+  grep -q '\[2J' "$work/output" || fail "nothing to escape: $arguments"
+  LC_ALL=C grep -n $'[\001-\011\013-\037]' "$work/output" && fail "control characters: $arguments"
+  checks=$((checks + 1))
+done
 # Behind the last border the speedup may rise for ever.
 rising="overlap --x 9 --calibration h200-stagger --head-dim 80 --philox 3"
 expect 0 "rises for ever, to 1.0903; loses up to 6.9" $rising --expect 'peak_speedup > 1.0902'
