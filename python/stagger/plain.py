@@ -10,10 +10,10 @@ from .masks import Mask
 
 def index(value):
     """A whole number as an int; None for what is none, True and False among it."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, int):  # no more than this is traced by torch.compile
+        return None if isinstance(value, bool) else value
+    if isinstance(value, np.bool_):
         return None
-    if isinstance(value, int):
-        return value
     try:
         return operator.index(value)
     except TypeError:

@@ -309,6 +309,11 @@ class Fallback(unittest.TestCase):
         self.assertEqual(self.calls[6], (True, False))
         self.assertEqual(self.ways, [])
 
+    def test_causal_masks_go_there_as_such_however_they_are_given(self):
+        for mask in ("causal", " causal", {"kind": "causal"}, '{"kind": "causal"}', stagger.mask("causal")):
+            self.attend(mask=mask)
+        self.assertEqual(self.calls, [(False, True)] * 5)
+
     def test_what_is_done_is_not(self):
         q, k = self.q.float(), self.k.float()
         with warnings.catch_warnings():
