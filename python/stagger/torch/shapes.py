@@ -92,10 +92,10 @@ def refusal(q, k, v, layout):
     if batch_k != batch or dim_k != dim:
         raise ValueError(f"k is {tuple(k.shape)}, q is {tuple(q.shape)} ({layout}); k has q's batch and "
                          "head_dim")
-    if v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(f"v is {tuple(v.shape)}, k is {tuple(k.shape)} ({layout}); v has k's batch, rows "
-                         "and heads")
     if v.shape != k.shape:
+        if v.shape[:-1] != k.shape[:-1]:
+            raise ValueError(f"v is {tuple(v.shape)}, k is {tuple(k.shape)} ({layout}); v has k's batch, "
+                             "rows and heads")
         return f"head_dim of v is {v.shape[-1]}, that of k {dim}; what is done is one for both"
     if min(q.shape) == 0 or min(k.shape) == 0:
         return "a tensor without elements"
