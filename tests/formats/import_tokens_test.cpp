@@ -251,6 +251,13 @@ TEST_CASE("a block mask beside FlashMask's columns that does not fit them is ref
   CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 2, 1}) ==
         "x.npz: block_mask[0,0,1,0] = 2, neither 0 nor 1");
   CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 1, 1}).empty());
+  // 2^13 batches of 2^13 heads and one: more masks together than a file has numbers.
+  const std::int64_t many = std::int64_t{1} << 13;
+  const Bundle wide =
+      bundle_of({{"startend_row_indices", ints({many, 1, 1, 1}, Elements(1 << 13, 1))},
+                 {"block_mask", ints({1, many + 1, 1, 1}, Elements((1 << 13) + 1, 1))}});
+  CHECK(refusal_of(wide, {.shape = {.q = 128, .kv = 128}}).find("are more than 67108864") !=
+        std::string::npos);
 }
 
 TEST_CASE("MagiAttention's slices are read, and what two of them share is said") {
