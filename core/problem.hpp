@@ -63,6 +63,11 @@ struct Problem {
   [[nodiscard]] std::int32_t q_tiles() const { return grids.distinct().front().q_tiles(); }
   [[nodiscard]] const TileGrid& grid_of(Head head) const { return grids.of(head); }
   [[nodiscard]] const TileGrid& grid_of(Part part) const { return grids.of({part.value * span}); }
+  /// What groups heads as they are grouped here, and combines parts by partials where there are
+  /// none.
+  [[nodiscard]] Grouping grouping() const {
+    return {heads_kv, span, combine == Combine::none ? Combine::partials : combine};
+  }
   /// The grid that all heads have. Throws Error{unsupported} if theirs differ.
   [[nodiscard]] const TileGrid& common_grid() const;
   /// Requires contains(task).

@@ -74,14 +74,7 @@ struct Optimization {
 /// all. Where heads share K and V a search knows parts, and lifts what it finds.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
-/// A lower bound that a change of the problem would give.
-struct Advice {
-  std::string change;
-  Ticks lower_bound = 0;
-  const char* by = "";
-};
-
-/// What might lower the bound that binds: one more SM, a KV tile in two, smaller KV tiles.
-[[nodiscard]] std::vector<Advice> advise(const Optimization& optimization);
+/// Lower bounds of the makespan of any table; of the slot model they are rounds.
+[[nodiscard]] dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model);
 
 }  // namespace stagger::workbench

@@ -4,6 +4,7 @@
 #include "cli/report/words.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
+#include "workbench/advice.hpp"
 #include "workbench/json.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,7 @@
 // What would shorten the bound: every change made by hand, on rows of letters.
 
+#include "workbench/advice.hpp"
+
 #include "dag/bounds.hpp"
 #include "dag/slot_bounds.hpp"
 #include "tests/support/catch.hpp"

@@ -9,6 +9,7 @@
 #include "tests/support/kept.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/skip.hpp"
+#include "workbench/advice.hpp"
 #include "workbench/archive.hpp"
 #include "workbench/comparison.hpp"
 #include "workbench/json.hpp"

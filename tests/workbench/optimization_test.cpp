@@ -10,6 +10,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
+#include "workbench/advice.hpp"
 
 #include <algorithm>
 #include <optional>

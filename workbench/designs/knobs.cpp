@@ -67,11 +67,9 @@ Mask with_sinks(const Mask& mask, std::int64_t keys) {
 
 std::optional<Request> with_sinks(const Request& request, std::int64_t value) {
   const Problem& problem = request.problem;
-  const Combine combine = problem.combine == Combine::none ? Combine::partials : problem.combine;
   Request other = request;
-  other.problem = make_problem(
-      with_sinks(problem.mask, value), problem.lengths, problem.shape, problem.heads, problem.sms,
-      {.heads_kv = problem.heads_kv, .span = problem.span, .combine = combine});
+  other.problem = make_problem(with_sinks(problem.mask, value), problem.lengths, problem.shape,
+                               problem.heads, problem.sms, problem.grouping());
   return other;
 }
 
