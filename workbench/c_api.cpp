@@ -66,7 +66,10 @@ void give(Struct filled, Struct* to) {
 
 template <std::size_t kSize>
 void put_text(const std::string& text, char (&to)[kSize]) {
-  const std::size_t length = std::min(text.size(), kSize - 1);
+  std::size_t length = std::min(text.size(), kSize - 1);
+  // A character of UTF-8 is whole or not there.
+  while (length < text.size() && length > 0 && (text[length] & 0xc0) == 0x80)
+    --length;
   std::memcpy(to, text.data(), length);
   to[length] = '\0';
 }
@@ -293,18 +296,24 @@ int32_t stagger_backward_host(const stagger_plan* plan, const stagger_call* call
       throw Failure(STAGGER_E_UNSUPPORTED, "on the host the scale is 1 / sqrt(head_dim)");
     }
     const std::uint32_t timeout_ms = known.timeout_ms == 0 ? kDefaultTimeoutMs : known.timeout_ms;
-    workbench::run_on_host(plan->plan, {.q = host_tensor(known.q),
-                                        .k = host_tensor(known.k),
-                                        .v = host_tensor(known.v),
-                                        .out = host_tensor(known.out),
-                                        .d_out = host_tensor(known.d_out),
-                                        .lse = host_tensor(known.lse),
-                                        .dq = host_tensor(known.dq),
-                                        .dk = host_tensor(known.dk),
-                                        .dv = host_tensor(known.dv),
-                                        .arithmetic = dtype_of(arithmetic, "arithmetic"),
-                                        .threads = threads,
-                                        .timeout = std::chrono::milliseconds(timeout_ms)});
+    const gpu::Outcome outcome =
+        workbench::run_on_host(plan->plan, {.q = host_tensor(known.q),
+                                            .k = host_tensor(known.k),
+                                            .v = host_tensor(known.v),
+                                            .out = host_tensor(known.out),
+                                            .d_out = host_tensor(known.d_out),
+                                            .lse = host_tensor(known.lse),
+                                            .dq = host_tensor(known.dq),
+                                            .dk = host_tensor(known.dk),
+                                            .dv = host_tensor(known.dv),
+                                            .arithmetic = dtype_of(arithmetic, "arithmetic"),
+                                            .threads = threads,
+                                            .timeout = std::chrono::milliseconds(timeout_ms)});
+    if (outcome == gpu::Outcome::timeout) {
+      throw Failure(STAGGER_E_TIMEOUT,
+                    "a wait took more than " + std::to_string(timeout_ms) + " ms");
+    }
+    if (outcome == gpu::Outcome::deadlock) throw Failure(STAGGER_E_DEADLOCK, "the table hangs");
   });
 }
 

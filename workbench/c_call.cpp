@@ -36,7 +36,13 @@ std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 
+/// Whether a tensor has no elements: then its strides reach nothing.
+bool is_empty(const Named& named) {
+  return std::ranges::any_of(named.sizes, [](std::int64_t size) { return size == 0; });
+}
+
 void check_strides(const Named& named, bool aligned) {
+  if (is_empty(named)) return;
   for (int dimension = 0; dimension < 3; ++dimension) {
     if (named.sizes[dimension] <= 1) continue;
     const std::int64_t stride = named.tensor->stride[dimension];
@@ -83,7 +89,8 @@ bool interleaved(const Named& left, const Named& right) {
   const Named& second = left.tensor->data < right.tensor->data ? right : left;
   const std::int64_t row = first.tensor->stride[1];
   if (row <= 0 || second.tensor->stride[1] != row || first.bytes != second.bytes) return false;
-  if (first.sizes[0] > 1 && first.tensor->stride[0] != second.tensor->stride[0]) return false;
+  const std::int64_t batch = first.tensor->stride[0];
+  if (first.sizes[0] > 1 && (batch % row != 0 || second.tensor->stride[0] != batch)) return false;
   const std::uint64_t bytes = address_of(second.tensor->data) - address_of(first.tensor->data);
   const std::int64_t distance = static_cast<std::int64_t>(bytes) / first.bytes % row;
   return distance >= row_extent(first) && distance + row_extent(second) <= row;
@@ -106,7 +113,7 @@ bool nests(const Named& named) {
 
 void check_overlaps(const std::vector<Named>& tensors) {
   for (const Named& written : tensors) {
-    if (!written.written) continue;
+    if (!written.written || is_empty(written)) continue;
     if (!nests(written)) {
       throw Failure(
           STAGGER_E_USAGE,
@@ -114,7 +121,7 @@ void check_overlaps(const std::vector<Named>& tensors) {
     }
     const Extent own = extent_of(written);
     for (const Named& other : tensors) {
-      if (&other == &written) continue;
+      if (&other == &written || is_empty(other)) continue;
       const Extent extent = extent_of(other);
       if (meet(own, extent) && !interleaved(written, other))
         refuse_overlap(written.name, other.name);

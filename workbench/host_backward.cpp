@@ -24,13 +24,12 @@ struct Extent {
 };
 
 /// Calls use(row of the tensor, row of a contiguous (batch, head, row, dim) array) for every row.
-/// `share` heads in a row of the array have one head of the tensor.
 template <class Use>
-void for_rows(const HostTensor& tensor, const Extent& extent, std::int64_t share, Use use) {
+void for_rows(const HostTensor& tensor, const Extent& extent, Use use) {
   std::int64_t place = 0;
   for (std::int64_t batch = 0; batch < extent.batch; ++batch) {
     for (std::int64_t head = 0; head < extent.heads; ++head) {
-      float* const first = tensor.data + batch * tensor.stride[0] + head / share * tensor.stride[2];
+      float* const first = tensor.data + batch * tensor.stride[0] + head * tensor.stride[2];
       for (std::int64_t row = 0; row < extent.rows; ++row, place += extent.dim)
         use(first + row * tensor.stride[1], place);
     }
@@ -38,9 +37,9 @@ void for_rows(const HostTensor& tensor, const Extent& extent, std::int64_t share
 }
 
 template <class To>
-std::vector<To> gathered(const HostTensor& tensor, const Extent& extent, std::int64_t share = 1) {
+std::vector<To> gathered(const HostTensor& tensor, const Extent& extent) {
   std::vector<To> values(at(extent.batch * extent.heads * extent.rows * extent.dim));
-  for_rows(tensor, extent, share, [&](const float* row, std::int64_t place) {
+  for_rows(tensor, extent, [&](const float* row, std::int64_t place) {
     std::copy_n(row, extent.dim, values.begin() + place);
   });
   return values;
@@ -65,40 +64,25 @@ gpu::Forward forward_of(const HostCall& call, const Extent& queries,
   return forward;
 }
 
-/// The executor knows no groups: each head has K and V of its own.
-Table without_groups(const Table& table) {
-  Table alone = table;
-  alone.problem.heads_kv = alone.problem.heads;
-  alone.problem.span = 1;
-  alone.problem.combine = Combine::none;
-  return alone;
+void put(const std::vector<float>& gradient, const Extent& extent, const HostTensor& to) {
+  for_rows(to, extent, [&](float* row, std::int64_t place) {
+    std::copy_n(gradient.begin() + place, extent.dim, row);
+  });
 }
 
-/// Adds dK or dV of the heads of each group, in their order.
-void put_sums(const std::vector<float>& of_heads, const Extent& keys, std::int64_t group,
-              gpu::Dtype dtype, const HostTensor& to) {
-  const std::int64_t of_head = keys.rows * keys.dim;
-  for_rows(to, keys, 1, [&](float* row, std::int64_t place) {
-    const std::int64_t first = place / of_head * group * of_head + place % of_head;
-    for (std::int64_t column = 0; column < keys.dim; ++column) {
-      float sum = of_heads[at(first + column)];
-      for (std::int64_t member = 1; member < group; ++member)
-        sum += of_heads[at(first + member * of_head + column)];
-      row[column] = gpu::rounded(sum, dtype);
-    }
+void put_nan(const Extent& extent, const HostTensor& to) {
+  for_rows(to, extent, [&](float* row, std::int64_t) {
+    std::fill_n(row, extent.dim, std::numeric_limits<float>::quiet_NaN());
   });
 }
 
 }  // namespace
 
-void run_on_host(const BackwardPlan& plan, const HostCall& call) {
-  const Table table = without_groups(plan.table);
+gpu::Outcome run_on_host(const BackwardPlan& plan, const HostCall& call) {
+  const Table& table = plan.table;
   const Problem& problem = table.problem;
-  const std::int64_t group = plan.heads_q() / plan.heads_kv();
   const Extent queries{plan.batch, plan.heads_q(), problem.lengths.q, plan.head_dim};
   const Extent keys{plan.batch, plan.heads_kv(), problem.lengths.kv, plan.head_dim};
-  Extent keys_of_heads = keys;
-  keys_of_heads.heads = queries.heads;
   gpu::BackwardOptions options{
       .dtype = call.arithmetic, .timeout = call.timeout, .threads = call.threads};
   const gpu::AttentionShape shape = gpu::attention_shape(problem, plan.head_dim);
@@ -107,8 +91,8 @@ void run_on_host(const BackwardPlan& plan, const HostCall& call) {
                                       std::to_string(kMaxRunBytes >> 30) + " GiB");
   }
   gpu::Inputs inputs{.q = gathered<float>(call.q, queries),
-                     .k = gathered<float>(call.k, keys_of_heads, group),
-                     .v = gathered<float>(call.v, keys_of_heads, group),
+                     .k = gathered<float>(call.k, keys),
+                     .v = gathered<float>(call.v, keys),
                      .d_out = gathered<float>(call.d_out, queries)};
   if (!gpu::is_exact(inputs, call.arithmetic)) {
     throw Error(ErrorKind::invalid_input, std::string("q, k, v or d_out is not exact in ") +
@@ -121,13 +105,15 @@ void run_on_host(const BackwardPlan& plan, const HostCall& call) {
                                  .forward = std::move(forward)};
   const gpu::Backward run = gpu::backward_on_cpu(table, attention, options);
   if (run.outcome != gpu::Outcome::finished) {
-    throw Error(ErrorKind::device, "the run on the CPU did not end");
+    put_nan(queries, call.dq);
+    put_nan(keys, call.dk);
+    put_nan(keys, call.dv);
+    return run.outcome;
   }
-  for_rows(call.dq, queries, 1, [&](float* row, std::int64_t place) {
-    std::copy_n(run.gradients.dq.begin() + place, queries.dim, row);
-  });
-  put_sums(run.gradients.dk, keys, group, call.arithmetic, call.dk);
-  put_sums(run.gradients.dv, keys, group, call.arithmetic, call.dv);
+  put(run.gradients.dq, queries, call.dq);
+  put(run.gradients.dk, keys, call.dk);
+  put(run.gradients.dv, keys, call.dv);
+  return run.outcome;
 }
 
 }  // namespace stagger::workbench

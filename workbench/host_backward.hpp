@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/check/backward.hpp"
 #include "workbench/backward_plan.hpp"
 
 #include <array>
@@ -24,9 +25,10 @@ struct HostCall {
   std::chrono::milliseconds timeout{60'000};
 };
 
-/// Plays a plan's table on CPU threads. dK and dV of heads that share K and V are added in fp32 in
-/// the order of the heads, and rounded once. Throws Error{invalid_input} if an input is not exact,
-/// Error{limit} if it would take too much memory, Error{device} if the run did not end.
-void run_on_host(const BackwardPlan& plan, const HostCall& call);
+/// Plays a plan's table on CPU threads. A chain adds up dK and dV of its heads; those of several
+/// parts of a KV head are added in fp32, in the table's order or upwards, and rounded once. Returns
+/// how the run ended: one that hung or waited for too long leaves NaN in every gradient. Throws
+/// Error{invalid_input} if an input is not exact, Error{limit} if it would take too much memory.
+[[nodiscard]] gpu::Outcome run_on_host(const BackwardPlan& plan, const HostCall& call);
 
 }  // namespace stagger::workbench

@@ -117,7 +117,7 @@ typedef struct stagger_plan_info {
   int32_t resident_needed; /* CTAs that have to be there at once; 1: any number will do */
   int32_t invariant;       /* whether every head has the one order that it has alone */
   int64_t tasks;
-  uint64_t order_digest; /* what the bits of all gradients depend on, beside the numbers */
+  uint64_t order_digest; /* what the bits depend on beside mask, dtype and the numbers */
   uint64_t table_digest; /* of lanes and ranks, whatever heads and tiles are called */
   int64_t predicted_ns;  /* of a whole call, by the profile; 0: it has no such entry */
   char schedule[64];

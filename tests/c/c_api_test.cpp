@@ -207,6 +207,26 @@ TEST_CASE("c: a table goes through its text, and a broken one is refused by what
   CHECK(stagger_plan_create(&small, &none) != STAGGER_OK);
 }
 
+TEST_CASE("c: the name of a table is cut between characters") {
+  for (const std::size_t letters : {0, 1, 2}) {
+    Table table = schedules::build(schedules::select("ascending"),
+                                   make_problem(make_mask("full"), {64, 256}, {64, 128}, 1, 1));
+    table.name = std::string(letters, 'x');
+    for (int index = 0; index < 60; ++index)
+      table.name += "\u20ac";  // three bytes each
+    const std::string text = write_table_json(table);
+    stagger_problem problem = problem_of("full", nullptr);
+    problem.batch = problem.heads_q = problem.heads_kv = 1;
+    problem.seq_q = 64;
+    problem.seq_kv = 256;
+    problem.table = text.c_str();
+    const std::string said = info_of(plan_of(problem)).schedule;
+    CHECK(said.size() > 30);
+    CHECK((said.size() - letters) % 3 == 0);
+    CHECK(table.name.starts_with(said));
+  }
+}
+
 TEST_CASE("c: what makes no sense has a code and a sentence") {
   CHECK(refusal([](stagger_problem& each) { each.size = 0; }) == STAGGER_E_USAGE);
   CHECK(refusal([](stagger_problem& each) { each.heads_kv = 3; }) == STAGGER_E_USAGE);

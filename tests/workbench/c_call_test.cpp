@@ -283,6 +283,19 @@ TEST_CASE("slices of a packed tensor have its batches too, if there are several"
   CHECK(checked(plan, call, 2) == "taken");
   call.dv.stride[0] += 2 * kDim;  // in its second batch they are heads 0 and 1 of the next row
   CHECK(checked(plan, call, 2).find("dk overlaps dv") != std::string::npos);
+  // A batch that is no whole number of rows on begins within the other's heads.
+  for (stagger_tensor* tensor : {&call.dk, &call.dv})
+    tensor->stride[0] = 7 * 4 * kDim + 2 * kDim;
+  CHECK(checked(plan, call, 2).find("dk overlaps dv") != std::string::npos);
+}
+
+TEST_CASE("a tensor without elements overlaps nothing, whatever its strides") {
+  BackwardPlan plan = small_plan();
+  plan.table.problem.lengths.q = 0;
+  stagger_call call = sound_call();
+  for (stagger_tensor* tensor : {&call.q, &call.out, &call.d_out, &call.dq, &call.lse})
+    *tensor = {.data = call.dk.data, .stride = {0, 0, 0}};
+  CHECK(checked(plan, call, 2) == "taken");
 }
 
 TEST_CASE("a batch of one has no stride among batches") {
