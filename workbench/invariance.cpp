@@ -15,9 +15,11 @@ constexpr std::int64_t kHeadDim = 64;  ///< where nothing says another
 constexpr std::int64_t kProbeTiles = 8;
 constexpr std::int64_t kProbeHeads = 5;
 
+/// A KV head alone, on as many SMs as it has KV tiles: what depends on neither heads nor SMs.
 Problem of_one_kv_head(Problem problem) {
   problem.heads = problem.group();
   problem.heads_kv = 1;
+  problem.sms = std::max(problem.kv_tiles(), 1);
   return problem;
 }
 
@@ -100,8 +102,8 @@ std::string why_not_invariant(const schedules::Selection& selection, const Probl
   if (const auto why = schedules::why_unsupported(selection, of_one_kv_head(problem))) {
     return "a KV head alone has no table to be like: " + *why;
   }
-  return "the order of heads moves with their number on " + std::to_string(problem.sms) +
-         (steady_sms(problem).size() > 1 ? " SMs, and on fewer" : " SMs") +
+  return "the order of heads moves with their number or the SMs on " + std::to_string(problem.sms) +
+         (steady_sms(problem).size() > 1 ? ", and on fewer" : "") +
          "; `stagger list schedules` says whose does not";
 }
 

@@ -10,8 +10,9 @@
 namespace stagger::workbench {
 
 /// Whether every head of a schedule's table is added up in one order, which is that of a KV head
-/// alone on as many SMs: then a row of a batch has the bits that it has alone. `timing` is what a
-/// schedule that searches is asked for. O(tasks) unless it searches.
+/// alone on as many SMs as it has KV tiles: then a row of a batch has the bits that it has alone,
+/// on any SMs on which that holds. `timing` is what a schedule that searches is asked for. O(tasks)
+/// unless it searches.
 [[nodiscard]] bool is_batch_invariant(const schedules::Selection& selection, const Table& table,
                                       const Timing& timing = {});
 
