@@ -53,6 +53,13 @@ void check_run(const Options& options, const designs::Selection& selection) {
   throw Error(ErrorKind::usage, selection.text + " is a model alone; what runs: " + known);
 }
 
+/// Lanes that wait for nobody have no turns: what is said of those would be ignored.
+void check_turns(const Options& options, const designs::Selection& selection) {
+  if (selection.design->is_table || selection.design->plays_schedule) return;
+  reject(given_of(options, "latency release"),
+         "means nothing beside --design " + selection.text + ", where nobody waits");
+}
+
 }  // namespace
 
 designs::Request design_request(const Options& options) {
@@ -66,6 +73,7 @@ designs::Request design_request(const Options& options) {
 
 PlayedDesign played_design(const Options& options) {
   const designs::Selection selection = designs::select(options.design);
+  check_turns(options, selection);
   const designs::Request request = design_request(options);
   return {.problem = request.problem,
           .analysis = designs::analyze(selection, request, analysis_options(options))};
@@ -99,7 +107,8 @@ std::optional<int> run_design(const Options& options) {
                                     .adds_partials = !options.no_partials,
                                     .threads = static_cast<std::int32_t>(options.threads)};
   if (selection.design->is_table) return std::nullopt;
-  reject(given_of(options, "mode output release residency"),
+  check_turns(options, selection);
+  reject(given_of(options, "mode output residency"),
          "means nothing beside --design " + selection.text + ", where nobody waits");
   if (options.perturb) request.perturb = static_cast<std::uint64_t>(*options.perturb);
   if (!given_of(options, "timeout").empty()) {

@@ -26,7 +26,15 @@ struct TimeUnit {
 /// Nanoseconds, microseconds or milliseconds, by the longest of the times to be written.
 [[nodiscard]] TimeUnit unit_of_ns(Ticks longest);
 
-/// The unit for a clock's times: that of unit_of_ns() if the clock is "ns", else ticks.
+inline constexpr Ticks kMostParts = 1'000'000'000;  ///< of a tick
+
+/// The clock of times in parts of a tick, `parts` to one: "ticks", or "ticks/5".
+[[nodiscard]] std::string clock_of_parts(Ticks parts);
+/// Parts of a tick that a clock counts; 0 if it is none of ticks.
+[[nodiscard]] Ticks parts_of(const std::string& clock);
+
+/// The unit for a clock's times: that of unit_of_ns() if the clock is "ns", else ticks, with up to
+/// three digits of parts. Requires a clock of ns or ticks.
 [[nodiscard]] TimeUnit unit_of(const std::string& clock, Ticks longest);
 
 }  // namespace stagger

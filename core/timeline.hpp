@@ -61,8 +61,9 @@ struct DqMemory {
 /// What every SM did when: predicted (ticks) or measured (ns). Intervals are in their order. In the
 /// overlap model the reductions of an SM run beside its next compute phases.
 struct Timeline {
-  std::string clock = "ticks";  ///< "ticks" or "ns"
-  std::string device = {};      ///< empty if predicted
+  std::string clock =
+      "ticks";              ///< "ticks", parts of one as "ticks/5" (core/time_unit.hpp), or "ns"
+  std::string device = {};  ///< empty if predicted
   std::int32_t sms = 0;
   std::int32_t heads = 0;
   Ticks makespan = 0;

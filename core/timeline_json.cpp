@@ -1,6 +1,7 @@
 #include "core/files.hpp"
 #include "core/json_value.hpp"
 #include "core/limits.hpp"
+#include "core/time_unit.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -41,8 +42,8 @@ Timeline read_timeline_json(std::string_view text, const std::string& source) {
   timeline.title = root.has("name") ? root.at("name").string() : "";
   const JsonValue clock = root.at("clock");
   timeline.clock = clock.string();
-  if (timeline.clock != "ticks" && timeline.clock != "ns") {
-    clock.reject("unknown clock '" + timeline.clock + "'; known: ticks, ns");
+  if (timeline.clock != "ns" && parts_of(timeline.clock) == 0) {
+    clock.reject("unknown clock '" + timeline.clock + "'; known: ticks, ns, and ticks/5 and so on");
   }
   if (root.has("device")) timeline.device = root.at("device").string();
   timeline.sms = static_cast<std::int32_t>(root.at("sms").integer(0, kMaxSms));

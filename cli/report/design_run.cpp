@@ -167,7 +167,7 @@ std::string design_run_json(const designs::Execution& execution) {
   Json design = {{"name", execution.analysis.plan.name}};
   design.append(design_json(execution.analysis));
   Json json = {
-      {"schema", "stagger.run/1"},
+      {"schema", "stagger.design-run/1"},
       {"version", version()},
       {"device", device_json(execution)},
       {"kernel", "portable"},

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -185,7 +187,11 @@ std::string designs_markdown(const designs::Comparison& comparison) {
     without.back() = reason_of(row);
     add(without);
   }
-  return text + "\n- " + markdown_cell(kBitsLegend) + "\n";
+  text += "\n";
+  std::istringstream legend(table.legend());
+  for (std::string line; std::getline(legend, line);)
+    text += "- " + markdown_cell(line) + "\n";
+  return text;
 }
 
 }  // namespace stagger::cli

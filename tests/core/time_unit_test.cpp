@@ -47,5 +47,25 @@ TEST_CASE("a clock has its units") {
   CHECK(unit_of("ns", 1'000'000).text(1'000'000) == "1,000.00 µs");
 }
 
+TEST_CASE("parts of a tick are written as ticks, with the digits that they need") {
+  CHECK(clock_of_parts(1) == "ticks");
+  CHECK(clock_of_parts(5) == "ticks/5");
+  for (const Ticks parts : {1, 2, 3, 5, 10, 999})
+    CHECK(parts_of(clock_of_parts(parts)) == parts);
+  for (const char* clock : {"", "tick", "ticks/", "ticks/0", "ticks/1", "ticks/-2", "ticks/05",
+                            "ticks/5 ", "ticks/9999999999", "ns", "ns/2"})
+    CHECK(parts_of(clock) == 0);
+  CHECK(unit_of("ticks/2", 9).text(9) == "4.5 ticks");
+  CHECK(unit_of("ticks/2", 9).text(2) == "1.0 tick");
+  CHECK(unit_of("ticks/2", 9).mark(8) == "4");
+  CHECK(unit_of("ticks/5", 9).number(11) == "2.2");
+  CHECK(unit_of("ticks/4", 9).number(3) == "0.75");
+  CHECK(unit_of("ticks/3", 9).number(2) == "0.667");
+  // What is rounded up may be one more whole.
+  CHECK(unit_of("ticks/10000", 9).number(9'999) == "1.000");
+  CHECK(unit_of("ticks/3", 9).number(std::numeric_limits<Ticks>::max()) ==
+        "3,074,457,345,618,258,602.333");
+}
+
 }  // namespace
 }  // namespace stagger

@@ -2,8 +2,10 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/time_unit.hpp"
 #include "workbench/designs/free_lanes.hpp"
 #include "workbench/designs/lanes.hpp"
+#include "workbench/designs/pass_time.hpp"
 #include "workbench/designs/units.hpp"
 
 #include <algorithm>
@@ -11,9 +13,6 @@
 
 namespace stagger::designs {
 namespace {
-
-constexpr Ticks kLaunchNs = 3'000;    ///< of any kernel
-constexpr Ticks kShortestNs = 3'000;  ///< of a pass, however few its bytes
 
 /// Ticks of a number of units, rounded up.
 Ticks in_ticks(Ticks units, const Plan& plan) {
@@ -49,11 +48,6 @@ void expect_fits(const Stage& stage) {
       task * stage.problem.tasks() * 2 +
       (Checked(timing.launch) + timing.epilogue) * static_cast<std::int64_t>(lanes.chains.size());
   if (!all.within(Ticks{1} << 61)) throw Error(ErrorKind::limit, "durations are too long");
-}
-
-Ticks pass_ns(const Pass& pass, std::int64_t rate) {
-  return std::max(divide_up(pass.bytes, rate), pass.launches * kShortestNs) +
-         pass.launches * kLaunchNs;
 }
 
 std::optional<Ticks> elapsed(const Analysis& analysis) {
@@ -94,13 +88,19 @@ void play(Analysis& analysis, const workbench::AnalysisOptions& options) {
   analysis.elapsed = elapsed(analysis);
 }
 
-std::string title_of(const Analysis& analysis, const Problem& problem) {
-  const Plan& plan = analysis.plan;
-  std::string title = plan.name + ": " + describe(problem);
-  if (plan.units > 1) {
-    title += " (times in 1/" + std::to_string(plan.units) + " " + analysis.model.unit() + ")";
+/// Times in units as whole ns, rounded up, or as they are in parts of a tick.
+void state_units(Timeline& timeline, Ticks units) {
+  if (units == 1) return;
+  if (timeline.clock == "ticks") {
+    timeline.clock = clock_of_parts(units);
+    return;
   }
-  return title;
+  for (Interval& interval : timeline.intervals) {
+    interval.start = divide_up(interval.start, units);
+    interval.end = divide_up(interval.end, units);
+  }
+  timeline.makespan = divide_up(timeline.makespan, units);
+  timeline.lower_bound = divide_up(timeline.lower_bound, units);
 }
 
 }  // namespace
@@ -128,7 +128,8 @@ Timeline timeline_of(const Analysis& analysis, const Problem& problem) {
     std::sort(timeline.intervals.begin(), timeline.intervals.end(), precedes);
   }
   timeline.heads = problem.heads;
-  timeline.title = title_of(analysis, problem);
+  timeline.title = plan.name + ": " + describe(problem);
+  state_units(timeline, plan.units);
   if (plan.original != nullptr) {
     for (Interval& interval : timeline.intervals)
       interval.task = plan.original(problem, interval.task);

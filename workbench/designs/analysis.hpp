@@ -37,8 +37,9 @@ struct Analysis {
 [[nodiscard]] Analysis analyze(const Selection& selection, const Request& request,
                                const workbench::AnalysisOptions& options = {});
 
-/// What the kernels do, one after the other, with the problem's tasks; its times are in units of
-/// the plan, as the title says. Throws Error{limit} above two million tasks.
+/// What the kernels do, one after the other, with the problem's tasks. Times are in ns, rounded up,
+/// or in parts of a tick where the plan has those: the clock is `ticks/5`, say. Throws Error{limit}
+/// above two million tasks.
 [[nodiscard]] Timeline timeline_of(const Analysis& analysis, const Problem& problem);
 
 /// What the same work takes if a CTA has each chain and nobody keeps an order: the kernel that is

@@ -32,17 +32,23 @@ std::optional<std::string> cannot_pair(const Request& request) {
   return "a cluster of two CTAs needs two SMs";
 }
 
-/// KV tiles in pairs: live where one of them is, full where both are.
-TileGrid paired(const TileGrid& grid) {
+/// The kind that takes longer, of what is live.
+TileKind dearer(TileKind one, TileKind other, const Timing& timing) {
+  if (one == TileKind::empty || other == TileKind::empty) {
+    return one == TileKind::empty ? other : one;
+  }
+  return timing.compute_of(other) > timing.compute_of(one) ? other : one;
+}
+
+/// KV tiles in pairs: live where one of them is, as the one of them that takes longer.
+TileGrid paired(const TileGrid& grid, const Timing& timing) {
   const auto pairs = static_cast<std::int32_t>(divide_up(grid.kv_tiles(), 2));
   std::vector<TileKind> kinds;
   for (std::int32_t pair = 0; pair < pairs; ++pair) {
     const KvTile first{2 * pair};
     const KvTile second{std::min(2 * pair + 1, grid.kv_tiles() - 1)};
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      const TileKind kind = grid.kind(first, q);
-      kinds.push_back(kind == grid.kind(second, q) ? kind : TileKind::partial);
-    }
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      kinds.push_back(dearer(grid.kind(first, q), grid.kind(second, q), timing));
   }
   return {pairs, grid.q_tiles(), std::move(kinds)};
 }
@@ -69,9 +75,8 @@ Plan plan_cluster(const Request& request) {
   const Problem& problem = request.problem;
   const Sizes sizes = sizes_of(request);
   const Timing timing = timing_of(request);
-  const Problem pairs = problem_of_grid(
-      paired(problem.common_grid()), problem.heads, problem.sms / 2,
-      {.heads_kv = problem.heads_kv, .span = problem.span, .combine = problem.combine});
+  const Problem pairs = problem_of_grid(paired(problem.common_grid(), timing), problem.heads,
+                                        problem.sms / 2, problem.grouping());
   check_timing(timing, pairs);
   Played played = play_schedule(request.schedule, pairs, timing);
   Plan plan{.note = "by " + played.schedule.text + ", " + counted(pairs.sms, "cluster"),

@@ -35,7 +35,7 @@ std::int64_t compute_permille(const Plan& plan) {
       (chain.keeps == Keeps::kv ? of_kv : of_q) = chain.gemms;
     gemms += of_kv + of_q;
   }
-  return 1000 * gemms / kGemms;
+  return gemms == 0 ? 1000 : 1000 * gemms / kGemms;
 }
 
 constexpr std::array kDesigns = {&kOrdered, &kHeadPerCta, &kSplit,       &kSplitBest, &kTwoPass,

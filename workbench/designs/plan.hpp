@@ -100,7 +100,7 @@ struct Plan {
   /// What a task of a stage is called in a picture: nullptr if it is a task of the problem.
   Task (*original)(const Problem& problem, const Task& task) = nullptr;
 
-  /// GEMMs of a live tile over the five that there are, in per mille; 0 without live tiles.
+  /// GEMMs of a live tile over the five that there are, in per mille; 1000 without live tiles.
   std::int64_t compute_permille = 1000;
 
   /// Kernels and passes.

@@ -17,6 +17,7 @@
 #include "core/text.hpp"
 #include "workbench/designs/free_lanes.hpp"
 #include "workbench/designs/lanes.hpp"
+#include "workbench/designs/pass_time.hpp"
 #include "workbench/designs/sizes.hpp"
 #include "workbench/designs/units.hpp"
 
@@ -48,6 +49,24 @@ Checked buffer_elements(const Request& request) {
          round_up(request.head_dim, request.head_dim <= 128 ? 32 : 64);
 }
 
+/// Bytes of all buffers of dQ.
+std::int64_t buffer_bytes(const Request& request, std::int64_t buffers) {
+  return counted_up(buffer_elements(request) * 4 * buffers);
+}
+
+/// The passes that a number of buffers makes longer.
+std::vector<Pass> passes_of(const Request& request, std::int64_t buffers) {
+  const Sizes sizes = sizes_of(request);
+  const std::int64_t sums = buffer_bytes(request, buffers);
+  return {{.name = "clear dQ buffers", .bytes = sums},
+          {.name = "add dQ buffers", .bytes = sums + sizes.e * sizes.x}};
+}
+
+/// Bytes that the workers move at least.
+std::int64_t worker_bytes(const Sizes& sizes) {
+  return sizes.e * (2 * sizes.x + 2 * sizes.y);
+}
+
 Plan plan_with(const Request& request, std::int64_t buffers) {
   // Each head has dK and dV of its own, whatever is shared.
   const Problem problem = with_span(request.problem, 1, Combine::partials);
@@ -60,23 +79,50 @@ Plan plan_with(const Request& request, std::int64_t buffers) {
                   .problem = problem,
                   .timing = timing,
                   .work = split_lanes(problem, buffers),
-                  .bytes = sizes.e * (2 * sizes.x + 2 * sizes.y)}},
+                  .bytes = worker_bytes(sizes)}},
       .units = per_tick,
       .flops = flops_of(problem, request.head_dim, kGemms),
       .dq_targets = problem.heads * buffers * problem.q_tiles(),
       .bits_depend_on = {bits::kTileQ, bits::kTileKv, bits::kSplits}};
   const std::int64_t expanded = shares ? 2 * sizes.e * sizes.yh : 0;
-  plan.workspace_bytes = counted_up(buffer_elements(request) * 4 * buffers + expanded);
-  plan.hbm_bytes = counted_up(Checked(8 * sizes.x) * buffers + 2 * expanded + least_bytes(sizes));
-  const std::int64_t sums = counted_up(Checked(4 * sizes.x) * buffers);
-  plan.passes = {{.name = "clear dQ buffers", .bytes = sums},
-                 d_pass(sizes),
-                 {.name = "add dQ buffers", .bytes = sums + sizes.e * sizes.x}};
+  const std::int64_t sums = buffer_bytes(request, buffers);
+  plan.workspace_bytes = counted_up(Checked(sums) + expanded);
+  plan.hbm_bytes = counted_up(Checked(sums) * 2 + 2 * expanded + least_bytes(sizes));
+  const std::vector<Pass> passes = passes_of(request, buffers);
+  plan.passes = {passes[0], d_pass(sizes), passes[1]};
   if (shares) {
     plan.passes.push_back(
         {.name = "add heads' dK, dV", .bytes = expanded + 2 * sizes.e * sizes.y, .launches = 2});
   }
   return plan;
+}
+
+/// Units that the workers of so many buffers take.
+Ticks workers_makespan(const Problem& problem, const std::vector<Ticks>& chains,
+                       std::int64_t buffers, std::int32_t sms) {
+  std::vector<Ticks> workers(at(buffers), 0);
+  for (std::size_t kv = 0; kv < chains.size(); ++kv)
+    workers[kv % at(buffers)] += chains[kv];
+  std::vector<Ticks> all;
+  for (std::int32_t head = 0; head < problem.heads; ++head)
+    all.insert(all.end(), workers.begin(), workers.end());
+  return in_order_makespan(all, sms);
+}
+
+/// What the workers' bytes take at least; 0 where no rate of device memory is known.
+Ticks least_ticks(const Request& request) {
+  const std::optional<Memory>& memory = request.model.timing.memory;
+  return memory ? divide_up(worker_bytes(sizes_of(request)), memory->rate) : 0;
+}
+
+/// What clearing and adding so many buffers takes, where ns and a rate of device memory are known.
+Ticks passes_of_buffers(const Request& request, std::int64_t buffers) {
+  const workbench::TimeModel& model = request.model;
+  if (model.clock != workbench::Clock::ns || !model.timing.memory) return 0;
+  Ticks all = 0;
+  for (const Pass& pass : passes_of(request, buffers))
+    all += pass_ns(pass, model.timing.memory->rate);
+  return all;
 }
 
 Plan plan_split(const Request& request) {
@@ -89,7 +135,7 @@ Plan plan_split(const Request& request) {
 }
 
 Plan plan_best(const Request& request) {
-  Plan plan = plan_with(request, best_buffers(request.problem, request.model.timing));
+  Plan plan = plan_with(request, best_buffers(request));
   plan.bits_depend_on.insert(plan.bits_depend_on.end(), {bits::kSms, bits::kBatch, bits::kTiming});
   return plan;
 }
@@ -122,25 +168,24 @@ FreeLanes split_lanes(const Problem& problem, std::int64_t buffers) {
   return lanes;
 }
 
-std::int64_t best_buffers(const Problem& problem, const Timing& timing) {
+std::int64_t best_buffers(const Request& request) {
   constexpr std::int64_t kMostWorkers = 32;  // an SM
-  const Timing units = gemm_units(timing).timing;
+  const Problem& problem = request.problem;
   const std::int64_t room = std::max<std::int64_t>(kMostWorkers * problem.sms / problem.heads, 1);
   // A problem without a token has no KV tile, and one buffer all the same.
   const std::int64_t most = std::clamp<std::int64_t>(problem.kv_tiles(), 1, room);
-  const std::vector<Ticks> chains = chain_durations(problem, units);
+  const Units units = gemm_units(request.model.timing);
+  const std::vector<Ticks> chains = chain_durations(problem, units.timing);
+  const std::int32_t sms = resident_lanes(problem, units.timing.residency);
+  const Ticks least = least_ticks(request);
   std::int64_t best = 1;
   Ticks shortest = 0;
   for (std::int64_t buffers = 1; buffers <= most; ++buffers) {
-    std::vector<Ticks> workers(at(buffers), 0);
-    for (std::size_t kv = 0; kv < chains.size(); ++kv)
-      workers[kv % at(buffers)] += chains[kv];
-    std::vector<Ticks> all;
-    for (std::int32_t head = 0; head < problem.heads; ++head)
-      all.insert(all.end(), workers.begin(), workers.end());
-    const Ticks makespan = in_order_makespan(all, resident_lanes(problem, timing.residency));
-    if (buffers > 1 && makespan >= shortest) continue;
-    shortest = makespan;
+    const Ticks workers =
+        divide_up(workers_makespan(problem, chains, buffers, sms), units.per_tick);
+    const Ticks takes = std::max(workers, least) + passes_of_buffers(request, buffers);
+    if (buffers > 1 && takes >= shortest) continue;
+    shortest = takes;
     best = buffers;
   }
   return best;

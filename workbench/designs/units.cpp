@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "workbench/designs/plan.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 namespace stagger::designs {
@@ -22,7 +21,10 @@ Ticks times(Ticks duration, Ticks factor) {
 Timing scaled(const Timing& timing, Ticks factor) {
   Timing units = timing;
   if (units.memory) {
-    units.memory->rate = std::max<std::int64_t>(units.memory->rate / factor, 1);
+    // As many bytes a unit as were a tick, of tiles and an L2 that are as much larger.
+    TileBytes& tile = units.memory->tile;
+    for (std::int64_t* bytes : {&units.memory->l2, &tile.q, &tile.dq, &tile.kv, &tile.gradient})
+      *bytes = times(*bytes, factor);
     for (std::int64_t* duration :
          {&units.memory->latency, &units.memory->congestion, &units.memory->spread})
       *duration = times(*duration, factor);

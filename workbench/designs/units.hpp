@@ -10,8 +10,9 @@ struct Units {
   Ticks per_tick = 1;
 };
 
-/// The timing with each duration `factor` times as long: in units of 1 / factor ticks, a memory's
-/// rate among it. Throws Error{limit} above 2^62.
+/// The timing with each duration `factor` times as long: in units of 1 / factor ticks. A memory's
+/// tiles and cache have as many times the bytes, so that its rate stays. Throws Error{limit} above
+/// 2^62.
 [[nodiscard]] Timing scaled(const Timing& timing, Ticks factor);
 
 /// The timing of free lanes, in the largest unit in which a GEMM of a tile is whole: its compute
