@@ -2,6 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
@@ -17,17 +18,21 @@ namespace {
 using workbench::SweptFormula;
 using workbench::SweptRange;
 
+constexpr std::int64_t kMost = 1'000'000;  ///< of any range
+
 /// Reads `4` or `1..16`.
 SweptRange parse_range(const char* name, const std::string& text, std::int64_t least) {
   const std::size_t dots = text.find("..");
   const auto number = [&](std::string_view part) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc{} || end != part.data() + part.size() || value < least ||
-        value > 1'000'000) {
-      throw Error(ErrorKind::usage, fmt::format("--{} '{}' is not a number or a range such as "
-                                                "1..16, from {} on",
-                                                name, text, least));
+    if (end != part.data() + part.size() || part.empty() || error == std::errc::invalid_argument) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--{} '{}' is not a number or a range such as 1..16", name, text));
+    }
+    if (error != std::errc{} || value < least || value > kMost) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--{} '{}' is not within {} to {}", name, text, least, kMost));
     }
     return value;
   };
@@ -46,6 +51,7 @@ int formulas_command(const Options& options) {
   if (compute.last == 0 && reduce.last == 0) {
     throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
   }
+  finish_on_interrupt();
   Progress progress;
   const std::vector<SweptFormula> results = workbench::sweep_formulas(
       {.n = parse_range("n", options.n_range, 1),
@@ -53,13 +59,18 @@ int formulas_command(const Options& options) {
        .group = parse_range("group", options.group_range, 1),
        .compute = compute,
        .reduce = reduce,
-       .progress = [&](double fraction) { progress.show("checking formulas", fraction); }});
+       .progress = [&](double fraction) { progress.show("checking formulas", fraction); },
+       .stop = interruption()});
   progress.end();
   if (options.json) {
     write_stdout(formulas_json(results).text() + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
     write_text(wrapped(formulas_text(results), terminal.width, 6), terminal);
+  }
+  if (interrupted()) {
+    complain("interrupted: not every case was checked");
+    return kInterrupted;
   }
   return std::ranges::all_of(results, &SweptFormula::holds) ? kHolds : kViolated;
 }

@@ -43,6 +43,7 @@ void sweep_costs(const SweepRequest& request, const schedules::Selection& select
   const auto& [r_first, r_last] = request.reduce;
   for (at.compute = c_first; at.compute <= c_last; ++at.compute) {
     for (at.reduce = r_first; at.reduce <= r_last; ++at.reduce) {
+      if (request.stop && request.stop()) return;
       if (at.compute + at.reduce > 0) check(selection, at, problem, result);
     }
   }
@@ -51,6 +52,7 @@ void sweep_costs(const SweepRequest& request, const schedules::Selection& select
 void sweep_masks(const SweepRequest& request, const schedules::Selection& selection,
                  const SweptCase& at, SweptFormula& result) {
   for (const char* mask : {"full", "causal"}) {
+    if (request.stop && request.stop()) return;
     const Problem problem =
         make_problem(make_mask(mask), {at.n_q, at.n_kv}, {}, at.heads * at.group, 0,
                      {.heads_kv = at.heads, .span = at.group});

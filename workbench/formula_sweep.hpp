@@ -26,6 +26,7 @@ struct SweepRequest {
   SweptRange compute;     ///< ticks, from 0 on
   SweptRange reduce;      ///< ticks, from 0 on
   std::function<void(double fraction)> progress = {};
+  std::function<bool()> stop = {};  ///< asked before each case; once it is true no more are checked
 };
 
 /// One point of the ranges.
