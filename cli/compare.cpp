@@ -231,7 +231,7 @@ const Command kCompare{
     .examples =
         "  stagger compare --mask causal --n 8 --heads 4\n"
         "  stagger compare --mask full --seq 16384 --tile-q 128 --tile-kv 128 \\\n"
-        "      --heads 16 --sms 132 --model overlap --latency 2 --baseline spt\n"
+        "      --heads 16 --sms 132 --model overlap --latency 3 --baseline spt\n"
         "  stagger compare --mask causal --n 8 --schedules spt,spt:swizzle=2,optimal \\\n"
         "      --expect 'makespan_spt <= 1.25*lower_bound'\n"
         "  stagger compare --table mine.table.json --markdown\n"
