@@ -137,8 +137,8 @@ int block_command(const Options& options) {
   const Values values = values_of(report);
   const std::vector<Judgement> judgements = judge(expectations, &values);
   if (!options.output.empty()) {
-    write_file(options.output,
-               block::bars_svg(block_title(report), report.cost, report.replacement));
+    write_file(options.output, block::bars_svg(block_title(report), report.cost, report.replacement,
+                                               report.settled));
   }
   if (options.output == "-") return all_hold(judgements) ? kHolds : kViolated;
   if (options.json) {

@@ -114,7 +114,8 @@ class BlockText {
     text += fmt::format("\n{} ({}): ", printable(report_.machine.name),
                         printable(report_.machine.device));
     if (const auto load = report_.rates().load) text += fmt::format("{} load, ", name(*load));
-    text += fmt::format("{}, kappa {:.2f}", name(cost.ops), cost.kappa);
+    if (cost.ops) text += fmt::format("{}, ", name(*cost.ops));
+    text += fmt::format("kappa {:.2f}", cost.kappa);
     if (cost.norms) {
       text += fmt::format(" (operations counted, norms {})",
                           *cost.norms == block::Norms::fp32 ? "in fp32" : "fused");
@@ -265,7 +266,7 @@ Json block_json(const BlockReport& report, std::span<const Judgement> judgements
       {"tp", report.tp},
       {"machine", report.machine.name},
       {"load", rates.load ? Json(name(*rates.load)) : Json()},
-      {"ops", name(cost.ops)},
+      {"ops", cost.ops ? Json(name(*cost.ops)) : Json()},
       {"kappa", cost.kappa},
       {"norms", cost.norms ? Json(block::kNormsNames[static_cast<int>(*cost.norms)]) : Json()},
       {"attention", cost.attention.empty() ? Json() : Json(cost.attention)},

@@ -68,6 +68,11 @@ expect 2 "is not within" block $llama $h200 --speedup 0
 expect 2 "its attention is full, and has no window" block --model sam-h --window 5 $h200
 expect 2 "--attention means nothing beside --attn-fwd-ms" block $llama $h200 --attention cudnn --attn-fwd-ms 4 --attn-bwd-ms 9
 expect 2 "excludes" block $llama $h200 --ops eager --kappa 2
+expect 0 '"ops": null' block $llama $h200 --kappa 1.722 --json
+expect 0 "burst load, kappa 1.72, attention" block $llama $h200 --kappa 1.722
+expect 0 "21.4 % then" block $llama --attention flash-deterministic $h200 --speedup 3 -o -
+expect 0 "at its own clock 54.123 ms: 1.360 times as fast" \
+  block $llama --attention flash-deterministic $h200 --speedup 3 -o -
 expect 2 "--json would go to standard output" block $llama $h200 --json -o -
 expect 2 "--json would go to standard output" overlap --heads 4 --seq 64 --json -o -
 expect 0 "not timed there: dK and dV" block --model llama3-8b --seq 1024 --schedule spt $h200

@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stagger::block {
@@ -225,6 +227,8 @@ TEST_CASE("what is given wins over the rates") {
   CHECK(given.attention.empty());
   CHECK(given.attention_backward_ms == 5);
   CHECK(given.kappa == 3);
+  CHECK(given.ops == std::nullopt);  // nobody says what that kappa is of
+  CHECK(plain.ops == Ops::compiled);
   CHECK(cost_of(model, {.machine = test::toy_machine(), .attention_backward_ms = 5, .block_ms = 77})
             .total_ms == 77);
   Machine without_t0 = test::toy_machine();
@@ -388,6 +392,43 @@ TEST_CASE("bars are as long as what they stand for, the longest over the whole w
     for (std::size_t bar = 0; bar < want.size(); ++bar)
       CHECK(std::abs(want[bar] - widths[bar]) < 0.011);
     CHECK(whole > 300);
+  }
+}
+
+/// The places and the lengths of a bar chart's small labels: where they begin, and their letters.
+std::vector<std::pair<double, std::string>> small_labels(const std::string& svg) {
+  std::vector<std::pair<double, std::string>> labels;
+  std::istringstream lines(svg);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("<text x=\"") || line.find("anchor=\"start\"") == std::string::npos)
+      continue;
+    if (line.find("font-size=\"10\"") == std::string::npos) continue;
+    const std::size_t begin = line.find('>') + 1;
+    labels.emplace_back(std::stod(line.substr(9)), line.substr(begin, line.rfind('<') - begin));
+  }
+  return labels;
+}
+
+TEST_CASE("labels of bars end within the picture, and say what a replacement is part of") {
+  const Transformer model = test::model_at("llama3-8b", 4096, 1);
+  const BlockCost cost = cost_of(model, {.machine = test::toy_machine()});
+  for (const double factor : {0.001, 0.3, 1.0, 1000.0}) {
+    const Replacement after =
+        replace(cost.total_ms, cost.attention_backward_ms, factor * cost.attention_backward_ms);
+    const Settled settled{.clock = 0.5, .total_ms = 77.125, .block_speedup = 1.625};
+    const std::string svg = bars_svg("title", cost, after, settled);
+    std::string replaced;
+    for (const auto& [x, label] : small_labels(svg)) {
+      CHECK(x + 5.6 * double(label.size()) < 760);  // of a letter of 10 pixels, as digits are
+      if (label.find("then") != std::string::npos) replaced = label;
+    }
+    std::ostringstream want;
+    want << std::fixed << std::setprecision(3) << after.attention_backward_ms << " ms, "
+         << std::setprecision(1) << 100 * after.attention_backward_ms / after.total_ms << " % then";
+    CHECK(replaced == want.str());
+    CHECK_THAT(svg, Catch::Contains(">at its own clock 77.125 ms: 1.625 times as fast<"));
+    CHECK_THAT(bars_svg("title", cost, after, Settled{.clock = cost.clock}),
+               !Catch::Contains("own clock"));
   }
 }
 

@@ -96,9 +96,9 @@ TEST_CASE("kernels of every model, and what they take, are as kept") {
       const BlockCost cost =
           cost_of(model_of("llama3-8b", 8'192, 1),
                   {.machine = plain_machine(), .ops = ops, .tp = 2, .block_ms = block_ms});
-      text << kOpsNames[static_cast<int>(cost.ops)] << " " << cost.kappa << " " << cost.attention
-           << ": " << cost.kernels_ms << " of " << cost.total_ms << " ms, "
-           << cost.attention_backward_ms << ", " << most_speedup(cost.fraction()) << " at most\n";
+      text << name(cost.ops.value()) << " " << cost.kappa << " " << cost.attention << ": "
+           << cost.kernels_ms << " of " << cost.total_ms << " ms, " << cost.attention_backward_ms
+           << ", " << most_speedup(cost.fraction()) << " at most\n";
       for (const TimedKernel& kernel : cost.kernels) {
         text << "  " << kernel.kernel.name << " " << kernel.ms << " by "
              << kBoundNames[static_cast<int>(kernel.bound_by)] << "\n";

@@ -96,8 +96,9 @@ class Cost {
     if (request_.norms) {
       STAGGER_EXPECTS(!request_.kappa);
       cost_.norms = request_.norms;
+      cost_.ops = Ops::eager;
     } else if (request_.kappa) {
-      cost_.ops = request_.ops.value_or(Ops::eager);
+      cost_.ops = request_.ops;
       cost_.kappa = *request_.kappa;
     } else {
       const Kappa& kappa = kappa_of(request_.machine, rates_.kappas, model_, request_.ops);

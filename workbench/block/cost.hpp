@@ -41,7 +41,7 @@ struct CostRequest {
 /// One block on one device, forward and backward.
 struct BlockCost {
   std::vector<TimedKernel> kernels;
-  Ops ops = Ops::eager;
+  std::optional<Ops> ops = std::nullopt;  ///< absent: kappa was given, and nothing says them
   double kappa = 1;  ///< times the least time of their bytes that elementwise kernels take
   std::optional<Norms> norms = std::nullopt;  ///< absent: operations were not counted
   std::string attention;                      ///< whose rates; empty: both times were given
