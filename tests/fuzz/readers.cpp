@@ -127,9 +127,9 @@ void read_tensors(std::string_view text) {
 /// Tickets are played on machines of every kind, and what hangs is made smaller.
 void read_tickets(std::string_view text) {
   constexpr std::size_t kLinted = 200;  // steps: what is minimized is played so often, squared
-  const tickets::Document document = tickets::read_document(text, "tickets");
+  tickets::Document document = tickets::read_document(text, "tickets");
   if (document.tickets.steps.size() > kPlayed) return;
-  static_cast<void>(tickets::locate(document, text, document.found));
+  static_cast<void>(tickets::locate(document, text, document.found.take()));
   if (document.tickets.steps.size() > kLinted) return;
   const tickets::LintRequest requests[] = {{.minimize = true},
                                            {.residency = 1},

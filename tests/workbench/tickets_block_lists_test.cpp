@@ -89,7 +89,7 @@ TEST_CASE("heads of one Q block each are held against their own") {
                            R"(}, "backward": {"spt": false, "dq_write_order": [[[[0]],[[0]]]],
                              "dq_write_order_full": [[[[0]],[[0]]]], )" +
                            lists + "}}";
-  CHECK(read_document(text, "x.json").found.empty());
+  CHECK(read_document(text, "x.json").found.take().empty());
 }
 
 TEST_CASE("counts of block lists are as many tasks as there may be, and not one more") {
@@ -115,8 +115,9 @@ TEST_CASE("counts of block lists are as many tasks as there may be, and not one 
   CHECK(said(1).find("more than 67108864 tasks") != std::string::npos);
 }
 
-TEST_CASE("a hundred KV blocks that some heads of a group leave early are said, and no more") {
-  const auto said = [](int kv_blocks) {
+TEST_CASE(
+    "of the KV blocks that some heads of a group leave early as many are said as are asked for") {
+  const auto said = [](int kv_blocks, std::int64_t limit) {
     std::string none;
     std::string one;
     std::string ids;
@@ -133,11 +134,40 @@ TEST_CASE("a hundred KV blocks that some heads of a group leave early are said, 
                              none + "],[" + one + R"(]]], "mask_block_idx": [[[)" + ids + "],[" +
                              ids + R"(]]], "dq_write_order": [[[)" + orders + "],[" + orders +
                              "]]]}}",
-                         "x.json")
-        .found.size();
+                         "x.json", limit)
+        .found.take();
   };
-  CHECK(said(99) == 99);
-  CHECK(said(101) == 100);
+  CHECK(said(200, 200).size() == 200);
+  CHECK(said(200, 3).size() == 4);
+  CHECK(said(200, 3).back().message == "and 197 more of this rule");
+}
+
+TEST_CASE("lists of one head are for as many as there are, and for every KV head") {
+  const std::string text = R"({"schema": "stagger.fa4/1", "heads_kv": 2, "backward": {"spt": false,
+                               "mask_block_cnt": [[[1,1]]], "mask_block_idx": [[[[0],[1]]]],
+                               "dq_write_order": [[[[0],[0]]]]}})";
+  CHECK(lint(text, "x.json", {.residency = 1}).verdict == LintVerdict::ok);
+}
+
+TEST_CASE("lists of blocks of another size are not held against each other") {
+  // Two KV blocks of two Q blocks; the forward pass has one block of each.
+  const auto found = [](const std::string& back, const std::string& ahead) {
+    const std::string text =
+        R"({"schema": "stagger.fa4/1", "backward": {"spt": false, "mask_block_cnt": [[[2,1]]],
+            "mask_block_idx": [[[[0,1],[1]]]], "dq_write_order": [[[[0,0],[1]]]])" +
+        back + R"(}, "forward": {"mask_block_cnt": [[[1]]], "mask_block_idx": [[[[0]]]])" + ahead +
+        "}}";
+    return test::said([&] {
+      return std::to_string(read_document(text, "x.json").found.take().size()) + " found";
+    });
+  };
+  CHECK(found("", "") == "2 found");
+  CHECK(found(R"(, "block_size": [128, 128])", R"(, "block_size": [256, 256])") == "0 found");
+  CHECK(found(R"(, "block_size": [128, 128])", R"(, "block_size": [128, 256])") == "0 found");
+  CHECK(found(R"(, "block_size": [128, 128])", R"(, "block_size": [128, 128])") == "2 found");
+  CHECK(found(R"(, "block_size": null)", R"(, "block_size": [256, 256])") == "0 found");
+  CHECK(found(R"(, "block_size": [128])", "").find("/backward/block_size: has 1 items") !=
+        std::string::npos);
 }
 
 TEST_CASE("lists make as many semaphores as there may be, and not one more") {
@@ -182,12 +212,11 @@ TEST_CASE("a tile that forward lists lack is placed in its batch's and head's ow
         R"(, "dq_write_order": )" + each("[[0],[1]]", "[[0],[1]]") +
         R"(}, "forward": {"mask_block_cnt": )" + each("[2]", "[1]") + R"(, "mask_block_idx": )" +
         each("[[0,1]]", "[[1,0]]") + "}}";
-    const Document document = read_document(text, "x.json");
+    const std::vector<Finding> found = read_document(text, "x.json").found.take();
     CAPTURE(text);
-    REQUIRE(document.found.size() == 1);
-    CHECK(document.found.front().pointer == "/backward/mask_block_idx/" +
-                                                std::to_string(wrong / 2) + "/" +
-                                                std::to_string(wrong % 2) + "/0");
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().pointer == "/backward/mask_block_idx/" + std::to_string(wrong / 2) + "/" +
+                                       std::to_string(wrong % 2) + "/0");
   }
 }
 
@@ -207,19 +236,32 @@ TEST_CASE("groups make as many KV tiles as there may be, and not one more") {
         std::string::npos);
 }
 
+TEST_CASE("of tasks that do not exist all are counted, and as many listed as are asked for") {
+  Table table = schedules::build(schedules::select("ascending"),
+                                 make_problem(make_mask("full"), {12, 12}, {}, 1, 12));
+  for (Slot& slot : table.slots)
+    slot.task.q.value += 12;
+  const auto found = [&](std::int64_t limit) {
+    return read_document(write_table_json(table), "x.json", limit).found.take();
+  };
+  CHECK(found(144).size() == 144);
+  CHECK(found(143).back().message == "and 1 more of this rule");
+}
+
 TEST_CASE("more lanes than SMs are said of a table that goes by lanes alone") {
   for (const Dispatch dispatch : {Dispatch::static_, Dispatch::in_order}) {
     Table table = schedules::build(schedules::select("ascending"),
                                    make_problem(make_mask("full"), {3, 3}, {}, 1, 3));
     table.dispatch = dispatch;
     table.problem.sms = 2;
-    const Document document = read_document(write_table_json(table), "x.json");
+    const std::vector<Finding> found =
+        read_document(write_table_json(table), "x.json").found.take();
     if (dispatch == Dispatch::in_order) {
-      CHECK(document.found.empty());
+      CHECK(found.empty());
     } else {
-      REQUIRE(document.found.size() == 1);
-      CHECK(document.found.front().pointer == "/lanes/2");
-      CHECK(document.found.front().message.starts_with("3 lanes for 2 SMs"));
+      REQUIRE(found.size() == 1);
+      CHECK(found.front().pointer == "/lanes/2");
+      CHECK(found.front().message.starts_with("3 lanes for 2 SMs"));
     }
   }
 }

@@ -383,22 +383,23 @@ TEST_CASE("of random forward and backward lists each tile that only one has is s
   CHECK(all > 100);
 }
 
-TEST_CASE("a hundred tiles that forward and backward lists do not share are said, and no more") {
-  const auto lists = [](std::size_t only_forward, std::size_t only_backward) {
+TEST_CASE("of tiles that forward and backward lists do not share as many are said as asked for") {
+  const auto said = [](std::size_t only_forward, std::size_t only_backward, std::int64_t limit) {
     Rows forward = {std::string(60, '.'), std::string(60, '.'), std::string(60, 'f')};
     Rows backward = forward;
     for (std::size_t tile = 0; tile < only_forward; ++tile)
       forward[tile / 60][tile % 60] = 'p';
     for (std::size_t tile = 0; tile < only_backward; ++tile)
       backward[tile / 60][tile % 60] = 'f';
-    return said_of(forward, backward).size();
+    const std::string text = fa4_json(backward, false, forward_json(forward));
+    return lint(text, "x.json", {.residency = 1, .limit = limit}).findings;
   };
-  CHECK(lists(99, 0) == 99);
-  CHECK(lists(101, 0) == 100);
-  CHECK(lists(0, 99) == 99);
-  CHECK(lists(0, 101) == 100);
-  CHECK(lists(60, 39) == 99);
-  CHECK(lists(60, 60) == 100);
+  CHECK(said(120, 0, 120).size() == 120);
+  CHECK(said(0, 120, 120).size() == 120);
+  CHECK(said(60, 60, 60).size() == 120);
+  CHECK(said(120, 0, 3).size() == 4);
+  CHECK(said(120, 0, 3).back().message == "and 117 more of this rule");
+  CHECK(said(0, 120, 119).back().message == "and 1 more of this rule");
 }
 
 TEST_CASE("block lists that cannot be lists are refused with their place") {

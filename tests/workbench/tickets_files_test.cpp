@@ -1,5 +1,6 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
@@ -38,6 +39,15 @@ TEST_CASE("tickets are read from JSON and CSV and written back the same") {
   CHECK_FALSE(play(tickets).hangs);
   CHECK(read_document(write_tickets_json(tickets), "x.json").tickets == tickets);
   CHECK(read_document(write_tickets_csv(tickets), "x.csv").tickets == tickets);
+}
+
+TEST_CASE("a file is what its schema says, whatever its name is") {
+  const std::string named = test::replaced(std::string(kLocal), "fa3-local", "stagger.table/1");
+  CHECK(read_document(named, "x.json").kind == Kind::tickets);
+  Table table = schedules::build(schedules::select("ascending"),
+                                 make_problem(make_mask("full"), {2, 2}, {}, 1, 2));
+  table.name = "stagger.tickets/1";
+  CHECK(read_document(write_table_json(table), "x.json").kind == Kind::table);
 }
 
 TEST_CASE("random tickets survive both formats and the notation") {

@@ -25,7 +25,6 @@ extern const Rule kStg016;
 
 namespace {
 
-constexpr std::size_t kFoundListed = 100;
 constexpr std::int64_t kMostRows = std::int64_t{1} << 24;  ///< lists of all masks
 
 /// Calls `visit(row, value)` for every (batch, head, tile) of a nested array; all of its arrays of
@@ -91,8 +90,7 @@ bool ranks_go(const BlockLists& lists, bool spt) {
 
 class BlockListReader {
  public:
-  BlockListReader(const JsonValue& root, std::vector<Finding>& found)
-      : root_(root), found_(found) {}
+  BlockListReader(const JsonValue& root, Findings& found) : root_(root), found_(found) {}
 
   BlockLists run() {
     root_.expect_schema("stagger.fa4/1");
@@ -120,7 +118,7 @@ class BlockListReader {
     lists_.spt = backward.at("spt").boolean();
     read_kernel();
     if (root_.has("forward")) compare(root_.at("forward"), q_blocks);
-    if (lists_.heads_kv) check_groups();
+    if (lists_.heads_kv && lists_.heads > 1) check_groups();
     return std::move(lists_);
   }
 
@@ -251,7 +249,8 @@ class BlockListReader {
     lists_.q_tiles = number("q_tiles", std::min(q_blocks * lists_.q_subtile, kMaxTiles));
     if (!root_.has("heads_kv")) return;
     lists_.heads_kv = static_cast<std::int32_t>(root_.at("heads_kv").integer(1, kMaxHeads));
-    if (lists_.heads % *lists_.heads_kv != 0) {
+    // Lists of one head are for all heads, of which there may be any number.
+    if (lists_.heads > 1 && lists_.heads % *lists_.heads_kv != 0) {
       root_.at("heads_kv").reject("does not divide the " + std::to_string(lists_.heads) + " heads");
     }
   }
@@ -272,7 +271,20 @@ class BlockListReader {
     return tiles;
   }
 
-  /// The forward lists must be the same tiles, class by class.
+  /// A block's queries and keys, where an object says them.
+  [[nodiscard]] static std::optional<std::array<std::int64_t, 2>> block_size_of(
+      const JsonValue& from) {
+    if (!from.has("block_size") || from.at("block_size").is_null()) return std::nullopt;
+    const JsonValue sizes = from.at("block_size");
+    if (sizes.size() != 2) {
+      sizes.reject("has " + std::to_string(sizes.size()) +
+                   " items; a block size is two: queries, keys");
+    }
+    return std::array{sizes.item(0).integer(1, kAnyIndex), sizes.item(1).integer(1, kAnyIndex)};
+  }
+
+  /// The forward lists must be the same tiles, class by class, unless their blocks are of another
+  /// size.
   void compare(const JsonValue& forward, std::int32_t q_blocks) {
     forward.expect_keys(
         {"mask_block_cnt", "mask_block_idx", "full_block_cnt", "full_block_idx", "block_size"});
@@ -280,6 +292,7 @@ class BlockListReader {
     BlockList full;
     read_list(forward, "mask", nullptr, q_blocks, partial);
     if (has_full(forward)) read_list(forward, "full", nullptr, q_blocks, full);
+    if (block_size_of(forward) != block_size_of(root_.at("backward"))) return;
     compare(partial, lists_.partial, q_blocks, "partial", "mask_block_idx");
     compare(full, lists_.full, q_blocks, "full", "full_block_idx");
   }
@@ -304,7 +317,10 @@ class BlockListReader {
       std::set_difference(from.begin(), from.end(), to.begin(), to.end(),
                           std::back_inserter(missing));
       for (const Tile& tile : missing) {
-        if (found_.size() >= kFoundListed) return;
+        if (found_.full(rule)) {
+          found_.push_back({.rule = &rule});
+          continue;
+        }
         found_.push_back({.rule = &rule,
                           .message = "head " + std::to_string(tile[0]) + ", kv " +
                                      std::to_string(tile[1]) + ", q " + std::to_string(tile[2]) +
@@ -329,7 +345,7 @@ class BlockListReader {
         std::int32_t empty = 0;
         for (std::int64_t head = first; head < first + group; ++head)
           empty += length(head, kv) == 0 ? 1 : 0;
-        if (empty == 0 || empty == group || found_.size() >= kFoundListed) continue;
+        if (empty == 0 || empty == group) continue;
         found_.push_back({.rule = &kStg012,
                           .level = Level::warning,
                           .message = "kv " + std::to_string(kv) + " is empty for " +
@@ -343,7 +359,7 @@ class BlockListReader {
   }
 
   const JsonValue& root_;
-  std::vector<Finding>& found_;
+  Findings& found_;
   BlockLists lists_;
 };
 
@@ -410,7 +426,7 @@ class Launch {
 
 }  // namespace
 
-BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found) {
+BlockLists read_block_lists(const JsonValue& root, Findings& found) {
   return BlockListReader(root, found).run();
 }
 

@@ -45,7 +45,7 @@ struct ListEntry {
 
 /// Reads schema `stagger.fa4/1` (README, "Files"). What can be said only of lists (those of the
 /// forward pass are others, a group of heads is not all there) is added to `found`.
-[[nodiscard]] BlockLists read_block_lists(const JsonValue& root, std::vector<Finding>& found);
+[[nodiscard]] BlockLists read_block_lists(const JsonValue& root, Findings& found);
 
 /// Whether the orders have the ranks 0 to k-1 of every Q block, each once.
 [[nodiscard]] bool ranks_are_whole(const BlockLists& lists);

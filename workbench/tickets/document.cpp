@@ -16,8 +16,6 @@ extern const Rule kStg016;
 
 namespace {
 
-constexpr std::int64_t kStrayListed = 100;
-
 bool is_json(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   return begin != std::string_view::npos && (text[begin] == '{' || text[begin] == '[');
@@ -29,10 +27,9 @@ std::string slot_pointer(std::int32_t lane, std::int64_t place) {
 
 /// Notes slots whose tasks do not exist: they touch no lock, so they are not among the tickets.
 void find_out_of_range(const Table& table, Document& document) {
-  std::int64_t found = 0;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
-      if (table.problem.contains(table.slots[slot].task) || found++ >= kStrayListed) continue;
+      if (table.problem.contains(table.slots[slot].task)) continue;
       document.found.push_back({.rule = &kStg016,
                                 .message = describe(table.slots[slot].task) + " does not exist",
                                 .pointer = slot_pointer(lane.value, slot - table.begin_of(lane))});
@@ -68,8 +65,8 @@ std::vector<std::int64_t> slots_of(const Table& table, const Tickets& tickets) {
   return slots;
 }
 
-Document document_of(Table table, bool json) {
-  Document document{.kind = Kind::table, .json = json};
+Document document_of(Table table, bool json, std::int64_t limit) {
+  Document document{.kind = Kind::table, .json = json, .found = Findings(limit)};
   find_lanes(table, document);
   find_out_of_range(table, document);
   document.tickets = from_table(existing_tasks(table));
@@ -78,22 +75,30 @@ Document document_of(Table table, bool json) {
   return document;
 }
 
-Document read_json(std::string_view text, const std::string& file) {
-  if (text.find("\"stagger.table/") != std::string_view::npos) {
-    return document_of(read_table_json(text, file), true);
-  }
-  const JsonDocument parsed(text, file);
-  const JsonValue& root = parsed.root();
+/// Whether a document's own schema is a table's: a name may have any words.
+bool is_table(const JsonValue& root) {
+  return root.is_object() && root.has("schema") && root.at("schema").is_string() &&
+         root.at("schema").string().starts_with("stagger.table/");
+}
+
+/// A JSON document that is no table.
+Document read_steps_json(const JsonValue& root, std::int64_t limit) {
   if (root.has("schema") && root.at("schema").string() == "stagger.fa4/1") {
-    Document document{
-        .kind = Kind::fa4,
-    };
+    Document document{.kind = Kind::fa4, .found = Findings(limit)};
     document.lists = read_block_lists(root, document.found);
     document.origin = ranks_are_whole(document.lists) ? Origin::ranked_lists : Origin::block_lists;
     document.tickets = tickets_of(document.lists, document.entries);
     return document;
   }
-  return {.tickets = read_tickets(parsed.root())};
+  return {.tickets = read_tickets(root), .found = Findings(limit)};
+}
+
+Document read_json(std::string_view text, const std::string& file, std::int64_t limit) {
+  {
+    const JsonDocument parsed(text, file);
+    if (!is_table(parsed.root())) return read_steps_json(parsed.root(), limit);
+  }
+  return document_of(read_table_json(text, file), true, limit);
 }
 
 /// What is wrong, with its line and column in front; as it was where they are not known.
@@ -106,12 +111,12 @@ std::string placed(const JsonError& error, std::string_view text, const std::str
          what.substr(begin.size());
 }
 
-Document read_csv(std::string_view text, const std::string& file) {
+Document read_csv(std::string_view text, const std::string& file, std::int64_t limit) {
   const std::string_view plain = without_bom(text);
   if (is_table_csv(plain)) {
-    return document_of(read_table_csv(text, file, nullptr), false);
+    return document_of(read_table_csv(text, file, nullptr), false, limit);
   }
-  Document document{.json = false};
+  Document document{.json = false, .found = Findings(limit)};
   if (plain.starts_with("stagger.tickets/") || plain.starts_with("program")) {
     std::vector<std::int64_t> lines;
     document.tickets = read_tickets_csv(text, file, lines);
@@ -187,20 +192,20 @@ void place_in_rows(std::string_view text, std::vector<At>& places) {
   }
 }
 
-Document read_text(std::string_view text, const std::string& file) {
-  if (!is_json(without_bom(text))) return read_csv(text, file);
+Document read_text(std::string_view text, const std::string& file, std::int64_t limit) {
+  if (!is_json(without_bom(text))) return read_csv(text, file, limit);
   try {
-    return read_json(text, file);
+    return read_json(text, file, limit);
   } catch (const JsonError& error) {
     throw Error(ErrorKind::invalid_input, placed(error, text, file));
   }
 }
 
 /// What is wrong is told by tensor and indices: the file has no lines.
-Document read_tensors(const TensorText& tensors, const std::string& file) {
-  if (tensors.values.empty()) return read_csv(tensors.text, file);
+Document read_tensors(const TensorText& tensors, const std::string& file, std::int64_t limit) {
+  if (tensors.values.empty()) return read_csv(tensors.text, file, limit);
   try {
-    return read_json(tensors.text, file);
+    return read_json(tensors.text, file, limit);
   } catch (const JsonError& error) {
     const std::string place = tensor_place(tensors.values, error.pointer());
     const std::string begin = file + ": " + error.pointer() + ": ";
@@ -227,10 +232,10 @@ void name_tensors(const Document& document, std::span<const Finding> findings,
 
 }  // namespace
 
-Document read_document(std::string_view text, const std::string& file) {
+Document read_document(std::string_view text, const std::string& file, std::int64_t limit) {
   std::optional<TensorText> tensors = text_of_tensors(text, file);
-  if (!tensors) return read_text(text, file);
-  Document document = read_tensors(*tensors, file);
+  if (!tensors) return read_text(text, file, limit);
+  Document document = read_tensors(*tensors, file, limit);
   document.json = false;  // the file has no lines
   document.places.assign(document.tickets.steps.size(), {});
   document.tensors = std::move(tensors);

@@ -45,7 +45,7 @@ struct Document {
   Tickets tickets = {};
   Origin origin = Origin::given;
   std::optional<Problem> problem = {};  ///< of a table
-  std::vector<Finding> found = {};      ///< what is wrong besides the tickets
+  Findings found = Findings();          ///< what is wrong besides the tickets
   /// Where a step is, by step: of a JSON table its place in the lane, of a CSV file its text.
   std::vector<std::int64_t> slots = {};
   std::vector<TextRange> places = {};
@@ -56,8 +56,9 @@ struct Document {
 
 /// Reads a table, tickets or lock values, as JSON, CSV or tensors, by content. Throws
 /// Error{invalid_input} with `file`, line and column of what is malformed, Error{limit} above
-/// core/limits.hpp.
-[[nodiscard]] Document read_document(std::string_view text, const std::string& file);
+/// core/limits.hpp. Of what is found of a rule at most `limit` are kept.
+[[nodiscard]] Document read_document(std::string_view text, const std::string& file,
+                                     std::int64_t limit = 20);
 
 /// Where findings are, each in its turn; `text` is what the document was read from.
 [[nodiscard]] std::vector<At> locate(const Document& document, std::string_view text,

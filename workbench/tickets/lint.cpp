@@ -47,7 +47,7 @@ void locate_beside(const Document& document, std::string_view text, const Facts&
 }  // namespace
 
 Linted lint(std::string_view text, const std::string& file, const LintRequest& request) {
-  Document document = read_document(text, file);
+  Document document = read_document(text, file, request.limit);
   Tickets& tickets = document.tickets;
   tickets.residency = request.residency.value_or(tickets.residency);
   tickets.release = request.release.value_or(tickets.release);
@@ -55,9 +55,7 @@ Linted lint(std::string_view text, const std::string& file, const LintRequest& r
   const Problem* problem = document.problem ? &*document.problem : nullptr;
   const Facts facts(tickets, document.origin, problem == nullptr ? nullptr : &problem->grids,
                     problem == nullptr ? 0 : problem->heads);
-  Findings findings(request.limit);
-  for (Finding& finding : document.found)
-    findings.push_back(std::move(finding));
+  Findings& findings = document.found;
   apply_rules(facts, findings);
 
   Linted linted{.file = file, .kind = document.kind, .findings = findings.take()};

@@ -35,7 +35,7 @@ struct Finding {
 /// Findings as rules make them: of each rule at most so many are kept, the others counted.
 class Findings {
  public:
-  explicit Findings(std::int64_t limit) : limit_(limit) {}
+  explicit Findings(std::int64_t limit = 20) : limit_(limit) {}
 
   void push_back(Finding finding);
   /// Whether more of a rule would only be counted: then what is added may lack its message.

@@ -120,7 +120,7 @@ TensorText lists_text(const Bundle& bundle) {
 bool is_json_of_tensors(std::string_view text) {
   const auto has = [&](std::string_view name) { return text.find(name) != std::string_view::npos; };
   return without_bom(text).starts_with('{') && !has("\"schema\"") &&
-         (has("mask_block_cnt\"") || has("\"q_num_blocks\""));
+         (has("mask_block_cnt\"") || has("q_num_blocks\"") || has("kv_num_blocks\""));
 }
 
 /// Whether it has the form of a document of ours, whose other keys tensors do not have: one without
