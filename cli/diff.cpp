@@ -33,7 +33,9 @@ DiffSide side_of(const std::string& file, const Options& options) {
   tickets::LintRequest request{.release = options.release};
   if (options.residency > 0) request.residency = static_cast<std::int32_t>(options.residency);
   DiffSide side{.file = file, .document = tickets::read_document(text, file)};
-  side.verdict = tickets::lint(text, file, request).verdict;
+  const tickets::Linted linted = tickets::lint(text, file, request);
+  side.verdict = linted.verdict;
+  side.sums = linted.sums;
   if (side.document.kind == tickets::Kind::table) simulate(text, options, side);
   return side;
 }

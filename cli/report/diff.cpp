@@ -30,6 +30,7 @@ using tickets::Difference;
 using tickets::Step;
 using tickets::StepAt;
 using tickets::StepChange;
+using tickets::SumOrder;
 using tickets::Tickets;
 
 /// What of the launch is not the same, each as `dispatch static, then in-order`.
@@ -139,7 +140,40 @@ std::string steps_text(const char* label, const std::vector<StepChange>& steps, 
   return text;
 }
 
-std::string bits_text(const Difference& difference, bool same_problem) {
+/// Whether every run of both adds up in one order; nullopt: that is not known.
+std::optional<bool> fixed(const DiffReport& report) {
+  const auto either = [&](SumOrder order) {
+    return report.before.sums == order || report.after.sums == order;
+  };
+  if (either(SumOrder::any)) return false;
+  return either(SumOrder::unknown) ? std::nullopt : std::optional(true);
+}
+
+/// Whether both leave the same bits; nullopt: that is not known.
+std::optional<bool> same_bits(const DiffReport& report) {
+  const std::optional<bool> fixed_order = fixed(report);
+  if (!report.difference.same_bits() || !problems_apart(report).empty()) return false;
+  return fixed_order;
+}
+
+std::string loose_text(const DiffReport& report) {
+  const auto any = [](const DiffSide& side) { return side.sums == SumOrder::any; };
+  const std::string which =
+      any(report.before) && any(report.after)
+          ? "both are"
+          : printable((any(report.before) ? report.before : report.after).file) + " is";
+  return "not fixed: " + which +
+         " added up in an order that differs from run to run (`stagger lint` says where)";
+}
+
+std::string bits_text(const DiffReport& report) {
+  const Difference& difference = report.difference;
+  const bool same_problem = problems_apart(report).empty();
+  const std::optional<bool> fixed_order = fixed(report);
+  if (fixed_order == false) return loose_text(report);
+  if (!fixed_order && difference.same_bits()) {
+    return "not known: too many steps add without waiting for all to be tried";
+  }
   if (!same_problem && difference.same_bits()) return "of another problem, in the same order";
   if (difference.same_bits()) return "the same, given the same numbers";
   std::string text = "other:";
@@ -259,7 +293,7 @@ std::string diff_text(const DiffReport& report, const Terminal& terminal) {
                tickets::notation(after, *step.after, step.after->task.kv);
       },
       report, terminal);
-  text += labelled("bits", bits_text(difference, problems.empty()), terminal.width);
+  text += labelled("bits", bits_text(report), terminal.width);
   return text + (same(report) ? "the same\n" : "");
 }
 
@@ -281,7 +315,8 @@ Json diff_json(const DiffReport& report) {
           {"moved", changes_json(difference.moved, report.limit)},
           {"lock_values", changes_json(difference.retimed, report.limit)},
           {"bits",
-           {{"same", difference.same_bits() && problems.empty()},
+           {{"same", Json(same_bits(report))},
+            {"fixed", Json(fixed(report))},
             {"dq_tiles", difference.dq_orders},
             {"dkv_sums", difference.dkv_orders}}}};
 }

@@ -17,6 +17,7 @@ struct DiffSide {
   std::string file = {};
   tickets::Document document = {};
   tickets::LintVerdict verdict = tickets::LintVerdict::ok;
+  tickets::SumOrder sums = tickets::SumOrder::fixed;
   std::optional<workbench::TimeModel> model = {};  ///< of a table
   std::optional<Ticks> makespan = {};              ///< of a table that is ok
 };

@@ -197,6 +197,13 @@ bool has_cycle(const Linted& linted, std::size_t index) {
          first - linted.findings.begin() == static_cast<std::ptrdiff_t>(index);
 }
 
+/// What a finding is known by from run to run: its rule, its place and the other step's.
+std::string fingerprint(const Linted& linted, std::size_t index) {
+  std::string print = linted.findings[index].rule->id + (":" + linted.places[index].pointer);
+  if (linted.findings[index].other >= 0) print += ":" + linted.others[index].pointer;
+  return print;
+}
+
 Json result_of(const Linted& linted, std::size_t index) {
   const Finding& finding = linted.findings[index];
   const auto rules = tickets::rules();
@@ -207,9 +214,7 @@ Json result_of(const Linted& linted, std::size_t index) {
                {"level", tickets::level_name(finding.level)},
                {"message", {{"text", finding.message}}},
                {"locations", std::move(locations)},
-               {"partialFingerprints",
-                {{"staggerFinding/v1",
-                  std::string(finding.rule->id) + ":" + linted.places[index].pointer}}}};
+               {"partialFingerprints", {{"staggerFinding/v1", fingerprint(linted, index)}}}};
   if (finding.other >= 0) {
     Json related = Json::array();
     related.push_back(told_location(linted.file, linted.others[index], "has to do with it"));

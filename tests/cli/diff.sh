@@ -46,6 +46,14 @@ printf 'stagger.table/1,heads=1,kv_tiles=2,q_tiles=2,sms=2,mask=full\n0:0:0:0,0:
 expect 1 "bits the same" diff missing.csv missing.csv
 expect 1 "invalid" diff missing.csv full.table.json
 expect 4 "stuck.json: tickets, 1 program of 1 step: deadlock" diff stuck.json stuck.json
+# What races has no bits to be the same.
+printf '{"schema": "stagger.tickets/1", "semaphores": 1, "programs": [[[0,null,1,1,0,0,0]],[[0,null,1,1,0,1,0]]]}' >races.json
+printf '{"schema": "stagger.tickets/1", "semaphores": 1, "programs": [[[0,0,1,1,0,0,0]],[[0,1,1,1,0,1,0]]]}' >turns.json
+expect 1 "bits not fixed: both are added up in an order that differs from run to run" diff races.json races.json
+expect 1 "bits not fixed: races.json is added up in an order" diff turns.json races.json
+expect 1 "bits not fixed: races.json is added up in an order" diff races.json turns.json
+"$stagger" diff races.json races.json --json | grep -A 1 '"bits"' | grep -q '"same": false' ||
+  fail "what races has the same bits"
 # Makespans are of the timing model asked for, and a hang of the release and the SMs.
 expect 1 "makespan 132 ticks" diff spt.table.json shift.table.json
 "$stagger" diff spt.table.json shift.table.json --compute 10 | grep -q "makespan 132 ticks" &&
@@ -56,4 +64,4 @@ expect 0 "the same" diff full.table.json full.table.json --residency 4
 fits diff spt.table.json shift.table.json
 "$stagger" diff - spt.csv <spt.table.json | grep -q "the same" || fail "diff does not read standard input"
 
-finish 20
+finish 23

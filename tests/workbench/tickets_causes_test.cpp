@@ -61,6 +61,16 @@ TEST_CASE("two semaphores of a dQ tile are said where both are waited for in no 
   CHECK(found("P0: q0@0 (q1@0)\nP1: (q1@1) q0[2]@0") == "");
 }
 
+TEST_CASE("two reductions in no order are one finding") {
+  const auto pair = [](int step, int other) {
+    return "STG013 error " + std::to_string(step) + " " + std::to_string(other) +
+           ": head 0, q 0 (semaphore 0): kv " + std::to_string(step) + " and kv " +
+           std::to_string(other) + " reduce in any order: the bits differ\n";
+  };
+  CHECK(found("P0: q0!\nP1: q0!") == pair(0, 1));
+  CHECK(found("P0: q0!\nP1: q0!\nP2: q0!") == pair(0, 1) + pair(0, 2) + pair(1, 2));
+}
+
 TEST_CASE("no residency, and more than there are programs, are all of them at once") {
   const char* const shift = "P0: q0@0 q1@1\nP1: q1@0 q0@1";
   const std::string need = ": programs wait for each other: 2 must be resident at once, ";

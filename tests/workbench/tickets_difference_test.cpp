@@ -73,6 +73,13 @@ TEST_CASE("programs that change places take all their steps along") {
   CHECK(difference.same_bits());
 }
 
+TEST_CASE("what waits for no turn is added up in its program's order") {
+  const Tickets before = read_notation("P0: q0! k1.q0!\n");
+  const Tickets after = read_notation("P0: k1.q0! q0!\n");
+  CHECK(difference(before, before).same_bits());
+  CHECK(difference(before, after).dq_orders == 1);
+}
+
 /// The most steps of a program that can stay: by trying every subset.
 std::size_t most_that_stay(const std::vector<std::int64_t>& values) {
   std::size_t most = 0;

@@ -108,6 +108,9 @@ class Agreement {
       said = said || race.hangs;
     REQUIRE(said == end.can_hang);
     if (end.can_hang || !end.one_order) REQUIRE_FALSE(errors.empty());
+    const bool fixed = sum_order(tickets, facts.chains, facts.races) == SumOrder::fixed;
+    if (fixed && !end.can_hang) REQUIRE(end.one_order);
+    if (end.one_order && !end.can_hang && facts.chains.broken().empty()) REQUIRE(fixed);
     for (const Finding& finding : findings)
       check_finding(tickets, finding, end);
     hanging += end.can_hang ? 1 : 0;

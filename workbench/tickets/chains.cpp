@@ -126,7 +126,10 @@ class RaceSearch {
       if (!step.reduces) continue;
       const auto found = tiles.find({step.task.head, step.task.q});
       if (found == tiles.end()) continue;
+      // Two that both stand here are a pair once, at the first of them.
+      const bool here = std::ranges::binary_search(found->second, index);
       for (const std::int64_t other : found->second) {
+        if (here && other < index) continue;
         if (affordable(1)) try_order(index, other);
       }
     }
@@ -199,6 +202,15 @@ void Chains::walk(const Tickets& tickets, Semaphore semaphore) {
 
 Races find_races(const Tickets& tickets, const Chains& chains) {
   return RaceSearch(tickets, chains).run();
+}
+
+SumOrder sum_order(const Tickets& tickets, const Chains& chains, const Races& races) {
+  const auto hangs = [](const Race& race) { return race.hangs; };
+  const auto twice = [](const Broken& broken) { return broken.fault == Fault::twice; };
+  const bool both_see =
+      tickets.release == Release::delayed && std::ranges::any_of(chains.broken(), twice);
+  if (both_see || !std::ranges::all_of(races.races, hangs)) return SumOrder::any;
+  return races.complete ? SumOrder::fixed : SumOrder::unknown;
 }
 
 Tickets without_broken(Tickets tickets, const Chains& chains) {

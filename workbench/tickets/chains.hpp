@@ -72,6 +72,15 @@ struct Races {
 /// same is not ordered after it. O(candidates * steps), bounded.
 [[nodiscard]] Races find_races(const Tickets& tickets, const Chains& chains);
 
+/// Whether every dQ tile is added up in one order, whatever comes first. With
+/// delayed release two can see one value, and then have no order.
+enum class SumOrder {
+  fixed,
+  any,      ///< some differ from run to run
+  unknown,  ///< not all candidates could be tried
+};
+[[nodiscard]] SumOrder sum_order(const Tickets& tickets, const Chains& chains, const Races& races);
+
 /// The tickets without what is broken: steps on those semaphores neither wait nor add.
 [[nodiscard]] Tickets without_broken(Tickets tickets, const Chains& chains);
 

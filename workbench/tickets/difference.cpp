@@ -77,10 +77,11 @@ std::vector<bool> longest_ascending(const std::vector<std::int64_t>& values) {
   return kept;
 }
 
-/// What is added to a sum, and at which turn of its order.
+/// What is added to a sum, and at which turn of its order; of those without a turn, at which place.
 struct Addend {
   std::int64_t sum = 0;
   std::int64_t turn = 0;
+  std::int64_t place = 0;
   std::int64_t what = 0;
 
   friend auto operator<=>(const Addend&, const Addend&) = default;
@@ -90,13 +91,17 @@ std::int64_t pair(std::int32_t high, std::int32_t low) {
   return (std::int64_t{high} << 32) + static_cast<std::uint32_t>(low);
 }
 
-/// The KV tiles of every dQ tile, by the value that they wait for.
+/// The KV tiles of every dQ tile, by the value that they wait for; those that wait for none as they
+/// come.
 std::vector<Addend> dq_sums(const Tickets& tickets) {
   std::vector<Addend> addends;
-  for (const Step& step : tickets.steps) {
+  for (std::int64_t place = 0; place < std::ssize(tickets.steps); ++place) {
+    const Step& step = tickets.steps[place];
     if (!step.reduces) continue;
-    addends.push_back(
-        {pair(step.task.head.value, step.task.q.value), step.wait, step.task.kv.value});
+    addends.push_back({.sum = pair(step.task.head.value, step.task.q.value),
+                       .turn = step.wait,
+                       .place = step.waits() ? 0 : place,
+                       .what = step.task.kv.value});
   }
   return addends;
 }
@@ -108,9 +113,13 @@ std::vector<Addend> dkv_sums(const Tickets& tickets) {
   for (std::int64_t place = 0; place < std::ssize(tickets.steps); ++place) {
     const Step& step = tickets.steps[place];
     if (step.reduces) {
-      addends.push_back({step.chain, place, pair(step.task.head.value, step.task.q.value)});
+      addends.push_back({.sum = step.chain,
+                         .turn = place,
+                         .what = pair(step.task.head.value, step.task.q.value)});
     } else if (step.task.q.value < 0) {
-      addends.push_back({-1 - std::int64_t{step.semaphore.value}, step.wait, step.task.head.value});
+      addends.push_back({.sum = -1 - std::int64_t{step.semaphore.value},
+                         .turn = step.wait,
+                         .what = step.task.head.value});
     }
   }
   return addends;

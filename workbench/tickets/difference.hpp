@@ -38,7 +38,8 @@ struct Difference {
 
   /// Whether the same steps are at the same places.
   [[nodiscard]] bool none() const { return !first; }
-  /// Whether the same numbers leave the same bits, as far as the order of sums decides.
+  /// Whether the same numbers leave the same bits, as far as the order of sums decides. Requires
+  /// that both have one order (chains.hpp, SumOrder).
   [[nodiscard]] bool same_bits() const { return dq_orders == 0 && dkv_orders == 0; }
 };
 

@@ -60,6 +60,7 @@ Linted lint(std::string_view text, const std::string& file, const LintRequest& r
 
   Linted linted{.file = file, .kind = document.kind, .findings = findings.take()};
   linted.verdict = verdict_of(facts, linted.findings);
+  linted.sums = sum_order(tickets, facts.chains, facts.races);
   linted.places = locate(document, text, linted.findings);
   locate_beside(document, text, facts, linted);
   for (const Rule* rule : rules())

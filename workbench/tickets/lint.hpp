@@ -29,6 +29,7 @@ struct Linted {
   std::string file = {};
   Kind kind = Kind::tickets;
   LintVerdict verdict = LintVerdict::ok;
+  SumOrder sums = SumOrder::fixed;
   std::vector<Finding> findings = {};
   std::vector<At> places = {};  ///< of each finding
   std::vector<At> others = {};  ///< of each, the step that it has to do with, if any
