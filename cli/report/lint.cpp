@@ -80,11 +80,12 @@ std::string hang_text(const Linted& linted, const Terminal& terminal) {
   }
   if (linted.smallest) {
     const tickets::Tickets& smallest = *linted.smallest;
-    text += wrapped(fmt::format("{}: the smallest part that still hangs ({}{}):", file,
+    text += wrapped(fmt::format("{}: the smallest part that still hangs ({}{}{}):", file,
                                 dispatch_name(smallest.dispatch),
                                 smallest.residency == 0
                                     ? ""
-                                    : ", " + counted(smallest.residency, "program") + " resident"),
+                                    : ", " + counted(smallest.residency, "program") + " resident",
+                                smallest.release == Release::delayed ? ", delayed release" : ""),
                     terminal.width, 2) +
             "\n";
     std::string lines = tickets::notation(smallest, 32, 16);
@@ -117,6 +118,28 @@ Json at_json(const At& at) {
   return json;
 }
 
+/// What semaphores show at first, as `stagger.tickets/1` has it: one number, or one each.
+Json initial_json(const tickets::Tickets& tickets) {
+  const auto& initial = tickets.initial;
+  if (initial.empty()) return 0;
+  if (std::ranges::all_of(initial, [&](std::int64_t each) { return each == initial.front(); })) {
+    return initial.front();
+  }
+  Json all = Json::array();
+  for (const std::int64_t each : initial)
+    all.push_back(each);
+  return all;
+}
+
+/// The smallest part that still hangs, with the launch that it hangs in.
+Json smallest_json(const tickets::Tickets& smallest) {
+  return {{"programs", tickets::notation(smallest)},
+          {"dispatch", dispatch_name(smallest.dispatch)},
+          {"residency", smallest.residency > 0 ? Json(smallest.residency) : Json()},
+          {"release", release_name(smallest.release)},
+          {"initial", initial_json(smallest)}};
+}
+
 Json file_json(const Linted& linted) {
   Json findings = Json::array();
   for (std::size_t index = 0; index < linted.findings.size(); ++index) {
@@ -136,7 +159,7 @@ Json file_json(const Linted& linted) {
                     {"cycle", Json(linted.cycle)},
                     {"starved", Json(linted.starved)}};
   }
-  if (linted.smallest) json["smallest"] = tickets::notation(*linted.smallest);
+  if (linted.smallest) json["smallest"] = smallest_json(*linted.smallest);
   return json;
 }
 
@@ -184,7 +207,13 @@ Json lint_json(const LintReport& report) {
   Json files = Json::array();
   for (const Linted& linted : report.files)
     files.push_back(file_json(linted));
-  return {{"schema", "stagger.lint/1"}, {"files", std::move(files)}, {"unseen", kUnseen}};
+  Json unreadable = Json::array();
+  for (const LintReport::Unreadable& file : report.unreadable)
+    unreadable.push_back({{"file", file.file}, {"why", file.why}});
+  return {{"schema", "stagger.lint/1"},
+          {"files", std::move(files)},
+          {"unreadable", std::move(unreadable)},
+          {"unseen", kUnseen}};
 }
 
 std::string github_lines(const LintReport& report) {

@@ -25,6 +25,8 @@ assert lint["schema"] == "stagger.lint/1"
 verdicts = {each["file"]: each["verdict"] for each in lint["files"]}
 assert verdicts == {"window.json": "deadlock", "spt.csv": "invalid", "local.json": "ok"}, verdicts
 assert [each["kind"] for each in lint["files"]] == ["tickets", "lock-values", "tickets"]
+(unreadable,) = lint["unreadable"]
+assert unreadable["file"] == "missing.json" and "cannot open" in unreadable["why"], unreadable
 found = [(each["file"], finding) for each in lint["files"] for finding in each["findings"]]
 for _, finding in found:
     assert set(finding) == {"rule", "level", "message", "at"}
@@ -83,6 +85,9 @@ for (file, finding), result in zip(found, run["results"], strict=True):
     assert value_at(file, physical["region"]) == VALUES[file, finding["at"]["pointer"]]
     assert location["logicalLocations"][0]["fullyQualifiedName"] == finding["at"]["pointer"]
     assert result["partialFingerprints"]["staggerFinding/v1"]
+prints = [each["partialFingerprints"]["staggerFinding/v1"] for each in json.loads(
+    pathlib.Path(sys.argv[6]).read_text(encoding="utf-8"))["runs"][0]["results"]]
+assert len(prints) == len(set(prints)) == 3, prints
 
 # A cycle is the path of the first error: each wait with its place, in the words of the report.
 with open(sys.argv[4]) as file:

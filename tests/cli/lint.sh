@@ -31,6 +31,9 @@ expect 4 "window.json:4:20: error STG002: head 0, q 1" lint window.json
 expect 4 "window.json: deadlock: 1 error" lint window.json
 expect 4 "semaphore 1 shows 0: no step ever brings 1" lint window.json
 expect 4 "P1: q1@1" lint window.json --minimize
+expect 4 '"smallest": { "programs": "P1: q1@1\n", "dispatch": "in-order", "residency": null, "release": "immediate", "initial": 0 }' \
+  lint window.json --minimize --json
+expect 4 '"residency": 1, "release": "immediate"' lint spt.csv --residency 2 --minimize --json
 expect 1 "spt.csv: invalid: 1 error" lint spt.csv
 expect 1 "STG008: every semaphore's lock order is the launch order backwards" lint spt.csv
 expect 4 "it takes 3 programs resident at once, and there are 2" lint spt.csv --residency 2
@@ -70,8 +73,10 @@ cp lint.sarif first.sarif
 "$stagger" lint window.json spt.csv local.json missing.json --sarif lint.sarif >/dev/null 2>&1
 cmp -s first.sarif lint.sarif || fail "SARIF differs from run to run"
 "$stagger" lint shift.csv --release delayed --json --sarif cycle.sarif >cycle.json
+printf '{"schema": "stagger.tickets/1", "semaphores": 1, "programs": [[[0,null,1,1,0,0,0]],[[0,null,1,1,0,1,0]],[[0,null,1,1,0,2,0]]]}' >races.json
+"$stagger" lint races.json --json --sarif races.sarif >/dev/null
 if command -v python3 >/dev/null; then
-  python3 "$source_dir/tests/cli/lint.py" lint.json lint.xml lint.sarif cycle.json cycle.sarif ||
+  python3 "$source_dir/tests/cli/lint.py" lint.json lint.xml lint.sarif cycle.json cycle.sarif races.sarif ||
     fail "lint.py"
   checks=$((checks + 1))
 fi
