@@ -36,7 +36,7 @@ block::Transformer model_of(const Options& options) {
 }
 
 void expect_positive(const char* option, const std::optional<double>& value) {
-  // Times of an hour and more are mistakes of the unit.
+  // Times of 1e7 ms and more, which is 2.8 hours, are mistakes of the unit.
   if (!value || (*value >= 1e-6 && *value <= 1e7)) return;
   throw Error(ErrorKind::usage,
               "--" + std::string(option) + " is not within 0.000001 and 10000000");

@@ -432,6 +432,29 @@ TEST_CASE("a sweep is read strictly") {
     static_cast<void>(
         test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
   }
+  const auto refused = [](const char* text) {
+    return test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage);
+  };
+  CHECK_THAT(refused("seq=1:2,heads=1,heads=2,seq=5:9"), Catch::Contains("seq= is given twice"));
+  CHECK_THAT(refused("seq=1,heads=48,96,48"), Catch::Contains("heads=48 is given twice"));
+  CHECK(parse_sweep("heads=1,seq=5,heads=2").heads == std::vector<std::int64_t>{1, 2});
+}
+
+TEST_CASE("a sweep's picture says where its curves end") {
+  const auto picture = [](std::int64_t first, std::int64_t last) {
+    return sweep_svg("", {.first_seq = first, .last_seq = last, .heads = {48}}, {}, {},
+                     builtin("paper"), false);
+  };
+  CHECK_THAT(picture(2048, 5000), Catch::Contains(">4096<") && Catch::Contains(">5000<"));
+  // Too near for two numbers: the end's is there.
+  CHECK_THAT(picture(2048, 4200), !Catch::Contains(">4096<") && Catch::Contains(">4200<"));
+  CHECK_THAT(picture(2048, 8192), Catch::Contains(">4096<") && Catch::Contains(">8192<"));
+  // One sequence is in the middle, with a box that has its region (x is 85) and no strip.
+  const std::string single = picture(4096, 4096);
+  CHECK_THAT(single, Catch::Contains("x=\"385.00\" y=\"358.00\" text-anchor=\"middle\">4096<"));
+  CHECK_THAT(single, Catch::Contains("<rect x=\"361.00\" y=\"384.00\" width=\"48.00\""));
+  CHECK_THAT(single, Catch::Contains("font-size=\"10\">2<"));
+  CHECK_THAT(single, !Catch::Contains("width=\"630.00\""));
 }
 
 TEST_CASE("a sweep takes the longest sequence, as many heads as there are and 16 numbers of them") {

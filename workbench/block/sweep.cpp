@@ -97,7 +97,10 @@ class SweepPicture {
     shape.seq = seq;
     return overlap_of(shape, rng_, calibration_, both_);
   }
+  /// Whether there is one sequence alone, in the middle of an axis without a scale.
+  [[nodiscard]] bool single() const { return range_.first_seq == range_.last_seq; }
   [[nodiscard]] double x(double seq) const {
+    if (single()) return (kLeft + kRight) / 2;
     const double octaves = std::log2(seq / static_cast<double>(range_.first_seq));
     return kLeft + (kRight - kLeft) * octaves / octaves_;
   }
@@ -113,13 +116,24 @@ class SweepPicture {
                 one ? "stroke=\"black\"" : "stroke=\"#dddddd\"");
       svg_.text(kLeft - 6, y(speedup) + 4, "end", fmt::format("{:.2f}", speedup));
     }
-    for (std::int64_t seq = range_.first_seq; seq <= range_.last_seq; seq *= 2) {
-      const auto at = static_cast<double>(seq);
-      svg_.line(x(at), kBottom, x(at), kBottom + 5, "stroke=\"black\"");
-      svg_.text(x(at), kBottom + 18, "middle", std::to_string(seq));
-    }
+    marks();
     svg_.text(kRight, kBottom + 34, "end", "tokens", "font-size=\"10\"");
     svg_.text(16, kTop - 8, "start", "speedup", "font-size=\"10\"");
+  }
+
+  /// Marks the sequences that double, and where the curves end; that has its number before others.
+  void marks() {
+    constexpr double kNumber = 44;  ///< what a number needs
+    const double end = x(static_cast<double>(range_.last_seq));
+    const auto mark = [&](std::int64_t seq) {
+      const double at = x(static_cast<double>(seq));
+      svg_.line(at, kBottom, at, kBottom + 5, "stroke=\"black\"");
+      if (seq < range_.last_seq && end - at < kNumber) return;
+      svg_.text(at, kBottom + 18, "middle", std::to_string(seq));
+    };
+    for (std::int64_t seq = range_.first_seq; seq < range_.last_seq; seq *= 2)
+      mark(seq);
+    mark(range_.last_seq);
   }
 
   void curve(std::size_t index) {
@@ -137,28 +151,41 @@ class SweepPicture {
     }
   }
 
+  void shade(int region, double from, double to, double top) {
+    constexpr const char* kShades[] = {"#eeeeee", "#8fd6bd", "#f2b48c"};
+    if (to > from) {
+      svg_.rect(from, top, to - from, kStrip - 4, fmt::format("fill=\"{}\"", kShades[region - 1]));
+    }
+    if (to - from > 14) {
+      svg_.text((from + to) / 2, top + 11, "middle", std::to_string(region), "font-size=\"10\"");
+    }
+  }
+
+  void strip(std::int64_t heads, double top) {
+    const double borders[] = {borders_.region2, borders_.region3};
+    double from = kLeft;
+    for (int region = 1; region <= 3; ++region) {
+      const double border =
+          region == 3 ? kRight : x(borders[region - 1] * static_cast<double>(heads));
+      const double to = std::clamp(border, from, kRight);
+      shade(region, from, to, top);
+      from = to;
+    }
+  }
+
+  /// The region of the one sequence that there is.
+  void box(std::int64_t heads, double top) {
+    constexpr double kHalf = 24;
+    const auto seq = static_cast<double>(range_.first_seq);
+    shade(borders_.region_of(seq / static_cast<double>(heads)), x(seq) - kHalf, x(seq) + kHalf,
+          top);
+  }
+
   /// Draws which sequences are in which region, a strip for each number of heads.
   void strips() {
-    constexpr const char* kShades[] = {"#eeeeee", "#8fd6bd", "#f2b48c"};
     double top = kStrips;
     for (std::size_t index = 0; index < range_.heads.size(); ++index) {
-      const auto heads = static_cast<double>(range_.heads[index]);
-      double from = kLeft;
-      for (int region = 1; region <= 3; ++region) {
-        const double border = region == 1   ? borders_.region2 * heads
-                              : region == 2 ? borders_.region3 * heads
-                                            : static_cast<double>(range_.last_seq);
-        const double to = std::clamp(region == 3 ? kRight : x(border), from, kRight);
-        if (to > from) {
-          svg_.rect(from, top, to - from, kStrip - 4,
-                    fmt::format("fill=\"{}\"", kShades[region - 1]));
-        }
-        if (to - from > 14) {
-          svg_.text((from + to) / 2, top + 11, "middle", std::to_string(region),
-                    "font-size=\"10\"");
-        }
-        from = to;
-      }
+      single() ? box(range_.heads[index], top) : strip(range_.heads[index], top);
       svg_.text(kLeft - 6, top + 11, "end", fmt::format("{} heads", range_.heads[index]),
                 fmt::format("fill=\"{}\" font-weight=\"bold\" font-size=\"10\"", color(index)));
       top += kStrip;
@@ -191,6 +218,7 @@ SweepRange parse_sweep(std::string_view text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     std::string_view word = text.substr(begin, end - begin);
     if (word.starts_with("seq=")) {
+      if (range.first_seq != 0) reject(text, "seq= is given twice");
       read_seq(text, word.substr(4), range);
       in_heads = false;
     } else {
@@ -199,7 +227,11 @@ SweepRange parse_sweep(std::string_view text) {
         in_heads = true;
       }
       if (!in_heads) reject(text, in_quotes(word) + " is neither seq=… nor heads=…");
-      range.heads.push_back(number_in(text, word, kMaxHeads));
+      const std::int64_t heads = number_in(text, word, kMaxHeads);
+      if (std::ranges::count(range.heads, heads) > 0) {
+        reject(text, "heads=" + std::to_string(heads) + " is given twice");
+      }
+      range.heads.push_back(heads);
     }
     begin = end + 1;
   }
