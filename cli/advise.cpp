@@ -13,13 +13,28 @@
 namespace stagger::cli {
 namespace {
 
+/// Both sides of tiles are one word in comparisons of designs.
+constexpr const char* kTiles = "tiles";
+
+/// The words that one stands for.
+std::vector<std::string> meant_by(const std::string& word) {
+  if (word == kTiles) return {designs::bits::kTileQ, designs::bits::kTileKv};
+  return {word};
+}
+
 /// The words of a list joined by commas.
 std::vector<std::string> steady_of(const std::string& list) {
-  const std::vector<std::string> known = {designs::bits::kSms,    designs::bits::kBatch,
-                                          designs::bits::kTileQ,  designs::bits::kTileKv,
-                                          designs::bits::kSplits, designs::bits::kRanks,
-                                          designs::bits::kTiming, designs::bits::kPairs,
-                                          designs::bits::kGemm,   designs::bits::kWorkspace};
+  const std::vector<std::string> known = {designs::bits::kSms,
+                                          designs::bits::kBatch,
+                                          designs::bits::kTileQ,
+                                          designs::bits::kTileKv,
+                                          designs::bits::kSplits,
+                                          designs::bits::kRanks,
+                                          designs::bits::kTiming,
+                                          designs::bits::kPairs,
+                                          designs::bits::kGemm,
+                                          designs::bits::kWorkspace,
+                                          kTiles};
   std::vector<std::string> words;
   for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
@@ -27,10 +42,12 @@ std::vector<std::string> steady_of(const std::string& list) {
     if (std::ranges::count(known, word) == 0) {
       throw Error(ErrorKind::usage, "--steady: " + unknown_name("word", word, known));
     }
-    if (std::ranges::count(words, word) > 0) {
-      throw Error(ErrorKind::usage, "--steady: '" + word + "' is given twice");
+    for (const std::string& meant : meant_by(word)) {
+      if (std::ranges::count(words, meant) > 0) {
+        throw Error(ErrorKind::usage, "--steady: '" + meant + "' is given twice");
+      }
+      words.push_back(meant);
     }
-    words.push_back(word);
     begin = end + 1;
   }
   return words;

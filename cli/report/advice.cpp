@@ -19,6 +19,17 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+/// A design that was not asked, and why.
+struct LeftOut {
+  const char* design;
+  const char* why;
+};
+
+std::vector<LeftOut> left_out(const designs::Comparison& comparison) {
+  if (comparison.model.timing.memory) return {};
+  return {{"ds-store", "what its dS takes is bytes; give --machine, or --l2 and --bandwidth"}};
+}
+
 }  // namespace
 
 std::string advice_json(const designs::Advice& advice) {
@@ -38,6 +49,9 @@ std::string advice_json(const designs::Advice& advice) {
                      {"from", turn.from},
                      {"then", turn.after}});
   }
+  Json others = Json::array();
+  for (const LeftOut& each : left_out(comparison))
+    others.push_back({{"design", each.design}, {"why", each.why}});
   const Json json = {{"schema", "stagger.advice/1"},
                      {"version", version()},
                      {"problem", workbench::counted_problem_json(comparison.problem)},
@@ -45,6 +59,7 @@ std::string advice_json(const designs::Advice& advice) {
                      {"steady", advice.steady},
                      {"take", advice.reasons.empty() ? Json() : Json(advice.reasons.front().name)},
                      {"reasons", std::move(reasons)},
+                     {"left_out", std::move(others)},
                      {"turns", std::move(turns)}};
   return json.text() + "\n";
 }
@@ -70,10 +85,8 @@ std::string advice_text(const designs::Advice& advice, const Terminal& terminal)
     line(index == 1 ? "instead of" : "",
          fmt::format("{}: {:.2f} times as long; {}", reason.name, reason.ratio, reason.why));
   }
-  if (!comparison.model.timing.memory) {
-    line("left out",
-         "ds-store: what its dS takes is bytes; give --machine, or --l2 and --bandwidth");
-  }
+  for (const LeftOut& each : left_out(comparison))
+    line("left out", fmt::format("{}: {}", each.design, each.why));
   for (const designs::Turn& turn : advice.turns) {
     line(&turn == &advice.turns.front() ? "it turns" : "",
          fmt::format("{} {}: {}; from {}: {}", turn.what, turn.below, turn.before, turn.from,

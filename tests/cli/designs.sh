@@ -103,5 +103,10 @@ expect 0 "take ordered" advise $causal
 expect 0 "bits must not move with sms, batch" advise $causal --steady sms,batch
 expect 2 "did you mean sms?" advise $causal --steady sm
 expect 0 '"schema": "stagger.advice/1"' advise $causal --json
+# What comparisons call tiles is both sides of them.
+expect 1 "bits must not move with tile-q, tile-kv, sms" advise $causal --steady tiles,sms
+expect 2 "'tile-q' is given twice" advise $causal --steady tiles,tile-q
+expect 0 '"left_out": [ { "design": "ds-store", "why": "what its dS takes is bytes' advise $causal --json
+expect 0 '"left_out": []' advise $causal --l2 1000000 --bandwidth 1000 --json
 
 finish 60
