@@ -98,18 +98,20 @@ class Layout {
   }
 
   void add_hops() {
-    const std::vector<const Interval*> path = critical_intervals(timeline_);
-    for (std::size_t place = 1; place < path.size(); ++place) {
-      const Interval& from = *path[place - 1];
-      const Interval& to = *path[place];
-      const std::int32_t from_row = timeline_.row_of(from);
-      const std::int32_t to_row = timeline_.row_of(to);
-      if (from_row != to_row) add_hop({from_row, to_row, part(from.end), part(to.start)});
+    for (const CriticalArrow& arrow : critical_arrows(timeline_)) {
+      add_hop({timeline_.row_of(*arrow.from), timeline_.row_of(*arrow.to), part(arrow.from->end),
+               part(arrow.to->start)});
     }
   }
 
+  /// Whether two rows are of one timeline.
+  [[nodiscard]] bool one_layer(std::int32_t row, std::int32_t other) const {
+    return (row - other) % timeline_.rows_per_sm() == 0;
+  }
+
   void add_hop(const Hop& hop) {
-    if (!chart_.hops.empty() && hop.to - chart_.hops.back().from < resolution_) {
+    if (!chart_.hops.empty() && one_layer(hop.from_row, chart_.hops.back().from_row) &&
+        hop.to - chart_.hops.back().from < resolution_) {
       Hop& last = chart_.hops.back();
       const auto [top, bottom] =
           std::minmax({last.from_row, last.to_row, hop.from_row, hop.to_row});
@@ -140,15 +142,22 @@ std::vector<Ticks> axis_of(Ticks makespan, int count) {
   return axis;
 }
 
-std::vector<const Interval*> critical_intervals(const Timeline& timeline) {
+std::vector<CriticalArrow> critical_arrows(const Timeline& timeline) {
   std::vector<const Interval*> path;
   for (const Interval& interval : timeline.intervals) {
     if (interval.critical) path.push_back(&interval);
   }
   std::sort(path.begin(), path.end(), [](const Interval* left, const Interval* right) {
-    return std::tie(left->start, left->end) < std::tie(right->start, right->end);
+    return std::tie(left->layer, left->start, left->end) <
+           std::tie(right->layer, right->start, right->end);
   });
-  return path;
+  std::vector<CriticalArrow> arrows;
+  for (std::size_t place = 1; place < path.size(); ++place) {
+    const Interval* const from = path[place - 1];
+    const Interval* const to = path[place];
+    if (from->layer == to->layer && from->sm != to->sm) arrows.push_back({from, to, place});
+  }
+  return arrows;
 }
 
 std::vector<EndlessWait> endless_waits(const Timeline& timeline) {
@@ -184,10 +193,10 @@ bool drawable(const Timeline& timeline) {
   return true;
 }
 
-void expect_few(std::int64_t rows) {
+void expect_few(std::int64_t rows, const char* what) {
   if (rows <= kMostRows) return;
   throw Error(ErrorKind::limit,
-              fmt::format("{} rows, of SMs; a picture has at most {}", rows, kMostRows));
+              fmt::format("{} rows, of SMs; a {} has at most {}", rows, what, kMostRows));
 }
 
 Chart chart_of(const Timeline& timeline, double resolution) {
@@ -204,6 +213,17 @@ Chart chart_within(const Timeline& timeline, double resolution, std::size_t most
     chart = chart_of(timeline, resolution);
   }
   return chart;
+}
+
+std::string dotted_ends(const Timeline& overlay) {
+  std::string tags;
+  for (std::size_t layer = 0; layer + 1 < overlay.layers.size(); ++layer)
+    tags += (layer == 0 ? "" : ", ") + overlay.layers[layer].tag;
+  return tags + (overlay.layers.size() > 2 ? " end" : " ends");
+}
+
+std::string solid_end(const Timeline& overlay) {
+  return overlay.layers.back().tag + " ends";
 }
 
 std::vector<std::string> layer_lines(const Timeline& overlay, const char* unit) {

@@ -37,8 +37,16 @@ struct Hop {
   double to = 0;
 };
 
-/// Returns the intervals of the marked critical path, by start and end. O(intervals log intervals).
-[[nodiscard]] std::vector<const Interval*> critical_intervals(const Timeline& timeline);
+/// An arrow of a critical path from one row to another.
+struct CriticalArrow {
+  const Interval* from = nullptr;
+  const Interval* to = nullptr;
+  std::size_t number = 0;  ///< from 1, ascending
+};
+
+/// Returns where the marked critical path goes from SM to SM, by time; of an overlay where each
+/// timeline's own does. O(intervals log intervals).
+[[nodiscard]] std::vector<CriticalArrow> critical_arrows(const Timeline& timeline);
 
 /// A wait at the end of a row that never ends, as the table hangs.
 struct EndlessWait {
@@ -78,8 +86,8 @@ struct Chart {
 
 /// The rows that a picture has at most. More are slow to draw, and to look at.
 inline constexpr std::int64_t kMostRows = 1 << 14;
-/// Throws Error{limit} if a picture of so many rows is too large.
-void expect_few(std::int64_t rows);
+/// Throws Error{limit} if a picture, or a `what`, of so many rows is too large.
+void expect_few(std::int64_t rows, const char* what = "picture");
 
 /// Round times 0, step, 2 step … up to the makespan, about `count` of them, 0 alone if there is
 /// room for none; the step is 1, 2 or 5 times a power of ten.
@@ -101,6 +109,11 @@ inline constexpr std::array<const char*, 7> kReduceColors = {"2a7fb0", "a06e00",
 [[nodiscard]] inline TimeUnit unit_of(const Timeline& timeline) {
   return stagger::unit_of(timeline.clock, timeline.makespan);
 }
+
+/// The tags of an overlay's timelines whose ends are dotted lines: `p ends`, `1, 2 end`.
+[[nodiscard]] std::string dotted_ends(const Timeline& overlay);
+/// That of the last one, whose end is a solid line.
+[[nodiscard]] std::string solid_end(const Timeline& overlay);
 
 /// What the rows of an overlay are, from above: `p predicted: 24.38 µs`, `m measured on NVIDIA
 /// H200: 25.00 µs (+2.5 %)`, each but the first with its difference to that. The unit's name is

@@ -17,6 +17,8 @@ constexpr int kCurveColumns = 400;
 constexpr double kCurveHeight = 56;
 
 constexpr const char* kEndless = "stroke=\"#d00000\" stroke-width=\"1.4\" stroke-dasharray=\"4 3\"";
+constexpr const char* kSolidEnd = "stroke=\"black\" stroke-width=\"1.2\"";
+constexpr const char* kDottedEnd = "stroke=\"black\" stroke-width=\"1.2\" stroke-dasharray=\"2 2\"";
 
 class Svg {
  public:
@@ -234,8 +236,7 @@ class Svg {
     for (const TimelineLayer& layer : timeline_.layers) {
       const bool last = &layer == &timeline_.layers.back();
       line(x_of(layer.makespan), top_ - 5, x_of(layer.makespan), bottom_ + 4,
-           last ? "stroke=\"black\" stroke-width=\"1.2\""
-                : "stroke=\"black\" stroke-width=\"1.2\" stroke-dasharray=\"2 2\"");
+           last ? kSolidEnd : kDottedEnd);
     }
   }
 
@@ -280,10 +281,14 @@ class Svg {
     if (!chart_.critical.empty()) {
       entry("none", "stroke=\"black\" stroke-width=\"1.4\"", "critical path");
     }
-    if (!chart_.endless.empty()) {
-      line(at, base - 3.5, at + 16, base - 3.5, kEndless);
-      label(at + 21, base, "start", "font-size=\"10\"", "waits for ever");
-    }
+    const auto line_entry = [&](const char* style, const std::string& words) {
+      line(at, base - 3.5, at + 16, base - 3.5, style);
+      label(at + 21, base, "start", "font-size=\"10\"", words);
+      at += 30 + 5.4 * static_cast<double>(words.size());
+    };
+    if (!chart_.endless.empty()) line_entry(kEndless, "waits for ever");
+    if (timeline_.layers.size() > 1) line_entry(kDottedEnd, dotted_ends(timeline_));
+    if (!timeline_.layers.empty()) line_entry(kSolidEnd, solid_end(timeline_));
   }
 
   const Timeline& timeline_;

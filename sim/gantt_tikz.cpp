@@ -274,6 +274,14 @@ class Tikz {
     if (!chart_.endless.empty()) {
       entry("draw=red,dashed", "waits for ever");
     }
+    const auto line_entry = [&](const char* style, const std::string& words) {
+      line(fmt::format("\\draw[{}] ({:.3f},{:.3f}) -- ++(0.35,0);", style, at, base + 0.11));
+      line(fmt::format("\\node[anchor=base west] at ({:.3f},{:.3f}) {{{}}};", at + 0.4, base + 0.03,
+                       words));
+      at += 0.75 + 0.14 * static_cast<double>(words.size());
+    };
+    if (timeline_.layers.size() > 1) line_entry("thick,densely dotted", dotted_ends(timeline_));
+    if (!timeline_.layers.empty()) line_entry("thick", solid_end(timeline_));
   }
 
   const Timeline& timeline_;

@@ -16,6 +16,40 @@ std::string name_of(const Timeline& timeline) {
   return timeline.device.empty() ? "predicted" : "measured on " + timeline.device;
 }
 
+/// What a title says up to its colon: the schedule.
+std::string head_of(const std::string& title) {
+  return title.substr(0, title.find(':'));
+}
+
+/// The timelines' names, with the heads of their titles where those tell apart what is named alike.
+std::vector<std::string> names_of(const std::vector<Timeline>& timelines) {
+  std::vector<std::string> names;
+  for (const Timeline& timeline : timelines) {
+    const std::string head = head_of(timeline.title);
+    const bool told = std::ranges::any_of(timelines, [&](const Timeline& other) {
+      return name_of(other) == name_of(timeline) && head_of(other.title) != head;
+    });
+    names.push_back(name_of(timeline) + (told && !head.empty() ? ", " + head : ""));
+  }
+  return names;
+}
+
+/// The first's title; `ascending, descending: causal, …` where others say the same of others.
+std::string title_of(const std::vector<Timeline>& timelines) {
+  const std::string& first = timelines.front().title;
+  const std::string rest = first.substr(head_of(first).size());
+  std::vector<std::string> heads;
+  for (const Timeline& timeline : timelines) {
+    const std::string head = head_of(timeline.title);
+    if (rest.empty() || timeline.title != head + rest) return first;
+    if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+  }
+  std::string title;
+  for (const std::string& head : heads)
+    title += (title.empty() ? "" : ", ") + head;
+  return title + rest;
+}
+
 void scale(Timeline& timeline, std::optional<std::int64_t> tick_ns) {
   if (!tick_ns) {
     throw Error(ErrorKind::usage, "the " + name_of(timeline) + " timeline '" + timeline.title +
@@ -48,7 +82,7 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
   const auto widest = std::max_element(
       timelines.begin(), timelines.end(),
       [](const Timeline& left, const Timeline& right) { return left.sms < right.sms; });
-  expect_few(widest->sms * std::ssize(timelines));
+  expect_few(widest->sms * std::ssize(timelines), "picture or trace");
   const auto in_ns = [](const Timeline& timeline) { return timeline.clock == "ns"; };
   if (std::any_of(timelines.begin(), timelines.end(), in_ns)) {
     for (Timeline& timeline : timelines) {
@@ -59,7 +93,8 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
                    [](const Timeline& left, const Timeline& right) {
                      return left.device.empty() && !right.device.empty();
                    });
-  Timeline all{.clock = timelines.front().clock, .title = timelines.front().title};
+  Timeline all{.clock = timelines.front().clock, .title = title_of(timelines)};
+  const std::vector<std::string> names = names_of(timelines);
   for (const Timeline& timeline : timelines) {
     STAGGER_EXPECTS(timeline.layers.empty());
     all.sms = std::max(all.sms, timeline.sms);
@@ -72,7 +107,7 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
       all.intervals.push_back(interval);
     }
     all.layers.push_back(
-        {.name = name_of(timeline), .makespan = timeline.makespan, .hangs = timeline.hangs});
+        {.name = names[all.layers.size()], .makespan = timeline.makespan, .hangs = timeline.hangs});
   }
   tag(all.layers);
   std::stable_sort(all.intervals.begin(), all.intervals.end(), precedes);

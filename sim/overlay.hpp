@@ -9,8 +9,10 @@
 namespace stagger::sim {
 
 /// Several timelines as one, to be drawn: each SM has a row for each of them, the predicted ones
-/// (without a device) above the measured ones, on one time axis. The title is the first's, the
-/// lower bound the first there is, makespan and SMs the largest.
+/// (without a device) above the measured ones, on one time axis. Those that are not told apart by
+/// where they are from are named by what their titles say up to a colon, too. The title is the
+/// first's, with all that titles say up to there where the rest is the same; the lower bound the
+/// first there is, makespan and SMs the largest.
 ///
 /// If some are in ns and some in ticks, a tick lasts `tick_ns`. Throws Error{usage} if that is
 /// missing then, Error{limit} if a scaled time is above 2^62 ns or a picture would have too many

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/index.hpp"
 #include "sim/chart.hpp"
+#include "sim/trace_rows.hpp"
 
 #include <fmt/format.h>
 
@@ -86,23 +87,19 @@ struct Flows {
   std::uint64_t in = 0;
 };
 
-/// The compute phases' track of an SM, or its dQ writer's.
-int writer_of(Phase phase) {
-  return phase == Phase::wait || phase == Phase::reduce || phase == Phase::reduce_kv ? 1 : 0;
-}
-
 class PerfettoTrace {
  public:
   explicit PerfettoTrace(const Timeline& timeline)
       : timeline_(timeline), nanoseconds_(timeline.clock == "ns" ? 1 : 1000) {}
 
   std::string write() {
-    expect_few(timeline_.rows());
+    expect_few(timeline_.rows(), "trace");
     const Ticks most = std::numeric_limits<Ticks>::max() / nanoseconds_;
     if (std::ranges::any_of(timeline_.intervals,
                             [&](const Interval& each) { return each.end > most; })) {
       throw Error(ErrorKind::limit, "times of more than 2^63 ns are not written as a trace");
     }
+    threads_ = threads_of(timeline_);
     name_tracks();
     find_flows();
     for (const SliceEnd& each : events())
@@ -114,9 +111,16 @@ class PerfettoTrace {
   static constexpr std::uint64_t kRoot = 1;
   static constexpr std::uint64_t kSequence = 1;
 
-  /// Of a row's own track; the next two are its phases'.
+  /// Of a row's own track; the next two are its first threads'.
   [[nodiscard]] static std::uint64_t uuid_of(std::int64_t row) {
     return kRoot + 1 + 3 * static_cast<std::uint64_t>(row);
+  }
+
+  /// Of a thread's track; those for what overlaps come behind all rows.
+  [[nodiscard]] std::uint64_t uuid_of_thread(std::int64_t thread) const {
+    const std::int64_t extra = thread - 2 * timeline_.rows();
+    if (extra >= 0) return uuid_of(timeline_.rows()) + static_cast<std::uint64_t>(extra);
+    return uuid_of(thread / 2) + 1 + static_cast<std::uint64_t>(thread % 2);
   }
 
   void add_packet(const Message& packet) { trace_ += Message().part(1, packet).bytes(); }
@@ -132,35 +136,32 @@ class PerfettoTrace {
 
   [[nodiscard]] std::string clock_words() const {
     if (nanoseconds_ > 1) return "predicted, 1 tick shown as 1 µs";
-    if (!timeline_.layers.empty()) return "predicted and measured";
-    return timeline_.device.empty() ? "predicted" : "measured, device " + timeline_.device;
+    return origin_words(timeline_);
   }
 
   void name_tracks() {
     add_track(kRoot, 0, 0, timeline_.title + " (" + clock_words() + ")");
-    for (std::int32_t row = 0; row < timeline_.rows(); ++row) {
-      std::string name = fmt::format("SM {:03}", row / timeline_.rows_per_sm());
-      if (!timeline_.layers.empty()) {
-        name += " " + timeline_.layers[at(row % timeline_.rows_per_sm())].name;
+    for (std::int64_t place = 0; place < std::ssize(threads_.threads); ++place) {
+      const TraceThread& thread = threads_.threads[at(place)];
+      const std::uint64_t row = uuid_of(thread.row);
+      if (thread.place == 0) {
+        add_track(row, kRoot, static_cast<std::uint64_t>(thread.row),
+                  row_name(timeline_, thread.row));
       }
-      const std::uint64_t uuid = uuid_of(row);
-      add_track(uuid, kRoot, static_cast<std::uint64_t>(row), name);
-      add_track(uuid + 1, uuid, 0, "compute");
-      add_track(uuid + 2, uuid, 1, "dQ");
+      add_track(uuid_of_thread(place), row, static_cast<std::uint64_t>(thread.place),
+                thread.name("dQ"));
     }
   }
 
   /// Arrows along the critical path, from SM to SM.
   void find_flows() {
     flows_.resize(timeline_.intervals.size());
-    const std::vector<const Interval*> path = critical_intervals(timeline_);
     const auto flows_of = [&](const Interval* interval) -> Flows& {
       return flows_[static_cast<std::size_t>(interval - timeline_.intervals.data())];
     };
-    for (std::size_t place = 1; place < path.size(); ++place) {
-      if (timeline_.row_of(*path[place - 1]) == timeline_.row_of(*path[place])) continue;
-      flows_of(path[place - 1]).out = place;
-      flows_of(path[place]).in = place;
+    for (const CriticalArrow& arrow : critical_arrows(timeline_)) {
+      flows_of(arrow.from).out = arrow.number;
+      flows_of(arrow.to).in = arrow.number;
     }
   }
 
@@ -181,8 +182,7 @@ class PerfettoTrace {
     const Interval& interval = timeline_.intervals[at(of.interval)];
     Message message;
     message.number(event::kType, of.begins ? event::kBegin : event::kEnd)
-        .number(event::kTrack, uuid_of(timeline_.row_of(interval)) + 1 +
-                                   static_cast<std::uint64_t>(writer_of(interval.phase)));
+        .number(event::kTrack, uuid_of_thread(threads_.of[at(of.interval)]));
     if (of.begins) describe(interval, flows_[at(of.interval)], message);
     add_packet(Message()
                    .number(packet::kTimestamp, static_cast<std::uint64_t>(of.time * nanoseconds_))
@@ -213,6 +213,7 @@ class PerfettoTrace {
 
   const Timeline& timeline_;
   Ticks nanoseconds_;  ///< of a unit of the timeline's clock
+  TraceThreads threads_;
   std::vector<Flows> flows_;
   std::string trace_;
 };

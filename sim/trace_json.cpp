@@ -2,17 +2,12 @@
 
 #include "core/json_value.hpp"
 #include "sim/chart.hpp"
+#include "sim/trace_rows.hpp"
 
 #include <fmt/format.h>
 
-#include <vector>
-
 namespace stagger::sim {
 namespace {
-
-int thread_of(Phase phase) {
-  return phase == Phase::wait || phase == Phase::reduce || phase == Phase::reduce_kv ? 1 : 0;
-}
 
 class Trace {
  public:
@@ -20,9 +15,9 @@ class Trace {
       : timeline_(timeline), nanoseconds_(timeline.clock == "ns") {}
 
   std::string write() {
-    expect_few(timeline_.rows());
-    for (std::int32_t row = 0; row < timeline_.rows(); ++row)
-      name_row(row);
+    expect_few(timeline_.rows(), "trace");
+    threads_ = threads_of(timeline_);
+    name_rows();
     for (const Interval& interval : timeline_.intervals)
       add_phase(interval);
     add_flows();
@@ -43,29 +38,32 @@ class Trace {
 
   [[nodiscard]] std::string note() const {
     if (!nanoseconds_) return "model time: one tick is shown as one microsecond";
-    if (!timeline_.layers.empty()) return "predicted and measured";
-    return timeline_.device.empty() ? "predicted" : "measured, device " + timeline_.device;
+    return origin_words(timeline_);
   }
 
   /// A process per SM; in an overlay, per SM and timeline.
-  void name_row(std::int32_t row) {
-    std::string process = fmt::format("SM {:03}", row / timeline_.rows_per_sm());
-    if (!timeline_.layers.empty()) {
-      process += " " + timeline_.layers[at(row % timeline_.rows_per_sm())].name;
+  void name_rows() {
+    for (const TraceThread& thread : threads_.threads) {
+      if (thread.place == 0) name_row(thread.row);
+      add(
+          fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
+                      "{{\"name\":\"{}\"}}}}",
+                      thread.row, thread.place, thread.name("writer")));
     }
+  }
+
+  void name_row(std::int32_t row) {
     add(fmt::format(
         "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", row,
-        json_quote(process)));
+        json_quote(row_name(timeline_, row))));
     add(
         fmt::format("{{\"ph\":\"M\",\"pid\":{0},\"name\":\"process_sort_index\",\"args\":"
                     "{{\"sort_index\":{0}}}}}",
                     row));
-    for (const auto& [thread, name] : {std::pair{0, "compute"}, std::pair{1, "writer"}}) {
-      add(
-          fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":"
-                      "{{\"name\":\"{}\"}}}}",
-                      row, thread, name));
-    }
+  }
+
+  [[nodiscard]] std::int32_t thread_of(const Interval& interval) const {
+    return threads_.thread_of(&interval - timeline_.intervals.data()).place;
   }
 
   void add_phase(const Interval& interval) {
@@ -74,7 +72,7 @@ class Trace {
         "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{} h{} kv{} q{}\","
         "\"cat\":\"{}\",\"args\":{{\"head\":{},\"kv\":{},\"q\":{},\"rank\":{},\"phase\":\"{}\"{}}}}"
         "}",
-        timeline_.row_of(interval), thread_of(interval.phase), time(interval.start),
+        timeline_.row_of(interval), thread_of(interval), time(interval.start),
         time(interval.end - interval.start), phase_name(interval.phase), head.value, kv.value,
         q.value, phase_name(interval.phase), head.value, kv.value, q.value, interval.rank,
         phase_name(interval.phase), interval.critical ? ",\"critical\":true" : ""));
@@ -82,11 +80,9 @@ class Trace {
 
   /// Arrows along the critical path, from SM to SM.
   void add_flows() {
-    const std::vector<const Interval*> path = critical_intervals(timeline_);
-    for (std::size_t place = 1; place < path.size(); ++place) {
-      if (timeline_.row_of(*path[place - 1]) == timeline_.row_of(*path[place])) continue;
-      add_flow("s", place, *path[place - 1], path[place - 1]->start);
-      add_flow("f\",\"bp\":\"e", place, *path[place], path[place]->start);
+    for (const CriticalArrow& arrow : critical_arrows(timeline_)) {
+      add_flow("s", arrow.number, *arrow.from, arrow.from->start);
+      add_flow("f\",\"bp\":\"e", arrow.number, *arrow.to, arrow.to->start);
     }
   }
 
@@ -94,11 +90,12 @@ class Trace {
     add(
         fmt::format("{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"name\":\"critical "
                     "path\",\"cat\":\"critical\"}}",
-                    phase, id, timeline_.row_of(interval), thread_of(interval.phase), time(at)));
+                    phase, id, timeline_.row_of(interval), thread_of(interval), time(at)));
   }
 
   const Timeline& timeline_;
   bool nanoseconds_;
+  TraceThreads threads_;
   std::string events_;
 };
 

@@ -5,6 +5,7 @@
 #include "sim/gantt_svg.hpp"
 #include "sim/gantt_text.hpp"
 #include "sim/gantt_tikz.hpp"
+#include "sim/perfetto_trace.hpp"
 #include "sim/trace_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -156,6 +157,78 @@ TEST_CASE("pictures name the timelines and the SMs of an overlay") {
   CHECK(trace.find("SM 002") == std::string::npos);
 }
 
+TEST_CASE("timelines from one place are told apart by what their titles say") {
+  const auto titled = [](const char* device, const char* title) {
+    Timeline timeline = timeline_of(device, 1, 2);
+    timeline.title = title;
+    return timeline;
+  };
+  const auto names = [](const Timeline& all) {
+    std::string names;
+    for (const TimelineLayer& layer : all.layers)
+      names += (names.empty() ? "" : "; ") + layer.name;
+    return names;
+  };
+  const Timeline two = overlay({titled("", "shift: full"), titled("", "spt: full")}, std::nullopt);
+  CHECK(two.title == "shift, spt: full");
+  CHECK(names(two) == "predicted, shift; predicted, spt");
+  CHECK(trace_json(two).find("\"SM 001 predicted, spt\"") != std::string::npos);
+  const Timeline alike = overlay({titled("", "spt: full"), titled("", "spt: full")}, std::nullopt);
+  CHECK(alike.title == "spt: full");
+  CHECK(names(alike) == "predicted; predicted");
+  CHECK(trace_json(alike).find("\"SM 001 predicted 2\"") != std::string::npos);
+  const Timeline three = overlay(
+      {titled("", "shift: full"), titled("", "spt: causal"), titled("D", "spt: causal")}, 1);
+  CHECK(three.title == "shift: full");
+  CHECK(names(three) == "predicted, shift; predicted, spt; measured on D");
+}
+
+TEST_CASE("a trace says measured only of what was") {
+  const auto note = [](const std::vector<Timeline>& timelines) {
+    const std::string trace = trace_json(overlay(timelines, 1));
+    const std::size_t begin = trace.find("\"note\": ");
+    return trace.substr(begin, trace.find('}', begin) - begin);
+  };
+  Timeline predicted = timeline_of("", 1, 2);
+  predicted.clock = "ns";
+  const Timeline measured = timeline_of("D", 1, 2);
+  CHECK(note({predicted, predicted}) == "\"note\": \"predicted\"");
+  CHECK(note({measured, measured}) == "\"note\": \"measured\"");
+  CHECK(note({predicted, measured}) == "\"note\": \"predicted and measured\"");
+  CHECK(perfetto_trace(overlay({predicted, predicted}, 1)).find("and measured") ==
+        std::string::npos);
+}
+
+TEST_CASE("the critical paths of an overlay are each within its own timeline") {
+  Timeline one = timeline_of("", 1, 2);
+  for (Interval& interval : one.intervals)
+    interval.critical = interval.phase == Phase::reduce;
+  const Timeline both = overlay({one, one}, std::nullopt);
+  const std::vector<CriticalArrow> arrows = critical_arrows(both);
+  REQUIRE(arrows.size() == 2);
+  for (const CriticalArrow& arrow : arrows)
+    CHECK(arrow.from->layer == arrow.to->layer);
+  for (const double resolution : {0.0, 0.5}) {
+    const Chart chart = chart_of(both, resolution);
+    REQUIRE(chart.hops.size() == 2);
+    for (const Hop& hop : chart.hops)
+      CHECK((hop.from_row - hop.to_row) % 2 == 0);
+  }
+}
+
+TEST_CASE("pictures say whose ends the lines of an overlay are") {
+  const Timeline one = timeline_of("", 1, 2);
+  const Timeline pair = overlay({one, timeline_of("D", 100, 300)}, 100);
+  CHECK(dotted_ends(pair) == "p ends");
+  CHECK(solid_end(pair) == "m ends");
+  const Timeline three = overlay({one, one, one}, std::nullopt);
+  CHECK(dotted_ends(three) == "1, 2 end");
+  for (const std::string& picture : {gantt_svg(three), gantt_tikz(three)}) {
+    CHECK(picture.find("1, 2 end") != std::string::npos);
+    CHECK(picture.find("3 ends") != std::string::npos);
+  }
+}
+
 TEST_CASE("more rows than a picture has are refused, before they are drawn") {
   Timeline wide = timeline_of("", 1, 2);
   wide.sms = 1 << 20;
@@ -163,7 +236,8 @@ TEST_CASE("more rows than a picture has are refused, before they are drawn") {
   CHECK_THROWS_WITH(gantt_text(wide), Catch::Contains("1048576 rows"));
   CHECK_THROWS_WITH(gantt_svg(wide), Catch::Contains("1048576 rows"));
   CHECK_THROWS_WITH(gantt_tikz(wide), Catch::Contains("1048576 rows"));
-  CHECK_THROWS_WITH(trace_json(wide), Catch::Contains("1048576 rows"));
+  CHECK_THROWS_WITH(trace_json(wide), Catch::Contains("1048576 rows, of SMs; a trace has"));
+  CHECK_THROWS_WITH(perfetto_trace(wide), Catch::Contains("1048576 rows, of SMs; a trace has"));
   const std::string middle_left_out = gantt_text(wide, {.unicode = false, .max_rows = 3});
   CHECK(middle_left_out.find("\n~ 1048573 more SMs\nSM 1048575") != std::string::npos);
 }

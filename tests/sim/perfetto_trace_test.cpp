@@ -3,6 +3,7 @@
 #include "sim/perfetto_trace.hpp"
 
 #include "core/error.hpp"
+#include "sim/trace_json.hpp"
 #include "tests/sim/drawn.hpp"
 #include "tests/support/catch.hpp"
 
@@ -192,6 +193,36 @@ TEST_CASE(
   timeline.clock = "ticks";
   timeline.intervals.back().end = timeline.makespan = Ticks{1} << 60;
   CHECK_THROWS_AS(perfetto_trace(timeline), Error);
+}
+
+TEST_CASE("what overlaps on an SM is in threads of its own, in both traces") {
+  const Task task{Head{0}, KvTile{0}, QTile{0}};
+  Timeline timeline{.clock = "ns", .device = "D", .sms = 2, .heads = 1, .makespan = 12};
+  const auto add = [&](std::int32_t sm, Phase phase, Ticks start, Ticks end) {
+    timeline.intervals.push_back(
+        {.sm = Sm{sm}, .task = task, .phase = phase, .start = start, .end = end});
+  };
+  add(0, Phase::compute, 0, 5);
+  add(0, Phase::compute, 3, 8);
+  add(0, Phase::compute, 5, 9);
+  add(1, Phase::reduce, 0, 5);
+  add(1, Phase::reduce, 1, 5);
+  add(1, Phase::reduce, 4, 6);
+  const std::string name = " h0 kv0 q0 ";
+  CHECK(seen_in(perfetto_trace(timeline)).slices ==
+        std::vector<std::string>{
+            "SM 000/compute 2 compute" + name + "3-8", "SM 000/compute compute" + name + "0-5",
+            "SM 000/compute compute" + name + "5-9", "SM 001/dQ 2 reduce" + name + "1-5",
+            "SM 001/dQ 3 reduce" + name + "4-6", "SM 001/dQ reduce" + name + "0-5"});
+  const std::string json = trace_json(timeline);
+  for (const char* part :
+       {R"("pid":0,"tid":2,"name":"thread_name","args":{"name":"compute 2"})",
+        R"("pid":1,"tid":3,"name":"thread_name","args":{"name":"writer 3"})",
+        R"("pid":0,"tid":2,"ts":0.003,"dur":0.005)", R"("pid":0,"tid":0,"ts":0.005,"dur":0.004)",
+        R"("pid":1,"tid":3,"ts":0.004,"dur":0.002)"}) {
+    CAPTURE(part);
+    CHECK(json.find(part) != std::string::npos);
+  }
 }
 
 }  // namespace
