@@ -3,7 +3,13 @@
 schedules, on the GPU of this machine, over shapes that no profile was fitted to.
 
     scripts/bench_optimize.py --machine h100 --output gpu/results/optimize_h100.json
+    scripts/bench_optimize.py --machine h100 --random 40 --first 10 --output random.json
     scripts/gpu_table.py                          # a table of that
+
+The problems are those listed here, or by seeds, from --first to before --random. With --together N
+the N best tables by the model, among them `windowed`'s and those of schedules that do not search,
+run in turns in one process (`optimize --measure N`), which is far quicker and tells smaller
+differences; what is predicted is then the kernel alone, without passes.
 
 Of each problem `optimize` makes a table by the profile, for --seconds at most. It and every schedule
 run in turns, --rounds times, whole backward passes, each after a pause of its own length; what is a
@@ -16,7 +22,9 @@ table), and is written after every problem. The exit code is 1 if a table of `op
 import argparse
 import datetime
 import json
+import math
 import pathlib
+import random
 import re
 import statistics
 import subprocess
@@ -67,6 +75,43 @@ PROBLEMS = [
 NAMES = ("mask", "seq", "heads", "heads_kv", "head_dim", "tile_q")
 
 
+def random_mask(dice, seq):
+    """A mask of so many tokens, and the part of all pairs that attend, about."""
+    kind = dice.choice(["causal", "causal", "full", "sliding", "sinks", "prefix", "document"])
+    if kind in ("sliding", "sinks"):
+        left = max(1, int(seq * dice.uniform(0.05, 0.5)))
+        words = f"sliding:left={left},right=0"
+        if kind == "sinks":
+            words += f" | global:first={dice.choice([4, 64, 200])} & causal"
+        return words, left / seq
+    if kind == "prefix":
+        part = dice.uniform(0.1, 0.9)
+        return f"prefix:length={max(1, int(part * seq))}", 0.5 + part * part / 2
+    if kind == "document":
+        cuts = sorted(dice.sample(range(1, seq), dice.randrange(1, 8)))
+        lengths = [end - begin for begin, end in zip([0, *cuts], [*cuts, seq])]
+        causal = dice.choice(["true", "false"])
+        part = sum(length * length for length in lengths) / seq**2
+        return (f"document:lengths={'+'.join(map(str, lengths))},causal={causal}",
+                part / 2 if causal == "true" else part)
+    return kind, 0.5 if kind == "causal" else 1
+
+
+def random_problem(seed):
+    """A problem by a seed: lengths that tiles do not divide among them, heads that share K and V in
+    a third, and as many heads as take some 0.1 to 4 ms at half of the GPU's rate."""
+    dice = random.Random(seed)
+    head_dim = dice.choice([64, 128])
+    tile_q = dice.choice([64, 80, 128]) if head_dim == 128 else 128
+    seq = 64 * round(math.exp(dice.uniform(math.log(8), math.log(288))))
+    mask, part = random_mask(dice, seq)
+    group = dice.choice([1, 1, 1, 1, 2, 4, 8])
+    ms = math.exp(dice.uniform(math.log(0.1), math.log(4)))
+    heads = ms / 1e3 * 4.5e14 / (10 * head_dim * part * seq * seq)
+    heads_kv = max(1, min(round(heads / group), 512, 2**20 // seq))
+    return mask, seq, group * heads_kv, heads_kv, head_dim, tile_q
+
+
 def options_of(row, machine):
     """A problem's options of `stagger optimize` and of `stagger run`."""
     words = ["--machine", machine, "--kernel", "hopper", "--dtype", "bf16", "--mask", row["mask"],
@@ -97,6 +142,21 @@ def search(args, row, path):
     return {**measured, "makespan": found["makespan"], "bound": found["lower_bound"]["ticks"],
             "found_by": found["found_by"], "best_named": found["best_named"]["schedule"],
             "best_named_span": found["best_named"].get("span", 1)}
+
+
+def search_together(args, row, path):
+    """What `optimize` finds, and what the best tables took that it ran."""
+    found = said([args.stagger, "optimize", *options_of(row, args.machine), "--time-limit",
+                  str(args.seconds), "--json", "-o", path, "--measure", str(args.together)],
+                 holds=(0, 5))
+    finalists = [each for each in found["measured"]["finalists"] if not each["failed"]]
+    own = min(finalists, key=lambda each: each["cost"])
+    candidates = {FOUND if each is own else each["schedule"]:
+                  {"ms": [round(ns / 1e6, 4) for ns in each["ns"]],
+                   "predicted_ms": round(each["makespan"] / 1e6, 4)} for each in finalists}
+    return {"makespan": found["makespan"], "bound": found["lower_bound"]["ticks"],
+            "found_by": found["found_by"], "own": own["schedule"], "slower": {},
+            "candidates": candidates}
 
 
 def run(args, row, name, path):
@@ -147,6 +207,8 @@ def ratio(row):
 
 def twins_of(row):
     """Schedules whose table is that of `optimize`: of the same orders, and predicted alike."""
+    if "own" in row:  # of one process, which runs a table once
+        return [] if row["own"] == "optimized" else [row["own"]]
     each = {**row["slower"], **row["candidates"]}
     known = {name: (one.get("orders"), one["predicted_ms"]) for name, one in each.items()}
     return [name for name in each if name != FOUND and known[name] == known[FOUND]
@@ -170,12 +232,21 @@ def options():
     parser.add_argument("--seconds", type=int, default=10, help="that optimize may search")
     parser.add_argument("--measure", type=int, default=0, metavar="N",
                         help="have optimize run the best N tables and name the fastest")
+    parser.add_argument("--together", type=int, default=0, metavar="N",
+                        help="time the best N tables in one process")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--margin", type=float, default=2, metavar="PERCENT")
     parser.add_argument("--schedules", nargs="+", default=SCHEDULES)
     parser.add_argument("--only", default="", metavar="REGEX", help="problems that match")
+    parser.add_argument("--random", type=int, metavar="END", help="problems by seeds before this")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
     parser.add_argument("--output", required=True, help="the document, JSON")
     return parser
+
+
+def problems_of(args):
+    every = PROBLEMS if args.random is None else map(random_problem, range(args.first, args.random))
+    return [each for each in every if re.search(args.only, " ".join(map(str, each)))]
 
 
 def main():
@@ -185,13 +256,14 @@ def main():
                 "machine": args.machine, "problems": []}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/found.table.json"
-        for problem in PROBLEMS:
+        for problem in problems_of(args):
             row = dict(zip(NAMES, problem))
-            if not re.search(args.only, " ".join(map(str, problem))):
-                continue
-            row |= search(args, row, path)
-            names = dict.fromkeys([FOUND, row["best_named"], *args.schedules])
-            row["candidates"] = timed(args, row, names, path)
+            if args.together:
+                row |= search_together(args, row, path)
+            else:
+                row |= search(args, row, path)
+                names = dict.fromkeys([FOUND, row["best_named"], *args.schedules])
+                row["candidates"] = timed(args, row, names, path)
             document["problems"].append(row)
             pathlib.Path(args.output).write_text(json.dumps(document, indent=1) + "\n",
                                                  encoding="utf-8")

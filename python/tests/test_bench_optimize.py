@@ -68,6 +68,50 @@ class Optimize(unittest.TestCase):
         self.assertNotIn("--seq", table)  # the file says it
         self.assertIn("causal 1536 x 24/24 d 128: 1.000 = windowed; ", said)
 
+    def test_tables_that_run_in_one_process(self):
+        bench = script("bench_optimize")
+        finalists = [{"schedule": "spt", "makespan": 1_900_000, "cost": 1_910_000, "failed": None,
+                      "ns": [1_000_000, 1_020_000]},
+                     {"schedule": "optimized", "makespan": 1_800_000, "cost": 1_890_000,
+                      "failed": None, "ns": [1_050_000, 1_060_000]},
+                     {"schedule": "shift", "makespan": 1, "cost": 1, "failed": "hangs", "ns": []}]
+        found = {"makespan": 1_800_000, "lower_bound": {"ticks": 7}, "found_by": "windows",
+                 "measured": {"finalists": finalists}}
+        args = mock.Mock(stagger="stagger", machine="h100", seconds=1, together=3)
+        row = dict(zip(bench.NAMES, bench.PROBLEMS[0]))
+        with mock.patch.object(bench, "said", return_value=found) as said:
+            row |= bench.search_together(args, row, "found.json")
+        self.assertIn("--measure", said.call_args[0][0])
+        self.assertEqual(row["candidates"],
+                         {"spt": {"ms": [1.0, 1.02], "predicted_ms": 1.9},
+                          "optimize": {"ms": [1.05, 1.06], "predicted_ms": 1.8}})
+        self.assertAlmostEqual(bench.ratio(row), 1.055 / 1.01)
+        self.assertEqual(bench.twins_of(row), [])
+        self.assertEqual(bench.twins_of({**row, "own": "spt"}), ["spt"])
+
+    def test_problems_by_seeds(self):
+        bench = script("bench_optimize")
+        every = [bench.random_problem(seed) for seed in range(300)]
+        self.assertEqual(every[17], bench.random_problem(17))
+        self.assertEqual(len(set(every)), 300)
+        kinds = {each[0].partition(":")[0] for each in every}
+        self.assertEqual(kinds, {"causal", "full", "sliding", "prefix", "document"})
+        self.assertTrue(any("|" in each[0] for each in every))
+        self.assertTrue(any(each[1] % 128 for each in every))
+        self.assertTrue(any(each[2] != each[3] for each in every))
+        for problem in every:
+            row = dict(zip(bench.NAMES, problem))
+            self.assertEqual(row["heads"] % row["heads_kv"], 0)
+        args = mock.Mock(random=9, first=4, only="")
+        self.assertEqual(bench.problems_of(args), every[4:9])
+        args = mock.Mock(random=None, only="^full")
+        self.assertTrue(all(each[0] == "full" for each in bench.problems_of(args)))
+        for problem in every[:12]:  # the command takes them
+            row = dict(zip(bench.NAMES, problem))
+            said = bench.said([COMMAND, "optimize", *bench.options_of(row, "h100"), "--json",
+                               "--time-limit", "0", "--effort", "0"], holds=(0, 5))
+            self.assertLessEqual(said["lower_bound"]["ticks"], said["makespan"])
+
     def test_one_that_loses_is_an_error(self):
         with mock.patch.dict(TIMES, {"optimize": [1.03, 1.03, 1.03]}):
             self.assertEqual(self.measured()[0], 1)
