@@ -447,6 +447,37 @@ class Backward(unittest.TestCase):
                             cases += 1
         self.assertEqual(cases, 3 * 5 * 3 * 3)
 
+    def test_chains_of_several_heads_have_right_gradients(self):
+        q, k, v, out, lse, d_out = case = self._case("causal", 150, 130, 4, 2)
+        exact = numpy_ref.gradients(q, k, v, d_out, "causal")
+        found = set()
+        for span in (1, 2):
+            plan = stagger.Plan("causal", "spt", seq_q=150, seq_kv=130, batch=2, heads=4, heads_kv=2,
+                                head_dim=16, dtype="fp32", sms=4, tile_q=16, tile_kv=16, span=span)
+            got = stagger.backward(*case, plan=plan)
+            for ours, right in zip(got, exact):
+                self.assertLess(np.linalg.norm(ours - right) / np.linalg.norm(right), 1e-5)
+            found.add(got[1].tobytes())
+        self.assertEqual(len(found), 2)  # dK of other sums
+
+    def test_a_row_of_a_batch_has_the_bits_that_it_has_alone(self):
+        q, k, v, out, lse, d_out = self._case("full", 64, 64, 2, 2, batch=3)
+        arguments = {"mask": "full", "tile_q": 16, "tile_kv": 16, "invariant": True}
+        row = slice(1, 2)
+        for schedule, counts in (("shift", (4, 6, 9)), ("spt", (1, 3, 4, 7))):
+            bits = set()
+            for sms in counts:
+                whole = stagger.backward(q, k, v, out, lse, d_out, schedule=schedule, sms=sms,
+                                         **arguments)
+                alone = stagger.backward(q[row], k[row], v[row], out[row], lse[row], d_out[row],
+                                         schedule=schedule, sms=sms, **arguments)
+                bits |= {b"".join(each[row].tobytes() for each in whole),
+                         b"".join(each.tobytes() for each in alone)}
+            self.assertEqual(len(bits), 1, schedule)
+        # On fewer SMs than a head has KV tiles shift has another order for each number of them.
+        with self.assertRaises(stagger.Unsupported):
+            stagger.backward(q, k, v, out, lse, d_out, schedule="shift", sms=3, **arguments)
+
     def test_layouts_have_the_same_bits(self):
         case = self._case("causal", 96, 96, 4, 2)
         own = stagger.backward(*case, tile_q=64, tile_kv=64)
