@@ -194,6 +194,7 @@ int calibrate_overlap(const Options& options) {
 }
 
 int calibrate_command(const Options& options) {
+  check_standard_output(options);
   if (options.overlap) return calibrate_overlap(options);
   if (!options.measured_blocks.empty()) return calibrate_block(options);
   const Kernel& kernel = *options.kernel;

@@ -261,6 +261,7 @@ refuses "--tick-ns is for a timeline in ticks beside one in ns" export --timelin
 refuses "--json would go to standard output" export $small --schedule spt -o - --format csv --json
 refuses "--json would go to standard output" run $small --schedule spt -o - --json
 refuses "--json would go to standard output" optimize $small -o - --json
+refuses "--json would go to standard output" calibrate --kernel replay -o - --json
 refuses "--compute means nothing in the slot model" optimize $small --model slot --compute 7
 refuses "--bandwidth means nothing in the slot model" optimize $small --model slot --machine "$h200" --bandwidth 3
 refuses "--tick-ns is for a replay" analyze $tiled --schedule spt --machine "$h200" --tick-ns 5
