@@ -175,8 +175,9 @@ def timed(args, row, names, path):
     """Candidates by name: ms of every round, and what was predicted."""
     found = {name: {"ms": []} for name in names}
     row["slower"] = {}
-    for _ in range(args.rounds):
-        for name, each in list(found.items()):
+    for index in range(args.rounds):
+        # There and back: who runs first after a search finds another device than who runs last.
+        for name, each in list(found.items())[::-1 if index % 2 else 1]:
             answer = run(args, row, name, path)
             if answer is None:
                 del found[name]
