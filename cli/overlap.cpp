@@ -112,7 +112,8 @@ std::string picture(const Options& options, const OverlapReport& report) {
   const std::vector<block::Stream> streams = block::streams_of(report.points.front());
   if (file.ends_with(".txt")) {
     const Terminal terminal = terminal_of(options);
-    return block::streams_text(streams, terminal.width, terminal.unicode);
+    return (report.both() ? "forward pass\n" : "") +
+           block::streams_text(streams, terminal.width, terminal.unicode);
   }
   if (file.ends_with(".tex")) return block::streams_tikz(streams);
   if (file.ends_with(".trace.json")) return block::streams_trace(title, streams);
