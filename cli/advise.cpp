@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kTiles = "tiles";
 
 /// The words that one stands for.
-std::vector<std::string> meant_by(const std::string& word) {
+std::vector<std::string> bits_meant_by(const std::string& word) {
   if (word == kTiles) return {designs::bits::kTileQ, designs::bits::kTileKv};
   return {word};
 }
@@ -42,7 +42,7 @@ std::vector<std::string> steady_of(const std::string& list) {
     if (std::ranges::count(known, word) == 0) {
       throw Error(ErrorKind::usage, "--steady: " + unknown_name("word", word, known));
     }
-    for (const std::string& meant : meant_by(word)) {
+    for (const std::string& meant : bits_meant_by(word)) {
       if (std::ranges::count(words, meant) > 0) {
         throw Error(ErrorKind::usage, "--steady: '" + meant + "' is given twice");
       }

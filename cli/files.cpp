@@ -135,7 +135,7 @@ std::string read_file(const std::string& path) {
     if (count == 0) return text;
     text.append(block, static_cast<std::size_t>(count));
     if (std::ssize(text) > kMaxFileBytes) {
-      throw Error(ErrorKind::limit,
+      throw Error(ErrorKind::invalid_input,
                   path + ": larger than " + std::to_string(kMaxFileBytes >> 20) + " MiB");
     }
   }

@@ -30,9 +30,9 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape, std::int64_t 
                 where + ": a shape of " + shape_words(shape) + " has more than 2^63 elements");
   }
   if (!count.within(most)) {
-    throw Error(ErrorKind::limit, where + ": " + std::to_string(count.value()) +
-                                      " elements; at most " + std::to_string(most) +
-                                      " in a file are read");
+    throw Error(ErrorKind::invalid_input, where + ": " + std::to_string(count.value()) +
+                                              " elements; at most " + std::to_string(most) +
+                                              " in a file are read");
   }
   return count.value();
 }

@@ -51,8 +51,9 @@ class ZipReader {
   std::vector<ZipEntry> run() {
     const Directory directory = find_directory();
     if (directory.entries > kMostEntries) {
-      throw Error(ErrorKind::limit, source_ + ": " + std::to_string(directory.entries) +
-                                        " entries; at most " + std::to_string(kMostEntries));
+      throw Error(ErrorKind::invalid_input, source_ + ": " + std::to_string(directory.entries) +
+                                                " entries; at most " +
+                                                std::to_string(kMostEntries));
     }
     cursor_.go_to(directory.begin);
     std::vector<Header> headers;
@@ -165,8 +166,8 @@ class ZipReader {
                        std::to_string(each.bytes));
       }
       if (each.bytes > kMostBytes || (bytes += each.bytes) > kMostBytes) {
-        throw Error(ErrorKind::limit, source_ + ": unpacked it is larger than " +
-                                          std::to_string(kMostBytes >> 20) + " MiB");
+        throw Error(ErrorKind::invalid_input, source_ + ": unpacked it is larger than " +
+                                                  std::to_string(kMostBytes >> 20) + " MiB");
       }
     }
   }

@@ -120,6 +120,9 @@ printf '{"schema": "stagger.best-known/1", "entries": [{"mask": "causl", "n": 4,
 expect 3 "/entries/0/mask: unknown mask 'causl'; did you mean causal?" optimize --check-archive "$work/archive.json"
 printf '{"a": %s' "$(head -c 100000 /dev/zero | tr '\0' '[')" >"$work/deep.table.json"
 expect 3 "nested deeper than" verify "$work/deep.table.json"
+# What is too large is no input, as lint has it.
+expect 3 "larger than" verify /dev/zero
+expect 3 "larger than" show --mask-file /dev/zero
 head -c 100000 /dev/urandom >"$work/noise.table.json"
 expect 3 "noise.table.json" verify "$work/noise.table.json"
 : >"$work/empty.table.json"
