@@ -135,7 +135,7 @@ class PerfettoTrace {
   }
 
   [[nodiscard]] std::string clock_words() const {
-    if (nanoseconds_ > 1) return "predicted, 1 tick shown as 1 µs";
+    if (nanoseconds_ > 1) return "predicted, " + unit_shown(timeline_, "1") + " shown as 1 µs";
     return origin_words(timeline_);
   }
 

@@ -37,7 +37,9 @@ class Trace {
   }
 
   [[nodiscard]] std::string note() const {
-    if (!nanoseconds_) return "model time: one tick is shown as one microsecond";
+    if (!nanoseconds_) {
+      return "model time: " + unit_shown(timeline_, "one") + " is shown as one microsecond";
+    }
     return origin_words(timeline_);
   }
 

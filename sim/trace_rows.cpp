@@ -1,6 +1,7 @@
 #include "sim/trace_rows.hpp"
 
 #include "core/index.hpp"
+#include "core/time_unit.hpp"
 
 #include <fmt/format.h>
 
@@ -65,6 +66,11 @@ std::string origin_words(const Timeline& timeline) {
   });
   if (measured == 0) return "predicted";
   return measured == std::ssize(timeline.layers) ? "measured" : "predicted and measured";
+}
+
+std::string unit_shown(const Timeline& timeline, const char* one) {
+  const Ticks parts = parts_of(timeline.clock);
+  return (parts == 1 ? one : "1/" + std::to_string(parts)) + std::string(" tick");
 }
 
 std::string row_name(const Timeline& timeline, std::int32_t row) {

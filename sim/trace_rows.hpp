@@ -14,6 +14,10 @@ namespace stagger::sim {
 /// both.
 [[nodiscard]] std::string origin_words(const Timeline& timeline);
 
+/// What of a tick a trace shows as a microsecond: `one` tick in words, or `1/5 tick`. Requires a
+/// clock of ticks.
+[[nodiscard]] std::string unit_shown(const Timeline& timeline, const char* one);
+
 /// `SM 003`; in an overlay also the row's timeline: `SM 003 predicted`, with its tag where others
 /// are named the same.
 [[nodiscard]] std::string row_name(const Timeline& timeline, std::int32_t row);

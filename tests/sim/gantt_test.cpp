@@ -430,6 +430,8 @@ TEST_CASE("trace events of a thread never overlap, and times in ns are exact") {
   const std::string trace = trace_json(timeline);
   CHECK(trace.find("\"name\":\"SM 003\"") != std::string::npos);
   CHECK(trace.find("one tick is shown as one microsecond") != std::string::npos);
+  timeline.clock = "ticks/5";
+  CHECK(trace_json(timeline).find("1/5 tick is shown as one microsecond") != std::string::npos);
   timeline.clock = "ns";
   timeline.intervals = {{.sm = Sm{0},
                          .task = {},

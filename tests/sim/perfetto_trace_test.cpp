@@ -164,6 +164,9 @@ TEST_CASE("a viewer sees every interval of a timeline in its own track") {
     CHECK(seen.slices == slices_of(drawn));
     CHECK(seen.root == "drawn (predicted, 1 tick shown as 1 µs)");
     slices += seen.slices.size();
+    Timeline in_parts = drawn;
+    in_parts.clock = "ticks/2";
+    CHECK(seen_in(perfetto_trace(in_parts)).root == "drawn (predicted, 1/2 tick shown as 1 µs)");
   }
   CHECK(slices > 1000);
 }
