@@ -204,9 +204,10 @@ Analysis analyzed(const Options& options, const Format& format) {
   return analysis;
 }
 
+/// Whether all are in ns, or all in ticks and parts of them.
 bool is_one_clock(const std::vector<Timeline>& timelines) {
   return std::ranges::all_of(timelines, [&](const Timeline& timeline) {
-    return timeline.clock == timelines.front().clock;
+    return (timeline.clock == "ns") == (timelines.front().clock == "ns");
   });
 }
 

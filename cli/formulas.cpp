@@ -62,13 +62,14 @@ int formulas_command(const Options& options) {
        .progress = [&](double fraction) { progress.show("checking formulas", fraction); },
        .stop = interruption()});
   progress.end();
+  const bool complete = !interrupted();
   if (options.json) {
-    write_stdout(formulas_json(results).text() + "\n");
+    write_stdout(formulas_json(results, complete).text() + "\n");
   } else {
     const Terminal terminal = terminal_of(options);
-    write_text(wrapped(formulas_text(results), terminal.width, 6), terminal);
+    write_text(wrapped(formulas_text(results, complete), terminal.width, 6), terminal);
   }
-  if (interrupted()) {
+  if (!complete) {
     complain("interrupted: not every case was checked");
     return kInterrupted;
   }

@@ -115,7 +115,8 @@ std::string picture(const Options& options, const OverlapReport& report) {
     return (report.both() ? "forward pass\n" : "") +
            block::streams_text(streams, terminal.width, terminal.unicode);
   }
-  if (file.ends_with(".tex")) return block::streams_tikz(streams);
+  if (file.ends_with(".tex"))
+    return block::streams_tikz(streams, report.both() ? "forward pass" : "");
   if (file.ends_with(".trace.json")) return block::streams_trace(title, streams);
   throw Error(ErrorKind::usage,
               file + ": the extension is no known format; known: svg, tex, txt, trace.json");

@@ -262,7 +262,7 @@ std::vector<OptionRow> schedule_rows() {
        .metavar = "WORDS",
        .meaning =
            "what bits must not move with, as sms,batch: of sms, batch, tile-q, tile-kv, splits, "
-           "ranks, timing, pairs, gemm and workspace",
+           "ranks, timing, pairs, gemm and workspace; tiles is both tile-q and tile-kv",
        .target = &Options::steady,
        .commands = "advise",
        .group = kGroup},

@@ -250,8 +250,21 @@ def problems_of(args):
     return [each for each in every if re.search(args.only, " ".join(map(str, each)))]
 
 
+def given():
+    """The options, none of which is passed over."""
+    parser = options()
+    args = parser.parse_args()
+    if args.together == 1:
+        parser.error("--together 1 is nothing to compare: 2 or more")
+    if args.together and (args.measure or args.schedules != SCHEDULES or args.rounds != 3):
+        parser.error("--measure, --schedules and --rounds mean nothing beside --together")
+    if args.first and args.random is None:
+        parser.error("--first is of problems by seeds: give --random")
+    return args
+
+
 def main():
-    args = options().parse_args()
+    args = given()
     document = {"schema": "stagger.optimize-bench/1", "date": datetime.date.today().isoformat(),
                 "command": " ".join(["scripts/bench_optimize.py", *sys.argv[1:]]), **device(),
                 "machine": args.machine, "problems": []}

@@ -1,9 +1,12 @@
 #include "sim/overlay.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/time_unit.hpp"
 #include "sim/chart.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -50,22 +53,49 @@ std::string title_of(const std::vector<Timeline>& timelines) {
   return title + rest;
 }
 
-void scale(Timeline& timeline, std::optional<std::int64_t> tick_ns) {
+/// Times in another clock, of which `factor` are `parts` of the timeline's, rounded up.
+void convert(Timeline& timeline, Ticks factor, Ticks parts, const std::string& clock) {
+  if (std::max(timeline.makespan, timeline.lower_bound) > kLatest / factor) {
+    throw Error(ErrorKind::limit, "the timeline would end after 2^62 " + clock);
+  }
+  const auto put = [&](Ticks& time) { time = divide_up(time * factor, parts); };
+  put(timeline.makespan);
+  put(timeline.lower_bound);
+  for (Interval& interval : timeline.intervals) {
+    put(interval.start);
+    put(interval.end);
+  }
+  timeline.clock = clock;
+}
+
+void convert_to_ns(Timeline& timeline, std::optional<std::int64_t> tick_ns) {
   if (!tick_ns) {
     throw Error(ErrorKind::usage, "the " + name_of(timeline) + " timeline '" + timeline.title +
                                       "' is in ticks, another one in ns: --tick-ns says what a "
                                       "tick lasts");
   }
-  if (std::max(timeline.makespan, timeline.lower_bound) > kLatest / *tick_ns) {
-    throw Error(ErrorKind::limit, "the timeline would end after 2^62 ns");
+  convert(timeline, *tick_ns, parts_of(timeline.clock), "ns");
+}
+
+/// Ticks and parts of them, all in parts that are whole in each.
+void convert_to_parts(std::vector<Timeline>& timelines) {
+  Ticks parts = 1;
+  for (const Timeline& timeline : timelines)
+    parts = std::lcm(parts, parts_of(timeline.clock));
+  if (parts > kMostParts) {
+    throw Error(ErrorKind::limit, "the timelines have no parts of a tick in common");
   }
-  timeline.makespan *= *tick_ns;
-  timeline.lower_bound *= *tick_ns;
-  for (Interval& interval : timeline.intervals) {
-    interval.start *= *tick_ns;
-    interval.end *= *tick_ns;
+  for (Timeline& timeline : timelines)
+    convert(timeline, parts / parts_of(timeline.clock), 1, clock_of_parts(parts));
+}
+
+/// Brings timelines of several clocks to one.
+void unify(std::vector<Timeline>& timelines, std::optional<std::int64_t> tick_ns) {
+  const auto in_ns = [](const Timeline& timeline) { return timeline.clock == "ns"; };
+  if (std::ranges::none_of(timelines, in_ns)) return convert_to_parts(timelines);
+  for (Timeline& timeline : timelines) {
+    if (!in_ns(timeline)) convert_to_ns(timeline, tick_ns);
   }
-  timeline.clock = "ns";
 }
 
 /// `p` and `m`, or digits where that would not tell them apart.
@@ -83,12 +113,7 @@ Timeline overlay(std::vector<Timeline> timelines, std::optional<std::int64_t> ti
       timelines.begin(), timelines.end(),
       [](const Timeline& left, const Timeline& right) { return left.sms < right.sms; });
   expect_few(widest->sms * std::ssize(timelines), "picture or trace");
-  const auto in_ns = [](const Timeline& timeline) { return timeline.clock == "ns"; };
-  if (std::any_of(timelines.begin(), timelines.end(), in_ns)) {
-    for (Timeline& timeline : timelines) {
-      if (!in_ns(timeline)) scale(timeline, tick_ns);
-    }
-  }
+  unify(timelines, tick_ns);
   std::stable_sort(timelines.begin(), timelines.end(),
                    [](const Timeline& left, const Timeline& right) {
                      return left.device.empty() && !right.device.empty();

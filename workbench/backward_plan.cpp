@@ -335,12 +335,13 @@ Candidate best_of(const PlanRequest& request) {
   const Problem problem = problem_of(request, tiles_of(request).front(), request.sms);
   const auto why = schedules::why_unsupported(selections.front(), problem);
   if (why) throw Error(ErrorKind::unsupported, request.schedule + ": " + *why);
-  throw Error(ErrorKind::unsupported,
-              request.schedule + (request.invariant
-                                      ? " has several orders of heads here on any number of SMs; "
-                                        "spt has one"
-                                      : " needs several CTAs at once, which an elastic launch "
-                                        "does not promise; spt needs one"));
+  throw Error(
+      ErrorKind::unsupported,
+      request.schedule + (request.invariant
+                              ? " has no one order of heads on " + std::to_string(request.sms) +
+                                    " SMs or fewer; spt has one"
+                              : " needs several CTAs at once, which an elastic launch "
+                                "does not promise; spt needs one"));
 }
 
 /// What is asked for, with the schedule, the tiles and the span that a batch of one and eight KV

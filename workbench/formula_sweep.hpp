@@ -59,6 +59,8 @@ struct SweptFormula {
 
   /// Whether it is exact where it claims to be.
   [[nodiscard]] bool holds() const { return inside.holds == inside.checked; }
+  /// Whether any case was.
+  [[nodiscard]] bool checked() const { return inside.checked + outside.checked > 0; }
 };
 
 /// Compares every closed form of every schedule with the makespan that the simulator and the

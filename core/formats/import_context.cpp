@@ -339,7 +339,7 @@ void check_masks(const Bundle& bundle, const std::string& name, const MasksOfFil
                  std::int64_t size) {
   const Checked count = Checked(masks.batches) * masks.heads;
   if (count.within(kMaxElements) && (count * size).within(kMaxElements)) return;
-  throw Error(ErrorKind::limit, bundle.source + ": " + name + ": lists for " + masks.words() +
+  throw Error(ErrorKind::limit, bundle.source + ": " + name + ": masks for " + masks.words() +
                                     " are more than " + std::to_string(kMaxElements));
 }
 

@@ -155,7 +155,7 @@ std::optional<Mask> window_of(Import& import, bool causal) {
 constexpr const char* kKept = "block_mask";
 
 /// Which masks a `block_mask` of 0 and 1 is for; nullopt if the file has none.
-std::optional<Leading> leading_of_kept(const Import& import) {
+std::optional<Leading> leading_of_kept(const Import& import, const Lengths& lengths) {
   if (!import.bundle.has(kKept)) return std::nullopt;
   Leading leading = leading_of(import.bundle, kKept, 2);
   check_zeros_and_ones(import.bundle, kKept);
@@ -164,6 +164,14 @@ std::optional<Leading> leading_of_kept(const Import& import) {
     throw Error(ErrorKind::usage, import.bundle.source +
                                       ": block_mask is of tiles of 128 x 128 tokens: give "
                                       "--tile-q 128 --tile-kv 128");
+  }
+  const std::int64_t q_tiles = divide_up(lengths.q, kBlock.q);
+  const std::int64_t kv_tiles = divide_up(lengths.kv, kBlock.kv);
+  if (leading.inner[0] != q_tiles || leading.inner[1] != kv_tiles) {
+    import.bundle.reject("block_mask is of " + std::to_string(leading.inner[0]) + " x " +
+                         std::to_string(leading.inner[1]) +
+                         " Q by KV tiles, where the columns have " + std::to_string(q_tiles) +
+                         " x " + std::to_string(kv_tiles));
   }
   return leading;
 }
@@ -230,15 +238,18 @@ ImportedMask read_flashmask(Import& import) {
     import.understood("as many queries as keys (--seq-q says otherwise)");
   }
   const std::optional<Mask> window = window_of(import, causal);
-  const std::optional<Leading> kept = leading_of_kept(import);
+  const std::optional<Leading> kept = leading_of_kept(import, lengths);
   const MasksOfFile masks = masks_of(bundle, leading, kept);
   std::optional<std::int64_t> visited;
+  for (std::int64_t place = 0; place < leading.masks(); ++place) {
+    const Mask own = columns(place);
+    check_ranges(bundle, own, lengths);
+    if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
+      visited = visited.value_or(0) + visited_empty(own, lengths, import.request.shape);
+    }
+  }
   Mask mask = import.by_head(masks, [&](std::int64_t place) {
     std::vector<Mask> parts = {columns(own_place(leading, masks, place))};
-    check_ranges(bundle, parts.front(), lengths);
-    if (import.request.shape.q > 0 && import.request.shape.kv > 0) {
-      visited = visited.value_or(0) + visited_empty(parts.front(), lengths, import.request.shape);
-    }
     if (window) parts.push_back(*window);
     if (kept) parts.push_back(kept_tiles(bundle, *kept, own_place(*kept, masks, place)));
     return parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});

@@ -77,7 +77,7 @@ class Lock:
                 raise errors.FileError(f"{self.path}: there is no such folder") from None
             return {}
         except OSError as error:
-            raise errors.FileError(f"{self.path}: {error.strerror}") from error
+            raise errors.FileError(f"{self.path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, errors.UsageError) as error:
             raise errors.InputError(f"{self.path} is no lock file: {error!r}") from error
 

@@ -5,6 +5,7 @@ import concurrent.futures
 import ctypes
 import json
 import os
+import reprlib
 import shlex
 import threading
 import weakref
@@ -85,7 +86,7 @@ class Plan:
 
     def __reduce__(self):
         raise TypeError("a stagger.Plan is of one process and cannot be pickled: make it again of its "
-                        "arguments, or of the table that json() gives")
+                        "arguments, or of its table as text, json.dumps(plan.json())")
 
     def table(self):
         """The table: slots int32[tasks, 4] of (head, kv, q, rank), lane by lane, and lane_begin
@@ -159,7 +160,7 @@ def expect_words(**texts):
     """Raises UsageError for what is no text, or has a 0 in it, where C's texts end."""
     for name, text in texts.items():
         if not isinstance(text, str) or "\0" in text:
-            raise errors.UsageError(f"{name} is {text!r}; it is text")
+            raise errors.UsageError(f"{name} is {reprlib.repr(text)}; it is text")
 
 
 def expect_plan_of(plan, sizes):

@@ -90,7 +90,7 @@ TEST_CASE("lists of other numbers of heads do not fit each other") {
   const std::int64_t many = std::int64_t{1} << 14;
   const Bundle wide = bundle_of({{"kv_num_blocks", ints({many, 1, 1}, Elements(1 << 14, 0))},
                                  {"kv_indices", ints({1, many, 1, 1}, Elements(1 << 14, 0))}});
-  CHECK(refusal_of(wide).find("lists for 16384 batches of 16384 heads are more than") !=
+  CHECK(refusal_of(wide).find("masks for 16384 batches of 16384 heads are more than") !=
         std::string::npos);
 }
 

@@ -236,6 +236,21 @@ TEST_CASE("a block mask beside FlashMask's columns is each head's own, or one fo
         std::vector<std::string>{".f", "..", "|", "..", ".p"});
 }
 
+TEST_CASE("empty tiles that FlashMask's kernel visits are counted once for each column") {
+  // Of four Q tiles the first is hidden by two intervals together.
+  Elements columns;
+  for (int key = 0; key < 512; ++key)
+    columns.insert(columns.end(), {64, 512, 0, 64});
+  for (const std::int64_t heads : {1, 4}) {
+    const Bundle bundle =
+        bundle_of({{"startend_row_indices", ints({1, 1, 512, 4}, columns)},
+                   {"block_mask",
+                    ints({1, heads, 4, 4}, Elements(static_cast<std::size_t>(heads) * 16, 1))}});
+    CHECK(says(read(bundle, {.shape = {.q = 128, .kv = 128}}),
+               "4 empty tiles that its kernel visits"));
+  }
+}
+
 TEST_CASE("a block mask beside FlashMask's columns that does not fit them is refused") {
   const auto refusal = [](std::int64_t heads, std::vector<std::int64_t> shape, Elements kept) {
     return refusal_of(with_block_mask(1, heads, std::move(shape), std::move(kept)),
@@ -251,6 +266,8 @@ TEST_CASE("a block mask beside FlashMask's columns that does not fit them is ref
   CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 2, 1}) ==
         "x.npz: block_mask[0,0,1,0] = 2, neither 0 nor 1");
   CHECK(refusal(1, {1, 1, 2, 2}, {1, 0, 1, 1}).empty());
+  CHECK(refusal(1, {1, 1, 3, 2}, Elements(6, 1)) ==
+        "x.npz: block_mask is of 3 x 2 Q by KV tiles, where the columns have 2 x 2");
   // 2^13 batches of 2^13 heads and one: more masks together than a file has numbers.
   const std::int64_t many = std::int64_t{1} << 13;
   const Bundle wide =

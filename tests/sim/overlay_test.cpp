@@ -104,6 +104,32 @@ TEST_CASE("ticks beside ns need a tick's length; ticks beside ticks do not") {
   CHECK_THROWS_WITH(overlay({endless, measured}, 100), Catch::Contains("2^62 ns"));
 }
 
+TEST_CASE("parts of a tick are brought to what they have in common, or to ns") {
+  Timeline halves = timeline_of("", 1, 3);  // 9 halves of a tick
+  halves.clock = "ticks/2";
+  Timeline fifths = timeline_of("", 1, 0);
+  fifths.clock = "ticks/5";
+  const Timeline ticks = timeline_of("", 1, 1);
+  const Timeline all = overlay({halves, fifths, ticks}, std::nullopt);
+  CHECK(all.clock == "ticks/10");
+  CHECK(all.layers[0].makespan == 45);
+  CHECK(all.layers[1].makespan == 12);
+  CHECK(all.layers[2].makespan == 70);
+  CHECK(all.makespan == 70);
+  CHECK(unit_of(all).text(all.makespan) == "7.0 ticks");
+  for (const Interval& interval : all.intervals)
+    REQUIRE(interval.end <= all.layers[at(interval.layer)].makespan);
+  const Timeline measured = timeline_of("Toy 1", 100, 300);
+  const Timeline in_ns = overlay({measured, halves}, 101);
+  CHECK(in_ns.clock == "ns");
+  CHECK(in_ns.layers[0].makespan == 455);  // 454.5, rounded up
+  CHECK(in_ns.layers[1].makespan == 900);
+  CHECK_THROWS_AS(overlay({measured, halves}, std::nullopt), Error);
+  Timeline odd = ticks;
+  odd.clock = "ticks/999999937";
+  CHECK_THROWS_AS(overlay({halves, odd}, std::nullopt), Error);
+}
+
 TEST_CASE("every timeline's intervals are drawn in its own rows, whatever is overlaid") {
   test::Random random(95);
   for (int round = 0; round < 200; ++round) {

@@ -115,6 +115,25 @@ bool begins(SweepRequest request) {
   return false;
 }
 
+TEST_CASE("a sweep that is stopped has what was checked by then") {
+  SweepRequest request{.n = {1, 6}, .heads = {1, 2}, .compute = {5, 5}, .reduce = {1, 1}};
+  const auto cases = [](const std::vector<SweptFormula>& results) {
+    std::int64_t all = 0;
+    for (const SweptFormula& each : results)
+      all += each.inside.checked + each.outside.checked;
+    return all;
+  };
+  const std::int64_t all = cases(sweep_formulas(request));
+  int asked = 0;
+  request.stop = [&] { return ++asked > 40; };
+  const std::vector<SweptFormula> some = sweep_formulas(request);
+  CHECK(cases(some) > 0);
+  CHECK(cases(some) < all);
+  CHECK_FALSE(some.back().checked());
+  request.stop = [] { return true; };
+  CHECK(cases(sweep_formulas(request)) == 0);
+}
+
 TEST_CASE("ranges that make too many cases are refused before the first") {
   constexpr std::int64_t kMost = 10'000'000;
   const SweptRange one{1, 1};

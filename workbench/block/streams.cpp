@@ -106,7 +106,7 @@ std::string streams_svg(const std::string& title, const std::vector<Stream>& str
   return svg.finish();
 }
 
-std::string streams_tikz(const std::vector<Stream>& streams) {
+std::string streams_tikz(const std::vector<Stream>& streams, const std::string& heading) {
   constexpr double kCentimetres = 14;
   constexpr const char* kFills[] = {"blue!60!black", "orange!80!white", "green!50!black"};
   constexpr const char* kInks[] = {"white", "black", "white"};
@@ -115,6 +115,7 @@ std::string streams_tikz(const std::vector<Stream>& streams) {
   std::string text =
       "\\documentclass[tikz]{standalone}\n\\begin{document}\n"
       "\\begin{tikzpicture}[font=\\scriptsize]\n";
+  if (!heading.empty()) text += "\\node[above right] at (0,0.6) {" + heading + "};\n";
   double y = 0;
   for (const Stream& stream : streams) {
     text += fmt::format("\\node[left] at (0,{:.2f}) {{{}}};\n", y + 0.3, stream.name);

@@ -28,10 +28,11 @@ struct Stream {
 /// is at full speed, is a span of its own.
 [[nodiscard]] std::vector<Stream> streams_of(const Overlap& overlap);
 
-/// The streams as a picture, in SVG and in TikZ, as lines of text (of so many columns), and for
-/// Perfetto and chrome://tracing: a process a stream.
+/// The streams as a picture, in SVG and in TikZ (a heading is LaTeX), as lines of text (of so many
+/// columns), and for Perfetto and chrome://tracing: a process a stream.
 [[nodiscard]] std::string streams_svg(const std::string& title, const std::vector<Stream>& streams);
-[[nodiscard]] std::string streams_tikz(const std::vector<Stream>& streams);
+[[nodiscard]] std::string streams_tikz(const std::vector<Stream>& streams,
+                                       const std::string& heading = "");
 [[nodiscard]] std::string streams_text(const std::vector<Stream>& streams, int width, bool unicode);
 [[nodiscard]] std::string streams_trace(const std::string& title,
                                         const std::vector<Stream>& streams);
