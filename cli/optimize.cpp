@@ -118,6 +118,7 @@ int search_table(const Options& options, OptimizationRequest request) {
   request.problem = problem_of(options);
   request.any_span = options.span == kAutoSpan;
   request.model = time_model_of(options, request.problem);
+  request.model_of = [&](const Problem& problem) { return time_model_of(options, problem); };
   Progress progress;
   request.progress = [&](const SearchState& state) { progress.show(progress_of(state)); };
   progress.show("bounding the makespan");

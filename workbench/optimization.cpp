@@ -12,6 +12,7 @@
 #include "schedules/search/round_files.hpp"
 #include "workbench/rating.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -122,7 +123,7 @@ class Search {
     if (!made.rating) return;
     const Rating& rating = *made.rating;
     if (!best || rating.makespan < best->makespan)
-      best = {made.table.name, rating.makespan, result_.problem.span};
+      best = {made.table.name, rating.makespan, result_.problem.span, request_.model.passes};
     if (known_ && known_->cost <= rating.cost) return;
     known_by_ = "schedule " + made.table.name;
     known_ = {std::move(made.table), rating.makespan, rating.cost};
@@ -259,11 +260,25 @@ std::vector<std::int32_t> spans_of(const OptimizationRequest& request) {
   return spans;
 }
 
-/// The one of two named schedules that takes less, the first of equals.
+/// The one of two named schedules whose whole pass takes less, the first of equals.
 std::optional<Optimization::Named> better_named(const std::optional<Optimization::Named>& one,
                                                 const std::optional<Optimization::Named>& other) {
   if (!one || !other) return one ? one : other;
-  return other->makespan < one->makespan ? other : one;
+  return other->whole() < one->whole() ? other : one;
+}
+
+/// What is asked for, of another span.
+OptimizationRequest with_span(const OptimizationRequest& request, std::int32_t span) {
+  OptimizationRequest other = request;
+  other.problem = stagger::with_span(request.problem, span, request.problem.grouping().combine);
+  if (request.model_of) other.model = request.model_of(other.problem);
+  return other;
+}
+
+/// Whether a whole pass by what was found costs less than one by what is known.
+bool is_better(const Optimization& found, const Optimization& known) {
+  return found.optimum.best && found.optimum.best->cost + found.model.passes <
+                                   known.optimum.best->cost + known.model.passes;
 }
 
 }  // namespace
@@ -290,24 +305,23 @@ Optimization optimize(const OptimizationRequest& request) {
     return request.time_limit - passed.count();
   };
   std::optional<Optimization> best;
-  search::ProvenBound least;
+  search::ProvenBound least;  // of a whole pass
   for (std::size_t index = 0; index < spans.size(); ++index) {
     OptimizationRequest each = request;
     if (spans.size() > 1) {
-      each.problem = with_span(request.problem, spans[index], request.problem.grouping().combine);
+      each = with_span(request, spans[index]);
       each.time_limit = seconds_left() / static_cast<double>(spans.size() - index);
     }
     check_timing(each.model.timing, each.problem);
+    const Ticks passes = each.model.passes;
     const dag::Bound bound = bounds_of(each.problem, each.model.timing, each.slot_model).best;
     search::ProvenBound proven{bound.ticks, bound.by};
-    if (!best || bound.ticks < best->optimum.best->makespan) {
+    if (!best || bound.ticks + passes < best->optimum.best->makespan + best->model.passes) {
       Optimization found = Search(each).run();
       proven = found.optimum.lower_bound;
       found.seconds += best ? best->seconds : 0;
-      const bool better =
-          !best || (found.optimum.best && found.optimum.best->cost < best->optimum.best->cost);
       const auto named = best ? better_named(best->best_named, found.best_named) : found.best_named;
-      if (better) {
+      if (!best || is_better(found, *best)) {
         best = std::move(found);
       } else {
         best->seconds = found.seconds;
@@ -315,8 +329,10 @@ Optimization optimize(const OptimizationRequest& request) {
       best->best_named = named;
       if (!best->optimum.best) return std::move(*best);
     }
-    if (index == 0 || proven.ticks < least.ticks) least = proven;
+    if (index == 0 || proven.ticks + passes < least.ticks)
+      least = {proven.ticks + passes, proven.by};
   }
+  least.ticks = std::max<Ticks>(least.ticks - best->model.passes, 0);
   if (best->optimum.lower_bound.ticks > least.ticks) {
     best->optimum.lower_bound = least;
     best->optimum.proof = search::ProofKind::none;

@@ -32,6 +32,8 @@ struct OptimizationRequest {
   Problem problem;
   bool any_span = false;  ///< the best span is looked for too, not the problem's alone
   TimeModel model = {};
+  /// The model of the problem with another span, whose passes may take longer; absent: `model`.
+  std::function<TimeModel(const Problem&)> model_of = {};
   bool slot_model = false;  ///< that instead, on the SMs that are there
   double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
   std::int64_t threads = 0;                                     ///< 0: as many as the machine has
@@ -50,6 +52,9 @@ struct Optimization {
     std::string schedule;
     Ticks makespan = 0;
     std::int32_t span = 1;
+    Ticks passes = 0;  ///< that span's
+
+    [[nodiscard]] Ticks whole() const { return makespan + passes; }
   };
 
   Problem problem;
@@ -70,8 +75,9 @@ struct Optimization {
 /// Bounds the makespan and searches for a table that reaches it. What is found is verified and
 /// played by code that the search does not share. Throws Error.
 ///
-/// Where several spans are asked for, the table has the best one, and the lower bound is that of
-/// all. Where heads share K and V a search knows parts, and lifts what it finds.
+/// Where several spans are asked for, the table has the one of the shortest whole pass, since parts
+/// of dK and dV are added in a pass of their own; and the lower bound is that of all. Where heads
+/// share K and V a search knows parts, and lifts what it finds.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
 /// Lower bounds of the makespan of any table; of the slot model they are rounds.

@@ -33,9 +33,12 @@ Json bound_json(Ticks ticks, const std::string& by) {
 
 Json best_named_json(const Optimization& optimization) {
   if (!optimization.best_named) return nullptr;
-  const auto& [schedule, makespan, span] = *optimization.best_named;
-  Json json = {{"schedule", schedule}, {"makespan", makespan}};
-  if (optimization.problem.group() > 1) json["span"] = span;
+  const Optimization::Named& named = *optimization.best_named;
+  Json json = {{"schedule", named.schedule}, {"makespan", named.makespan}};
+  if (optimization.problem.group() > 1) {
+    json["span"] = named.span;
+    json["passes"] = named.passes;
+  }
   return json;
 }
 
@@ -83,15 +86,19 @@ const char* why_dearer(const Optimization& optimization) {
 
 std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
-  const auto& [schedule, named, span] = *optimization.best_named;
-  const Ticks makespan = optimization.optimum.best->makespan;
+  const Optimization::Named& named = *optimization.best_named;
+  const bool alike = named.passes == optimization.model.passes;
+  const Ticks own = optimization.optimum.best->makespan + (alike ? 0 : optimization.model.passes);
+  const Ticks other = alike ? named.makespan : named.whole();
   std::string beside;
-  if (named > makespan) beside = ", " + percent(named - makespan, makespan) + " more";
-  if (named < makespan) beside = std::string(", but ") + why_dearer(optimization);
-  const std::string chains =
-      span == optimization.problem.span ? "" : " with " + counted(span, "head") + " a chain";
-  return fmt::format("best named   {} ({}{}{})\n", unit_for(optimization).number(named), schedule,
-                     chains, beside);
+  if (other > own) beside = ", " + percent(other - own, own) + " more";
+  if (other < own) beside = std::string(", but ") + why_dearer(optimization);
+  if (other > own && !alike) beside += " with its passes";
+  const std::string chains = named.span == optimization.problem.span
+                                 ? ""
+                                 : " with " + counted(named.span, "head") + " a chain";
+  return fmt::format("best named   {} ({}{}{})\n", unit_for(optimization).number(named.makespan),
+                     named.schedule, chains, beside);
 }
 
 std::string advice_lines(const Optimization& optimization) {

@@ -13,6 +13,7 @@
 #include "workbench/advice.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -387,6 +388,53 @@ TEST_CASE("the best named schedule is that of a later span where it is better th
   CHECK(found.best_named->makespan == at_one.best_named->makespan);
   CHECK(found.best_named->schedule == at_one.best_named->schedule);
   CHECK(found.best_named->span == 1);
+}
+
+TEST_CASE(
+    "of several spans the one of the shortest whole pass is taken, passes over parts counted") {
+  test::Random random(test::seed(77));
+  int longer_kernel = 0;
+  for (int round = 0; round < 60; ++round) {
+    OptimizationRequest request;
+    const std::int64_t shared = random.between(1, 3);
+    const std::int64_t n = random.between(2, 5);
+    request.problem = make_problem(make_mask(random.chance(2) ? "causal" : "full"), {n, n}, {},
+                                   shared * (random.chance(2) ? 2 : 4), random.between(2, 9),
+                                   {.heads_kv = shared});
+    request.model.timing = {.compute = random.between(1, 5), .reduce = random.between(1, 4)};
+    request.threads = 1;
+    request.effort = 1;
+    const Ticks pass = random.between(0, 30);
+    request.model_of = [&, model = request.model](const Problem& problem) {
+      TimeModel other = model;
+      other.passes = problem.span == problem.group() ? 0 : pass * (problem.group() / problem.span);
+      return other;
+    };
+    OptimizationRequest all = request;
+    all.any_span = true;
+    const Optimization found = optimize(all);
+    Ticks least = std::numeric_limits<Ticks>::max();
+    Ticks bound = least;
+    Ticks kernel = least;
+    for (const std::int64_t span : {1, 2, 4}) {
+      if (request.problem.group() % span != 0) continue;
+      OptimizationRequest one = request;
+      one.problem = with_span(request.problem, span, request.problem.grouping().combine);
+      one.model = request.model_of(one.problem);
+      const Optimization alone = optimize(one);
+      least = std::min(least, alone.optimum.best->makespan + one.model.passes);
+      bound = std::min(bound, alone.optimum.lower_bound.ticks + one.model.passes);
+      kernel = std::min(kernel, alone.optimum.best->makespan);
+    }
+    CAPTURE(round, pass);
+    const Ticks makespan = found.optimum.best->makespan;
+    REQUIRE(makespan + found.model.passes == least);
+    REQUIRE(found.optimum.lower_bound.ticks <= std::max<Ticks>(bound - found.model.passes, 0));
+    REQUIRE(found.optimum.lower_bound.ticks <= makespan);
+    if (found.optimum.proof != search::ProofKind::none) REQUIRE(least == bound);
+    longer_kernel += makespan > kernel ? 1 : 0;
+  }
+  CHECK(longer_kernel > 5);
 }
 
 TEST_CASE("a search of many parts that is stopped has the best named table") {
