@@ -173,6 +173,8 @@ expect 0 "8 bits, calibration paper, forward pass" overlap --heads 64 --seq 4096
 expect 0 '"pass": "forward"' overlap --heads 64 --seq 4096 --pass both --json
 "$stagger" overlap --heads 64 --seq 4096 --pass both -o "$work/streams.txt" >/dev/null
 [ "$(head -1 "$work/streams.txt")" = "forward pass" ] || fail "streams that do not say their pass"
+"$stagger" overlap --heads 64 --seq 4096 --pass both -o "$work/streams.svg" >/dev/null
+grep -q ", forward pass" "$work/streams.svg" || fail "streams as SVG that do not say their pass"
 "$stagger" overlap --heads 64 --seq 4096 --pass both -o "$work/streams.tex" >/dev/null
 grep -q "{forward pass}" "$work/streams.tex" || fail "streams in TikZ that do not say their pass"
 expect 0 "largest at 493: 1.0120; loses up to 428.1 and from 1355.3" overlap --x 9 --calibration h200-stagger

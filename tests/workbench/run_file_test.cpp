@@ -122,6 +122,18 @@ TEST_CASE("whatever a run came to, its file is read") {
   CHECK(invalid.skipped == std::vector<std::string>{"e: verdict invalid"});
 }
 
+TEST_CASE("a run by a memory says the draw of its chance, of as many as there are") {
+  Source source = descending();
+  source.model.timing.memory =
+      Memory{.l2 = 4'096, .rate = 5, .tile = {.dq = 64}, .spread = 2, .draw = kMemoryDraws - 1};
+  const std::string text = write_run(run_of({.source = std::move(source)}));
+  const std::string last = "\"draw\": " + std::to_string(kMemoryDraws - 1);
+  CHECK(read_runs(text, "x").skipped.size() + read_runs(text, "x").runs.size() == 1);
+  const std::string beyond =
+      test::replaced(text, last, "\"draw\": " + std::to_string(kMemoryDraws));
+  CHECK(refused(beyond).find("draw: must be an integer from 0 to 63") != std::string::npos);
+}
+
 TEST_CASE("a run with dropout says which, and nothing is predicted of it") {
   const gpu::DropoutOptions options{
       .probability = 0.1, .seed = 5, .bits = 16, .mask_bits = gpu::MaskBits::stored};
