@@ -74,10 +74,9 @@ constexpr int kMeasuredRounds = 3;
 
 /// What a whole run of a table takes on the GPU, after a pause. Throws Error{device} if the run was
 /// no good.
-std::int64_t timed_run(const Options& options, const Table& table,
-                       const workbench::TimeModel& model) {
-  workbench::ExecutionRequest request =
-      execution_request(options, {.table = table, .model = model, .selection = std::nullopt});
+std::int64_t timed_run(const Options& options, const workbench::Finalist& finalist) {
+  workbench::ExecutionRequest request = execution_request(
+      options, {.table = finalist.table, .model = finalist.model, .selection = std::nullopt});
   request.cuda = gpu::cuda_device();
   request.repeats = 1;
   request.reference = workbench::Reference::none;
@@ -105,7 +104,7 @@ MeasuredFinalists measured_of(const Options& options, const Optimization& optimi
                                 options.threads, interrupted)};
   workbench::measure(
       measured.finalists, kMeasuredRounds,
-      [&](const Table& table) { return timed_run(options, table, optimization.model); },
+      [&](const workbench::Finalist& finalist) { return timed_run(options, finalist); },
       [&](std::size_t done, std::size_t all) {
         progress.show("running the best tables", double(done) / double(all));
         return !interrupted();

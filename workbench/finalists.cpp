@@ -13,8 +13,9 @@ namespace stagger::workbench {
 namespace {
 
 bool same(const Table& one, const Table& other) {
-  return one.dispatch == other.dispatch && one.lane_begin == other.lane_begin &&
-         one.slots == other.slots && one.dkv_ranks == other.dkv_ranks;
+  return one.problem.span == other.problem.span && one.dispatch == other.dispatch &&
+         one.lane_begin == other.lane_begin && one.slots == other.slots &&
+         one.dkv_ranks == other.dkv_ranks;
 }
 
 /// Those that did not fail first, by their medians.
@@ -37,15 +38,60 @@ std::vector<schedules::Selection> selections_for(const Problem& problem, const T
 
 /// Nothing if the table hangs.
 std::optional<Finalist> made_by(const schedules::Selection& selection, const Problem& problem,
-                                const Timing& timing) {
-  Table table = schedules::build(selection, problem, timing);
-  const std::optional<search::Rating> rating = played_rating(table, timing);
+                                const TimeModel& model) {
+  Table table = schedules::build(selection, problem, model.timing);
+  const std::optional<search::Rating> rating = played_rating(table, model.timing);
   if (!rating) return std::nullopt;
   std::string name = table.name;
   return Finalist{.name = std::move(name),
                   .table = std::move(table),
+                  .model = model,
                   .makespan = rating->makespan,
                   .cost = rating->cost};
+}
+
+/// The best `count` of those that come, each table once.
+class Best {
+ public:
+  explicit Best(std::size_t count) : count_(count) {}
+
+  void take(Finalist&& finalist) {
+    const bool known = std::ranges::any_of(
+        found_, [&](const Finalist& each) { return same(each.table, finalist.table); });
+    if (known) return;
+    found_.push_back(std::move(finalist));
+    std::ranges::stable_sort(found_, {}, &Finalist::whole);
+    if (found_.size() > count_) found_.pop_back();
+  }
+
+  std::vector<Finalist> found() && { return std::move(found_); }
+
+ private:
+  std::size_t count_;
+  std::vector<Finalist> found_;
+};
+
+/// What a search found of one span, and what schedules make of it.
+void take_all(const Optimization& optimization, std::int64_t threads,
+              const std::function<bool()>& stop, Best& best) {
+  const search::Incumbent& own = *optimization.optimum.best;
+  const Problem& problem = own.table.problem;
+  const TimeModel& model = optimization.model;
+  best.take({.name = own.table.name,
+             .table = own.table,
+             .model = model,
+             .makespan = own.makespan,
+             .cost = own.cost});
+  const std::vector<schedules::Selection> selections = selections_for(problem, model.timing);
+  make_beside(
+      selections.size(), tables_at_a_time(threads, problem.tasks()),
+      [&](std::size_t index) -> std::optional<Finalist> {
+        if (stop && stop()) return std::nullopt;
+        return made_by(selections[index], problem, model);
+      },
+      [&](std::optional<Finalist> made) {
+        if (made) best.take(std::move(*made));
+      });
 }
 
 }  // namespace
@@ -60,28 +106,11 @@ std::int64_t Finalist::median_ns() const {
 std::vector<Finalist> finalists_of(const Optimization& optimization, std::size_t count,
                                    std::int64_t threads, const std::function<bool()>& stop) {
   STAGGER_EXPECTS(optimization.optimum.best && !optimization.slot_model && count > 0);
-  const search::Incumbent& best = *optimization.optimum.best;
-  const Problem& problem = best.table.problem;
-  const std::vector<schedules::Selection> selections =
-      selections_for(problem, optimization.model.timing);
-  std::vector<Finalist> found = {
-      {.name = best.table.name, .table = best.table, .makespan = best.makespan, .cost = best.cost}};
-  make_beside(
-      selections.size(), tables_at_a_time(threads, problem.tasks()),
-      [&](std::size_t index) -> std::optional<Finalist> {
-        if (stop && stop()) return std::nullopt;
-        return made_by(selections[index], problem, optimization.model.timing);
-      },
-      [&](std::optional<Finalist> made) {
-        const bool counts = made && std::ranges::none_of(found, [&](const Finalist& each) {
-                              return same(each.table, made->table);
-                            });
-        if (!counts) return;
-        found.push_back(std::move(*made));
-        std::ranges::stable_sort(found, {}, &Finalist::cost);
-        if (found.size() > count) found.pop_back();
-      });
-  return found;
+  Best best(count);
+  take_all(optimization, threads, stop, best);
+  for (const Optimization& other : optimization.others)
+    take_all(other, threads, stop, best);
+  return std::move(best).found();
 }
 
 void measure(std::vector<Finalist>& finalists, int rounds, const TimedRun& run,
@@ -92,7 +121,7 @@ void measure(std::vector<Finalist>& finalists, int rounds, const TimedRun& run,
     Finalist& finalist = finalists[done % finalists.size()];
     if (!finalist.failed.empty()) continue;
     try {
-      finalist.ns.push_back(run(finalist.table));
+      finalist.ns.push_back(run(finalist));
     } catch (const Error& error) {
       finalist.failed = error.what();
     }

@@ -275,10 +275,20 @@ OptimizationRequest with_span(const OptimizationRequest& request, std::int32_t s
   return other;
 }
 
-/// Whether a whole pass by what was found costs less than one by what is known.
-bool is_better(const Optimization& found, const Optimization& known) {
-  return found.optimum.best && found.optimum.best->cost + found.model.passes <
-                                   known.optimum.best->cost + known.model.passes;
+/// The one of two spans by whose table a whole pass costs less, the first of equals; it has the
+/// other one among its others then.
+Optimization better(Optimization known, Optimization found) {
+  const auto named = better_named(known.best_named, found.best_named);
+  const double seconds = known.seconds + found.seconds;
+  const bool is_found = found.optimum.best && found.optimum.best->cost + found.model.passes <
+                                                  known.optimum.best->cost + known.model.passes;
+  if (is_found) std::swap(known, found);
+  std::vector<Optimization> others = std::exchange(is_found ? found.others : known.others, {});
+  if (found.optimum.best) others.push_back(std::move(found));
+  known.best_named = named;
+  known.others = std::move(others);
+  known.seconds = seconds;
+  return known;
 }
 
 }  // namespace
@@ -319,14 +329,7 @@ Optimization optimize(const OptimizationRequest& request) {
     if (!best || bound.ticks + passes < best->optimum.best->makespan + best->model.passes) {
       Optimization found = Search(each).run();
       proven = found.optimum.lower_bound;
-      found.seconds += best ? best->seconds : 0;
-      const auto named = best ? better_named(best->best_named, found.best_named) : found.best_named;
-      if (!best || is_better(found, *best)) {
-        best = std::move(found);
-      } else {
-        best->seconds = found.seconds;
-      }
-      best->best_named = named;
+      best = best ? better(std::move(*best), std::move(found)) : std::move(found);
       if (!best->optimum.best) return std::move(*best);
     }
     if (index == 0 || proven.ticks + passes < least.ticks)

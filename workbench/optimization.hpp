@@ -65,6 +65,7 @@ struct Optimization {
   std::optional<Ticks> imported;    ///< makespan of the solver's answer
   std::string found_by;             ///< what found the best table, in words; empty: none was found
   search::Optimum optimum;
+  std::vector<Optimization> others;  ///< what was found of other spans, in no order
   double seconds = 0;
 
   [[nodiscard]] const char* status() const;  ///< "optimal", "feasible" or "infeasible"
@@ -76,8 +77,9 @@ struct Optimization {
 /// played by code that the search does not share. Throws Error.
 ///
 /// Where several spans are asked for, the table has the one of the shortest whole pass, since parts
-/// of dK and dV are added in a pass of their own; and the lower bound is that of all. Where heads
-/// share K and V a search knows parts, and lifts what it finds.
+/// of dK and dV are added in a pass of their own; and the lower bound is that of all. A span whose
+/// bound is no better than what is known is not searched. Where heads share K and V a search knows
+/// parts, and lifts what it finds.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
 /// Lower bounds of the makespan of any table; of the slot model they are rounds.

@@ -84,6 +84,12 @@ const char* why_dearer(const Optimization& optimization) {
              : "L2 does not hold its dQ tiles in flight";
 }
 
+/// ` with 2 heads a chain`, of a table whose span is another one than what was found has.
+std::string chains_beside(const Optimization& optimization, std::int32_t span) {
+  if (span == optimization.problem.span) return "";
+  return " with " + counted(span, "head") + " a chain";
+}
+
 std::string best_named_line(const Optimization& optimization) {
   if (!optimization.best_named) return "";
   const Optimization::Named& named = *optimization.best_named;
@@ -94,11 +100,8 @@ std::string best_named_line(const Optimization& optimization) {
   if (other > own) beside = ", " + percent(other - own, own) + " more";
   if (other < own) beside = std::string(", but ") + why_dearer(optimization);
   if (other > own && !alike) beside += " with its passes";
-  const std::string chains = named.span == optimization.problem.span
-                                 ? ""
-                                 : " with " + counted(named.span, "head") + " a chain";
   return fmt::format("best named   {} ({}{}{})\n", unit_for(optimization).number(named.makespan),
-                     named.schedule, chains, beside);
+                     named.schedule, chains_beside(optimization, named.span), beside);
 }
 
 std::string advice_lines(const Optimization& optimization) {
@@ -135,8 +138,10 @@ Json measured_json(const MeasuredFinalists& measured) {
     for (const std::int64_t ns : each.ns)
       runs.push_back(ns);
     finalists.push_back({{"schedule", each.name},
+                         {"span", each.table.problem.span},
                          {"makespan", each.makespan},
                          {"cost", each.cost},
+                         {"elapsed_ns", each.model.elapsed(each.makespan)},
                          {"median_ns", each.ns.empty() ? Json() : Json(each.median_ns())},
                          {"ns", std::move(runs)},
                          {"failed", each.failed.empty() ? Json() : Json(each.failed)}});
@@ -151,13 +156,14 @@ Json measured_json(const MeasuredFinalists& measured) {
 std::string measured_lines(const Optimization& optimization, const MeasuredFinalists& measured) {
   if (!measured.asked()) return "";
   std::string text = fmt::format(
-      "measured     by {}, whole runs in turns, rested; beside makespans\n", measured.device);
+      "measured     by {}, whole runs in turns, rested; beside predictions\n", measured.device);
   for (const Finalist& each : measured.finalists) {
     const std::string taken = each.failed.empty()
                                   ? fmt::format("{:.3f} ms", 1e-6 * double(each.median_ns()))
                                   : each.failed;
-    text += fmt::format("             {}  {}  {}\n", taken,
-                        unit_for(optimization).number(each.makespan), each.name);
+    text += fmt::format("             {}  {}  {}{}\n", taken,
+                        unit_for(optimization).number(each.model.elapsed(each.makespan)), each.name,
+                        chains_beside(optimization, each.table.problem.span));
   }
   return text;
 }

@@ -70,11 +70,12 @@ class Optimize(unittest.TestCase):
 
     def test_tables_that_run_in_one_process(self):
         bench = script("bench_optimize")
-        finalists = [{"schedule": "spt", "makespan": 1_900_000, "cost": 1_910_000, "failed": None,
-                      "ns": [1_000_000, 1_020_000]},
-                     {"schedule": "optimized", "makespan": 1_800_000, "cost": 1_890_000,
-                      "failed": None, "ns": [1_050_000, 1_060_000]},
-                     {"schedule": "shift", "makespan": 1, "cost": 1, "failed": "hangs", "ns": []}]
+        finalists = [{"schedule": "spt", "span": 1, "makespan": 1_850_000, "cost": 1_860_000,
+                      "elapsed_ns": 1_950_000, "failed": None, "ns": [1_000_000, 1_020_000]},
+                     {"schedule": "optimized", "span": 2, "makespan": 1_860_000, "cost": 1_890_000,
+                      "elapsed_ns": 1_900_000, "failed": None, "ns": [1_050_000, 1_060_000]},
+                     {"schedule": "shift", "span": 1, "makespan": 1, "cost": 1, "elapsed_ns": 2,
+                      "failed": "hangs", "ns": []}]
         found = {"makespan": 1_800_000, "lower_bound": {"ticks": 7}, "found_by": "windows",
                  "measured": {"finalists": finalists}}
         args = mock.Mock(stagger="stagger", machine="h100", seconds=1, together=3)
@@ -83,11 +84,12 @@ class Optimize(unittest.TestCase):
             row |= bench.search_together(args, row, "found.json")
         self.assertIn("--measure", said.call_args[0][0])
         self.assertEqual(row["candidates"],
-                         {"spt": {"ms": [1.0, 1.02], "predicted_ms": 1.9},
-                          "optimize": {"ms": [1.05, 1.06], "predicted_ms": 1.8}})
+                         {"spt": {"ms": [1.0, 1.02], "predicted_ms": 1.95},
+                          "optimize": {"ms": [1.05, 1.06], "predicted_ms": 1.9}})
         self.assertAlmostEqual(bench.ratio(row), 1.055 / 1.01)
         self.assertEqual(bench.twins_of(row), [])
         self.assertEqual(bench.twins_of({**row, "own": "spt"}), ["spt"])
+        self.assertEqual(bench.named({**row, "heads_kv": 12}, finalists[1]), "optimized span=2")
 
     def test_problems_by_seeds(self):
         bench = script("bench_optimize")

@@ -93,6 +93,56 @@ TEST_CASE("finalists are the best tables by the model, each once") {
   CHECK(cut > 20);
 }
 
+TEST_CASE(
+    "finalists are the tables of the shortest whole passes, of every span that was searched") {
+  test::Random random(test::seed(132));
+  std::size_t several = 0;
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    OptimizationRequest request;
+    const std::int64_t shared = random.between(1, 2);
+    const std::int64_t n = random.between(2, 5);
+    request.problem = make_problem(make_mask(random.chance(2) ? "causal" : "full"), {n, n}, {},
+                                   shared * (random.chance(2) ? 2 : 4), random.between(2, 9),
+                                   {.heads_kv = shared});
+    request.any_span = true;
+    request.effort = 0;
+    const Ticks pass = random.between(0, 20);
+    const TimeModel model{.timing = {.compute = random.between(1, 5), .reduce = 2}};
+    request.model_of = [&](const Problem& problem) {
+      TimeModel other = model;
+      other.passes = problem.span == problem.group() ? 0 : pass * problem.group() / problem.span;
+      return other;
+    };
+    const Optimization optimization = optimize(request);
+    const std::vector<Finalist> found = finalists_of(optimization, 1000);
+    REQUIRE(std::ranges::is_sorted(found, {}, &Finalist::whole));
+    REQUIRE(found.front().table.problem.span == optimization.problem.span);
+    std::set<std::int32_t> spans = {optimization.problem.span};
+    for (const Optimization& other : optimization.others)
+      spans.insert(other.problem.span);
+    REQUIRE(spans.size() == 1 + optimization.others.size());
+    std::set<std::int32_t> there;
+    for (const Finalist& each : found) {
+      there.insert(each.table.problem.span);
+      REQUIRE(each.model.passes == request.model_of(each.table.problem).passes);
+      REQUIRE(sim::makespan_of(each.table, each.model.timing) == each.makespan);
+    }
+    REQUIRE(there == spans);
+    for (const std::int32_t span : spans) {
+      const Problem problem = with_span(request.problem, span, request.problem.grouping().combine);
+      for (const auto& [name, ticks] : costs_of_schedules(problem, model.timing)) {
+        const Ticks cost = ticks;  // clang 14 captures no structured bindings
+        REQUIRE(std::ranges::any_of(found, [&](const Finalist& each) {
+          return each.cost == cost && each.table.problem.span == span;
+        }));
+      }
+    }
+    several += spans.size() > 1 ? 1 : 0;
+  }
+  CHECK(several > 10);
+}
+
 Finalist finalist(std::string name) {
   Finalist made{.name = std::move(name), .table = {}};
   made.table.name = made.name;
@@ -138,9 +188,9 @@ TEST_CASE("finalists run in turns and are ordered by their medians") {
   std::vector<Finalist> finalists = {finalist("a"), finalist("b"), finalist("c")};
   std::map<std::string, std::size_t> runs;
   std::string order;
-  const TimedRun run = [&](const Table& table) {
-    order += table.name;
-    return kTimes.at(table.name).at(runs[table.name]++);
+  const TimedRun run = [&](const Finalist& each) {
+    order += each.name;
+    return kTimes.at(each.name).at(runs[each.name]++);
   };
   std::vector<std::size_t> told;
   measure(finalists, 3, run, [&](std::size_t done, std::size_t all) {
@@ -158,8 +208,8 @@ TEST_CASE("finalists run in turns and are ordered by their medians") {
 TEST_CASE("a finalist that fails runs no more and is last") {
   std::vector<Finalist> finalists = {finalist("hangs"), finalist("runs")};
   int hung = 0;
-  measure(finalists, 3, [&](const Table& table) -> std::int64_t {
-    if (table.name == "runs") return 5;
+  measure(finalists, 3, [&](const Finalist& each) -> std::int64_t {
+    if (each.name == "runs") return 5;
     ++hung;
     throw Error(ErrorKind::device, "run: deadlock");
   });
@@ -172,7 +222,7 @@ TEST_CASE("a finalist that fails runs no more and is last") {
 TEST_CASE("who stops a measurement keeps what has run") {
   std::vector<Finalist> finalists = {finalist("a"), finalist("b"), finalist("c")};
   measure(
-      finalists, 3, [](const Table& table) { return table.name == "a" ? 9 : 7; },
+      finalists, 3, [](const Finalist& each) { return each.name == "a" ? 9 : 7; },
       [](std::size_t done, std::size_t) { return done < 2; });
   CHECK(names_of(finalists) == std::vector<std::string>{"b", "a", "c"});
   CHECK(finalists[2].failed == "not run");
