@@ -138,5 +138,10 @@ void check_grid_size(const Bundle& bundle, std::int64_t kv_tiles, std::int64_t q
 /// none. Lists without a prefix are the backward pass's if they have a write order or `spt`.
 enum class Direction { forward, backward };
 [[nodiscard]] std::optional<std::string> fa4_prefix(const Bundle& bundle, Direction direction);
+/// Whether the lists under both prefixes must be of the same tiles: their blocks are, or nobody
+/// says and there may be as many. Throws Error{invalid_input} if the lists of one do not fit each
+/// other.
+[[nodiscard]] bool fa4_lists_are_alike(const Import& import, const std::string& backward,
+                                       const std::string& forward);
 
 }  // namespace stagger::formats

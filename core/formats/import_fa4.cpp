@@ -140,6 +140,11 @@ ImportedMask read(Import& import, bool linear) {
 
 }  // namespace
 
+bool fa4_lists_are_alike(const Import& import, const std::string& backward,
+                         const std::string& forward) {
+  return are_alike(Object(import, backward, false), Object(import, forward, false));
+}
+
 ImportedMask read_fa4(Import& import) {
   return read(import, false);
 }

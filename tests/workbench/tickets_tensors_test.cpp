@@ -91,6 +91,10 @@ TEST_CASE("forward lists beside tensors are held against them, where blocks are 
   CHECK(found(fa4_lists(true)) == 0);
   CHECK(found(fa4_lists(true, other)) == 1);
   CHECK(found(fa4_lists(true, other + R"(, "block_size": [4, 4])")) == 0);
+  // Fewer rows than the backward pass has Q blocks: other blocks, though nobody says so.
+  const std::string larger =
+      R"("mask_block_cnt": [[[1],[1]]], "mask_block_idx": [[[[0,1,0]],[[0,1,0]]]])";
+  CHECK(found(fa4_lists(true, larger)) == 0);
 }
 
 /// One head of two KV and Q blocks: (kv 0: q 1 partial, q 0 full; kv 1: q 1 full), by one rank each
@@ -163,6 +167,10 @@ TEST_CASE("what is wrong with tensors is placed by their names and indices") {
   // What cannot be read too.
   std::string cut = spread_lists(0, 1);
   cut.replace(cut.find("[1,0]"), 5, "[1,5]");
+  CHECK_THROWS_WITH(read_document(tensors_of(cut, true), "x.npz"),
+                    "x.npz: backward.mask_block_cnt[0,0,1] = 5, and backward.mask_block_idx has "
+                    "room for 1");
+  cut = cut.substr(0, cut.find(", \"forward\"")) + "}";
   CHECK_THROWS_WITH(
       read_document(tensors_of(cut, true), "x.npz"),
       "x.npz: backward.mask_block_idx[0,0,1]: has 1 items, and mask_block_cnt says 5");

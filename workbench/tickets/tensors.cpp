@@ -109,9 +109,8 @@ TensorText lists_text(const Bundle& bundle) {
   }
   add_object(bundle, "backward", entries_of(*back), import.flag(*back + "spt"), text);
   const auto ahead = fa4_prefix(bundle, formats::Direction::forward);
-  const bool alike =
-      ahead && import.numbers(*ahead + "block_size") == import.numbers(*back + "block_size");
-  if (alike) add_object(bundle, "forward", entries_of(*ahead), std::nullopt, text);
+  if (ahead && fa4_lists_are_alike(import, *back, *ahead))
+    add_object(bundle, "forward", entries_of(*ahead), std::nullopt, text);
   text.text += "}";
   return text;
 }
