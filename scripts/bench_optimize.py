@@ -14,8 +14,8 @@ differences.
 Of each problem `optimize` makes a table by the profile, for --seconds at most. It and every schedule
 run in turns, --rounds times, whole backward passes, each after a pause of its own length; what is a
 tenth slower than the best in a round runs no more. The document (stagger.optimize-bench/1) has every
-round's ms beside what was predicted and the digest of the orders that ran (two candidates may be one
-table), and is written after every problem. The exit code is 1 if a table of `optimize` is more than
+round's ms, of the pass and of the kernel alone, beside what was predicted, and the digest of the
+orders that ran (two candidates may be one table), and is written after every problem. The exit code is 1 if a table of `optimize` is more than
 --margin per cent slower than the best schedule.
 """
 
@@ -180,7 +180,7 @@ def run(args, row, name, path):
 
 def timed(args, row, names, path):
     """Candidates by name: ms of every round, and what was predicted."""
-    found = {name: {"ms": []} for name in names}
+    found = {name: {"ms": [], "kernel_ms": []} for name in names}
     row["slower"] = {}
     for index in range(args.rounds):
         # There and back: who runs first after a search finds another device than who runs last.
@@ -189,8 +189,11 @@ def timed(args, row, names, path):
             if answer is None:
                 del found[name]
                 continue
-            each["ms"].append(round(answer["measured"]["rested_ms"], 4))
-            each["predicted_ms"] = round(answer["predicted"]["elapsed_ns"] / 1e6, 4)
+            measured, predicted = answer["measured"], answer["predicted"]
+            each["ms"].append(round(measured["rested_ms"], 4))
+            each["predicted_ms"] = round(predicted["elapsed_ns"] / 1e6, 4)
+            each["kernel_ms"].append(round(measured["rested_makespan_ns"] / 1e6, 4))
+            each["predicted_kernel_ms"] = round(predicted["makespan_ns"] / 1e6, 4)
             each["orders"] = answer["orders"]["digest"]
         best = min(each["ms"][-1] for each in found.values() if each["ms"])
         done = {name: each for name, each in found.items()

@@ -31,7 +31,8 @@ class Device:
         if name not in TIMES:
             return None  # not for this problem
         ms = TIMES[name][sum(each == name for each, _ in self.runs) - 1]
-        return {"measured": {"rested_ms": ms}, "predicted": {"elapsed_ns": 990_000},
+        return {"measured": {"rested_ms": ms, "rested_makespan_ns": 900_000},
+                "predicted": {"elapsed_ns": 990_000, "makespan_ns": 880_000},
                 "orders": {"digest": "b" if name == "spt" else "a"}}
 
 
@@ -61,7 +62,8 @@ class Optimize(unittest.TestCase):
         self.assertEqual(row["candidates"]["spt"]["predicted_ms"], 0.99)
         self.assertEqual(list(row["candidates"]), ["optimize", "spt"])
         self.assertEqual(row["slower"],
-                         {"windowed": {"ms": [1.2], "predicted_ms": 0.99, "orders": "a"}})
+                         {"windowed": {"ms": [1.2], "predicted_ms": 0.99, "kernel_ms": [0.9],
+                                       "predicted_kernel_ms": 0.88, "orders": "a"}})
         self.assertLessEqual(row["bound"], row["makespan"])
         table = next(command for name, command in runs if name == "optimize")
         self.assertIn("--table", table)
