@@ -15,8 +15,8 @@ Of each problem `optimize` makes a table by the profile, for --seconds at most. 
 run in turns, --rounds times, whole backward passes, each after a pause of its own length; what is a
 tenth slower than the best in a round runs no more. The document (stagger.optimize-bench/1) has every
 round's ms, of the pass and of the kernel alone, beside what was predicted, and the digest of the
-orders that ran (two candidates may be one table), and is written after every problem. The exit code is 1 if a table of `optimize` is more than
---margin per cent slower than the best schedule.
+orders that ran (two candidates may be one table), and is written after every problem. The exit code
+is 1 if a table of `optimize` is more than --margin per cent slower than the best schedule.
 """
 
 import argparse
