@@ -7,6 +7,7 @@
 #include "core/index.hpp"
 #include "core/key_ranges.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 #include "core/tiling.hpp"
 
 #include <algorithm>
@@ -255,8 +256,8 @@ ImportedMask read_flashmask(Import& import) {
     return parts.size() == 1 ? std::move(parts.front()) : make_mask("and", {{"of", parts}});
   });
   if (visited) {
-    import.understood(std::to_string(*visited) +
-                      " empty tiles that its kernel visits: it looks at each interval alone");
+    import.understood(counted(*visited, "empty tile") +
+                      " that its kernel visits: it looks at each interval alone");
   }
   if (kept) {
     import.understood("and of these the tiles that block_mask keeps");

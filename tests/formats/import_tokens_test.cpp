@@ -1,5 +1,6 @@
 // Masks by tokens: FlashMask's columns, MagiAttention's slices and sequences of several lengths.
 
+#include "core/text.hpp"
 #include "tests/formats/imported.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
@@ -60,7 +61,7 @@ TEST_CASE("tiles that FlashMask's kernel visits although they are empty are coun
   // Keys 2, 3 are masked by the diagonal for query 0, 1, and below it for 1 on: nobody sees them in
   // tile (kv 1, q 0), (kv 1, q 1).
   const ImportedMask imported = read(flashmask({{4, 4, 2, 2}}), {.shape = {.q = 4, .kv = 2}});
-  CHECK(says(imported, "1 empty tiles that its kernel visits"));
+  CHECK(says(imported, "1 empty tile that its kernel visits"));
   const ImportedMask window = read(flashmask({{4, 4, 4, 4}}), {.shape = {.q = 2, .kv = 2}});
   CHECK(says(window, "0 empty tiles that its kernel visits"));
   // Where either side of the tiles is open there are none to count; one token is a side.
@@ -68,7 +69,7 @@ TEST_CASE("tiles that FlashMask's kernel visits although they are empty are coun
     for (const std::int64_t kv : {0, 1, 2}) {
       const ImportedMask sides = read(flashmask({{4, 4, 2, 2}}), {.shape = {.q = q, .kv = kv}});
       CAPTURE(q, kv);
-      CHECK(says(sides, "empty tiles that its kernel visits") == (q > 0 && kv > 0));
+      CHECK(says(sides, " that its kernel visits") == (q > 0 && kv > 0));
     }
   }
 }
@@ -136,7 +137,7 @@ TEST_CASE("empty tiles that FlashMask's kernel visits are those that no interval
         bundle_of({{"startend_row_indices", ints({1, 2, tokens, columns}, std::move(elements))}});
     CAPTURE(round, form, tokens, shape.q, shape.kv);
     REQUIRE(says(read(bundle, {.shape = shape, .causal = form < 2}),
-                 std::to_string(visited) + " empty tiles that its kernel visits"));
+                 counted(visited, "empty tile") + " that its kernel visits"));
     visited_in_all += visited;
   }
   CHECK(visited_in_all > 100);
