@@ -1,5 +1,5 @@
 # `cmake --install`: libraries, headers as <stagger/core/index.hpp>, the C interface, the command, its man page and
-# completions, and a package for find_package(stagger).
+# completions, and packages for find_package(stagger) and, of the C interface, for pkg-config.
 
 include(CMakePackageConfigHelpers)
 
@@ -12,6 +12,22 @@ foreach(library IN LISTS libraries)
 endforeach()
 install(TARGETS ${libraries} EXPORT stagger-targets
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stagger)
+if(TARGET stagger_shared)
+  target_include_directories(stagger_shared INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/stagger>)
+  set_target_properties(stagger_shared PROPERTIES EXPORT_NAME shared)
+  install(TARGETS stagger_shared EXPORT stagger-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/workbench/stagger.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stagger)
+  # From where the file is to the prefix, which may be moved.
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  configure_file(${PROJECT_SOURCE_DIR}/scripts/cmake/stagger.pc.in
+    ${PROJECT_BINARY_DIR}/stagger.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/stagger.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 install(EXPORT stagger-targets NAMESPACE stagger::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
 configure_package_config_file(
@@ -23,12 +39,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/stagger-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/stagger-config.cmake
               ${PROJECT_BINARY_DIR}/stagger-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
-
-if(TARGET stagger_shared)
-  install(TARGETS stagger_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/workbench/stagger.h
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stagger)
-endif()
 
 if(STAGGER_BUILD_CLI)
   install(TARGETS stagger_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -1,13 +1,33 @@
-# Installs the package into an empty prefix, then configures, builds and runs the consumer.
+# Installs the package into an empty prefix, then configures, builds and runs the consumers: one in
+# C++ and, where the C interface is there, one in C, by CMake and by pkg-config.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 foreach(command
     "--install;${BUILD};--prefix;${WORK}/prefix"
-    "-S;${SOURCE};-B;${WORK}/build;-G;${GENERATOR};-DCMAKE_PREFIX_PATH=${WORK}/prefix"
+    "-S;${SOURCE};-B;${WORK}/build;-G;${GENERATOR};-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DC_SOURCE=${C_SOURCE}"
     "--build;${WORK}/build")
   execute_process(COMMAND ${CMAKE_COMMAND} ${command} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 execute_process(COMMAND ${WORK}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
+if(C_SOURCE)
+  execute_process(COMMAND ${WORK}/build/c_consumer COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB package ${WORK}/prefix/lib*/pkgconfig ${WORK}/prefix/lib/*/pkgconfig)
+  if(NOT EXISTS ${package}/stagger.pc)
+    message(FATAL_ERROR "stagger.pc is not installed")
+  endif()
+  find_program(PKG_CONFIG pkg-config)
+  if(PKG_CONFIG)
+    set(ENV{PKG_CONFIG_PATH} ${package})
+    execute_process(COMMAND ${PKG_CONFIG} --cflags --libs stagger OUTPUT_VARIABLE flags
+      COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    execute_process(COMMAND ${CC} -std=c11 ${C_SOURCE} ${flags} -lm -o ${WORK}/by_pkg_config
+      COMMAND_ERROR_IS_FATAL ANY)
+    cmake_path(GET package PARENT_PATH libraries)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries}
+      ${WORK}/by_pkg_config COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endif()
 if(NOT CLI)
   return()
 endif()
