@@ -7,6 +7,7 @@
 #include "cli/option_rows.hpp"
 #include "core/error.hpp"
 #include "core/nearest.hpp"
+#include "core/text.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -82,6 +83,23 @@ const OptionRow* row_meant(const Command& command, const std::string& word) {
   return file ? find_row(command.name, "table") : nullptr;
 }
 
+/// `; export and run have it`: the commands that have an option of this name, if there are any.
+std::string others_with(const std::string& name) {
+  std::vector<std::string> others;
+  for (const Command* command : commands()) {
+    const bool has = std::ranges::any_of(rows_of(command->name), [&](const OptionRow* row) {
+      const bool is_letter = row->letter != '\0' && name == std::string{'-', row->letter};
+      return !row->argument && (row->spelled() == name || is_letter);
+    });
+    if (has) others.emplace_back(command->name);
+  }
+  if (others.empty()) return "";
+  std::string words = others.front();
+  for (std::size_t index = 1; index < others.size(); ++index)
+    words += (index + 1 == others.size() ? " and " : ", ") + others[index];
+  return "; " + words + does(std::ssize(others), " has it", " have it");
+}
+
 [[noreturn]] void reject_extra(const Command& command, const std::vector<std::string>& extra) {
   for (const std::string& word : extra) {
     if (!word.starts_with('-') || word == "-") continue;
@@ -90,7 +108,8 @@ const OptionRow* row_meant(const Command& command, const std::string& word) {
     std::string likely;
     for (const std::string& near : nearest(name, known))
       likely += (likely.empty() ? "; did you mean " : " or ") + near;
-    reject(&command, "unknown option " + in_quotes(name) + (likely.empty() ? "" : likely + "?"));
+    reject(&command, "unknown option " + in_quotes(name) +
+                         (likely.empty() ? others_with(name) : likely + "?"));
   }
   const std::string& word = extra.front();
   const OptionRow* row = row_meant(command, word);

@@ -7,6 +7,7 @@ expect 2 "options follow it: stagger COMMAND [OPTION]..." --json compare --n 4
 expect 2 "unknown option '--frob'" analyze --frob
 expect 2 "unknown option '--shedule'; did you mean --schedule?" analyze --shedule spt --n 4
 expect 2 "unknown option '--json-'" compare --n 4 --json-
+expect 2 "unknown option '-o'; export, run, calibrate" show --n 4 --schedule spt -o x.svg
 expect 2 "unexpected word 'causal'; did you mean --mask causal?" compare causal
 expect 2 "unexpected word 'spt:swizzle=2'; did you mean --schedule spt:swizzle=2?" analyze spt:swizzle=2
 expect 2 "unexpected word 'a.csv'; did you mean --table a.csv?" show a.csv
