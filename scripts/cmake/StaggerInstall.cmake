@@ -28,6 +28,10 @@ if(TARGET stagger_shared)
   install(FILES ${PROJECT_BINARY_DIR}/stagger.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
+list(TRANSFORM libraries REPLACE "^stagger_" "" OUTPUT_VARIABLE STAGGER_COMPONENTS)
+if(TARGET stagger_shared)
+  list(APPEND STAGGER_COMPONENTS shared)
+endif()
 install(EXPORT stagger-targets NAMESPACE stagger::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
 configure_package_config_file(
@@ -38,7 +42,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/stagger-config-version.cm
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/stagger-config.cmake
               ${PROJECT_BINARY_DIR}/stagger-config-version.cmake
+              ${PROJECT_SOURCE_DIR}/scripts/cmake/FindCaDiCaL.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stagger)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/stagger)
 
 if(STAGGER_BUILD_CLI)
   install(TARGETS stagger_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

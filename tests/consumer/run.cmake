@@ -2,15 +2,26 @@
 # C++ and, where the C interface is there, one in C, by CMake and by pkg-config.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
-foreach(command
-    "--install;${BUILD};--prefix;${WORK}/prefix"
-    "-S;${SOURCE};-B;${WORK}/build;-G;${GENERATOR};-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DC_SOURCE=${C_SOURCE}"
-    "--build;${WORK}/build")
-  execute_process(COMMAND ${CMAKE_COMMAND} ${command} COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
-execute_process(COMMAND ${WORK}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix
+  COMMAND_ERROR_IS_FATAL ANY)
+# No path of this machine, but those of the package, goes with it.
+file(GLOB file ${WORK}/prefix/lib*/cmake/stagger/stagger-targets.cmake
+  ${WORK}/prefix/lib/*/cmake/stagger/stagger-targets.cmake)
+file(READ ${file} targets)
+if(targets MATCHES "/usr/[^;\"]*\\.(a|so)")
+  message(FATAL_ERROR "the package names a library by its path: ${CMAKE_MATCH_0}")
+endif()
+
+function(build_and_run source name)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${source} -B ${WORK}/${name} -G ${GENERATOR}
+    -DCMAKE_PREFIX_PATH=${WORK}/prefix -DC_SOURCE=${C_SOURCE} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}/${name} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${WORK}/${name}/${name} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+build_and_run(${SOURCE} consumer)
 if(C_SOURCE)
-  execute_process(COMMAND ${WORK}/build/c_consumer COMMAND_ERROR_IS_FATAL ANY)
+  build_and_run(${SOURCE}/c c_consumer)
   file(GLOB package ${WORK}/prefix/lib*/pkgconfig ${WORK}/prefix/lib/*/pkgconfig)
   if(NOT EXISTS ${package}/stagger.pc)
     message(FATAL_ERROR "stagger.pc is not installed")
