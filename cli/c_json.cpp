@@ -77,7 +77,8 @@ Requests& requests() {
 /// Standard input is no program's to give away.
 void refuse_standard_input(const OptionRow& row, const Given& given, const JsonValue& value) {
   if (row.name == std::string_view("output")) return;
-  if (std::ranges::count(given.words, "-") > 0) value.reject("'-' is for the command line");
+  if (std::ranges::count(given.words, "-") > 0)
+    value.reject("'-' is standard input, which only a command line has");
 }
 
 /// The words that a program would have typed.
@@ -85,7 +86,7 @@ std::vector<std::string> words_of(const Command& command, const JsonValue& optio
   std::vector<std::string> words = {command.name};
   std::vector<std::string> known;
   for (const OptionRow* row : rows_of(command.name)) {
-    if (!has_word("config help json", row->name)) known.emplace_back(row->name);
+    if (!has_word("config help json csv markdown", row->name)) known.emplace_back(row->name);
   }
   for (const std::string& key : options.keys()) {
     const JsonValue value = options.at(key);

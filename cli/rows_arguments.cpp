@@ -51,7 +51,7 @@ std::vector<OptionRow> argument_rows() {
        .group = Group::arguments,
        .required = true,
        .argument = true},
-      {.name = "measured",
+      {.name = "runs",
        .metavar = "RUNS",
        .meaning = "runs as `stagger run --json` writes them: files, or folders of *.json",
        .target = &Options::measured,

@@ -35,7 +35,7 @@ std::vector<OptionRow> lint_rows() {
        .commands = kOne,
        .group = Group::arguments,
        .argument = true},
-      {.name = "compared",
+      {.name = "files",
        .metavar = "FILES",
        .meaning = "two of them: tables, tickets, block lists (.json, .npz, .safetensors) or lock "
                   "values (.csv, .npy)",

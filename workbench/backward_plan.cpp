@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "core/token_mask.hpp"
 #include "dag/bounds.hpp"
+#include "gpu/check/attention.hpp"
 #include "schedules/schedule.hpp"
 #include "sim/memory.hpp"
 #include "sim/simulate.hpp"
@@ -39,7 +40,8 @@ void check(const PlanRequest& request) {
   if (request.batch < 1 || request.heads_q < 1 || request.heads_kv < 1) {
     fail("batch, heads_q and heads_kv must be at least 1");
   }
-  if (request.head_dim < 1) fail("head_dim must be at least 1");
+  if (request.head_dim < 1 || request.head_dim > gpu::kMaxHeadDim)
+    fail("head_dim must be 1 to " + std::to_string(gpu::kMaxHeadDim));
   if (request.tile_q < 0 || request.tile_kv < 0) fail("tile_q and tile_kv must not be negative");
   if (request.heads_q % request.heads_kv != 0) {
     fail("heads_kv must divide heads_q; " + std::to_string(request.heads_kv) + " does not divide " +
@@ -243,7 +245,13 @@ bool is_automatic(const std::string& schedule) {
 /// The schedules that are tried, from the simplest; what searches, if that is asked for, is last.
 /// It has several orders of heads, so that no invariant plan takes it.
 std::vector<schedules::Selection> selections_of(const PlanRequest& request) {
-  if (!is_automatic(request.schedule)) return {schedules::select(request.schedule)};
+  if (!is_automatic(request.schedule)) {
+    if (request.schedule.starts_with(kAuto)) {
+      fail("unknown schedule '" + request.schedule + "'; it is " + kAuto + ", " + kAutoSearch +
+           " or one of `stagger list schedules`");
+    }
+    return {schedules::select(request.schedule)};
+  }
   std::vector<schedules::Selection> selections;
   for (const char* name : {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift",
                            "descending", "lpt-descending"})

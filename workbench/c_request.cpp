@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -83,9 +84,11 @@ PlanLaunch launch_of(std::int32_t launch) {
   }
 }
 
-std::int32_t sms_of(const stagger_problem& problem) {
-  if (problem.sms > 0) return problem.sms;
+/// What is said, else those that a table is for, else those of the device.
+std::int32_t sms_of(const stagger_problem& problem, const std::optional<Table>& table) {
   if (problem.sms < 0) throw Failure(STAGGER_E_USAGE, "sms is negative");
+  if (problem.sms > 0) return problem.sms;
+  if (table) return table->problem.sms;
   const gpu::DeviceState state = gpu::device_state();
   if (state.device < 0) {
     throw Failure(STAGGER_E_NO_DEVICE,
@@ -101,6 +104,8 @@ PlanRequest request_of(const stagger_problem& problem) {
   if (problem.schedule != nullptr && problem.table != nullptr) {
     throw Failure(STAGGER_E_USAGE, "schedule and table exclude each other");
   }
+  std::optional<Table> table;
+  if (problem.table != nullptr) table = read_table_json(content(problem.table), "table");
   PlanRequest request{.mask = mask_of(problem),
                       .lengths = {problem.seq_q, problem.seq_kv},
                       .batch = problem.batch,
@@ -109,14 +114,14 @@ PlanRequest request_of(const stagger_problem& problem) {
                       .span = problem.span,
                       .head_dim = problem.head_dim,
                       .dtype = dtype_of(problem.dtype, "dtype"),
-                      .sms = sms_of(problem),
+                      .sms = sms_of(problem, table),
                       .tile_q = problem.tile_q,
                       .tile_kv = problem.tile_kv,
                       .launch = launch_of(problem.launch),
                       .verify = (problem.flags & STAGGER_NO_VERIFY) == 0,
                       .invariant = (problem.flags & STAGGER_INVARIANT) != 0};
   if (problem.schedule != nullptr) request.schedule = problem.schedule;
-  if (problem.table != nullptr) request.table = read_table_json(content(problem.table), "table");
+  request.table = std::move(table);
   if (problem.machine != nullptr) request.machine = machine_of(problem.machine);
   return request;
 }

@@ -92,7 +92,7 @@ typedef struct stagger_problem {
                                        KV head h / (heads_q / heads_kv) */
   int32_t head_dim;
   int32_t dtype;                    /* stagger_dtype */
-  int32_t sms;                      /* 0: those of the current device */
+  int32_t sms;                      /* 0: those of the current device; a table has its own */
   int32_t tile_q, tile_kv;          /* tokens; 0: chosen */
   int32_t launch;
   int64_t seq_q, seq_kv;
@@ -104,7 +104,7 @@ typedef struct stagger_problem {
                            of "windowed", "auto" five; NULL: auto, or the table */
   const char* table;    /* JSON text or "@file" of a stagger.table; NULL: by the schedule */
   const char* machine;  /* a profile that "auto" goes by, JSON text, "@file", or a name that is built
-                           in, "h200", "h100"; NULL: "h200" */
+                           in, "h200", "h100", "h800"; NULL: "h200" */
   int32_t span;         /* query heads of a KV head that share a chain, whose dK and dV are summed
                            in registers; divides heads_q / heads_kv. 0: chosen, or the table's */
 } stagger_problem;
@@ -172,9 +172,9 @@ typedef struct stagger_call {
 /* Without a GPU usable is 0, and why_not says why: that is no error. */
 STAGGER_API int32_t stagger_query(stagger_info* info);
 
-/* Makes a plan on the host, O(tasks and masked pairs). It needs a device only if sms is 0. A plan
- * that the kernel would not run (fp32, a head_dim, tiles, a mask of more than 1 GiB of bits) is
- * made for the host alone: device_bytes is 0. */
+/* Makes a plan on the host, O(tasks and masked pairs). It needs a device only where sms is 0 and
+ * there is no table. A plan that the kernel would not run (fp32, a head_dim, tiles, a mask of more
+ * than 1 GiB of bits) is made for the host alone: device_bytes is 0. */
 STAGGER_API int32_t stagger_plan_create(const stagger_problem* problem, stagger_plan** plan);
 STAGGER_API int32_t stagger_plan_describe(const stagger_plan* plan, stagger_plan_info* info);
 /* Fills slots with (head, kv, q, rank) of every task, lane by lane, and lane_begin with lanes + 1

@@ -108,7 +108,7 @@ class Arrays(Refusals):
             (stagger.LimitError, "seq_q is", plan(seq_q=2**70)),
             (stagger.LimitError, "query length -1", plan(seq_q=-1)),
             (stagger.UsageError, r"seq_q is 64\.0", plan(seq_q=64.0)),
-            (stagger.UsageError, "head_dim must be at least 1", plan(head_dim=0)),
+            (stagger.UsageError, "head_dim must be 1 to 512", plan(head_dim=0)),
             (stagger.UsageError, "batch is True", plan(batch=True)),
             (stagger.UsageError, "schedule is None", plan(schedule=None)),
             (stagger.UsageError, "a mask is words", plan(mask="cau\0sal")),

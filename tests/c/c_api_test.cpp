@@ -280,7 +280,30 @@ TEST_CASE("c: files that are none, and numbers that no problem has, are refused 
     says("negative");
     CHECK(refusal([&](stagger_problem& each) { each.tile_kv = number; }) == STAGGER_E_USAGE);
     CHECK(refusal([&](stagger_problem& each) { each.head_dim = number + 1; }) == STAGGER_E_USAGE);
-    says("head_dim must be at least 1");
+    says("head_dim must be 1 to 512");
+  }
+  CHECK(refusal([](stagger_problem& each) { each.head_dim = 513; }) == STAGGER_E_USAGE);
+  says("head_dim must be 1 to 512");
+  for (const char* name : {"auto:x", "auto:search:x", "automatic"}) {
+    CHECK(refusal([&](stagger_problem& each) { each.schedule = name; }) == STAGGER_E_USAGE);
+    says((std::string("unknown schedule '") + name + "'; it is auto, auto:search or one").c_str());
+  }
+}
+
+TEST_CASE("c: a table says for how many SMs it is") {
+  stagger_problem problem = problem_of("causal", "spt");
+  const PlanPointer made = plan_of(problem);
+  char* text = nullptr;
+  REQUIRE(stagger_plan_json(made.get(), &text) == STAGGER_OK);
+  const std::string json = text;
+  stagger_free(text);
+  problem.schedule = nullptr;
+  problem.table = json.c_str();
+  for (const std::int32_t sms : {0, problem.sms, 132}) {
+    stagger_problem each = problem;
+    each.sms = sms;
+    const PlanPointer plan = plan_of(each);  // without a device too
+    CHECK(info_of(plan).table_digest == info_of(made).table_digest);
   }
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("a plan needs a batch, heads and a span that divides them, from one up
   CHECK(said([](PlanRequest& request) { request.heads_q = 0; }) == least);
   CHECK(said([](PlanRequest& request) { request.heads_kv = 0; }) == least);
   CHECK(said([](PlanRequest& request) { request.head_dim = 0; }) ==
-        "refused 0: head_dim must be at least 1");
+        "refused 0: head_dim must be 1 to 512");
   CHECK(said([](PlanRequest& request) { request.tile_q = -1; }) ==
         "refused 0: tile_q and tile_kv must not be negative");
   CHECK(said([](PlanRequest& request) { request.tile_kv = -1; }) ==
