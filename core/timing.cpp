@@ -75,7 +75,8 @@ void check_timing(const Timing& timing, const Problem& problem) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {
-    throw Error(ErrorKind::usage, "compute and reduce cannot both be 0 ticks");
+    const std::string name = timing.compute == 0 ? "compute" : "compute-partial";
+    throw Error(ErrorKind::usage, name + " and reduce cannot both be 0 ticks");
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   check_sum(timing, problem.tasks(), problem.chains(), problem);

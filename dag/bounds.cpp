@@ -200,7 +200,8 @@ Bound largest_of(const std::vector<Bound>& bounds) {
   });
 }
 
-Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch) {
+Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch,
+                    const Stop& stop) {
   Bounds bounds;
   if (problem.tasks() == 0) {
     bounds.best = {"work", 0, "there is nothing to do"};
@@ -232,7 +233,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
     }
   }
   const Ticks costliest = *std::max_element(chains.begin(), chains.end());
-  const Packing packing = pack(chains, static_cast<std::int32_t>(sms));
+  const Packing packing = pack(chains, static_cast<std::int32_t>(sms), kMostNodes, stop);
   const Margins margin = margins(timing, costs, loads);
   Ticks accumulated = 0;
   std::int32_t most = 0;

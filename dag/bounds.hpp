@@ -2,6 +2,7 @@
 
 #include "core/table.hpp"
 #include "core/timing.hpp"
+#include "dag/packing.hpp"
 
 #include <string>
 #include <vector>
@@ -40,7 +41,10 @@ struct Bounds {
 /// their SM's first (last) chain.
 /// dkv, where parts are combined in order: the reductions of one KV tile's parts, after a chain.
 /// traffic, with a memory: the bytes of dag/traffic.hpp at its rate.
+/// Where `stop` cuts the packing short its bound is a lower one.
 /// O(chains log chains). Source: dag/README.md.
-[[nodiscard]] Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch);
+[[nodiscard]] Bounds lower_bounds(
+    const Problem& problem, const Timing& timing, Dispatch dispatch,
+    const Stop& stop = [] { return false; });
 
 }  // namespace stagger::dag

@@ -13,6 +13,9 @@
 namespace stagger::dag {
 namespace {
 
+/// Nodes until it is asked whether to stop: milliseconds.
+constexpr std::int64_t kAskedNodes = 4096;
+
 /// `jobs` is sorted, longest first.
 Ticks lower_bound(const std::vector<Ticks>& jobs, std::int32_t machines) {
   const Ticks sum = std::accumulate(jobs.begin(), jobs.end(), Ticks{0});
@@ -50,8 +53,8 @@ class Filling {
 
   /// `jobs` is sorted, longest first.
   Filling(const std::vector<Ticks>& jobs, std::int32_t machines, Ticks deadline,
-          std::int64_t& nodes)
-      : machines_(machines), deadline_(deadline), nodes_(nodes) {
+          std::int64_t& nodes, const Stop& stop)
+      : machines_(machines), deadline_(deadline), nodes_(nodes), stop_(stop) {
     Ticks sum = 0;
     for (const Ticks job : jobs) {
       if (lengths_.empty() || lengths_.back() != job) {
@@ -87,7 +90,7 @@ class Filling {
   /// Adds jobs to a machine with `room` left, from `length` on to shorter ones, as many as fit
   /// first.
   bool fill(std::size_t length, Ticks room, std::int32_t machines) {
-    if (--nodes_ <= 0) return false;
+    if (!goes_on()) return false;
     for (; length < lengths_.size(); ++length) {
       const Ticks most = std::min(left_[length], room / lengths_[length]);
       for (Ticks count = most; count > 0; --count) {
@@ -104,9 +107,17 @@ class Filling {
     return fits;
   }
 
+  /// Counts a node; false after the last one, which is this one if it is time to stop.
+  bool goes_on() {
+    --nodes_;
+    if (nodes_ % kAskedNodes == 0 && stop_()) nodes_ = 0;
+    return nodes_ > 0;
+  }
+
   std::int32_t machines_;
   Ticks deadline_;
   std::int64_t& nodes_;
+  const Stop& stop_;
   Ticks idle_ = 0;              ///< idle time that all machines may still have
   std::vector<Ticks> lengths_;  ///< the different ones, longest first
   std::vector<Ticks> left_;     ///< jobs left, by length
@@ -115,11 +126,11 @@ class Filling {
 
 /// Raises the lower bound to the first deadline that is not refuted.
 void search(const std::vector<Ticks>& jobs, std::int32_t machines, std::int64_t nodes,
-            Packing& packing) {
+            const Stop& stop, Packing& packing) {
   constexpr std::size_t kJobs = 4096;  // frames of the recursion
   if (jobs.size() > kJobs || packing.upper > std::numeric_limits<Ticks>::max() / machines) return;
   while (!packing.exact()) {
-    switch (Filling(jobs, machines, packing.lower, nodes).run()) {
+    switch (Filling(jobs, machines, packing.lower, nodes, stop).run()) {
       case Filling::Verdict::fits:
         packing.upper = packing.lower;
         break;
@@ -134,7 +145,7 @@ void search(const std::vector<Ticks>& jobs, std::int32_t machines, std::int64_t 
 
 }  // namespace
 
-Packing pack(std::vector<Ticks> jobs, std::int32_t machines, std::int64_t nodes) {
+Packing pack(std::vector<Ticks> jobs, std::int32_t machines, std::int64_t nodes, const Stop& stop) {
   STAGGER_EXPECTS(machines >= 1);
   std::erase(jobs, 0);
   if (jobs.empty()) return {};
@@ -145,7 +156,7 @@ Packing pack(std::vector<Ticks> jobs, std::int32_t machines, std::int64_t nodes)
     job /= unit;
   std::sort(jobs.begin(), jobs.end(), std::greater<>());
   Packing packing{.lower = lower_bound(jobs, machines), .upper = longest_first(jobs, machines)};
-  search(jobs, machines, nodes, packing);
+  search(jobs, machines, nodes, stop, packing);
   return {.lower = packing.lower * unit, .upper = packing.upper * unit};
 }
 

@@ -15,8 +15,34 @@ constexpr std::int64_t kMatchedTiles = std::int64_t{1} << 20;
 // Of all sets of chains that are packed: a second.
 constexpr std::int64_t kPackedJobs = std::int64_t{1} << 22;
 constexpr std::int64_t kPackingNodes = 20'000'000;
+/// Tiles matched or jobs packed until it is asked whether to stop: milliseconds.
+constexpr std::int64_t kAskedSteps = std::int64_t{1} << 16;
 // Reductions take no time of their own here: what they are bound by are their rounds.
 constexpr std::string_view kReductions[] = {"accumulation", "dkv"};
+
+/// Asks whether to stop each time that so much was done, and not again once it was told to.
+class Asking {
+ public:
+  explicit Asking(const Stop& stop)
+      : stop_([this, &stop] { return stopped_ = stopped_ || stop(); }) {}
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+  /// After so many more steps.
+  [[nodiscard]] bool stops(std::int64_t steps) {
+    steps_ += steps;
+    if (stopped_ || steps_ < kAskedSteps) return stopped_;
+    steps_ = 0;
+    return stop_();
+  }
+  /// To be asked by others that count their own steps.
+  [[nodiscard]] const Stop& stop() const { return stop_; }
+
+ private:
+  bool stopped_ = false;
+  std::int64_t steps_ = 0;
+  Stop stop_;
+};
 
 /// A maximum matching of KV tiles with Q tiles, grown by one KV tile at a time.
 class Matching {
@@ -84,8 +110,9 @@ std::vector<std::vector<KvTile>> components(const TileGrid& grid) {
 class MatchingBound {
  public:
   /// Of the heads that have a grid. Packs with so many nodes at most.
-  MatchingBound(const TileGrid& grid, std::int32_t heads, std::int32_t sms, std::int64_t nodes)
-      : grid_(grid), heads_(heads), sms_(sms), nodes_(nodes) {}
+  MatchingBound(const TileGrid& grid, std::int32_t heads, std::int32_t sms, std::int64_t nodes,
+                Asking& asking)
+      : grid_(grid), heads_(heads), sms_(sms), nodes_(nodes), asking_(asking) {}
 
   std::int64_t run() {
     const auto groups = components(grid_);
@@ -115,6 +142,7 @@ class MatchingBound {
     std::vector<Set> sets;
     std::int64_t jobs = 0;
     for (std::size_t place = 0; place < tiles.size(); ++place) {
+      if (asking_.stops(grid_.chain_length(tiles[place]))) break;
       matching.add(tiles[place]);
       lengths.push_back(grid_.chain_length(tiles[place]));
       const bool last_of_length =
@@ -127,6 +155,7 @@ class MatchingBound {
     const std::int64_t nodes = nodes_ / std::max<std::int64_t>(2 * std::ssize(sets), 10);
     for (std::int64_t set = std::ssize(sets) - 1; set >= 0; set -= stride) {
       const auto& [chains, edges] = sets[at(set)];
+      if (asking_.stops(chains * (1 + heads_))) return;
       const std::vector<Ticks> longest(lengths.begin(), lengths.begin() + chains);
       add_set(longest, edges, 1, nodes);
       add_set(longest, edges, heads_, nodes);
@@ -140,26 +169,28 @@ class MatchingBound {
     std::vector<Ticks> jobs;
     for (std::int32_t head = 0; head < heads; ++head)
       jobs.insert(jobs.end(), lengths.begin(), lengths.end());
-    bound_ =
-        std::max(bound_, pack(std::move(jobs), static_cast<std::int32_t>(machines), nodes).lower);
+    const Packing packing =
+        pack(std::move(jobs), static_cast<std::int32_t>(machines), nodes, asking_.stop());
+    bound_ = std::max(bound_, packing.lower);
   }
 
   const TileGrid& grid_;
   std::int32_t heads_;
   std::int32_t sms_;
   std::int64_t nodes_;
+  Asking& asking_;
   std::int64_t bound_ = 0;
 };
 
 /// The largest of the bounds for the heads that have one grid.
-std::int64_t matching_bound(const Problem& problem) {
+std::int64_t matching_bound(const Problem& problem, const Stop& stop) {
+  Asking asking(stop);
   const std::vector<std::int32_t> heads = problem.grids.counts(problem.heads);
   std::int64_t bound = 0;
   for (std::size_t place = 0; place < heads.size(); ++place) {
     const TileGrid& grid = problem.grids.distinct()[place];
-    bound = std::max(
-        bound,
-        MatchingBound(grid, heads[place], problem.sms, kPackingNodes / std::ssize(heads)).run());
+    const std::int64_t nodes = kPackingNodes / std::ssize(heads);
+    bound = std::max(bound, MatchingBound(grid, heads[place], problem.sms, nodes, asking).run());
   }
   return bound;
 }
@@ -187,9 +218,9 @@ std::int64_t ends_bound(const Problem& problem) {
 
 }  // namespace
 
-Bounds slot_bounds(const Problem& problem) {
+Bounds slot_bounds(const Problem& problem, const Stop& stop) {
   constexpr Timing kOneRound{.model = Model::chain, .compute = 1, .reduce = 0};
-  Bounds bounds = lower_bounds(problem, kOneRound, Dispatch::static_);
+  Bounds bounds = lower_bounds(problem, kOneRound, Dispatch::static_, stop);
   if (bounds.degree_rounds == 0) return bounds;
   std::erase_if(bounds.all, [](const Bound& bound) {
     return std::ranges::find(kReductions, bound.by) != std::end(kReductions);
@@ -202,7 +233,7 @@ Bounds slot_bounds(const Problem& problem) {
   }
   // Chains of several heads can run at once on as many dQ tiles as all of those have.
   if (problem.span == 1 && std::int64_t{problem.kv_tiles()} * problem.q_tiles() <= kMatchedTiles) {
-    bounds.all.push_back({"matching", matching_bound(problem),
+    bounds.all.push_back({"matching", matching_bound(problem, stop),
                           "chains that can't all run at once, packed on as many SMs as can"});
   }
   bounds.best = largest_of(bounds.all);

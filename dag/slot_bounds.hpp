@@ -14,7 +14,9 @@ namespace stagger::dag {
 /// matching: of a set of chains no more can run at once than a matching of their live tiles has
 /// edges, so they are packed on that many SMs. Sets tried: the chains of at least d tasks of one
 /// head or of all, and the components of one head. O(kv_tiles * live tiles) and the packings;
-/// matchings only up to 2^20 tiles a head. Source: König 1916 (degree); dag/README.md.
-[[nodiscard]] Bounds slot_bounds(const Problem& problem);
+/// matchings only up to 2^20 tiles a head. Once `stop` is true no more sets are tried. Source:
+/// König 1916 (degree); dag/README.md.
+[[nodiscard]] Bounds slot_bounds(
+    const Problem& problem, const Stop& stop = [] { return false; });
 
 }  // namespace stagger::dag

@@ -66,13 +66,16 @@ Timing with_half_compute(Timing timing) {
 
 }  // namespace
 
-std::vector<Advice> advise(const Optimization& optimization) {
+std::vector<Advice> advise(const Optimization& optimization, const dag::Stop& stop) {
   const Problem& problem = optimization.problem;
   const Timing& timing = optimization.model.timing;
   std::vector<Advice> all;
+  bool cut_short = false;
+  const dag::Stop asked = [&] { return cut_short = cut_short || stop(); };
   const auto add = [&](std::string change, const Problem& changed, const Timing& changed_timing) {
-    const dag::Bounds bounds = bounds_of(changed, changed_timing, optimization.slot_model);
-    all.push_back({std::move(change), bounds.best.ticks, bounds.best.by});
+    if (cut_short) return;
+    const dag::Bounds bounds = bounds_of(changed, changed_timing, optimization.slot_model, asked);
+    if (!cut_short) all.push_back({std::move(change), bounds.best.ticks, bounds.best.by});
   };
   if (problem.tasks() == 0) return all;
   if (problem.sms < kMaxSms) add("one more SM", with_sms(problem, problem.sms + 1), timing);

@@ -10,6 +10,7 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/round_files.hpp"
+#include "workbench/advice.hpp"
 #include "workbench/rating.hpp"
 
 #include <algorithm>
@@ -24,22 +25,40 @@ using search::Incumbent;
 using search::Optimum;
 using search::Rating;
 
+/// The time that a search has, from now on: until its limit, or until it is told to end.
+class Deadline {
+ public:
+  explicit Deadline(const OptimizationRequest& request)
+      : limit_(request.time_limit), stop_(request.stop) {}
+
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  [[nodiscard]] double seconds_left() const { return limit_ - seconds(); }
+
+  /// Whether this share of the time is over.
+  [[nodiscard]] bool passed(double share = 1) const {
+    return (stop_ && stop_()) || seconds() >= share * limit_;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double limit_;
+  std::function<bool()> stop_;
+};
+
 class Search {
  public:
-  explicit Search(const OptimizationRequest& request)
+  /// Requires a checked timing.
+  Search(const OptimizationRequest& request, dag::Bounds bounds, const Deadline& deadline)
       : request_(request),
+        deadline_(deadline),
         threads_(static_cast<int>(request.threads > 0 ? request.threads
-                                                      : std::thread::hardware_concurrency())),
-        begin_(std::chrono::steady_clock::now()) {
+                                                      : std::thread::hardware_concurrency())) {
     result_.problem = request.problem;
     result_.model = request.model;
     result_.slot_model = request.slot_model;
-    check_timing(timing(), result_.problem);
-    // The slot model has no dispatch: its SMs are those that are there.
-    if (request.slot_model) {
-      result_.problem = on_resident_sms(std::move(result_.problem), timing().residency);
-    }
-    result_.bounds = bounds_of(result_.problem, timing(), request.slot_model);
+    result_.bounds = std::move(bounds);
   }
 
   Optimization run() {
@@ -69,20 +88,13 @@ class Search {
       check(*best);
       result_.found_by = result_.optimum.found_by.empty() ? known_by_ : result_.optimum.found_by;
     }
-    result_.seconds = seconds();
     return std::move(result_);
   }
 
  private:
   [[nodiscard]] const Timing& timing() const { return result_.model.timing; }
 
-  [[nodiscard]] bool stopped() const {
-    return (request_.stop && request_.stop()) || seconds() >= request_.time_limit;
-  }
-
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  [[nodiscard]] bool stopped() const { return deadline_.passed(); }
 
   void tell(std::string phase, Ticks lower_bound, const Incumbent* best) const {
     if (!request_.progress) return;
@@ -174,7 +186,8 @@ class Search {
     const search::Objective of_parts{.timing = timing_of_part, .slot_model = request_.slot_model};
     search::SearchOptions unproved = options;
     unproved.proof_file.clear();
-    const dag::Bound bound = bounds_of(parts, timing_of_part, request_.slot_model).best;
+    const dag::Bound bound =
+        bounds_of(parts, timing_of_part, request_.slot_model, options.stop).best;
     Optimum found =
         search::optimize(parts, of_parts, {bound.ticks, bound.by}, std::nullopt, unproved);
     if (found.best) {
@@ -243,8 +256,8 @@ class Search {
   }
 
   const OptimizationRequest& request_;
+  const Deadline& deadline_;
   int threads_;
-  std::chrono::steady_clock::time_point begin_;
   Optimization result_;
   std::optional<Incumbent> known_;  ///< the better of the best named and the imported
   std::string known_by_;            ///< which of them it is
@@ -279,7 +292,6 @@ OptimizationRequest with_span(const OptimizationRequest& request, std::int32_t s
 /// other one among its others then.
 Optimization better(Optimization known, Optimization found) {
   const auto named = better_named(known.best_named, found.best_named);
-  const double seconds = known.seconds + found.seconds;
   const bool is_found = found.optimum.best && found.optimum.best->cost + found.model.passes <
                                                   known.optimum.best->cost + known.model.passes;
   if (is_found) std::swap(known, found);
@@ -287,47 +299,30 @@ Optimization better(Optimization known, Optimization found) {
   if (found.optimum.best) others.push_back(std::move(found));
   known.best_named = named;
   known.others = std::move(others);
-  known.seconds = seconds;
   return known;
 }
 
-}  // namespace
-
-dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model) {
-  return slot_model ? dag::slot_bounds(problem)
-                    : dag::lower_bounds(problem, timing, Dispatch::static_);
-}
-
-const char* Optimization::status() const {
-  if (!optimum.best) return "infeasible";
-  return optimum.proof == search::ProofKind::none ? "feasible" : "optimal";
-}
-
-const char* Optimization::proof() const {
-  constexpr const char* kNames[] = {"none", "bound", "search"};
-  return kNames[static_cast<int>(optimum.proof)];
-}
-
-Optimization optimize(const OptimizationRequest& request) {
-  std::vector<std::int32_t> spans = spans_of(request);
-  const auto seconds_left = [&, begin = std::chrono::steady_clock::now()] {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    return request.time_limit - passed.count();
-  };
+/// The best of all spans that are asked for, each of which has its part of the time that is left.
+Optimization search_spans(const OptimizationRequest& request, const Deadline& deadline) {
+  const std::vector<std::int32_t> spans = spans_of(request);
   std::optional<Optimization> best;
   search::ProvenBound least;  // of a whole pass
   for (std::size_t index = 0; index < spans.size(); ++index) {
-    OptimizationRequest each = request;
-    if (spans.size() > 1) {
-      each = with_span(request, spans[index]);
-      each.time_limit = seconds_left() / static_cast<double>(spans.size() - index);
+    OptimizationRequest each = spans.size() > 1 ? with_span(request, spans[index]) : request;
+    each.time_limit = deadline.seconds_left() / static_cast<double>(spans.size() - index);
+    const Deadline own(each);
+    const Timing& timing = each.model.timing;
+    check_timing(timing, each.problem);
+    // The slot model has no dispatch: its SMs are those that are there.
+    if (each.slot_model) {
+      each.problem = on_resident_sms(std::move(each.problem), timing.residency);
     }
-    check_timing(each.model.timing, each.problem);
+    dag::Bounds bounds =
+        bounds_of(each.problem, timing, each.slot_model, [&] { return own.passed(0.5); });
     const Ticks passes = each.model.passes;
-    const dag::Bound bound = bounds_of(each.problem, each.model.timing, each.slot_model).best;
-    search::ProvenBound proven{bound.ticks, bound.by};
-    if (!best || bound.ticks + passes < best->optimum.best->makespan + best->model.passes) {
-      Optimization found = Search(each).run();
+    search::ProvenBound proven{bounds.best.ticks, bounds.best.by};
+    if (!best || proven.ticks + passes < best->optimum.best->makespan + best->model.passes) {
+      Optimization found = Search(each, std::move(bounds), own).run();
       proven = found.optimum.lower_bound;
       best = best ? better(std::move(*best), std::move(found)) : std::move(found);
       if (!best->optimum.best) return std::move(*best);
@@ -342,6 +337,32 @@ Optimization optimize(const OptimizationRequest& request) {
     best->optimum.detail.clear();
   }
   return std::move(*best);
+}
+
+}  // namespace
+
+dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model,
+                      const dag::Stop& stop) {
+  return slot_model ? dag::slot_bounds(problem, stop)
+                    : dag::lower_bounds(problem, timing, Dispatch::static_, stop);
+}
+
+const char* Optimization::status() const {
+  if (!optimum.best) return "infeasible";
+  return optimum.proof == search::ProofKind::none ? "feasible" : "optimal";
+}
+
+const char* Optimization::proof() const {
+  constexpr const char* kNames[] = {"none", "bound", "search"};
+  return kNames[static_cast<int>(optimum.proof)];
+}
+
+Optimization optimize(const OptimizationRequest& request) {
+  const Deadline deadline(request);
+  Optimization found = search_spans(request, deadline);
+  if (request.advises) found.advice = advise(found, [&] { return deadline.passed(); });
+  found.seconds = deadline.seconds();
+  return found;
 }
 
 }  // namespace stagger::workbench

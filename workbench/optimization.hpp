@@ -42,8 +42,16 @@ struct OptimizationRequest {
   std::optional<SolverAnswer> answer = std::nullopt;  ///< a table to beat
   /// Slot model: DRAT proof of the last number of rounds refuted, if not empty.
   std::string proof_file = {};
+  bool advises = false;                                   ///< `advice` is asked for
   std::function<bool()> stop = {};                        ///< asked often, from any thread
   std::function<void(const SearchState&)> progress = {};  ///< told of phases and improvements
+};
+
+/// A lower bound that a change of the problem would give.
+struct Advice {
+  std::string change;
+  Ticks lower_bound = 0;
+  const char* by = "";
 };
 
 /// The best table that was found for a problem, and what is known of it.
@@ -66,15 +74,16 @@ struct Optimization {
   std::string found_by;             ///< what found the best table, in words; empty: none was found
   search::Optimum optimum;
   std::vector<Optimization> others;  ///< what was found of other spans, in no order
-  double seconds = 0;
+  std::vector<Advice> advice;        ///< that there was time for (workbench/advice.hpp)
+  double seconds = 0;                ///< that all of this took
 
   [[nodiscard]] const char* status() const;  ///< "optimal", "feasible" or "infeasible"
   [[nodiscard]] const char* proof() const;   ///< "none", "bound" or "search"
   [[nodiscard]] const char* unit() const { return slot_model ? "rounds" : model.unit(); }
 };
 
-/// Bounds the makespan and searches for a table that reaches it. What is found is verified and
-/// played by code that the search does not share. Throws Error.
+/// Bounds the makespan, for half of the time at most, and searches for a table that reaches it.
+/// What is found is verified and played by code that the search does not share. Throws Error.
 ///
 /// Where several spans are asked for, the table has the one of the shortest whole pass, since parts
 /// of dK and dV are added in a pass of their own; and the lower bound is that of all. A span whose
@@ -82,7 +91,9 @@ struct Optimization {
 /// parts, and lifts what it finds.
 [[nodiscard]] Optimization optimize(const OptimizationRequest& request);
 
-/// Lower bounds of the makespan of any table; of the slot model they are rounds.
-[[nodiscard]] dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model);
+/// Lower bounds of the makespan of any table, lower ones if `stop` cuts them short; of the slot
+/// model they are rounds.
+[[nodiscard]] dag::Bounds bounds_of(const Problem& problem, const Timing& timing, bool slot_model,
+                                    const dag::Stop& stop);
 
 }  // namespace stagger::workbench

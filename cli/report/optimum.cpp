@@ -4,7 +4,6 @@
 #include "cli/report/words.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
-#include "workbench/advice.hpp"
 #include "workbench/json.hpp"
 
 #include <fmt/format.h>
@@ -44,7 +43,7 @@ Json best_named_json(const Optimization& optimization) {
 
 Json advice_json(const Optimization& optimization) {
   Json json = Json::array();
-  for (const Advice& advice : advise(optimization)) {
+  for (const Advice& advice : optimization.advice) {
     json.push_back(
         {{"change", advice.change}, {"lower_bound", bound_json(advice.lower_bound, advice.by)}});
   }
@@ -107,7 +106,7 @@ std::string best_named_line(const Optimization& optimization) {
 std::string advice_lines(const Optimization& optimization) {
   std::string text;
   const char* label = "would help  ";
-  for (const Advice& advice : advise(optimization)) {
+  for (const Advice& advice : optimization.advice) {
     if (advice.lower_bound >= optimization.bounds.best.ticks) continue;
     text +=
         fmt::format("{} bound {} ({}): {}\n", std::exchange(label, "            "),

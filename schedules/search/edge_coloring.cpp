@@ -28,7 +28,7 @@ class EdgeColoring {
   }
 
   std::optional<RoundTimes> run(std::int64_t moves, const Stop& stop) {
-    constexpr std::uint64_t kOften = 1'024;  // tasks
+    constexpr std::uint64_t kOften = 64;  // tasks, each of which may try paths
     const std::int64_t tiles = std::int64_t{problem_.heads} * problem_.q_tiles();
     if (tiles * rounds_ > kMostCells) return std::nullopt;
     chain_at_.assign(at(tiles * rounds_), kFree);

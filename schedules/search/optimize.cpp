@@ -237,7 +237,9 @@ class Optimizer {
     Ticks rounds = (optimum_.lower_bound.ticks + round_ticks() - 1) / round_ticks();
     for (rounds = std::max<Ticks>(rounds, 1); !done(); ++rounds) {
       if (rounds * round_ticks() >= optimum_.best->makespan) break;
-      const RoundCnf cnf(problem_, static_cast<std::int32_t>(rounds));
+      const RoundCnf cnf(problem_, static_cast<std::int32_t>(rounds), Symmetry::broken,
+                         options_.stop);
+      if (!cnf.complete()) return;
       const SatAnswer answer = solve(cnf.cnf(), {conflicts, options_.stop}, options_.proof_file);
       if (answer.verdict == Satisfiable::unknown) return;
       if (answer.verdict == Satisfiable::yes) {

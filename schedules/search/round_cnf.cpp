@@ -13,6 +13,9 @@ namespace {
 /// Pairwise if few, else with a running "one so far".
 constexpr std::int64_t kPairwise = 6;
 
+/// Literals until it is asked whether to stop: milliseconds.
+constexpr std::int64_t kAskedLiterals = std::int64_t{1} << 18;
+
 /// What at_most() adds for `count` literals, each clause's zero too.
 std::int64_t counter_literals(std::int64_t most, std::int64_t count) {
   if (count <= most) return 0;
@@ -58,8 +61,8 @@ std::int64_t order_literals(const Chain& first, const Chain& second, std::int64_
 
 }  // namespace
 
-RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetry)
-    : problem_(problem), rounds_(rounds) {
+RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetry, const Stop& stop)
+    : problem_(problem), rounds_(rounds), next_asked_(kAskedLiterals) {
   const std::int64_t literals = RoundCnf::literals(problem, rounds, symmetry);
   if (literals > kMostLiterals) {
     throw Error(ErrorKind::limit, "the formula for " + std::to_string(rounds) +
@@ -75,15 +78,26 @@ RoundCnf::RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetr
     cnf_.variables += rounds_ * (chain.length + 2);
   }
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    if (stops(stop)) return;
     place_chain(chain);
     place_tasks(chain);
   }
-  separate_contributions();
+  separate_contributions(stop);
   separate_ends();
-  bound_sms();
+  bound_sms(stop);
   if (symmetry == Symmetry::left) return;
-  for (const auto& [first, second] : ordered_chains(problem, chains_))
+  for (const auto& [first, second] : ordered_chains(problem, chains_)) {
+    if (stops(stop)) return;
     order_starts(first, second);
+  }
+}
+
+bool RoundCnf::stops(const Stop& stop) {
+  if (complete_ && std::ssize(cnf_.literals) >= next_asked_) {
+    next_asked_ = std::ssize(cnf_.literals) + kAskedLiterals;
+    complete_ = !stop();
+  }
+  return !complete_;
 }
 
 std::int64_t RoundCnf::literals(const Problem& problem, std::int32_t rounds, Symmetry symmetry) {
@@ -215,7 +229,7 @@ void RoundCnf::place_tasks(std::size_t chain) {
   }
 }
 
-void RoundCnf::separate_contributions() {
+void RoundCnf::separate_contributions(const Stop& stop) {
   std::map<std::pair<Head, QTile>, std::vector<std::pair<std::size_t, std::int32_t>>> tasks;
   for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
     std::int32_t k = 0;
@@ -223,6 +237,7 @@ void RoundCnf::separate_contributions() {
       tasks[{task.head, task.q}].emplace_back(chain, k++);
   }
   for (const auto& [tile, contributions] : tasks) {
+    if (stops(stop)) return;
     for (std::int32_t round = 0; round < rounds_; ++round) {
       std::vector<int> literals;
       for (const auto& [chain, k] : contributions)
@@ -245,8 +260,9 @@ void RoundCnf::separate_ends() {
   }
 }
 
-void RoundCnf::bound_sms() {
+void RoundCnf::bound_sms(const Stop& stop) {
   for (std::int32_t round = 0; round < rounds_; ++round) {
+    if (stops(stop)) return;
     std::vector<int> literals;
     literals.reserve(chains_.size());
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)

@@ -42,9 +42,12 @@ enum class Symmetry {
 class RoundCnf {
  public:
   /// Requires T >= 1 and at least one task. Throws Error{limit} above kMostLiterals, before it asks
-  /// for memory.
-  RoundCnf(const Problem& problem, std::int32_t rounds, Symmetry symmetry = Symmetry::broken);
+  /// for memory. Where `stop` is true the formula is left incomplete.
+  RoundCnf(
+      const Problem& problem, std::int32_t rounds, Symmetry symmetry = Symmetry::broken,
+      const Stop& stop = [] { return false; });
 
+  [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] const Cnf& cnf() const { return cnf_; }
   /// Literals of the formula and the zeros after its clauses, counted without building it; if they
   /// are above kMostLiterals by far, only that. Requires T >= 1. O(tasks log tasks).
@@ -63,15 +66,17 @@ class RoundCnf {
   [[nodiscard]] int active(std::size_t chain, std::int32_t round) const;
   [[nodiscard]] std::int32_t last_start(std::size_t chain) const;
 
+  /// Whether to leave the formula incomplete.
+  [[nodiscard]] bool stops(const Stop& stop);
   void add(std::initializer_list<int> clause);
   void add(const std::vector<int>& clause);
   void at_most_one(const std::vector<int>& literals);
   void at_most(std::int32_t most, const std::vector<int>& literals);
   void place_chain(std::size_t chain);
   void place_tasks(std::size_t chain);
-  void separate_contributions();
+  void separate_contributions(const Stop& stop);
   void separate_ends();
-  void bound_sms();
+  void bound_sms(const Stop& stop);
   void order_starts(std::size_t first, std::size_t second);
 
   const Problem& problem_;
@@ -80,6 +85,8 @@ class RoundCnf {
   std::vector<std::vector<Task>> tasks_;  ///< by chain
   std::vector<int> first_variable_;       ///< by chain
   Cnf cnf_;
+  bool complete_ = true;
+  std::int64_t next_asked_ = 0;  ///< literals when it is asked again whether to stop
 };
 
 }  // namespace stagger::search

@@ -34,7 +34,8 @@ expect 2 "excludes" analyze --n 4 --seq 4 --schedule spt
 expect 2 "needs a full mask" analyze --n 4 --schedule shift
 expect 2 "needs an even number of KV tiles" analyze --n 5 --schedule symmetric-shift
 expect 2 "compute and reduce cannot both be 0" analyze --n 4 --schedule spt --compute 0 --reduce 0
-expect 2 "compute and reduce cannot both be 0" analyze --n 4 --schedule spt --compute-partial 0 --reduce 0
+expect 2 "stagger: compute-partial and reduce cannot both be 0" analyze --n 4 --schedule spt --compute-partial 0 --reduce 0
+expect 2 "stagger: compute and reduce cannot both be 0" analyze --n 4 --schedule spt --compute 0 --compute-partial 0 --reduce 0
 expect 2 "--compute-partial" analyze --n 4 --schedule spt --compute-partial -1
 expect 2 "--reduce" analyze --n 4 --schedule spt --reduce -1
 expect 2 "--heads: '9999999999999999999999' is not within 1 to 16777216" analyze --n 4 --schedule spt --heads 9999999999999999999999

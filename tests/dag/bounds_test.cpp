@@ -60,6 +60,24 @@ TEST_CASE("a search that is cut short proves nothing it should not") {
   CHECK(open > 50);
 }
 
+TEST_CASE("a packing is searched no further once it is to stop") {
+  std::vector<Ticks> jobs;
+  for (Ticks job = 0; job < 30; ++job)
+    jobs.push_back(100 + 7 * (job % 13));
+  std::int64_t asked = 0;
+  const auto packed = [&](std::int64_t stops_at) {
+    asked = 0;
+    return pack(jobs, 10, 2'000'000, [&] { return ++asked == stops_at; });
+  };
+  const Packing whole = packed(-1);
+  REQUIRE(whole.exact());
+  REQUIRE(asked > 3);
+  const Packing stopped = packed(3);
+  CHECK(asked == 3);
+  CHECK(stopped.lower <= whole.lower);
+  CHECK(stopped.upper > whole.upper);
+}
+
 TEST_CASE("sliding window of 8, n = 32, 8 SMs: work 29 slots, packing 32") {
   const Problem problem = make_problem(parse_mask("sliding:left=7,right=0"), {32, 32}, {}, 1, 8);
   const Bounds bounds = lower_bounds(problem, {.compute = 1, .reduce = 0}, Dispatch::static_);

@@ -146,6 +146,25 @@ TEST_CASE("no set of chains is left out, though a larger one says less") {
   CHECK(matching({"ffff.", "ffff.", "ffff.", "ffff.", "ffff.", ".fff.", "...ff"}, 5) == 8);
 }
 
+TEST_CASE("no more sets of chains are tried once it is to stop") {
+  // Every number of its longest chains is a set; all of them are some 160,000 chains to pack.
+  const Problem problem = make_problem(make_mask("causal"), {160, 400}, {}, 12, 700);
+  std::int64_t asked = 0;
+  const auto matching = [&](bool stops) {
+    asked = 0;
+    const Bounds bounds = slot_bounds(problem, [&] {
+      ++asked;
+      return stops;
+    });
+    REQUIRE(std::string(bounds.all.back().by) == "matching");
+    return bounds.all.back().ticks;
+  };
+  const Ticks whole = matching(false);
+  REQUIRE(asked > 1);
+  CHECK(matching(true) <= whole);
+  CHECK(asked == 1);
+}
+
 TEST_CASE("a problem without tasks takes no rounds, and chains of several heads match nothing") {
   const Bounds none = slot_bounds(test::tiles_problem({"..", ".."}, 2, 2));
   CHECK(none.best.ticks == 0);

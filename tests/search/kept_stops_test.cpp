@@ -111,7 +111,7 @@ std::string asked_of_packing(const Problem& problem, Ticks more) {
 
 TEST_CASE("searches ask whether to stop as often as kept, and have then what is kept") {
   std::ostringstream text;
-  // Above 65,536 places looked at, and above 1,024 tasks coloured.
+  // Above 65,536 places looked at, and above 64 tasks coloured.
   text << asked_of_lists(causal_problem(80, 2, 12), {.compute = 3, .reduce = 2},
                          QOrder::most_awaited);
   text << asked_of_lists(causal_problem(70, 3, 30),

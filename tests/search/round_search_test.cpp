@@ -50,6 +50,22 @@ std::int32_t fewest_rounds(const Problem& problem) {
   }
 }
 
+TEST_CASE("a formula is left incomplete once it is to stop") {
+  const Problem problem = make_problem(make_mask("causal"), {16, 16}, {}, 8, 16);
+  std::int64_t asked = 0;
+  const auto formula = [&](std::int64_t stops_at) {
+    asked = 0;
+    return RoundCnf(problem, 70, Symmetry::broken, [&] { return ++asked == stops_at; });
+  };
+  const RoundCnf whole = formula(-1);
+  CHECK(whole.complete());
+  REQUIRE(asked > 2);
+  const RoundCnf stopped = formula(2);
+  CHECK_FALSE(stopped.complete());
+  CHECK(asked == 2);
+  CHECK(stopped.cnf().clauses < whole.cnf().clauses);
+}
+
 TEST_CASE(
     "the solver finds the fewest rounds that trying everything finds, and no bound is above") {
   if (test::skipped_without_sat_solver()) return;

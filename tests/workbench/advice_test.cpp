@@ -91,6 +91,24 @@ TEST_CASE("advice is the bound of a problem that is changed by hand") {
   CHECK(advised > 100);
 }
 
+TEST_CASE("advice whose bound takes longer than there is time is not given") {
+  const auto advised = [](std::int64_t tiles, bool stops, std::int64_t& asked) {
+    const Problem problem =
+        make_problem(parse_mask("sliding:left=100,right=0"), {tiles, tiles}, {}, 30, 131);
+    return advise(of_problem(problem, {}, true), [&asked, stops] {
+      ++asked;
+      return stops;
+    });
+  };
+  std::int64_t asked = 0;
+  CHECK(advised(20, true, asked).size() == 2);
+  CHECK(asked == 0);
+  const std::vector<Advice> all = advised(200, true, asked);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].change == "one more SM");
+  CHECK(asked == 1);
+}
+
 TEST_CASE("KV tiles of half the tokens are advised where half the compute is whole ticks") {
   const auto problem = [](std::int64_t tile_kv) {
     return make_problem(make_mask("causal"), {24, 24}, {.q = 4, .kv = tile_kv}, 2, 3);

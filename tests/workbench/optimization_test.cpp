@@ -161,6 +161,21 @@ TEST_CASE("a solver's answer that hangs under a delayed release is none") {
   CHECK(delayed.optimum.best->makespan > immediate.optimum.best->makespan);
 }
 
+TEST_CASE("a search advises what it is asked to, and no longer than it may take") {
+  const auto advised = [](std::int64_t tiles, bool advises) {
+    OptimizationRequest request;
+    request.problem =
+        make_problem(parse_mask("sliding:left=100,right=0"), {tiles, tiles}, {}, 30, 131);
+    request.slot_model = true;
+    request.advises = advises;
+    request.stop = [] { return true; };
+    return optimize(request).advice.size();
+  };
+  CHECK(advised(20, false) == 0);
+  CHECK(advised(20, true) == 2);
+  CHECK(advised(200, true) == 1);
+}
+
 TEST_CASE("one more SM is advised up to as many as there may be") {
   const auto advised = [](std::int64_t sms) {
     Optimization optimization;
