@@ -16,7 +16,9 @@ a point with seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in determ
 With --all-schedules every schedule that applies runs, not only the table's few, so that
 `stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid. With
 --random COUNT only tables of scripts/random_tables.py run, by so many seeds, one after the other over
-the grid's points, and with --machine each run says what was predicted of it.
+the grid's points, and with --machine each run says what was predicted of it. With --problems END
+named schedules run on problems that nobody chose, those of scripts/bench_optimize.py by seeds: other
+masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
@@ -30,6 +32,7 @@ import sys
 import tempfile
 import time
 
+from bench_optimize import NAMES, options_of, random_problem
 from random_tables import random_table
 
 TOKENS = 16384
@@ -41,6 +44,8 @@ LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 WARMUPS = 5
 RUNS = 20
 PAUSE_MS = 5
+LAUNCH_CYCLES = 2_000_000  #: for which the device waits while a pass of PyTorch is enqueued
+PROBLEM_SCHEDULES = ["spt", "symmetric-shift", "windowed"]
 AIM = 1.5
 AIM_FROM = 2048
 
@@ -88,16 +93,21 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q, table=None):
     command += ["--tile-kv", 128, "--heads", heads, "--sms", SMS, "--schedule", schedule]
     if table:
         command = command[:command.index("--mask")] + ["--table", table]
-    command += ["--repeat", 1, "--reference", "none", "--no-partials", "--json"]
     if args.machine:
         command += ["--machine", args.machine]
+    return said(args, command, f"{schedule}, {mask}, {seqlen}")
+
+
+def said(args, command, what):
+    """What a run says as JSON; None if the schedule does not apply."""
+    command = [*command, "--repeat", 1, "--reference", "none", "--no-partials", "--json"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=120)
     if done.returncode != 0:
-        said = done.stderr.strip()
-        applies = f"{schedule}: needs" not in said
-        print(f"{'FAILED, exit ' + str(done.returncode) if applies else 'left out'}: {schedule}, "
-              f"{mask}, {seqlen}: {said}", file=sys.stderr)
+        error = done.stderr.strip()
+        applies = ": needs" not in error
+        print(f"{'FAILED, exit ' + str(done.returncode) if applies else 'left out'}: {what}: "
+              f"{error}", file=sys.stderr)
         args.failed = args.failed or applies
         return None
     return json.loads(done.stdout)
@@ -124,10 +134,32 @@ def random_runs(args):
             if run is None or run["measured"] is None:
                 continue
             save_run(args, run)
-            predicted = (run["predicted"] or {}).get("last_reduction_ns", 0)
-            print(f"{head_dim:>4} {mask:<7} {seqlen:>6} {run['measured']['rested_ms']:9.3f} ms  "
-                  f"{predicted / run['measured']['rested_makespan_ns'] - 1:+7.1%}  "
-                  f"{table['name']}", flush=True)
+            print(f"{head_dim:>4} {mask:<7} {seqlen:>6} {beside_predicted(run)}  {table['name']}",
+                  flush=True)
+
+
+def problem_runs(args):
+    """Runs of schedules on problems by seeds."""
+    for seed in range(args.first, args.problems):
+        row = dict(zip(NAMES, random_problem(seed)))
+        for schedule in args.schedules or PROBLEM_SCHEDULES:
+            command = [args.stagger, "run", "--device", "cuda", *options_of(row, args.machine),
+                       "--schedule", schedule]
+            run = said(args, command, f"{schedule}, problem {seed}")
+            if run is None or run["measured"] is None:
+                continue
+            save_run(args, run)
+            print(f"{seed:>4} {row['head_dim']:>4} {row['mask'].partition(':')[0]:<8} "
+                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']}  {beside_predicted(run)}  "
+                  f"{run['schedule']['name']}", flush=True)
+
+
+def beside_predicted(run):
+    """What the whole pass took, and how wrong its prediction and that of its kernel are."""
+    measured, predicted = run["measured"], run["predicted"] or {}
+    kernel = predicted.get("last_reduction_ns", 0) / measured["rested_makespan_ns"] - 1
+    whole = predicted.get("elapsed_ns", 0) / 1e6 / measured["rested_ms"] - 1
+    return f"{measured['rested_ms']:9.3f} ms  {whole:+7.1%}, kernel {kernel:+7.1%}"
 
 
 def torch_ms(head_dim, mask, seqlen, deterministic):
@@ -149,6 +181,7 @@ def torch_ms(head_dim, mask, seqlen, deterministic):
     def run():
         begin = torch.cuda.Event(enable_timing=True)
         end = torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(LAUNCH_CYCLES)  # as `stagger run` has it: no launch is in a time
         begin.record()
         torch.autograd.grad(out, inputs, d_out, retain_graph=True)
         end.record()
@@ -255,14 +288,18 @@ def main():
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     parser.add_argument("--random", type=int, default=0, metavar="COUNT",
                         help="the random tables of so many seeds, and nothing else")
+    parser.add_argument("--problems", type=int, default=0, metavar="END",
+                        help="schedules on the problems of seeds before this, and nothing else")
     parser.add_argument("--first", type=int, default=0, metavar="SEED",
-                        help="the first of them that is run")
+                        help="the first of those of --random or --problems that is run")
     args = parser.parse_args()
+    if args.problems and not args.machine:
+        parser.error("--problems is of a profile: give --machine")
     args.failed = False  # whether a run was not as it should be
     if args.runs:
         open(args.runs, "w", encoding="utf-8").close()
-    if args.random:
-        random_runs(args)
+    if args.random or args.problems:
+        (random_runs if args.random else problem_runs)(args)
         return 1 if args.failed else 0
 
     print(f"{'head_dim':>8} {'mask':<7} {'seqlen':>6} {'TFLOP/s':>8} {'PyTorch':>7} {'ratio':>6}"

@@ -298,6 +298,7 @@ class DeviceProgram {
                         Runner::shared_bytes(parameters_.shared_bytes()), kThreads);
     admit_shared_bytes(kernel);
     Stopwatch stopwatch;
+    hold_stream();
     begin_program<<<1, 1>>>(memory_.start.data());
     STAGGER_CUDA_TRY(cudaGetLastError());
     stopwatch.begin();

@@ -272,6 +272,7 @@ UntimedRuns Runner::untimed_runs(const Kernel& kernel, const Enqueue& before, co
 std::int64_t Runner::time_one(const Kernel& kernel, const DeviceRun& run, const Enqueue& before,
                               const Enqueue& after) const {
   Stopwatch stopwatch;
+  hold_stream();
   stopwatch.begin();
   before(run);
   launch(kernel, run);
@@ -284,6 +285,7 @@ std::int64_t Runner::time_passes(const Kernel& kernel, const DeviceRun& run, con
                                  const Enqueue& after) const {
   Stopwatch all;
   Stopwatch alone;
+  hold_stream();
   all.begin();
   before(run);
   alone.begin();

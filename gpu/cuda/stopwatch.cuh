@@ -6,6 +6,10 @@
 
 namespace stagger::gpu::cuda {
 
+/// Keeps the stream waiting while the host enqueues what comes next. Before a stopwatch begins, it
+/// leaves the host's launches out of the time: a device without work waits for each of them.
+void hold_stream();
+
 /// Measures device time between two points of the stream.
 class Stopwatch {
  public:

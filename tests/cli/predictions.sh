@@ -38,6 +38,11 @@ expect 2 "give that file with --tables" predict "$work/random.jsonl" $h200
 python3 "$source_dir/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
 expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
   $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
+# Problems that nobody chose, passes of 0.2 to 5 ms, timed without a host's launches.
+results problems.jsonl "" '"seq_q": \(576\|640\),'
+expect 0 "runs: median error" predict "$work/problems.jsonl" $h200 $(exactly 'runs==93' \
+  'median_ppm<=20000' 'worst_ppm<=130000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=120000' \
+  'misranked<=1')
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
@@ -45,11 +50,11 @@ expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly
   'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==64' 'in_l2_worst_ppm<=110000' \
   'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000' \
   'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2' 'whole_beyond_l2_mean_ppm<0')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 9.2 %, worst 9.2 %, mean -8.7 %" \
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 8.4 %, worst 8.4 %, mean -8.1 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"
 expect 2 "beyond_l2_worst_ppm has no value: there is no such run, by a profile's memory" predict "$work/one.jsonl" $h200 \
   --expect 'in_l2_runs==1' --expect 'beyond_l2_worst_ppm<=1'
 
-finish 8
+finish 9

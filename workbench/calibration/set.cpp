@@ -5,6 +5,7 @@
 #include "workbench/calibration/irregular.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace stagger::workbench {
@@ -22,25 +23,46 @@ constexpr Case kCases[] = {{"full", 5, 2},   {"full", 12, 2},   {"full", 24, 1},
 /// another is not in step there, which tells a reduction's length from a lock's latency.
 constexpr std::uint64_t kIrregular = 3;
 
+/// A mask of so many tokens. Of these two many tiles are partial, which cost more or less than full
+/// ones, and chains are short: causal masks tell little of either.
+std::string window(std::int64_t tokens) {
+  return "sliding:left=" + std::to_string(tokens / 7) + ",right=0";
+}
+std::string documents(std::int64_t tokens) {
+  const std::int64_t lengths[] = {tokens / 5, tokens / 17, tokens / 3, tokens / 9};
+  std::string words = "document:causal=false,lengths=";
+  std::int64_t rest = tokens;
+  for (const std::int64_t length : lengths) {
+    words += std::to_string(length) + "+";
+    rest -= length;
+  }
+  return words + std::to_string(rest);
+}
+std::string full(std::int64_t /*tokens*/) {
+  return "full";
+}
+std::string causal(std::int64_t /*tokens*/) {
+  return "causal";
+}
+
 struct LargeCase {
-  const char* mask;
+  std::string (*mask)(std::int64_t tokens);
   std::int64_t kv_tiles;
   std::int64_t q_elements;
 };
-constexpr LargeCase kLargeCases[] = {{"full", 6, 24 << 20},
-                                     {"causal", 10, 48 << 20},
-                                     {"full", 20, 24 << 20},
-                                     {"causal", 28, 24 << 20}};
+constexpr LargeCase kLargeCases[] = {{full, 6, 24 << 20},    {causal, 10, 48 << 20},
+                                     {full, 20, 24 << 20},   {causal, 28, 24 << 20},
+                                     {window, 20, 24 << 20}, {documents, 22, 24 << 20}};
 /// From those in which all SMs reduce all the time to those in which few do.
 constexpr const char* kLargeOrders[] = {
     "shift", "symmetric-shift", "spt", "lpt-ascending", "descending", "lpt-descending:swizzle=8"};
 
 /// An even number of heads, so that symmetric shift fills its SMs: at least `heads`.
-Problem problem_of(const char* mask, std::int64_t kv_tiles, std::int64_t heads,
+Problem problem_of(const std::string& mask, std::int64_t kv_tiles, std::int64_t heads,
                    const TileShape& tile, std::int32_t sms) {
   const std::int64_t tokens = kv_tiles * tile.kv;
   const std::int64_t even = (heads + 1) / 2 * 2;
-  return make_problem(make_mask(mask), {tokens, tokens}, tile, even,
+  return make_problem(parse_mask(mask), {tokens, tokens}, tile, even,
                       std::min<std::int64_t>(sms, even * kv_tiles));
 }
 
@@ -72,9 +94,9 @@ std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms
                                          std::int64_t head_dim) {
   std::vector<Table> tables;
   for (const LargeCase& made : kLargeCases) {
-    const std::int64_t elements = made.kv_tiles * tile.kv * head_dim;  // of a head
-    const std::int64_t heads = (made.q_elements + elements - 1) / elements;
-    const Problem problem = problem_of(made.mask, made.kv_tiles, heads, tile, sms);
+    const std::int64_t tokens = made.kv_tiles * tile.kv;
+    const std::int64_t heads = (made.q_elements + tokens * head_dim - 1) / (tokens * head_dim);
+    const Problem problem = problem_of(made.mask(tokens), made.kv_tiles, heads, tile, sms);
     for (const char* name : kLargeOrders)
       add_table(tables, problem, name);
   }

@@ -14,10 +14,10 @@ namespace stagger::workbench {
 [[nodiscard]] std::vector<Table> calibration_set(const TileShape& tile, std::int32_t sms);
 
 /// A few more for a kernel with passes over whole tensors, which small problems leave in the L2
-/// cache: full and causal masks of 6 to 28 KV tiles and 24 or 48 * 2^20 elements of Q, so many of
-/// which are 48 and 96 MiB in 16 bits, so that a run is most of it a steady state; each under those
-/// of six orders that apply, from such as keep every SM busy to such as make most of them wait.
-/// None is of the paper's grid either. Requires head_dim >= 1.
+/// cache: full and causal masks, a window and documents of 6 to 28 KV tiles and 24 or 48 * 2^20
+/// elements of Q, so many of which are 48 and 96 MiB in 16 bits, so that a run is most of it a
+/// steady state; each under those of six orders that apply, from such as keep every SM busy to such
+/// as make most of them wait. None is of the paper's grid either. Requires head_dim >= 1.
 [[nodiscard]] std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
                                                        std::int64_t head_dim);
 
