@@ -226,14 +226,14 @@ const Command kCalibrate{
     .summary = "What a kernel's phases take on this GPU, into a machine profile",
     .examples =
         "  stagger calibrate --device cuda --kernel portable --head-dim 64 --tile-q 64 \\\n"
-        "      --tile-kv 64 -o configs/machines/h200.json\n"
-        "  stagger calibrate --kernel replay --tick-ns 500 -o configs/machines/h200.json\n"
+        "      --tile-kv 64 -o mine.json\n"
+        "  stagger calibrate --kernel replay --tick-ns 500 -o mine.json\n"
         "  stagger calibrate --device cuda --kernel hopper --dtype bf16 --memory \\\n"
-        "      -o configs/machines/h200.json\n"
+        "      -o mine.json\n"
         "  stagger calibrate --device cuda --overlap -o h200-dropout.json\n"
         "  stagger calibrate --block gpu/results/block.json -o h200-blocks.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
-        "      --sms 132 --machine configs/machines/h200.json\n",
+        "      --sms 132 --machine mine.json\n",
     .run = calibrate_command,
 };
 

@@ -57,4 +57,22 @@ head -1 "$work/grid.jsonl" >"$work/one.jsonl"
 expect 2 "beyond_l2_worst_ppm has no value: there is no such run, by a profile's memory" predict "$work/one.jsonl" $h200 \
   --expect 'in_l2_runs==1' --expect 'beyond_l2_worst_ppm<=1'
 
-finish 9
+sed -E 's/"(untimed|rested)_(ms|tflops|makespan_ns)": [0-9.e+-]+, //g' "$work/one.jsonl" >"$work/span.jsonl"
+expect 2 "whole_worst_ppm has no value: no run says how long the whole of it took" \
+  predict "$work/span.jsonl" $h200 --expect 'whole_worst_ppm<=1'
+expect 2 "whole_in_l2_worst_ppm has no value: no run says how long" \
+  predict "$work/span.jsonl" $h200 --expect 'whole_in_l2_worst_ppm<=1'
+# What is in flight is told apart by a memory, and by nothing else.
+python3 - "$source_dir/configs/machines/h200.json" >"$work/h200.json" <<'END'
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    profile = json.load(file)
+del profile["memory"]
+json.dump(profile, sys.stdout)
+END
+expect 0 '"dq_in_flight_bytes": null' predict "$work/one.jsonl" --machine "$work/h200.json" --json
+"$stagger" predict "$work/one.jsonl" --machine h200 --json | python3 -c '
+import json, sys
+assert json.load(sys.stdin)["runs"][0]["dq_in_flight_bytes"] > 0' || fail "a memory tells nothing of what is in flight"
+
+finish 12
