@@ -146,12 +146,16 @@ int search_table(const Options& options, OptimizationRequest request) {
 /// Every entry, each within `--time-limit`.
 int search_archive(const Options& options, OptimizationRequest search) {
   Progress progress;
-  const ArchiveCheck check = workbench::check_archive(
-      workbench::read_archive(read_file(options.archive), options.archive),
-      {.every = options.every,
-       .time = time_request(options),
-       .search = std::move(search),
-       .progress = [&](double fraction) { progress.show("searching the archive", fraction); }});
+  const auto tell = [&, limit = search.time_limit](std::size_t entry, std::size_t entries) {
+    progress.show(fmt::format("entry {} of {}, {:g} s each at most", entry + 1, entries, limit),
+                  static_cast<double>(entry) / static_cast<double>(entries));
+  };
+  const ArchiveCheck check =
+      workbench::check_archive(workbench::read_archive(read_file(options.archive), options.archive),
+                               {.every = options.every,
+                                .time = time_request(options),
+                                .search = std::move(search),
+                                .progress = tell});
   progress.end();
   if (!options.output.empty()) {
     write_file(options.output, workbench::write_archive(check.archive));

@@ -159,9 +159,7 @@ ArchiveCheck check_archive(std::vector<ArchiveEntry> archive, const ArchiveReque
   std::exception_ptr first_refusal;
   for (std::size_t index = 0; index < entries; index += static_cast<std::size_t>(request.every)) {
     if (request.search.stop && request.search.stop()) break;
-    if (request.progress) {
-      request.progress(static_cast<double>(index) / static_cast<double>(entries));
-    }
+    if (request.progress) request.progress(index, entries);
     try {
       check(result, index, request);
     } catch (const Error& error) {

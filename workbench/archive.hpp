@@ -56,7 +56,7 @@ struct ArchiveRequest {
   std::int64_t every = 1;           ///< each N-th, from the first on
   TimeRequest time = {};            ///< durations, where they are not the defaults
   OptimizationRequest search = {};  ///< all but the problem and the model
-  std::function<void(double fraction)> progress = {};
+  std::function<void(std::size_t entry, std::size_t entries)> progress = {};  ///< before each
 };
 
 /// What a search of an archive showed.
