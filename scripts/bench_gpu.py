@@ -95,19 +95,19 @@ def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q, table=None):
         command = command[:command.index("--mask")] + ["--table", table]
     if args.machine:
         command += ["--machine", args.machine]
-    return said(args, command, f"{schedule}, {mask}, {seqlen}")
+    return said(args, command, schedule, f"{mask}, {seqlen}")
 
 
-def said(args, command, what):
-    """What a run says as JSON; None if the schedule does not apply."""
+def said(args, command, schedule, what):
+    """What a schedule's run says as JSON; None if it does not apply."""
     command = [*command, "--repeat", 1, "--reference", "none", "--no-partials", "--json"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=120)
     if done.returncode != 0:
         error = done.stderr.strip()
-        applies = ": needs" not in error
-        print(f"{'FAILED, exit ' + str(done.returncode) if applies else 'left out'}: {what}: "
-              f"{error}", file=sys.stderr)
+        applies = f"{schedule}: needs" not in error
+        print(f"{'FAILED, exit ' + str(done.returncode) if applies else 'left out'}: {schedule}, "
+              f"{what}: {error}", file=sys.stderr)
         args.failed = args.failed or applies
         return None
     return json.loads(done.stdout)
@@ -145,7 +145,7 @@ def problem_runs(args):
         for schedule in args.schedules or PROBLEM_SCHEDULES:
             command = [args.stagger, "run", "--device", "cuda", *options_of(row, args.machine),
                        "--schedule", schedule]
-            run = said(args, command, f"{schedule}, problem {seed}")
+            run = said(args, command, schedule, f"problem {seed}")
             if run is None or run["measured"] is None:
                 continue
             save_run(args, run)

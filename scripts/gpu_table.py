@@ -59,6 +59,7 @@ def tables(stagger):
             (results, "windowed", "speed.jsonl", grid.windowed_table),
             (results, "bounds", "speed.jsonl", bounds),
             (results, "windows", "windows.jsonl", grid.windows_table),
+            (results, "launches", "problems.jsonl", grid.launches_table),
             (results, "traffic-h100", "traffic_h100.json", moved),
             (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
             (results, "optimize-h100-other", "optimize_h100_other.json", optimize.optimize_table),

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -113,4 +114,24 @@ def bounds_table(runs, stagger):
     for (mask, head_dim), row in sorted(rows.items()):
         cells = [f"{row[length]:.1%}" for length in lengths]
         lines.append(f"| head_dim {head_dim}, {mask} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+SHORT_MS = 0.7  #: a pass in which some microseconds count
+LAUNCH_FILES = ["grid_slack", "random_tiles", "random_tiles_h100", "tiles_h100", "random_other",
+                "problems"]
+
+
+def launches_table(_):
+    """What rest costs a short pass, with a host's launches in the times and, in the last two files,
+    without."""
+    lines = [f"Passes of less than {SHORT_MS} ms: how much longer they take rested than in a row, µs.",
+             "", "| runs | passes | median | quartiles |", "|---|--:|--:|--:|"]
+    for name in LAUNCH_FILES:
+        with open(ROOT / f"gpu/results/{name}.jsonl", encoding="utf-8") as file:
+            measured = [json.loads(line)["measured"] for line in file]
+        longer = [1e3 * (each["rested_ms"] - each["untimed_ms"]) for each in measured
+                  if each.get("rested_ms", SHORT_MS) < SHORT_MS]
+        low, middle, high = statistics.quantiles(longer, n=4)
+        lines.append(f"| `{name}.jsonl` | {len(longer)} | {middle:.1f} | {low:.1f} to {high:.1f} |")
     return "\n".join(lines) + "\n"
