@@ -177,6 +177,34 @@ TEST_CASE("what is said of the best tables that were run is as kept") {
   CHECK(test::golden_difference("cli-measured.txt", text) == "");
 }
 
+TEST_CASE("the best named schedule is beside what was found by all that both take") {
+  const Problem problem = make_problem(make_mask("full"), {2, 2}, {}, 6, 4, {.heads_kv = 3});
+  workbench::OptimizationRequest request{.problem = problem, .effort = 0};
+  request.model = {.timing = {.compute = 3'000, .reduce = 4'000},
+                   .clock = workbench::Clock::ns,
+                   .passes = 1'000};
+  workbench::Optimization optimization = workbench::optimize(request);
+  const Ticks best = optimization.optimum.best->makespan;
+  REQUIRE(optimization.best_named.has_value());
+  workbench::Optimization::Named& named = *optimization.best_named;
+  const auto says = [&](Ticks longer, Ticks passes) {
+    named.makespan = best + longer;
+    named.passes = passes;
+    const std::string text = optimum_text(optimization, {}, {.table = "", .proof = ""});
+    const std::size_t begin = text.find("best named");
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  CHECK_THAT(says(best, 1'000), Catch::EndsWith(", 100.0 % more)"));
+  CHECK_THAT(says(0, 1'000), Catch::EndsWith(named.schedule + ")"));
+  CHECK_THAT(says(-1, 1'000), Catch::Contains(", but "));
+  // Other passes count: a shorter kernel may be more in all, and a longer one less.
+  CHECK_THAT(says(-1, 1'001 + best), Catch::Contains(" % more with its passes)"));
+  CHECK_THAT(says(1, 999), Catch::EndsWith(named.schedule + ")"));
+  CHECK_THAT(says(1, 998), Catch::Contains(", but "));
+  named.span = 3;
+  CHECK_THAT(says(best, 1'000), Catch::Contains(" with 3 heads a chain, 100.0 % more)"));
+}
+
 TEST_CASE("what is said of a calibration is as kept") {
   const Machine machine = toy_machine();
   std::string text = calibration_text(machine, machine.kernels.front());

@@ -1,6 +1,7 @@
 #include "gpu/hopper/hopper.hpp"
 
 #include "core/error.hpp"
+#include "core/median.hpp"
 #include "core/token_mask.hpp"
 #include "dag/liveness.hpp"
 #include "gpu/check/checked_runs.hpp"
@@ -137,6 +138,23 @@ TEST_CASE("hopper: its passes are timed as a part of the whole, and the whole wi
   CHECK(run.passes_ns < run.elapsed_ns);
   CHECK(run.untimed_ns > run.passes_ns);
   CHECK(run.untimed_ns < 2 * run.elapsed_ns);
+}
+
+TEST_CASE("hopper: a run that rested takes as long as one in a row: no time has a launch in it") {
+  if (!has_hopper()) return;
+  const Problem problem = hopper_problem("full", {512, 512}, hopper::kShapes[0], 32);
+  const AttentionShape shape = attention_shape(problem, hopper::kShapes[0].head_dim);
+  const Attention attention = unjudged_attention(problem, shape, random_inputs(shape, 11));
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  const UntimedRuns runs = untimed_runs_on_hopper(
+      table, attention, {.dtype = Dtype::bf16, .timeout = kHopperPatience}, 3, 15);
+  REQUIRE(runs.rested_ns.size() == 15);
+  REQUIRE(runs.elapsed_ns.size() == 15);
+  const auto rested = static_cast<double>(median(runs.rested_ns));
+  const auto in_a_row = static_cast<double>(median(runs.elapsed_ns));
+  INFO("ns rested " << rested << ", in a row " << in_a_row);
+  // Launches that the device waits for take 13 to 22 us of a pass that rested.
+  CHECK(std::abs(rested / in_a_row - 1) < 0.06);
 }
 
 TEST_CASE("hopper: a query that sees nothing has no gradient, whichever infinity its lse is") {
