@@ -17,6 +17,8 @@ def outcome(step):
         for line in command.get("says", []):
             if line.startswith("verdict"):
                 line = line.split()[1].rstrip(":")
+            if line.startswith("ok  "):  # of one of many checks, and what it found
+                line = "ok"
             if not line.startswith("findings"):
                 says.append(line.replace("|", ","))
     return "; ".join(f"{says.count(line)} × {line}" if says.count(line) > 1 else line

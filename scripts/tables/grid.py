@@ -119,11 +119,11 @@ def bounds_table(runs, stagger):
 
 SHORT_MS = 0.7  #: a pass in which some microseconds count
 LAUNCH_FILES = ["grid_slack", "random_tiles", "random_tiles_h100", "tiles_h100", "random_other",
-                "problems"]
+                "problems", "random_other_h100", "problems_h100"]
 
 
 def launches_table(_):
-    """What rest costs a short pass, with a host's launches in the times and, in the last two files,
+    """What rest costs a short pass, with a host's launches in the times and, in the last four files,
     without."""
     lines = [f"Passes of less than {SHORT_MS} ms: how much longer they take rested than in a row, µs.",
              "", "| runs | passes | median | quartiles |", "|---|--:|--:|--:|"]
