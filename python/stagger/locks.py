@@ -22,7 +22,7 @@ import threading
 
 from . import _lib, errors, plain
 from ._version import __version__
-from .masks import mask as as_mask
+from .masks import mask as as_mask, words_in_order
 from .plans import Plan
 
 SCHEMA = "stagger.lock/1"
@@ -36,7 +36,7 @@ def _problem(arguments):
     """What was asked for, as an entry has it."""
     known = {"seq_kv": arguments["seq_q"], "batch": 1, "heads": 1, "head_dim": 64, "dtype": "fp32",
              "schedule": "auto", "invariant": False, **arguments}
-    known["mask"] = as_mask(known.get("mask", "causal")).text
+    known["mask"] = _one_text(known.get("mask", "causal"))
     known.setdefault("heads_kv", known["heads"])
     known["invariant"] = bool(known["invariant"])
     return {name: known[name] for name in _PROBLEM}
@@ -44,7 +44,12 @@ def _problem(arguments):
 
 def _key(problem):
     """By what an entry is found: its problem, the mask in the one text that it has by now."""
-    return json.dumps({**problem, "mask": as_mask(problem["mask"]).text}, sort_keys=True, default=repr)
+    return json.dumps({**problem, "mask": _one_text(problem["mask"])}, sort_keys=True, default=repr)
+
+
+def _one_text(mask):
+    """A mask's text, whatever order its keys were written in."""
+    return words_in_order(as_mask(mask).text)
 
 
 def _expect_keys(what, found, known):

@@ -8,6 +8,8 @@ from . import errors
 
 #: Kinds and keys that words can have.
 _NAME = re.compile("[a-z][a-z_-]*")
+#: Words of one mask with keys.
+_ONE_MASK = re.compile("[a-z][a-z_-]*:[a-z_]+=[a-z0-9_+-]+(,[a-z_]+=[a-z0-9_+-]+)*")
 
 
 class Mask:
@@ -76,9 +78,26 @@ def _each_once(pairs):
     return dict(pairs)
 
 
+def words_in_order(words):
+    """The words of one mask with its keys in the order that Mask.text gives a dict's; a key that is
+    there twice is left to the library to refuse."""
+    if not _ONE_MASK.fullmatch(words):
+        return words
+    kind, _, rest = words.partition(":")
+    pairs = [pair.partition("=") for pair in rest.split(",")]
+    if len({name for name, _, _ in pairs}) != len(pairs):
+        return words
+    return f"{kind}:{','.join(map(''.join, sorted(pairs, key=lambda pair: _place(pair[0]))))}"
+
+
+def _place(name):
+    """By what keys are sorted: `causal` comes last, as it is mostly written."""
+    return name == "causal", name
+
+
 def _text_of_keys(description):
-    """`causal` comes last in words, as they are mostly written: document:lengths=3+4,causal=true."""
-    names = sorted(set(description) - {"kind"}, key=lambda name: (name == "causal", name))
+    """A kind and its keys in words, document:lengths=3+4,causal=true, or in JSON."""
+    names = sorted(set(description) - {"kind"}, key=_place)
     values = [_word(description[name]) for name in names]
     kind = description.get("kind")
     named = all(isinstance(name, str) and _NAME.fullmatch(name) for name in (kind, *names))

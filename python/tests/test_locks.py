@@ -128,8 +128,8 @@ class Locks(unittest.TestCase):
         words = self.plan(mask="sliding:left=99,right=0", schedule="spt")
         (entry,) = self.entries()
         self.edit(problem={**entry["problem"], "mask": '{"kind":"sliding","left":99,"right":0}'})
-        for mask in ("sliding:left=99,right=0", stagger.mask("sliding", left=99, right=0),
-                     {"right": 0, "left": 99, "kind": "sliding"}):
+        for mask in ("sliding:left=99,right=0", "sliding:right=0,left=99",
+                     stagger.mask("sliding", left=99, right=0), {"right": 0, "left": 99, "kind": "sliding"}):
             self.assertEqual(self.plan(mask=mask, schedule="spt").order_digest, words.order_digest)
         self.assertEqual(len(self.entries()), 1)
 
