@@ -4,9 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/refusal.hpp"
-#include "workbench/block/kernels.hpp"
 #include "workbench/block/streams.hpp"
-#include "workbench/block/sweep.hpp"
 #include "workbench/block/transformer.hpp"
 
 #include <algorithm>
@@ -418,64 +416,6 @@ TEST_CASE("streams end when the ways end, and never overlap on themselves") {
   }
 }
 
-TEST_CASE("a sweep is read strictly") {
-  const SweepRange range = parse_sweep("seq=2048:65536,heads=48,64,96,128");
-  CHECK(range.first_seq == 2048);
-  CHECK(range.last_seq == 65536);
-  CHECK(range.heads == std::vector<std::int64_t>{48, 64, 96, 128});
-  CHECK(parse_sweep("heads=4,seq=7").last_seq == 7);
-  CHECK(sweep(range, {}, {}, builtin("paper"), false).size() == 4 * 6);
-  for (const char* text : {"", "seq=1:2", "heads=3", "seq=2:1,heads=3", "seq=1:2,heads=",
-                           "seq=a,heads=1", "seq=1:2:3,heads=1", "seq=1,heads=1,x=2",
-                           "seq=0,heads=1", "48,seq=1", "seq=1:2,heads=3,", "heads=3,seq=1:2,4"}) {
-    CAPTURE(text);
-    static_cast<void>(
-        test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage));
-  }
-  const auto refused = [](const char* text) {
-    return test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage);
-  };
-  CHECK_THAT(refused("seq=1:2,heads=1,heads=2,seq=5:9"), Catch::Contains("seq= is given twice"));
-  CHECK_THAT(refused("seq=1,heads=48,96,48"), Catch::Contains("heads=48 is given twice"));
-  CHECK(parse_sweep("heads=1,seq=5,heads=2").heads == std::vector<std::int64_t>{1, 2});
-}
-
-TEST_CASE("a sweep's picture says where its curves end") {
-  const auto picture = [](std::int64_t first, std::int64_t last) {
-    return sweep_svg("", {.first_seq = first, .last_seq = last, .heads = {48}}, {}, {},
-                     builtin("paper"), false);
-  };
-  CHECK_THAT(picture(2048, 5000), Catch::Contains(">4096<") && Catch::Contains(">5000<"));
-  // Too near for two numbers: the end's is there.
-  CHECK_THAT(picture(2048, 4200), !Catch::Contains(">4096<") && Catch::Contains(">4200<"));
-  CHECK_THAT(picture(2048, 8192), Catch::Contains(">4096<") && Catch::Contains(">8192<"));
-  // One sequence is in the middle, with a box that has its region (x is 85) and no strip.
-  const std::string single = picture(4096, 4096);
-  CHECK_THAT(single, Catch::Contains("x=\"385.00\" y=\"358.00\" text-anchor=\"middle\">4096<"));
-  CHECK_THAT(single, Catch::Contains("<rect x=\"361.00\" y=\"384.00\" width=\"48.00\""));
-  CHECK_THAT(single, Catch::Contains("font-size=\"10\">2<"));
-  CHECK_THAT(single, !Catch::Contains("width=\"630.00\""));
-}
-
-TEST_CASE("a sweep takes the longest sequence, as many heads as there are and 16 numbers of them") {
-  const std::string most = std::to_string(std::int64_t{1} << 26);
-  const std::string heads = std::to_string(std::int64_t{1} << 24);
-  const SweepRange range = parse_sweep("seq=1:" + most + ",heads=" + heads);
-  CHECK(range.last_seq == std::int64_t{1} << 26);
-  CHECK(range.heads.front() == std::int64_t{1} << 24);
-  CHECK(parse_sweep("seq=5:5,heads=1").last_seq == 5);
-  const auto refused = [](const std::string& text) {
-    return test::message_of([&] { static_cast<void>(parse_sweep(text)); }, ErrorKind::usage);
-  };
-  CHECK_THAT(refused("seq=67108865,heads=1"), Catch::Contains("no number from 1 to 67108864"));
-  CHECK_THAT(refused("seq=1,heads=16777217"), Catch::Contains("no number from 1 to 16777216"));
-  std::string text = "seq=1,heads=1";
-  for (int number = 2; number <= 16; ++number)
-    text += "," + std::to_string(number);
-  CHECK(parse_sweep(text).heads.size() == 16);
-  CHECK_THAT(refused(text + ",17"), Catch::Contains("more than 16 numbers of heads"));
-}
-
 TEST_CASE("bits beside GEMMs end with them, and those left over are made alone, however few") {
   Overlap overlap;
   overlap.gemm.ms = 3.6;
@@ -506,60 +446,6 @@ TEST_CASE("bits beside GEMMs end with them, and those left over are made alone, 
   overlap.ways.rng_exposed = 0;
   overlap.ways.rng_slowed = 2.5;
   CHECK(near(times(streams_of(overlap)[2]), {{0, 2.5}}));
-}
-
-TEST_CASE("a calibration is read strictly") {
-  const std::string good = find_builtin(builtin_calibrations(), "h200-fa2");
-  const auto refused = [&](const std::string& from, const std::string& to) {
-    const std::string text = test::replaced(good, from, to);
-    return test::message_of([&] { static_cast<void>(read_calibration(text, "c.json")); },
-                            ErrorKind::invalid_input);
-  };
-  CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 710, \"ps\": 1"), Catch::Contains("/gemm/0"));
-  CHECK_THAT(refused("\"tflops\": 710", "\"tflops\": 0"), Catch::Contains("/gemm/0/tflops"));
-  CHECK_THAT(refused("\"rounds\": 10", "\"round\": 10"), Catch::Contains("unknown key 'round'"));
-  CHECK_THAT(refused("\"gemm\": 1.04", "\"gemm\": 0.5"), Catch::Contains("/slowdown/gemm"));
-  CHECK_THAT(refused("{\"exposed\": 0.9757}", "{}"), Catch::Contains("/fused/forward"));
-}
-
-TEST_CASE("files with mistakes end in a message, and never otherwise") {
-  test::Random random(test::seed(17));
-  constexpr const char* kPieces[] = {
-      "0",   "-1",   "1e300", "1e-300", "null", "[]", "{}", "\"x\"", "9223372036854775807",
-      "255", "1024", "true",  "0.5"};
-  int read = 0;
-  for (int round = 0; round < 3000; ++round) {
-    const auto files = round % 2 == 0 ? builtin_models() : builtin_calibrations();
-    std::string text =
-        files[static_cast<std::size_t>(random.between(0, std::ssize(files) - 1))].text;
-    for (std::int64_t change = random.between(1, 3); change > 0; --change) {
-      // A number is replaced by something else.
-      std::size_t place = static_cast<std::size_t>(random.between(0, std::ssize(text) - 1));
-      place = text.find_first_of("0123456789", place);
-      if (place == std::string::npos) continue;
-      const std::size_t end = std::min(text.find_first_not_of("0123456789.", place), text.size());
-      text.replace(place, end - place, kPieces[random.between(0, std::size(kPieces) - 1)]);
-    }
-    CAPTURE(text);
-    try {
-      if (round % 2 == 0) {
-        const Transformer model = read_transformer(text, "model.json");
-        static_cast<void>(kernels_of(model, random.between(1, 4)));
-      } else {
-        const Calibration calibration = read_calibration(text, "calibration.json");
-        const SweepRange range{.first_seq = 64, .last_seq = 256, .heads = {3}};
-        const std::string picture = sweep_svg("", range, {}, {}, calibration, true);
-        CHECK(picture.size() < 200'000);
-        static_cast<void>(borders_of(ratios_of(calibration, {}, 128), calibration.slowdown));
-        for (const CtaSize& gemm : calibration.gemms)
-          static_cast<void>(room_of(calibration.sm, gemm, calibration.rng_kernel.value()));
-      }
-      ++read;
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  CHECK(read > 100);
 }
 
 TEST_CASE("shapes too large are refused") {
