@@ -31,6 +31,7 @@ constinit const Schedule kSchedule{
     .preconditions = "any mask",
     .dispatch = Dispatch::static_,
     .search = search_lanes,
+    .searches_heads = true,
 };
 
 }  // namespace stagger::schedules::balanced

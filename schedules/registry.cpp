@@ -78,8 +78,13 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
   check_timing(timing, problem);
   Table parts;
   parts.name = selection.text;
-  parts.problem = problem_of_parts(problem);
   parts.dispatch = schedule.dispatch;
+  if (schedule.searches_heads && order_of(selection) == HeadOrder::head_major) {
+    parts.problem = problem;
+    schedule.search(problem, timing, selection.parameters, stop, parts);
+    return parts;
+  }
+  parts.problem = problem_of_parts(problem);
   reserve_filled(parts.slots, at(parts.problem.tasks()));
   const bool lifts_other = problem.span > 1 && schedule.build_to_lift != nullptr;
   if (schedule.searches()) {

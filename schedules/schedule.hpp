@@ -86,6 +86,9 @@ struct Schedule {
   void (*build_to_lift)(const Problem&, const Parameters&, Table&) = nullptr;
   /// In the place of `build`: appends lanes that are searched for in the timing model.
   void (*search)(const Problem&, const Timing&, const Parameters&, const Stop&, Table&) = nullptr;
+  /// Whether `search` takes chains of several heads too, head by head: head-major order is searched
+  /// for then, not lifted to, so that its table cannot hang under immediate release.
+  bool searches_heads = false;
   /// Whether a slot within a chain begins another run of Q tiles, each of which head-major order
   /// takes head by head; nullptr: a chain is one run.
   bool (*begins_run)(const Table& parts, std::int64_t slot) = nullptr;

@@ -70,6 +70,7 @@ constinit const Schedule kSchedule{
     .dispatch = Dispatch::static_,
     .parameters = kParameters,
     .search = search_lanes,
+    .searches_heads = true,
 };
 
 }  // namespace stagger::schedules::windowed

@@ -29,7 +29,9 @@ std::vector<Chain> ordered_chains(const Problem& problem, const ListRule& rule) 
       sort_by([](const Chain& chain) { return std::pair(chain.head, -chain.kv.value); });
       break;
   }
-  if (rule.window > 0) sort_by([&](const Chain& chain) { return chain.head.value / rule.window; });
+  if (rule.window > 0) {
+    sort_by([&](const Chain& chain) { return problem.part_of(chain.head).value / rule.window; });
+  }
   return chains;
 }
 
@@ -74,7 +76,8 @@ class ListScheduler {
  private:
   struct SmState {
     Chain chain;
-    std::vector<QTile> left;   ///< of the chain, ascending
+    Head head;                 ///< of the chain's
+    std::vector<QTile> left;   ///< of that head, ascending
     std::int32_t partial = 0;  ///< of them; 0 if all compute alike
     std::int32_t last_q = 0;
     bool first = true;  ///< no task of the chain taken yet
@@ -91,17 +94,27 @@ class ListScheduler {
   bool take_chain(SmState& sm, std::size_t queue) {
     if (taken_[queue] == queues_[queue].size()) return false;
     sm.chain = queues_[queue][taken_[queue]++];
-    sm.left = problem_.grid_of(sm.chain.head).live_q(sm.chain.kv);
+    sm.first = true;
+    begin_head(sm, sm.chain.head);
+    return true;
+  }
+
+  void begin_head(SmState& sm, Head head) {
+    sm.head = head;
+    sm.left = problem_.grid_of(head).live_q(sm.chain.kv);
     sm.partial = 0;
     for (std::size_t place = 0; !timing_.uniform() && place < sm.left.size(); ++place)
       sm.partial += is_partial(sm, sm.left[place]) ? 1 : 0;
     sm.last_q = sm.chain.kv.value % problem_.q_tiles() - 1;
-    sm.first = true;
-    return true;
+  }
+
+  /// Whether the chain has another head after the one that it is at.
+  [[nodiscard]] bool has_next_head(const SmState& sm) const {
+    return sm.head.value + 1 < sm.chain.head.value + problem_.span;
   }
 
   [[nodiscard]] Accumulation& tile(const SmState& sm, QTile q) {
-    return tiles_[at(sm.chain.head.value) * at(problem_.q_tiles()) + at(q.value)];
+    return tiles_[at(sm.head.value) * at(problem_.q_tiles()) + at(q.value)];
   }
 
   void take_task(SmState& sm, std::vector<Slot>& lane, Ticks time) {
@@ -115,12 +128,13 @@ class ListScheduler {
     sm.last_q = q.value;
 
     Accumulation& dq = tile(sm, q);
-    lane.push_back({{sm.chain.head, sm.chain.kv, q}, dq.taken++});
+    lane.push_back({{sm.head, sm.chain.kv, q}, dq.taken++});
     const Ticks start = std::max(handed, dq.turn);
     sm.writer = start + timing_.reduce;
     dq.turn = sm.writer + timing_.planned_hand_over();
     sm.ready = overlap_ ? handed : sm.writer;
     if (!sm.left.empty()) return;
+    if (has_next_head(sm)) return begin_head(sm, Head{sm.head.value + 1});
     if (!kv_tiles_.empty()) combine(sm);
     sm.ready += timing_.epilogue;
   }
@@ -136,12 +150,12 @@ class ListScheduler {
   }
 
   [[nodiscard]] bool is_partial(const SmState& sm, QTile q) const {
-    return problem_.kind({sm.chain.head, sm.chain.kv, q}) == TileKind::partial;
+    return problem_.kind({sm.head, sm.chain.kv, q}) == TileKind::partial;
   }
 
   /// When a task whose compute phase starts at `begin` is ready to reduce.
   [[nodiscard]] Ticks hand_over(const SmState& sm, QTile q, Ticks begin) const {
-    return hand_over(sm, timing_.compute_of(problem_, {sm.chain.head, sm.chain.kv, q}), begin);
+    return hand_over(sm, timing_.compute_of(problem_, {sm.head, sm.chain.kv, q}), begin);
   }
   [[nodiscard]] Ticks hand_over(const SmState& sm, Ticks compute, Ticks begin) const {
     return std::max(begin + compute, sm.writer);
@@ -193,7 +207,7 @@ class ListScheduler {
     std::tuple<Ticks, std::int32_t, std::int32_t> least;
     for (std::size_t place = 0; place < sm.left.size(); ++place) {
       const QTile q = sm.left[place];
-      const std::int32_t awaited = problem_.contributions(sm.chain.head, q) - tile(sm, q).taken;
+      const std::int32_t awaited = problem_.contributions(sm.head, q) - tile(sm, q).taken;
       const std::int32_t after_last = (q.value - sm.last_q - 1 + q_tiles) % q_tiles;
       const std::tuple key{start_of(sm, place, begin), -awaited, after_last};
       if (place > 0 && key >= least) continue;

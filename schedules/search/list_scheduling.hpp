@@ -30,13 +30,14 @@ inline constexpr std::size_t kQOrders = 4;
 struct ListRule {
   ChainOrder chains = ChainOrder::longest_by_head;
   QOrder q = QOrder::cyclic;
-  /// Heads are taken in windows of so many: no chain of a window before the last of the window
-  /// before has been taken. 0: one window holds them all.
+  /// Parts (heads, if a chain has one) are taken in windows of so many: no chain of a window before
+  /// the last of the window before has been taken. 0: one window holds them all.
   std::int32_t window = 0;
 };
 
 /// List scheduling in the timing model itself: whenever an SM can take a task, it takes the one of
-/// its chain whose reduction can start soonest, and that is next in the accumulation order. The
+/// its chain whose reduction can start soonest, and that is next in the accumulation order; a chain
+/// of several heads goes head by head. The
 /// table is static and cannot deadlock under immediate release: lanes and accumulation orders both
 /// follow the order in which tasks were taken. O(tasks * log S) as long as some task of a chain
 /// need not wait for its turn, O(tasks * longest chain) where all have to. Source: Graham 1969,

@@ -146,7 +146,7 @@ WindowedTable windowed_table(const Problem& problem, const Timing& timing,
                              const WindowOptions& options) {
   WindowedTable windowed =
       Windows(problem, timing, options)
-          .run(options.heads > 0 ? std::vector{options.heads} : window_sizes(problem.heads));
+          .run(options.heads > 0 ? std::vector{options.heads} : window_sizes(problem.parts()));
   Table& table = windowed.table;
   table.problem.sms = problem.sms;
   while (table.lanes() < problem.sms)

@@ -12,7 +12,7 @@
 namespace stagger::search {
 
 struct WindowOptions {
-  std::int32_t heads = 0;                  ///< of a window; 0: the best of window_sizes()
+  std::int32_t heads = 0;                  ///< (parts) of a window; 0: best of window_sizes()
   std::optional<QOrder> q = std::nullopt;  ///< absent: the best
   int threads = 0;                         ///< 0: as many as the machine has
   std::function<bool()> stop = {};         ///< asked in every table but the first; none: never

@@ -224,6 +224,78 @@ TEST_CASE(
   CHECK(hang < tables / 20);
 }
 
+/// Whether every chain's tasks are together on a lane, its heads one after the other.
+bool goes_head_by_head(const Table& table) {
+  std::int64_t runs = 0;  // of one head and KV tile
+  for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
+    for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
+      const Task& task = table.slots[slot].task;
+      if (slot == table.begin_of(lane)) {
+        ++runs;
+        continue;
+      }
+      const Task& before = table.slots[slot - 1].task;
+      if (before.kv == task.kv && before.head == task.head) continue;
+      ++runs;
+      const bool chain_goes_on = table.problem.same_chain(before, task);
+      if (chain_goes_on && task.head.value != before.head.value + 1) return false;
+    }
+  }
+  std::int64_t chains = 0;
+  for (Part part{0}; part.value < table.problem.parts(); ++part.value) {
+    for (KvTile kv{0}; kv.value < table.problem.kv_tiles(); ++kv)
+      chains += table.problem.chain_length(part, kv) > 0 ? 1 : 0;
+  }
+  return runs == chains * table.problem.span;
+}
+
+TEST_CASE("head-major order that is searched for goes head by head, and never hangs") {
+  test::Random random(test::seed(142));
+  std::int64_t tables = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Problem problem = test::with_random_groups(random, test::any_problem(random, 5), 4);
+    if (problem.span == 1) continue;
+    Timing timing = test::random_timing(random, problem);
+    timing.release = Release::immediate;
+    for (const char* text : {"windowed:order=head-major", "windowed:heads=2,order=head-major",
+                             "balanced:order=head-major"}) {
+      const Selection selection = select(text);
+      CAPTURE(round, text, problem.heads, problem.heads_kv, problem.span, problem.kv_tiles(),
+              problem.q_tiles(), problem.sms);
+      if (why_unsupported(selection, problem)) continue;
+      const Table table = build(selection, problem, timing);
+      REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
+      REQUIRE(goes_head_by_head(table));
+      REQUIRE(table.problem.span == problem.span);
+      REQUIRE(test::naive_makespan(table, timing) == sim::simulate(table, timing).makespan);
+      ++tables;
+    }
+  }
+  CHECK(tables > 300);
+}
+
+TEST_CASE("windowed's name in head-major order makes its table again") {
+  const Problem problem = grouped("causal", 12, 6, 4, 4, 20);
+  const Timing timing{.compute = 41, .reduce = 12, .latency = 14};
+  const Table table = build(select("windowed:order=head-major"), problem, timing);
+  CHECK(table.name.find(",order=head-major") != std::string::npos);
+  const Table again = build(select(table.name), problem, timing);
+  CHECK(again.slots == table.slots);
+  // In windows of parts: no chain of the second window begins before the last of the first.
+  const Table two = build(select("windowed:heads=2,order=head-major"), problem, timing);
+  const sim::Simulation simulation = sim::simulate(two, timing);
+  REQUIRE(simulation.complete);
+  const auto first_window = [&](const Task& task) { return task.head.value < 2 * 4; };
+  for (Lane lane{0}; lane.value < two.lanes(); ++lane) {
+    bool left = false;
+    for (std::int64_t slot = two.begin_of(lane); slot < two.end_of(lane); ++slot) {
+      const bool inside = first_window(two.slots[slot].task);
+      CHECK_FALSE((inside && left));
+      left = left || !inside;
+    }
+  }
+}
+
 TEST_CASE("in-order dispatch by group and by member costs what was computed elsewhere") {
   // Makespan / work bound, per mille: causal, 132 SMs, c 41, r 12, latency 14, reduce-kv 24.
   struct Row {
