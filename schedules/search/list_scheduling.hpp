@@ -37,11 +37,10 @@ struct ListRule {
 
 /// List scheduling in the timing model itself: whenever an SM can take a task, it takes the one of
 /// its chain whose reduction can start soonest, and that is next in the accumulation order; a chain
-/// of several heads goes head by head. The
-/// table is static and cannot deadlock under immediate release: lanes and accumulation orders both
-/// follow the order in which tasks were taken. O(tasks * log S) as long as some task of a chain
-/// need not wait for its turn, O(tasks * longest chain) where all have to. Source: Graham 1969,
-/// list scheduling.
+/// of several heads goes head by head. The table is static and cannot deadlock under immediate
+/// release: lanes and accumulation orders both follow the order in which tasks were taken.
+/// O(tasks * log S) as long as some task of a chain need not wait for its turn, O(tasks * longest
+/// chain) where all have to. Source: Graham 1969, list scheduling.
 [[nodiscard]] Table list_schedule(const Problem& problem, const Timing& timing,
                                   const ListRule& rule);
 

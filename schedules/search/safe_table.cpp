@@ -10,11 +10,12 @@ Table safe_table(const Problem& problem) {
   Head head{-1};
   std::size_t next = 0;
   for (const Chain& chain : chains_of(problem)) {
-    if (chain.head != head) ranks.assign(static_cast<std::size_t>(problem.q_tiles()), 0);
+    if (chain.head != head) ranks.assign(at(std::int64_t{problem.span} * problem.q_tiles()), 0);
     head = chain.head;
     std::vector<Slot>& lane = lanes[next++ % lanes.size()];
-    for (const QTile q : problem.grid_of(chain.head).live_q(chain.kv)) {
-      lane.push_back({{head, chain.kv, q}, ranks[static_cast<std::size_t>(q.value)]++});
+    for (const Task& task : tasks_of(problem, chain)) {
+      const std::int64_t member = task.head.value - chain.head.value;
+      lane.push_back({task, ranks[at(member * problem.q_tiles() + task.q.value)]++});
     }
   }
   return table_of(problem, lanes);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace stagger::schedules {
 namespace {
@@ -255,8 +256,8 @@ TEST_CASE("head-major order that is searched for goes head by head, and never ha
   for (int round = 0; round < 400; ++round) {
     const Problem problem = test::with_random_groups(random, test::any_problem(random, 5), 4);
     if (problem.span == 1) continue;
-    Timing timing = test::random_timing(random, problem);
-    timing.release = Release::immediate;
+    const Timing timing = test::random_timing(random, problem);
+    const bool may_hang = timing.release == Release::delayed;
     for (const char* text : {"windowed:order=head-major", "windowed:heads=2,order=head-major",
                              "balanced:order=head-major"}) {
       const Selection selection = select(text);
@@ -264,8 +265,15 @@ TEST_CASE("head-major order that is searched for goes head by head, and never ha
               problem.q_tiles(), problem.sms);
       if (why_unsupported(selection, problem)) continue;
       const Table table = build(selection, problem, timing);
-      REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
+      const dag::Verdict verdict = dag::verify(table, timing).verdict;
+      REQUIRE(verdict != dag::Verdict::invalid);
       REQUIRE(goes_head_by_head(table));
+      // Windows have a table that is safe where every list hangs.
+      if (may_hang && std::string_view(text) == "balanced:order=head-major" &&
+          verdict != dag::Verdict::ok) {
+        continue;
+      }
+      REQUIRE(verdict == dag::Verdict::ok);
       REQUIRE(table.problem.span == problem.span);
       REQUIRE(test::naive_makespan(table, timing) == sim::simulate(table, timing).makespan);
       ++tables;
