@@ -64,11 +64,14 @@ Json masks_json() {
 Json parameters_json(std::span<const schedules::Parameter> parameters) {
   Json rows = Json::array();
   for (const schedules::Parameter& parameter : parameters) {
-    rows.push_back({{"name", parameter.name},
-                    {"meaning", parameter.meaning},
-                    {"default", parameter.fallback},
-                    {"least", parameter.least},
-                    {"most", parameter.most}});
+    Json row = {{"name", parameter.name},
+                {"meaning", parameter.meaning},
+                {"default", parameter.fallback},
+                {"least", parameter.least},
+                {"most", parameter.most}};
+    for (const char* word : parameter.words)
+      row["words"].push_back(word);
+    rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -81,6 +84,13 @@ std::string parameters_text(std::span<const schedules::Parameter> parameters) {
                         parameter.meaning);
   }
   return text;
+}
+
+/// What a schedule has that not every one has.
+std::vector<schedules::Parameter> own_parameters(const schedules::Schedule& schedule) {
+  std::vector<schedules::Parameter> own(schedule.parameters.begin(), schedule.parameters.end());
+  if (schedule.searches_heads) own.push_back(schedules::kSearchedHeadOrder);
+  return own;
 }
 
 Json designs_json() {
@@ -134,7 +144,7 @@ Json schedules_json() {
                     {"dispatch", dispatch_name(schedule->dispatch)},
                     {"searches", schedule->searches()},
                     {"invariant", invariant_json(*schedule)},
-                    {"parameters", parameters_json(schedule->parameters)},
+                    {"parameters", parameters_json(own_parameters(*schedule))},
                     {"formulas", std::move(formulas)}});
   }
   return {
@@ -190,7 +200,7 @@ std::string schedules_text() {
     text += fmt::format("{:<17}source: {}; {} dispatch\n", "", schedule->source,
                         dispatch_name(schedule->dispatch));
     text += fmt::format("{:<17}orders: {}\n", "", invariant_words(*schedule));
-    text += parameters_text(schedule->parameters);
+    text += parameters_text(own_parameters(*schedule));
     for (const schedules::Formula& formula : schedule->formulas) {
       text +=
           fmt::format("{:<17}claims {} = {}: {}\n", "", formula.name, formula.text, formula.domain);
@@ -198,7 +208,7 @@ std::string schedules_text() {
     text += "\n";
   }
   const schedules::Parameter& order = schedules::kHeadOrder;
-  return text + fmt::format("every schedule   :{}={} (or {}): {}, where it has several heads\n",
+  return text + fmt::format("the others       :{}={} (or {}): {}, where it has several heads\n",
                             order.name, order.spelled(0), order.spelled(1), order.meaning);
 }
 

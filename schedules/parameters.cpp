@@ -70,7 +70,7 @@ std::string Parameter::spelled(std::int64_t value) const {
 
 std::vector<Parameter> parameters_of(const Schedule& schedule) {
   std::vector<Parameter> known(schedule.parameters.begin(), schedule.parameters.end());
-  known.push_back(kHeadOrder);
+  known.push_back(schedule.searches_heads ? kSearchedHeadOrder : kHeadOrder);
   return known;
 }
 

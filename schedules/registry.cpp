@@ -4,8 +4,10 @@
 #include "schedules/lift.hpp"
 #include "schedules/parameters.hpp"
 #include "schedules/schedule.hpp"
+#include "schedules/search/evaluate.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace stagger::schedules {
@@ -23,8 +25,61 @@ const Schedule& find(std::string_view name) {
   reject(unknown_name("schedule", name, names_of(all())));
 }
 
-HeadOrder order_of(const Selection& selection) {
-  return static_cast<HeadOrder>(selection.parameters.at(kHeadOrder.name));
+/// Absent: the best, which is the first word where it is one.
+std::optional<HeadOrder> order_of(const Selection& selection) {
+  const std::int64_t word = selection.parameters.at(kHeadOrder.name);
+  const std::int64_t order = selection.schedule->searches_heads ? word - 1 : word;
+  return order < 0 ? std::nullopt : std::optional(static_cast<HeadOrder>(order));
+}
+
+/// In an order, of a schedule that searches for the best.
+Selection with_order(Selection selection, HeadOrder order) {
+  selection.parameters[kHeadOrder.name] = static_cast<std::int64_t>(order) + 1;
+  selection.text = words_of(*selection.schedule, selection.parameters);
+  return selection;
+}
+
+/// Of a problem that the schedule applies to.
+Table build_in_order(const Selection& selection, const Problem& problem, const Timing& timing,
+                     HeadOrder order, const Stop& stop) {
+  const Schedule& schedule = *selection.schedule;
+  Table parts;
+  parts.name = selection.text;
+  parts.dispatch = schedule.dispatch;
+  if (schedule.searches_heads && order == HeadOrder::head_major) {
+    parts.problem = problem;
+    schedule.search(problem, timing, selection.parameters, stop, parts);
+    return parts;
+  }
+  parts.problem = problem_of_parts(problem);
+  reserve_filled(parts.slots, at(parts.problem.tasks()));
+  const bool lifts_other = problem.span > 1 && schedule.build_to_lift != nullptr;
+  if (schedule.searches()) {
+    schedule.search(parts.problem, timing_of_parts(timing, problem.span), selection.parameters,
+                    stop, parts);
+  } else {
+    (lifts_other ? schedule.build_to_lift : schedule.build)(parts.problem, selection.parameters,
+                                                            parts);
+  }
+  return lift(std::move(parts), problem, order, schedule.begins_run);
+}
+
+/// The table of the order that costs less in the model, q-major if both cost the same; its name has
+/// the order.
+Table build_in_best_order(const Selection& selection, const Problem& problem, const Timing& timing,
+                          const Stop& stop) {
+  constexpr Ticks kHangs = std::numeric_limits<Ticks>::max();
+  const auto built = [&](HeadOrder order) {
+    return build_in_order(with_order(selection, order), problem, timing, order, stop);
+  };
+  const auto cost_of = [&](const Table& table) {
+    const std::optional<search::Rating> rating = search::rating_of(table, timing);
+    return rating ? rating->cost : kHangs;
+  };
+  Table q_major = built(HeadOrder::q_major);
+  if (stop && stop()) return q_major;
+  Table head_major = built(HeadOrder::head_major);
+  return cost_of(head_major) < cost_of(q_major) ? std::move(head_major) : std::move(q_major);
 }
 
 }  // namespace
@@ -50,7 +105,7 @@ std::vector<Selection> variants(const Schedule& schedule, bool l2_counts) {
 }
 
 std::optional<std::string> why_unsupported(const Selection& selection, const Problem& problem) {
-  if (order_of(selection) != HeadOrder::q_major && problem.span == 1) {
+  if (order_of(selection) == HeadOrder::head_major && problem.span == 1) {
     return "order=head-major tells a chain's heads apart; here a chain has one";
   }
   const auto unsupported = selection.schedule->unsupported;
@@ -71,30 +126,13 @@ std::vector<Selection> unsearched(const Problem& problem, bool l2_counts) {
 
 Table build(const Selection& selection, const Problem& problem, const Timing& timing,
             const Stop& stop) {
-  const Schedule& schedule = *selection.schedule;
   if (const auto reason = why_unsupported(selection, problem)) {
-    throw Error(ErrorKind::unsupported, std::string(schedule.name) + ": " + *reason);
+    throw Error(ErrorKind::unsupported, std::string(selection.schedule->name) + ": " + *reason);
   }
   check_timing(timing, problem);
-  Table parts;
-  parts.name = selection.text;
-  parts.dispatch = schedule.dispatch;
-  if (schedule.searches_heads && order_of(selection) == HeadOrder::head_major) {
-    parts.problem = problem;
-    schedule.search(problem, timing, selection.parameters, stop, parts);
-    return parts;
-  }
-  parts.problem = problem_of_parts(problem);
-  reserve_filled(parts.slots, at(parts.problem.tasks()));
-  const bool lifts_other = problem.span > 1 && schedule.build_to_lift != nullptr;
-  if (schedule.searches()) {
-    schedule.search(parts.problem, timing_of_parts(timing, problem.span), selection.parameters,
-                    stop, parts);
-  } else {
-    (lifts_other ? schedule.build_to_lift : schedule.build)(parts.problem, selection.parameters,
-                                                            parts);
-  }
-  return lift(std::move(parts), problem, order_of(selection), schedule.begins_run);
+  const std::optional<HeadOrder> order = order_of(selection);
+  if (!order && problem.span > 1) return build_in_best_order(selection, problem, timing, stop);
+  return build_in_order(selection, problem, timing, order.value_or(HeadOrder::q_major), stop);
 }
 
 bool paper_setting(const Problem& problem, const Timing& timing) {

@@ -49,6 +49,17 @@ inline constexpr Parameter kHeadOrder = {.name = "order",
                                          .words = kHeadOrderNames,
                                          .tried = kHeadOrdersTried};
 
+inline constexpr const char* kSearchedHeadOrderNames[] = {"best", "q-major", "head-major"};
+
+/// In its place where either order is searched for.
+inline constexpr Parameter kSearchedHeadOrder = {
+    .name = kHeadOrder.name,
+    .meaning = "of a chain's heads and Q tiles, if it has several; best: what the model says",
+    .fallback = 0,
+    .least = 0,
+    .most = 2,
+    .words = kSearchedHeadOrderNames};
+
 /// A closed form for a schedule's makespan, and where it is exact.
 struct Formula {
   const char* name;  ///< the paper's symbol
@@ -87,7 +98,8 @@ struct Schedule {
   /// In the place of `build`: appends lanes that are searched for in the timing model.
   void (*search)(const Problem&, const Timing&, const Parameters&, const Stop&, Table&) = nullptr;
   /// Whether `search` takes chains of several heads too, head by head: head-major order is searched
-  /// for then, not lifted to, so that its table cannot hang under immediate release.
+  /// for then, not lifted to, so that its table cannot hang under immediate release; and unless an
+  /// order is asked for it is the one whose table costs less in the timing model.
   bool searches_heads = false;
   /// Whether a slot within a chain begins another run of Q tiles, each of which head-major order
   /// takes head by head; nullptr: a chain is one run.

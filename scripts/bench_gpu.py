@@ -18,7 +18,8 @@ With --all-schedules every schedule that applies runs, not only the table's few,
 --random COUNT only tables of scripts/random_tables.py run, by so many seeds, one after the other over
 the grid's points, and with --machine each run says what was predicted of it. With --problems END
 named schedules run on problems that nobody chose, those of scripts/bench_optimize.py by seeds: other
-masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond.
+masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond; with
+--spans those of shared heads alone, at every span.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
 """
 
@@ -26,6 +27,7 @@ import argparse
 import datetime
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -46,6 +48,7 @@ RUNS = 20
 PAUSE_MS = 5
 LAUNCH_CYCLES = 2_000_000  #: for which the device waits while a pass of PyTorch is enqueued
 PROBLEM_SCHEDULES = ["spt", "symmetric-shift", "windowed"]
+ORDER = re.compile(":order=[a-z-]+$|,order=[a-z-]+|order=[a-z-]+,")  #: a schedule's word for it
 AIM = 1.5
 AIM_FROM = 2048
 
@@ -138,20 +141,31 @@ def random_runs(args):
                   flush=True)
 
 
+def candidates_of(args, row):
+    """(span, schedule): the runs of a problem; with --spans none if no heads share K and V."""
+    names = args.schedules or PROBLEM_SCHEDULES
+    if args.spans is None:
+        return [("auto", name) for name in names]
+    group = row["heads"] // row["heads_kv"]
+    spans = [span for span in args.spans or range(1, group + 1) if group % span == 0 and group > 1]
+    in_one_order = dict.fromkeys(ORDER.sub("", name) for name in names)  # as chains of one head are
+    return [(span, name) for span in spans for name in (names if span > 1 else in_one_order)]
+
+
 def problem_runs(args):
     """Runs of schedules on problems by seeds."""
     for seed in range(args.first, args.problems):
         row = dict(zip(NAMES, random_problem(seed)))
-        for schedule in args.schedules or PROBLEM_SCHEDULES:
+        for span, schedule in candidates_of(args, row):
             command = [args.stagger, "run", "--device", "cuda", *options_of(row, args.machine),
-                       "--schedule", schedule]
-            run = said(args, command, schedule, f"problem {seed}")
+                       "--span", span, "--schedule", schedule]
+            run = said(args, command, schedule, f"problem {seed}, span {span}")
             if run is None or run["measured"] is None:
                 continue
             save_run(args, run)
             print(f"{seed:>4} {row['head_dim']:>4} {row['mask'].partition(':')[0]:<8} "
-                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']}  {beside_predicted(run)}  "
-                  f"{run['schedule']['name']}", flush=True)
+                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']}, span {span}  "
+                  f"{beside_predicted(run)}  {run['schedule']['name']}", flush=True)
 
 
 def beside_predicted(run):
@@ -290,6 +304,9 @@ def main():
                         help="the random tables of so many seeds, and nothing else")
     parser.add_argument("--problems", type=int, default=0, metavar="END",
                         help="schedules on the problems of seeds before this, and nothing else")
+    parser.add_argument("--spans", type=int, nargs="*", metavar="P",
+                        help="with --problems: those of shared heads, at these spans; all if none "
+                        "is given")
     parser.add_argument("--first", type=int, default=0, metavar="SEED",
                         help="the first of those of --random or --problems that is run")
     args = parser.parse_args()

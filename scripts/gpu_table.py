@@ -17,6 +17,8 @@ are made in tables/.
                                                           scripts/bench_traffic.py
                            what optimize names        optimize_h100.json and others, by
                                                           scripts/bench_optimize.py
+                           orders of a chain's heads      orders.jsonl and orders_h100.jsonl,
+                                                          by scripts/bench_gpu.py --spans
                            what scripts/test-gpu ran      checks.json, by scripts/test-gpu
                            beside torch and cuDNN         bench.json and bench_shared.json, by
                                                           python -m stagger bench; also an H100
@@ -38,7 +40,8 @@ import shutil
 import sys
 
 sys.dont_write_bytecode = True
-from tables import bench, blocks, checks, designs, grid, optimize, overlap, traffic  # noqa: E402
+from tables import (bench, blocks, checks, designs, grid, optimize, orders, overlap,  # noqa: E402
+                    traffic)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end -->\n"
@@ -70,6 +73,8 @@ def tables(stagger):
              optimize.optimize_table),
             (results, "optimize-spans-h200", "optimize_spans_h200.json", optimize.optimize_table),
             (results, "optimize-h200", "optimize_h200.json", optimize.optimize_table),
+            (results, "optimize-shared", "optimize_shared.json", optimize.optimize_table),
+            (results, "orders", "orders.jsonl", orders.orders_table),
             (results, "checks", "checks.json", checks.checks_table),
             (results, "bench", "bench.json", bench.bench_table),
             (results, "bench-shared", "bench_shared.json", bench.bench_table),

@@ -297,6 +297,13 @@ bool fits_l2(const PlanRequest& request, const Problem& problem, std::int32_t he
   return (Checked(heads) * problem.q_tiles() * memory.tile.dq).within(memory.l2);
 }
 
+/// The words of a windowed schedule in every order that a problem's chains have for their heads.
+std::vector<std::string> windows_of(const Problem& problem, std::int32_t heads) {
+  const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
+  if (problem.span == 1) return {text};
+  return {text + ",order=q-major", text + ",order=head-major"};
+}
+
 /// Tries windows on heads of a problem and swizzles in the place of the best. Tables of windows
 /// have several orders of heads and need CTAs that are there at once.
 void consider_windows(const PlanRequest& request, const Problem& problem,
@@ -304,8 +311,8 @@ void consider_windows(const PlanRequest& request, const Problem& problem,
   for (const std::int32_t heads : kWindows) {
     if (heads > problem.heads || !may_beat(request, problem, *best)) continue;
     if (heads > *std::rbegin(kWindows) && !fits_l2(request, problem, heads)) continue;
-    const std::string text = "windowed:heads=" + std::to_string(heads) + ",q=descending";
-    consider(request, schedules::select(text), problem.shape.q, best);
+    for (const std::string& text : windows_of(problem, heads))
+      consider(request, schedules::select(text), problem.shape.q, best);
   }
   for (const std::int32_t heads : kSwizzles) {
     if (heads > problem.heads || !may_beat(request, problem, *best)) continue;

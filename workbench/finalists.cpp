@@ -29,10 +29,9 @@ std::vector<schedules::Selection> selections_for(const Problem& problem, const T
   std::vector<schedules::Selection> selections =
       schedules::unsearched(problem, timing.memory.has_value());
   if (!timing.memory) return selections;
-  const schedules::Schedule& windowed = *schedules::select("windowed").schedule;
-  for (schedules::Selection& selection : schedules::variants(windowed, true)) {
-    if (!schedules::why_unsupported(selection, problem)) selections.push_back(std::move(selection));
-  }
+  const bool has_orders = problem.span > 1;
+  selections.push_back(schedules::select(has_orders ? "windowed:order=q-major" : "windowed"));
+  if (has_orders) selections.push_back(schedules::select("windowed:order=head-major"));
   return selections;
 }
 

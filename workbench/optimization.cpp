@@ -25,6 +25,8 @@ using search::Incumbent;
 using search::Optimum;
 using search::Rating;
 
+constexpr double kHeadByHead = 0.5;  ///< of a search's time
+
 /// The time that a search has, from now on: until its limit, or until it is told to end.
 class Deadline {
  public:
@@ -64,6 +66,7 @@ class Search {
   Optimization run() {
     find_best_named();
     if (request_.answer) import_answer(*request_.answer);
+    if (result_.problem.span > 1 && !request_.slot_model) go_head_by_head();
     const search::SearchOptions options{
         .seed = request_.seed,
         .threads = threads_,
@@ -139,6 +142,21 @@ class Search {
     if (known_ && known_->cost <= rating.cost) return;
     known_by_ = "schedule " + made.table.name;
     known_ = {std::move(made.table), rating.makespan, rating.cost};
+  }
+
+  /// What is searched for parts is lifted in q-major order, in which all heads of a chain are in
+  /// flight at a time. The other order is searched for by windows alone, for a part of the time.
+  void go_head_by_head() {
+    const bool proved = known_ && known_->makespan == result_.bounds.best.ticks;
+    if (proved || (known_ && stopped())) return;
+    const schedules::Selection selection = schedules::select("windowed:order=head-major");
+    tell("schedule " + selection.text, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
+    Table table = schedules::build(selection, result_.problem, timing(),
+                                   [this] { return deadline_.passed(kHeadByHead); });
+    const std::optional<Rating> rating = rating_of(table);
+    if (!rating || (known_ && known_->cost <= rating->cost)) return;
+    known_by_ = "schedule " + table.name;
+    known_ = {std::move(table), rating->makespan, rating->cost};
   }
 
   /// What schedules find that search is a table to beat, too, where that takes little time: they

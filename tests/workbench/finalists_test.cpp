@@ -93,6 +93,23 @@ TEST_CASE("finalists are the best tables by the model, each once") {
   CHECK(cut > 20);
 }
 
+TEST_CASE("windows in both orders of a chain's heads are among the finalists") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("causal"), {9, 9}, {}, 8, 5, {.heads_kv = 2});
+  request.effort = 0;
+  request.model.timing.memory =
+      Memory{.l2 = 100'000, .rate = 7, .tile = {.q = 8, .dq = 8, .kv = 16, .gradient = 16}};
+  const Optimization optimization = optimize(request);
+  REQUIRE_FALSE(optimization.optimum.best->table.name.starts_with("windowed"));
+  const std::vector<Finalist> found = finalists_of(optimization, 100);
+  for (const char* order : {"q-major", "head-major"}) {
+    CAPTURE(order);
+    CHECK(std::ranges::any_of(found, [&](const Finalist& each) {
+      return each.name.starts_with("windowed:") && each.name.ends_with(order);
+    }));
+  }
+}
+
 TEST_CASE(
     "finalists are the tables of the shortest whole passes, of every span that was searched") {
   test::Random random(test::seed(132));

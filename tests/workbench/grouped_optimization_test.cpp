@@ -1,7 +1,9 @@
 // The search where heads share K and V: it chooses the span, and what it says of its table is true.
 
 #include "dag/verify.hpp"
+#include "schedules/schedule.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/cost.hpp"
 #include "tests/support/catch.hpp"
 #include "workbench/optimization.hpp"
 
@@ -67,6 +69,36 @@ TEST_CASE("the span that is best is found, and its bound is that of all spans") 
     CHECK(any.optimum.best->makespan == least);
     CHECK(any.optimum.lower_bound.ticks <= least);
   }
+}
+
+TEST_CASE("long chains are searched for head by head too, where all heads' dQ leaves L2") {
+  OptimizationRequest request;
+  request.problem = make_problem(make_mask("causal"), {24, 24}, {}, 24, 16, {.heads_kv = 6});
+  REQUIRE(request.problem.span == 4);
+  REQUIRE(request.problem.tasks() > 5'000);  // more than schedules that search are tried for
+  request.model.timing = {.model = Model::overlap, .compute = 40, .reduce = 16, .latency = 14};
+  request.model.timing.memory =
+      Memory{.l2 = 4'000, .rate = 20, .tile = {.q = 64, .dq = 64, .kv = 64, .gradient = 64}};
+  request.effort = 0;
+  const Timing& timing = request.model.timing;
+  const auto cost_of = [&](const char* name) {
+    const Table table = schedules::build(schedules::select(name), request.problem, timing);
+    return sim::cost_by_plays(table, timing);
+  };
+  const Ticks head_by_head = cost_of("windowed:order=head-major");
+  REQUIRE(head_by_head < cost_of("windowed:order=q-major"));
+  const Optimization found = optimize(request);
+  CHECK(found.optimum.best->cost <= head_by_head);
+  CHECK(found.found_by.find("order=head-major") != std::string::npos);
+  // What is proved already is not searched for.
+  request.problem = make_problem(make_mask("full"), {4, 4}, {}, 4, 4, {.heads_kv = 2});
+  request.model.timing = {};
+  int told = 0;
+  request.progress = [&](const SearchState& state) {
+    told += state.phase.find("head-major") != std::string::npos ? 1 : 0;
+  };
+  CHECK(optimize(request).optimum.proof == search::ProofKind::bound);
+  CHECK(told == 0);
 }
 
 TEST_CASE("a search over spans takes as long as all its searches, by a clock of its own") {

@@ -98,7 +98,8 @@ TEST_CASE("auto takes no table that another of its own is predicted to beat by 1
         const BackwardPlan chosen = plan_if_any(request).value();
         for (const char* schedule :
              {"spt", "symmetric-shift", "symmetric-shift:order=head-major", "shift", "descending",
-              "lpt-descending", "windowed:heads=2,q=descending"}) {
+              "lpt-descending", "windowed:heads=2,q=descending,order=q-major",
+              "windowed:heads=2,q=descending,order=head-major"}) {
           for (const std::int64_t tile_q : {64, 80, 128}) {
             // Windows are tried at the tiles of the best, with every span.
             if (schedule[0] == 'w' && tile_q != chosen.table.problem.shape.q) continue;
@@ -118,6 +119,18 @@ TEST_CASE("auto takes no table that another of its own is predicted to beat by 1
     }
   }
   CHECK(others > 100);
+}
+
+TEST_CASE("auto goes through long chains head by head where all heads' dQ leaves L2") {
+  // Windows of eight parts have 34 MB of dQ in flight in the other order, and 29.5 stay in L2.
+  PlanRequest request = grouped(default_machine(), "causal", 4'096, 8);
+  request.heads_q = 32;
+  request.head_dim = 128;
+  request.sms = 132;
+  const BackwardPlan chosen = plan_if_any(request).value();
+  CHECK(chosen.schedule.starts_with("windowed:"));
+  CHECK(chosen.schedule.ends_with("order=head-major"));
+  CHECK(chosen.schedule == chosen.table.name);
 }
 
 TEST_CASE(
