@@ -72,6 +72,13 @@ TEST_CASE("a CSV of cells alone takes its problem from elsewhere") {
   const Problem problem = read_table_json(kTable, "mine").problem;
   const Table table = read_table_csv("0:0:0:0, 0:0:1:1\r\n\"0:1:1:0\"\n", "cells", &problem);
   expect_same(table, read_table_json(kTable, "mine"));
+  // Quoted or not, side by side, and empty.
+  for (const char* text :
+       {"0:0:0:0,\"0:0:1:1\"\n\"\",\"0:1:1:0\"\n", "\"0:0:0:0\",0:0:1:1,\"\"\n\"\",0:1:1:0\n"}) {
+    const Table same = read_table_csv(text, "cells", &problem);
+    CHECK(same.slots == table.slots);
+    CHECK(same.lane_begin == table.lane_begin);
+  }
   CHECK_THROWS_AS(read_table_csv("0:0:0:0\n", "cells", nullptr), Error);
 }
 
@@ -122,10 +129,10 @@ TEST_CASE("a CSV keeps every mask's words, lengths and tiles, and says what does
     quoted += text.find('"') != std::string::npos ? 1 : 0;
   }
   CHECK(quoted > 50);
-  // Some programs quote every cell; and there may be no token at all.
+  // Some programs quote every cell, empty ones too; and there may be no token at all.
   const std::string all =
-      "\"stagger.table/1\",\"heads=1\",\"kv_tiles=2\",\"q_tiles=2\",\"sms=1\","
-      "\"mask=sliding:left=1,right=0\"\r\n\"0:0:0:0\",\"0:0:1:0\"\r\n";
+      "\"stagger.table/1\",\"heads=1\",\"kv_tiles=2\",\"\",\"q_tiles=2\",\"sms=1\","
+      "\"mask=sliding:left=1,right=0\",\"\"\r\n\"0:0:0:0\",\"0:0:1:0\"\r\n";
   CHECK(is_table_csv(all));
   CHECK(read_table_csv(all, "csv", nullptr).slots.size() == 2);
   CHECK(mask_words(read_table_csv(all, "csv", nullptr).problem.mask) == "sliding:left=1,right=0");

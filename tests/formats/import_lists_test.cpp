@@ -382,6 +382,36 @@ TEST_CASE("FlashAttention-4's lists of either pass are read, and held against ea
   CHECK(rows_of(spt) == kW8);
 }
 
+TEST_CASE("there are as many tiles as the larger of the partial and the full lists names") {
+  const Tensor block = ints({2}, {2, 2});
+  const auto lists = [&](const Elements& partial, const Elements& full, bool fa4) {
+    const char* const names[] = {"forward.mask_block_cnt",
+                                 "forward.mask_block_idx",
+                                 "forward.full_block_cnt",
+                                 "forward.full_block_idx",
+                                 "forward.block_size",
+                                 "kv_num_blocks",
+                                 "kv_indices",
+                                 "full_kv_num_blocks",
+                                 "full_kv_indices",
+                                 "BLOCK_SIZE"};
+    const char* const* name = fa4 ? names : names + 5;
+    const Tensor counts = ints({1, 1, 2}, {1, 1});  // in lists that are as wide as they are long
+    return bundle_of({{name[0], counts},
+                      {name[1], ints({1, 1, 2, 1}, partial)},
+                      {name[2], counts},
+                      {name[3], ints({1, 1, 2, 1}, full)},
+                      {name[4], block}});
+  };
+  for (const bool fa4 : {true, false}) {
+    CAPTURE(fa4);
+    CHECK(rows_of(read(lists({0, 1}, {4, 0}, fa4))) ==
+          std::vector<std::string>{"pf", ".p", "..", "..", "f."});
+    CHECK(rows_of(read(lists({0, 3}, {1, 0}, fa4))) ==
+          std::vector<std::string>{"pf", "f.", "..", ".p"});
+  }
+}
+
 TEST_CASE("FlashAttention-4's lists of both passes that are padded are compared all the same") {
   for (const std::string prefix : {"forward.", "backward."}) {
     Bundle both = w8_fa4_both();

@@ -162,6 +162,14 @@ TEST_CASE("FlashMask's columns of too many ranges of keys are refused before any
   CHECK(refusal(odd, half + 1, false) ==
         "x.npz: a mask of 67117056 ranges of keys, over all queries; at most 67108864 are "
         "supported");
+  // Even keys are hidden from query 0 as well, which begins no range.
+  const Bundle from_one = flashmask({column(keys, all, 0), column(keys, 1, 0)});
+  CHECK(read(from_one, {.lengths = {half + 1, 0}, .causal = false}).lengths ==
+        Lengths{half + 1, keys});
+  CHECK(refusal(from_one, half + 2, false).find("a mask of 67117056 ranges") != std::string::npos);
+  // More pairs than that are few ranges where nothing is hidden between them.
+  const Bundle dense = flashmask({column(keys, all, all), column(keys, 0, 0)});
+  CHECK(read(dense, {.lengths = {half, 0}, .causal = false}).lengths == Lengths{half, keys});
   // Even keys are hidden in queries 4 to 9 and 7 to 13 too: that is ten.
   const Bundle twice = flashmask(
       {column(keys, 4, 0), column(keys, 10, all), column(keys, 7, 0), column(keys, 14, 0)});
