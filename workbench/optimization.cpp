@@ -26,6 +26,7 @@ using search::Optimum;
 using search::Rating;
 
 constexpr double kHeadByHead = 0.5;  ///< of a search's time
+constexpr const char* kHeads = ", head by head";
 
 /// The time that a search has, from now on: until its limit, or until it is told to end.
 class Deadline {
@@ -66,7 +67,6 @@ class Search {
   Optimization run() {
     find_best_named();
     if (request_.answer) import_answer(*request_.answer);
-    if (result_.problem.span > 1 && !request_.slot_model) go_head_by_head();
     const search::SearchOptions options{
         .seed = request_.seed,
         .threads = threads_,
@@ -144,21 +144,6 @@ class Search {
     known_ = {std::move(made.table), rating.makespan, rating.cost};
   }
 
-  /// What is searched for parts is lifted in q-major order, in which all heads of a chain are in
-  /// flight at a time. The other order is searched for by windows alone, for a part of the time.
-  void go_head_by_head() {
-    const bool proved = known_ && known_->makespan == result_.bounds.best.ticks;
-    if (proved || (known_ && stopped())) return;
-    const schedules::Selection selection = schedules::select("windowed:order=head-major");
-    tell("schedule " + selection.text, result_.bounds.best.ticks, known_ ? &*known_ : nullptr);
-    Table table = schedules::build(selection, result_.problem, timing(),
-                                   [this] { return deadline_.passed(kHeadByHead); });
-    const std::optional<Rating> rating = rating_of(table);
-    if (!rating || (known_ && known_->cost <= rating->cost)) return;
-    known_by_ = "schedule " + table.name;
-    known_ = {std::move(table), rating->makespan, rating->cost};
-  }
-
   /// What schedules find that search is a table to beat, too, where that takes little time: they
   /// begin with other tables, and where heads share K and V they know the heads and not the parts
   /// alone.
@@ -194,27 +179,12 @@ class Search {
     found.stopped = found.stopped && !proved;
   }
 
-  /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
-  /// what is found. What is proved of parts is not proved of their heads, which need not stay
-  /// together: the bound is that of the heads, and rounds are refuted of them.
+  /// Where chains are of several heads they are searched for head by head, for a part of the time,
+  /// and then with a head for every part. What is proved of parts is not proved of their heads,
+  /// which need not stay together: the bound is that of the heads, and rounds are refuted of them.
   Optimum search_parts(const search::SearchOptions& options) {
-    const Problem& problem = result_.problem;
-    const Problem parts = problem_of_parts(problem);
-    const Timing timing_of_part = schedules::timing_of_parts(timing(), problem.span);
-    const search::Objective of_parts{.timing = timing_of_part, .slot_model = request_.slot_model};
-    search::SearchOptions unproved = options;
-    unproved.proof_file.clear();
-    const dag::Bound bound =
-        bounds_of(parts, timing_of_part, request_.slot_model, options.stop).best;
-    Optimum found =
-        search::optimize(parts, of_parts, {bound.ticks, bound.by}, std::nullopt, unproved);
-    if (found.best) {
-      Table table =
-          schedules::lift(std::move(found.best->table), problem, schedules::HeadOrder::q_major);
-      const std::optional<Rating> rating = rating_of(table);
-      found.best.reset();
-      if (rating) found.best = {std::move(table), rating->makespan, rating->cost};
-    }
+    if (!request_.slot_model) go_head_by_head(options);
+    Optimum found = is_proved() ? Optimum{} : lifted(options);
     if (known_ && (!found.best || known_->cost <= found.best->cost)) {
       found.best = std::move(known_);
       found.found_by.clear();
@@ -225,10 +195,51 @@ class Search {
     found.proof_written = false;
     const bool proved = found.proof != search::ProofKind::none;
     if (proved || found.stopped || !request_.slot_model) return found;
-    Optimum whole = search::optimize(problem, {.timing = timing(), .slot_model = true},
+    Optimum whole = search::optimize(result_.problem, {.timing = timing(), .slot_model = true},
                                      found.lower_bound, std::move(found.best), options);
     if (whole.found_by.empty()) whole.found_by = std::move(found.found_by);
     return whole;
+  }
+
+  /// Whether the table to beat is as long as the lower bound.
+  [[nodiscard]] bool is_proved() const {
+    return known_ && known_->makespan == result_.bounds.best.ticks;
+  }
+
+  /// Puts what is found head by head in the place of the table to beat.
+  void go_head_by_head(const search::SearchOptions& options) {
+    if (is_proved() || (known_ && stopped())) return;
+    search::SearchOptions of_heads = options;
+    of_heads.stop = [this] { return deadline_.passed(kHeadByHead); };
+    of_heads.progress = [this](const std::string& phase, const Optimum& so_far) {
+      tell(phase + kHeads, so_far.lower_bound.ticks, so_far.best ? &*so_far.best : nullptr);
+    };
+    const dag::Bound& bound = result_.bounds.best;
+    Optimum found = search::optimize(result_.problem, {.timing = timing()}, {bound.ticks, bound.by},
+                                     std::move(known_), of_heads);
+    known_ = std::move(found.best);
+    if (!found.found_by.empty()) known_by_ = found.found_by + kHeads;
+  }
+
+  /// Searches with a head for every part, whose tasks take as long as those of its heads, and lifts
+  /// what is found to q-major order, in which all heads of a chain are in flight at a time.
+  Optimum lifted(search::SearchOptions options) {
+    const Problem& problem = result_.problem;
+    const Problem parts = problem_of_parts(problem);
+    const Timing timing_of_part = schedules::timing_of_parts(timing(), problem.span);
+    const search::Objective of_parts{.timing = timing_of_part, .slot_model = request_.slot_model};
+    options.proof_file.clear();
+    const dag::Bound bound =
+        bounds_of(parts, timing_of_part, request_.slot_model, options.stop).best;
+    Optimum found =
+        search::optimize(parts, of_parts, {bound.ticks, bound.by}, std::nullopt, options);
+    if (!found.best) return found;
+    Table table =
+        schedules::lift(std::move(found.best->table), problem, schedules::HeadOrder::q_major);
+    const std::optional<Rating> rating = rating_of(table);
+    found.best.reset();
+    if (rating) found.best = {std::move(table), rating->makespan, rating->cost};
+    return found;
   }
 
   /// A solver's answer is a table to beat like any other.

@@ -50,7 +50,7 @@ class Optimizer {
   }
 
   Optimum run() {
-    if (problem_.span == 1) search();
+    if (one_head() || !objective_.slot_model) search();
     if (objective_.slot_model) phase("rounds by SAT", [&] { round_search(-1); });
     conclude();
     return std::move(optimum_);
@@ -64,18 +64,24 @@ class Optimizer {
     // In the slot model lists and packings often wait within a chain, which no rounds allow.
     if (objective_.slot_model) phase("edge colouring", [&] { colorings(); });
     // With a memory windows find what is hard to beat, and what they leave of the time is enough.
-    const bool windows_count = problem_.heads > 1 && !objective_.slot_model;
+    const bool windows_count = problem_.parts() > 1 && !objective_.slot_model;
     const bool windows_first = windows_count && objective_.timing.memory;
     if (windows_first) phase("windows", [&] { windows(); });
     phase("list scheduling", [&] { list_schedules(); });
     if (windows_count && !windows_first) phase("windows", [&] { windows(); });
     rules_ = most_rules(problem_, options_.effort);
     phase("packing", [&] { packings(); });
-    if (!objective_.slot_model) phase("edge colouring", [&] { colorings(); });
-    phase("rounds by SAT", [&] { round_search(kConflicts * options_.effort); });
-    if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
+    if (one_head()) {
+      if (!objective_.slot_model) phase("edge colouring", [&] { colorings(); });
+      phase("rounds by SAT", [&] { round_search(kConflicts * options_.effort); });
+      if (exact_fits()) phase("exhaustive search", [&] { exhaustive_search(); });
+    }
     phase("local search", [&] { local_searches(); });
   }
+
+  /// Whether every chain is of one head. Chains of several go head by head, which the searches that
+  /// say when each task runs do not know.
+  [[nodiscard]] bool one_head() const { return problem_.span == 1; }
 
   template <class Work>
   void phase(const char* name, Work work) {

@@ -65,10 +65,11 @@ struct SearchOptions {
 /// exhaustive search if the problem is small, and local search; each only while the best is above
 /// the lower bound. `known` is a table to beat, absent if none. A table that is found has a lane
 /// for every SM of the problem, and tasks on those that are there; the slot model too has no more
-/// SMs than those. Throws what check_timing() throws. Where chains are of several heads only "do T
-/// rounds suffice?" is asked, in the slot model, of the known table: the other searches have one
-/// head a chain. The result is the same for the same options, whatever the number of threads,
-/// unless `stop` cut it short.
+/// SMs than those. Throws what check_timing() throws. Where chains are of several heads lists,
+/// windows, packings and local search go head by head; edge colouring and the exhaustive search
+/// have one head a chain, and of the slot model only "do T rounds suffice?" is asked, of the known
+/// table. The result is the same for the same options, whatever the number of threads, unless
+/// `stop` cut it short.
 [[nodiscard]] Optimum optimize(const Problem& problem, const Objective& objective,
                                const ProvenBound& lower_bound, std::optional<Incumbent> known,
                                const SearchOptions& options);

@@ -101,7 +101,8 @@ struct Drawn {
 };
 
 Drawn drawn(test::Random& random, int round) {
-  Drawn one{.problem = test::with_random_groups(random, test::any_problem(random, 5), 4)};
+  Drawn one;
+  one.problem = test::with_random_groups(random, test::any_problem(random, 5), 4);
   one.timing = test::random_timing(random, one.problem);
   if (round % 2 == 1) {
     one.timing.memory =

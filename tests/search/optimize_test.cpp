@@ -7,7 +7,9 @@
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
 #include "schedules/search/sat.hpp"
+#include "schedules/search/windows.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/cost.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/naive.hpp"
 #include "tests/support/random.hpp"
@@ -79,6 +81,44 @@ TEST_CASE("every option of the model gives a whole table that runs, between boun
     REQUIRE(sim::simulate(table, timing).makespan == optimum.best->makespan);
     REQUIRE(optimum.lower_bound.ticks <= optimum.best->makespan);
   }
+}
+
+TEST_CASE("chains of several heads are searched head by head, and beat the windows") {
+  test::Random random(test::seed(171));
+  std::int64_t shorter = 0;
+  std::int64_t searched = 0;
+  for (int round = 0; round < 120; ++round) {
+    const Problem problem = test::with_random_groups(random, test::any_problem(random, 4), 4);
+    if (problem.span == 1 || problem.tasks() == 0) continue;
+    Timing timing = test::random_timing(random, problem);
+    if (round % 2 == 1) {
+      timing.memory =
+          Memory{.l2 = 96, .rate = 3, .tile = {.q = 8, .dq = 8, .kv = 16, .gradient = 16}};
+    }
+    CAPTURE(round, problem.heads, problem.heads_kv, problem.span, problem.sms);
+    const Optimum optimum = optimized(problem, timing, options_of(1));
+    REQUIRE(optimum.best.has_value());
+    const Table& table = optimum.best->table;
+    REQUIRE(dag::verify(table, timing).verdict == dag::Verdict::ok);
+    REQUIRE(sim::cost_by_plays(table, timing) == optimum.best->cost);
+    REQUIRE(optimum.best->makespan >= optimum.lower_bound.ticks);
+    for (std::int64_t slot = 1; slot < std::ssize(table.slots); ++slot) {
+      const Task& before = table.slots[slot - 1].task;
+      const Task& task = table.slots[slot].task;
+      const bool goes_on = problem.same_chain(before, task) && before.head != task.head;
+      if (goes_on) REQUIRE(task.head.value == before.head.value + 1);
+    }
+    const Table windows = windowed_table(problem, timing, {}).table;
+    const Ticks cost = sim::cost_by_plays(windows, timing);
+    const bool proved = optimum.proof != ProofKind::none;  // then no window is looked for
+    REQUIRE((proved || cost < 0 || optimum.best->cost <= cost));
+    shorter += optimum.best->cost < cost ? 1 : 0;
+    ++searched;
+    const Optimum again = optimized(problem, timing, options_of(1, 3));
+    REQUIRE(again.best->table.slots == table.slots);
+  }
+  CHECK(searched > 40);
+  CHECK(shorter > 5);
 }
 
 TEST_CASE("the bound of searches that were given none is below every table") {

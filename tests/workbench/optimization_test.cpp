@@ -330,8 +330,8 @@ TEST_CASE("no schedule that searches finds a better table than a search that has
                          2,
                          11,
                          {.model = Model::overlap, .compute = 6, .reduce = 4, .latency = 9},
-                         "schedule windowed",
-                         128}};
+                         "local search, head by head",
+                         124}};
   for (const Case& each : cases) {
     OptimizationRequest request;
     request.problem = make_problem(parse_mask(each.mask), {each.n, each.n}, {}, each.heads,
