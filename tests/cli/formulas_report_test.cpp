@@ -27,7 +27,9 @@ std::vector<SweptFormula> swept() {
   results[1].outside.checked = 2;
   results[2].inside.checked = 2;
   results[2].inside.holds = 1;
-  results[2].inside.first_failure.emplace().twice_formula = 9;
+  workbench::Tally::Failure failure;
+  failure.twice_formula = 9;
+  results[2].inside.first_failure = failure;
   return results;
 }
 
