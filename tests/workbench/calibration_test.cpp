@@ -380,6 +380,31 @@ TEST_CASE("what chance adds to hand-overs is found, and told from their latency"
   }
 }
 
+TEST_CASE("chance that quartiles do not show is found by the makespans of tables in step") {
+  // Stamps as of a spread, makespans as of twice that and a latency with as long a typical
+  // hand-over.
+  constexpr Ticks kSpread = 240;
+  Timing shown = kOverlap;
+  shown.memory = Memory{.l2 = 1, .rate = 1, .congestion = 300, .spread = kSpread};
+  Timing real = shown;
+  real.latency -= 3 * kSpread / 4;
+  real.memory->spread = 2 * kSpread;
+  std::vector<CalibrationRun> runs = congested_runs(shown);
+  const std::vector<CalibrationRun> longer = congested_runs(real);
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    const Ticks more = span_of(longer[run].run) - span_of(runs[run].run);
+    runs[run].run.untimed_ns = runs[run].run.elapsed_ns + more;
+    REQUIRE(span_of(runs[run].run) == span_of(longer[run].run));
+  }
+  const KernelTimes found = calibrate(runs, Model::overlap).times;
+  REQUIRE(found.spread.has_value());
+  CAPTURE(found.spread->value, found.latency.value, found.fit.median_ppm);
+  CHECK(std::abs(found.spread->value - 2 * kSpread) <= kSpread / 2);
+  CHECK(found.spread->high < 3 * kSpread / 2);
+  CHECK(std::abs(found.latency.value - real.latency) <= 100);
+  CHECK(found.fit.median_ppm < 10'000);
+}
+
 TEST_CASE("the refinement finds what no typical task shows") {
   // One compute phase in ten takes twice as long: the quartiles do not see it, the makespans do.
   test::Random random(88);

@@ -10,7 +10,9 @@
 //                    loaded third to those of the most loaded one. Not of a kernel that spins
 //   spread           how far apart the quartiles of hand-overs are at one load, as they are by the
 //                    mean of what chance adds (sim/spread.hpp): of thirds by the load the middle
-//                    one. latency is without it. Not of a kernel that spins
+//                    one. latency is without it. Not of a kernel that spins. What is rare no
+//                    quartile shows, but a table in step does: so this, and in halves of it more,
+//                    as long as makespans are predicted the better for it
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
@@ -181,7 +183,8 @@ class DirectFit {
     times_.model = model;
   }
 
-  KernelTimes run() {
+  /// With so many halves of the spread that the quartiles show.
+  KernelTimes run(Ticks halves) {
     const Ticks between = value_of(ordered_.between).value;
     const Ticks taking = times_.model == Model::chain ? value_of(ordered_.taking).value : 0;
     times_.compute =
@@ -190,7 +193,7 @@ class DirectFit {
                                        &gpu::PhaseSamples::first_partial, between + taking);
     if (partial.samples > 0) times_.compute_partial = partial;
     times_.reduce = value_of(ordered_.reduce);
-    add_hand_overs();
+    add_hand_overs(halves);
     add_launch(between + taking);
     times_.epilogue = value_of(ordered_.chain_gap, -between);
     return times_;
@@ -208,11 +211,12 @@ class DirectFit {
     return {};
   }
 
-  void add_hand_overs() {
+  void add_hand_overs(Ticks halves) {
     const HandOvers hand_overs(ordered_);
     if (moves_) {
       times_.congestion = hand_overs.congestion();
       times_.spread = hand_overs.spread(times_.congestion->value);
+      times_.spread->value = times_.spread->value * halves / 2;
     }
     times_.latency = hand_overs.latency(times_.congestion.value_or(MeasuredNs{}).value,
                                         times_.spread.value_or(MeasuredNs{}).value);
@@ -312,7 +316,8 @@ class Refinement {
     if (times.congestion) add(*times.congestion);
   }
 
-  std::vector<Residual> run() {
+  /// Moves the values. Returns what is left of errors, and of the pull towards what samples say.
+  double run() {
     Ticks step = 1;
     for (const Value& value : values_)
       step = std::max(step, value.phase->value / 8);
@@ -321,9 +326,15 @@ class Refinement {
       while (improve(step, best)) {
       }
     }
+    return best;
+  }
+
+  /// Predicts every run.
+  [[nodiscard]] std::vector<Residual> residuals() const {
+    std::vector<Residual> residuals = residuals_;
     for (std::size_t run = 0; run < tables_.size(); ++run)
-      residuals_[run].predicted = simulated(*tables_[run], timing_of(times_)).span;
-    return residuals_;
+      residuals[run].predicted = simulated(*tables_[run], timing_of(times_)).span;
+    return residuals;
   }
 
  private:
@@ -425,6 +436,23 @@ class Refinement {
   std::vector<Value> values_;
 };
 
+/// The phases by which makespans are predicted best, and these.
+Calibration refined(const std::vector<CalibrationRun>& runs, Model model) {
+  constexpr Ticks kHalves = 2;
+  DirectFit direct(runs, model);
+  Calibration best;
+  double least = HUGE_VAL;
+  for (Ticks halves = kHalves;; ++halves) {
+    KernelTimes times = direct.run(halves);
+    Refinement refinement(runs, times);
+    const double found = refinement.run();
+    if (found >= least) return best;
+    least = found;
+    best = {.times = times, .residuals = refinement.residuals()};
+    if (times.spread.value_or(MeasuredNs{}).value == 0) return best;
+  }
+}
+
 FitErrors errors_of(const std::vector<Residual>& residuals) {
   Samples ppm;
   for (const auto& [measured, predicted] : residuals) {
@@ -446,9 +474,7 @@ Ticks span_of(const gpu::Backward& run) {
 
 Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {
   STAGGER_EXPECTS(std::ranges::any_of(runs, counts));
-  Calibration calibration;
-  calibration.times = DirectFit(runs, model).run();
-  calibration.residuals = Refinement(runs, calibration.times).run();
+  Calibration calibration = refined(runs, model);
   calibration.times.passes_per_mi = passes_of(runs);
   calibration.times.start = start_of(runs, calibration.times);
   calibration.times.fit = errors_of(calibration.residuals);
