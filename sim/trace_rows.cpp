@@ -15,7 +15,8 @@ bool is_writers(Phase phase) {
   return phase == Phase::wait || phase == Phase::reduce || phase == Phase::reduce_kv;
 }
 
-/// Gives the intervals of one row their threads, each the first that is free.
+/// Gives the intervals of one row their threads, each the first that is free. One that takes no
+/// time lies within what begins when it does: viewers nest it.
 class RowThreads {
  public:
   RowThreads(std::int32_t row, TraceThreads& all) : row_(row), all_(all) {
@@ -25,19 +26,23 @@ class RowThreads {
 
   std::int32_t place(const Interval& interval) {
     std::vector<Lane>& lanes = lanes_[is_writers(interval.phase) ? 1 : 0];
-    auto lane =
-        std::ranges::find_if(lanes, [&](const Lane& each) { return each.end <= interval.start; });
+    auto lane = std::ranges::find_if(lanes, [&](const Lane& each) {
+      return each.end <= interval.start ||
+             (interval.start == interval.end && each.start == interval.start);
+    });
     if (lane == lanes.end()) {
       add_lane(is_writers(interval.phase), lanes);
       lane = lanes.end() - 1;
     }
-    lane->end = interval.end;
+    lane->start = interval.start;
+    lane->end = std::max(lane->end, interval.end);
     return lane->thread;
   }
 
  private:
   struct Lane {
     std::int32_t thread = 0;
+    Ticks start = -1;  ///< of the last that it was given
     Ticks end = 0;
   };
 

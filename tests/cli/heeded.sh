@@ -209,7 +209,7 @@ block|--attention flash|
 block|--attn-fwd-ms 2|
 block|--attn-bwd-ms 7|
 block|--schedule spt|
-block|--tile-q 64|--model llama3-8b --seq 2048 --schedule spt --machine $h200
+block|--tile-q 128|--model llama3-8b --seq 2048 --schedule spt --machine $h200
 block|--tile-kv 128 --tile-q 80|--model llama3-8b --seq 2048 --schedule spt --machine $h200
 block|--speedup 2|
 block|--design two-pass|

@@ -41,7 +41,7 @@ expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/table
 # Problems that nobody chose, passes of 0.2 to 5 ms, timed without a host's launches.
 results problems.jsonl "" '"seq_q": \(576\|640\),'
 expect 0 "runs: median error" predict "$work/problems.jsonl" $h200 $(exactly 'runs==93' \
-  'median_ppm<=20000' 'worst_ppm<=130000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=120000' \
+  'median_ppm<=20000' 'worst_ppm<=150000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=120000' \
   'misranked<=1')
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
