@@ -284,7 +284,9 @@ TEST_CASE("a search that is stopped at any question has a table that runs, and n
       const Optimum cut = searched(questions);
       ++stopped;
       REQUIRE(cut.best.has_value());
-      REQUIRE(dag::verify(cut.best->table, timing).verdict == dag::Verdict::ok);
+      // Rounds know no release that is delayed.
+      const Timing& runs_by = slot_model ? Timing{} : timing;
+      REQUIRE(dag::verify(cut.best->table, runs_by).verdict == dag::Verdict::ok);
       REQUIRE(cut.best->makespan >= whole.lower_bound.ticks);
       REQUIRE(cut.lower_bound.ticks <= whole.best->makespan);
       if (cut.proof != ProofKind::none) REQUIRE(cut.best->makespan == whole.best->makespan);
