@@ -33,10 +33,11 @@ struct Calibration {
 
 /// The phases of a kernel from measured runs: interquartile means of what the tasks' times show
 /// directly (gpu/check/phase_samples.hpp), then integer ns that predict the runs' makespans better,
-/// of those that tell, as far as they stay near those. What passes take is found where runs have
-/// some (`passes_ns`) and one is of four times the elements of another. Deterministic. Requires a
-/// run by the ranks at least, all finished, with immediate release. O(tasks) for each of a few
-/// hundred simulations.
+/// of those that tell, as far as they stay near those; for each of a few spreads of hand-overs, of
+/// which the one is kept by which that is best. What passes take is found where runs have some
+/// (`passes_ns`) and one is of four times the elements of another. Deterministic. Requires a run by
+/// the ranks at least, all finished, with immediate release. O(tasks) for each of some hundred
+/// simulations a spread.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model);
 
 /// From the first compute phase to the last reduction of a run by its times, less what they cost
