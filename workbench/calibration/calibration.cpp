@@ -446,7 +446,7 @@ Calibration refined(const std::vector<CalibrationRun>& runs, Model model) {
     KernelTimes times = direct.run(halves);
     Refinement refinement(runs, times);
     const double found = refinement.run();
-    if (found >= least) return best;
+    if (halves > kHalves && !(found < least)) return best;
     least = found;
     best = {.times = times, .residuals = refinement.residuals()};
     if (times.spread.value_or(MeasuredNs{}).value == 0) return best;
