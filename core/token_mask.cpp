@@ -58,16 +58,6 @@ TokenMask::TokenMask(const Problem& problem, Head head)
   if (mask.family->tiles == nullptr) rows_ = key_ranges(mask, lengths_, shape_);
 }
 
-KeyRange TokenMask::keys(std::int64_t query, KvTile kv) const {
-  const std::int64_t begin = kv.value * shape_.kv;
-  KeyRange keys{begin, begin};
-  each_range(query, kv, [&](const KeyRange& range) {
-    STAGGER_EXPECTS(keys.begin == keys.end);
-    keys = range;
-  });
-  return keys;
-}
-
 std::vector<KeyRange> TokenMask::keys(std::int64_t query) const {
   if (rows_.queries() > 0) {
     const std::span<const KeyRange> row = rows_.of(query);
@@ -145,26 +135,6 @@ std::int64_t assumed_tiles(const Problem& problem) {
     count += known->second;
   }
   return count;
-}
-
-std::vector<bool> split_tiles(const Problem& problem) {
-  expect_not_by_head(problem.mask);
-  std::vector<bool> split;
-  if (problem.mask.family->ranges == nullptr) return split;
-  const KeyRanges rows = key_ranges(problem.mask, problem.lengths, problem.shape);
-  for (std::int64_t query = 0; query < rows.queries(); ++query) {
-    const std::int64_t q = query / problem.shape.q;
-    std::int64_t last = -1;  // the KV tile in which the range before ends
-    for (const KeyRange& range : rows.of(query)) {
-      const std::int64_t kv = range.begin / problem.shape.kv;
-      if (kv == last) {
-        split.resize(at(std::int64_t{problem.kv_tiles()} * problem.q_tiles()));
-        split[at(kv * problem.q_tiles() + q)] = true;
-      }
-      last = (range.end - 1) / problem.shape.kv;
-    }
-  }
-  return split;
 }
 
 }  // namespace stagger

@@ -28,9 +28,6 @@ class TokenMask {
   /// both to exist. O(1) and the ranges, or O(log) of the query's ranges.
   template <class Visit>
   void each_range(std::int64_t query, KvTile kv, Visit visit) const;
-  /// The keys of one KV tile that a query sees; begin == end if none. Requires both to exist, and
-  /// that they are one range: the tile is none of split_tiles().
-  [[nodiscard]] KeyRange keys(std::int64_t query, KvTile kv) const;
   /// All keys that a query sees: ranges upwards, with keys between them that it does not see.
   /// O(ranges), or O(KV tiles) for a block-sparse mask.
   [[nodiscard]] std::vector<KeyRange> keys(std::int64_t query) const;
@@ -62,10 +59,6 @@ class HeadMasks {
   IndexVector<std::int64_t, TokenMask> masks_;
   IndexVector<Head, std::int32_t> of_head_;  ///< empty if there is one mask
 };
-
-/// Which tiles show a query keys in two ranges or more, by (kv, q), row-major; empty if none does.
-/// Throws Error{unsupported} if heads have masks of their own. O(ranges of keys + tiles).
-[[nodiscard]] std::vector<bool> split_tiles(const Problem& problem);
 
 /// Partial tiles of all heads whose pairs a mask of tiles, or one in a composition, does not say:
 /// they are assumed to be as TokenMask has them. O(masks x tiles).

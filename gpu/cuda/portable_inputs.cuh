@@ -32,7 +32,7 @@ class PortableInputs {
         d_out_(converted<Storage>(attention.inputs.d_out)),
         lse_(converted<float>(attention.forward.lse)),
         delta_(converted<float>(attention.forward.delta)),
-        keys_(mask.keys),
+        queries_(mask.queries),
         bits_(mask.bits),
         stored_(attention.dropout ? attention.dropout->stored : std::vector<std::uint32_t>{}) {
     const auto scale = static_cast<float>(attention.shape.scale());
@@ -44,7 +44,7 @@ class PortableInputs {
         .d_out = d_out_.data(),
         .lse = lse_.data(),
         .delta = delta_.data(),
-        .keys = keys_.data(),
+        .queries = queries_.data(),
         .dq = nullptr,
         .dk = nullptr,
         .dv = nullptr,
@@ -80,7 +80,7 @@ class PortableInputs {
   DeviceBuffer<Storage> d_out_;
   DeviceBuffer<float> lse_;
   DeviceBuffer<float> delta_;
-  DeviceBuffer<SeenKeys> keys_;
+  DeviceBuffer<SeenQueries> queries_;
   DeviceBuffer<std::uint32_t> bits_;
   DeviceBuffer<std::uint32_t> stored_;
   PortableParameters<Storage> parameters_;

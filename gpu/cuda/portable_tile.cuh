@@ -38,8 +38,8 @@ struct PortableParameters {
   const Storage* d_out = nullptr;
   const float* lse = nullptr;
   const float* delta = nullptr;
-  const SeenKeys* keys = nullptr;  ///< of masked tiles in ranges, as PortableMask has them
-  float* dq = nullptr;             ///< sums: end_dq() makes gradients of them
+  const SeenQueries* queries = nullptr;  ///< of masked tiles in ranges, as PortableMask has them
+  float* dq = nullptr;                   ///< sums: end_dq() makes gradients of them
   float* dk = nullptr;  ///< by part and key: a chain's sums; gradients where it is a KV head's only
   float* dv = nullptr;
   float* dk_sums = nullptr;  ///< by KV head and key: of several parts
@@ -247,8 +247,8 @@ class PortableTile {
   __device__ bool sees(const DeviceSlot& slot, std::int32_t query, std::int32_t key) const {
     if (slot.partial < 0) return true;
     if (slot.partial < all_.in_ranges) {
-      const SeenKeys seen = all_.keys[std::int64_t{slot.partial} * all_.tile_q + query];
-      return seen.begin <= key && key < seen.end;
+      const SeenQueries seen = all_.queries[std::int64_t{slot.partial} * all_.tile_kv + key];
+      return seen.begin <= query && query < seen.end;
     }
     const std::int64_t row = std::int64_t{slot.partial - all_.in_ranges} * all_.tile_q + query;
     return (all_.bits[row * all_.words + key / 32] >> key % 32 & 1) != 0;

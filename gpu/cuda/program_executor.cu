@@ -138,7 +138,8 @@ class KernelText {
   KernelText(const Problem& problem, const Program::Kernel& kernel, const ProgramOrder& order,
              std::optional<std::uint64_t> perturb)
       : lanes_(static_cast<std::int32_t>(kernel.lanes.size())) {
-    const std::vector<std::int32_t> masked = masked_places(problem, masked_tiles(problem));
+    const std::vector<std::int32_t> masked =
+        masked_places(problem, masked_tiles(problem, TokenMask(problem)));
     std::vector<ProgramSlot> slots;
     std::vector<std::int64_t> lane_begin = {0};
     for (const Program::ProgramLane& lane : kernel.lanes) {

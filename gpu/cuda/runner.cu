@@ -154,7 +154,7 @@ Runner::Runner(const Table& table, const BackwardOptions& options, Semaphores se
     : source_(table),
       semaphores_(semaphores),
       ctas_(std::min(resident_lanes(table.problem, options.residency), table.lanes())),
-      slots_(device_slots(table, masked_tiles(table.problem))),
+      slots_(device_slots(table, masked_tiles(table.problem, TokenMask(table.problem)))),
       lane_begin_(table.lane_begin),
       places_(places_of(table.problem)),
       locks_(at(table.problem.heads * std::int64_t{table.problem.q_tiles()} * semaphores.of_q)),

@@ -93,7 +93,7 @@ class Loader {
     ++step_;
   }
 
-  /// Whether its queries see several ranges of keys: compute reads the bits itself.
+  /// Whether keys of it are seen by several ranges of queries: compute reads the bits itself.
   __device__ bool has_bits(const cuda::DeviceSlot& slot) const {
     return hides_bits(kExtras) && slot.partial >= all_.in_ranges;
   }
@@ -140,17 +140,17 @@ class Loader {
   __device__ void load_q(const cuda::DeviceSlot& slot, BoxPlace box, std::uint32_t stage,
                          std::int32_t q, std::int32_t number) {
     using Stats = QueryStats<kStepQ>;
-    constexpr std::uint32_t kKeysBytes = kStepQ * sizeof(SeenKeys);
-    const bool has_keys = slot.partial >= 0 && !has_bits(slot);
+    constexpr std::uint32_t kSeenBytes = kTileKv * sizeof(SeenQueries);
+    const bool has_ranges = slot.partial >= 0 && !has_bits(slot);
     Mbarrier& barrier = shared_.q_full[stage];
     load_tile(shared_.tiles.q[stage], &all_.q, box, kStepQ,
-              kQBytes + sizeof(Stats) + (has_keys ? kKeysBytes : 0), barrier);
+              kQBytes + sizeof(Stats) + (has_ranges ? kSeenBytes : 0), barrier);
     const std::int32_t place = (slot.head * table_.q_tiles << all_.log2_steps) + q;
     load_bytes(&shared_.queries[stage].stats, reinterpret_cast<const Stats*>(all_.stats) + place,
                sizeof(Stats), barrier);
-    if (has_keys) {
-      const std::int64_t keys = (std::int64_t{slot.partial} << all_.log2_steps) + number;
-      load_bytes(shared_.queries[stage].keys, all_.keys + keys * kStepQ, kKeysBytes, barrier);
+    if (has_ranges) {
+      const std::int64_t masked = (std::int64_t{slot.partial} << all_.log2_steps) + number;
+      load_bytes(shared_.queries[stage].seen, all_.queries + masked * kTileKv, kSeenBytes, barrier);
     }
   }
 

@@ -119,7 +119,7 @@ Pass::Pass(const Plan& plan, const Call& call)
                  .group = Divisor(sizes.group()),
                  .span = Divisor(sizes.span),
                  .stats = of_workspace<float>(plan.workspace.stats),
-                 .keys = of_plan<SeenKeys>(plan.layout.keys),
+                 .queries = of_plan<SeenQueries>(plan.layout.queries),
                  .bits = of_plan<std::byte>(plan.layout.bits),
                  .in_ranges = plan.in_ranges,
                  .dq_sums = of_workspace<float>(plan.workspace.dq_sums),

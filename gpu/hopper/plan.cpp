@@ -9,26 +9,23 @@
 namespace stagger::gpu::hopper {
 namespace {
 
-/// Lists the keys that a query sees, by masked tile in ranges and query of the tile.
-std::vector<SeenKeys> seen_keys(const Problem& problem, const TokenMask& mask,
-                                const cuda::MaskedTiles& masked) {
-  std::vector<SeenKeys> keys;
-  keys.reserve(masked.ranges().size() * at(problem.shape.q));
+/// Lists the queries that see a key, by masked tile in ranges, step and key of the tile.
+std::vector<SeenQueries> seen_queries(const Problem& problem, const TokenMask& mask,
+                                      const cuda::MaskedTiles& masked, const Shape& shape) {
+  std::vector<SeenQueries> seen;
+  seen.reserve(masked.ranges().size() * at(shape.steps() * kTileKv));
   for (const auto& [kv, q] : masked.ranges()) {
-    const std::int64_t first = kv.value * problem.shape.kv;
-    for (std::int64_t place = 0; place < problem.shape.q; ++place) {
-      const std::int64_t query = q.value * problem.shape.q + place;
-      KeyRange seen;
-      if (query < problem.lengths.q) seen = mask.keys(query, kv);
-      if (seen.begin == seen.end) {
-        keys.emplace_back();
-      } else {
-        keys.push_back({.begin = static_cast<std::uint8_t>(seen.begin - first),
-                        .end = static_cast<std::uint8_t>(seen.end - first)});
-      }
+    std::vector<cuda::SeenQueries> queries = cuda::queries_by_key(problem, mask, kv, q).value();
+    queries.resize(kTileKv);
+    for (std::int32_t first = 0; first < shape.tile_q; first += shape.step_q) {
+      const auto in_step = [&](std::int32_t query) {
+        return static_cast<std::uint8_t>(std::clamp(query - first, 0, shape.step_q));
+      };
+      for (const cuda::SeenQueries& range : queries)
+        seen.push_back({.begin = in_step(range.begin), .end = in_step(range.end)});
     }
   }
-  return keys;
+  return seen;
 }
 
 /// Sets the bits of the other masked tiles, which are 0 before.
@@ -154,12 +151,12 @@ Plan make_plan(const Table& table, const TokenMask& mask, std::int32_t batch, st
   plan.workspace = workspace_of(plan);
   const std::vector<std::uint8_t> seen = seen_tiles(problem.common_grid());
   plan.has_unseen = std::ranges::count(seen, 0) > 0;
-  const cuda::MaskedTiles masked = cuda::masked_tiles(problem);
+  const cuda::MaskedTiles masked = cuda::masked_tiles(problem, mask);
   plan.in_ranges = static_cast<std::int32_t>(masked.in_ranges);
   plan.layout.slots = append(plan.image, cuda::device_slots(table, masked));
   const std::vector<std::int64_t> lane_begin(table.lane_begin.begin(), table.lane_begin.end());
   plan.layout.lane_begin = append(plan.image, lane_begin);
-  plan.layout.keys = append(plan.image, seen_keys(problem, mask, masked));
+  plan.layout.queries = append(plan.image, seen_queries(problem, mask, masked, plan.shape));
   plan.has_bits = !masked.bits().empty();
   const SeenBits bits{plan.shape.step_q};
   plan.layout.bits =

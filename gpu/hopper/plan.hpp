@@ -76,10 +76,10 @@ struct Sizes {
 
 /// Where the parts of a plan lie in its image, in bytes.
 struct PlanLayout {
-  std::int64_t slots = 0;          ///< cuda::DeviceSlot
-  std::int64_t lane_begin = 0;     ///< int64, lanes + 1
-  std::int64_t keys = 0;           ///< SeenKeys by (masked tile in ranges, query in the tile)
-  std::int64_t bits = 0;           ///< SeenBits by (other masked tile, step)
+  std::int64_t slots = 0;       ///< cuda::DeviceSlot
+  std::int64_t lane_begin = 0;  ///< int64, lanes + 1
+  std::int64_t queries = 0;     ///< SeenQueries by (masked tile in ranges, step, key in the tile)
+  std::int64_t bits = 0;        ///< SeenBits by (other masked tile, step)
   std::int64_t contributions = 0;  ///< int32 by Q tile: partials of its dQ
   std::int64_t seen = 0;           ///< uint8 by KV tile: whether anybody sees it
   std::int64_t dkv_ranks = 0;  ///< int32 by Problem::chain_place; where parts are added in order

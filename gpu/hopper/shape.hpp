@@ -30,8 +30,8 @@ inline constexpr Shape kShapes[] = {{64, 64, 64},  {64, 80, 80},  {64, 128, 128}
   return nullptr;
 }
 
-/// Keys of its KV tile that a query sees, [begin, end), at most 128.
-struct SeenKeys {
+/// Queries of its step that see a key, [begin, end), at most 128.
+struct SeenQueries {
   std::uint8_t begin = 0;
   std::uint8_t end = 0;
 };
@@ -51,7 +51,7 @@ struct ScorePlace {
           query / 8 * 4 + key % 16 / 8 * 2 + query % 2};
 }
 
-/// Which pairs of tokens of a step attend, where a range of keys for each query does not say it: a
+/// Which pairs of tokens of a step attend, where a range of queries for each key does not say it: a
 /// bit for each score, in the order in which threads hold them. Bit i of thread t is bit i % 32 of
 /// the word t where i is below 32; the rest follow, as many bytes a thread as it takes.
 struct SeenBits {
@@ -79,8 +79,8 @@ struct SeenBits {
   static constexpr std::int32_t kFirst = kThreads * 4;
 };
 
-/// What a kernel does beside the arithmetic of a full tile or of ranges of keys: a compilation of
-/// its own for each, as code costs time where it is not run, too.
+/// What a kernel does beside the arithmetic of a full tile or of ranges of queries: a compilation
+/// of its own for each, as code costs time where it is not run, too.
 enum class Extras {
   none,
   bits,     ///< hides what a mask tells bit by bit

@@ -38,16 +38,16 @@ struct Parameters {
   CUtensorMap v;
   CUtensorMap dk;  ///< by boxes of 16 x 64, dv too; a part in the place of a head
   CUtensorMap dv;
-  Divisor heads;                    ///< of a batch entry
-  Divisor group;                    ///< heads that share K and V
-  Divisor span;                     ///< heads of a part, which share chains
-  const float* stats = nullptr;     ///< QueryStats by (head, Q tile, step)
-  const SeenKeys* keys = nullptr;   ///< (masked tile in ranges, query in the tile)
-  const std::byte* bits = nullptr;  ///< SeenBits by (other masked tile, step)
-  std::int32_t in_ranges = 0;       ///< masked tiles: places in MaskedTiles below this one
-  float* dq_sums = nullptr;         ///< by (head, Q tile, step), in the order of dq_place
-  float* partials = nullptr;        ///< by (slot, step), as dq_sums; nullptr: they are not kept
-  std::int32_t log2_steps = 0;      ///< of the number of a task's steps
+  Divisor heads;                         ///< of a batch entry
+  Divisor group;                         ///< heads that share K and V
+  Divisor span;                          ///< heads of a part, which share chains
+  const float* stats = nullptr;          ///< QueryStats by (head, Q tile, step)
+  const SeenQueries* queries = nullptr;  ///< by (masked tile in ranges, step, key in the tile)
+  const std::byte* bits = nullptr;       ///< SeenBits by (other masked tile, step)
+  std::int32_t in_ranges = 0;            ///< masked tiles: places in MaskedTiles below this one
+  float* dq_sums = nullptr;              ///< by (head, Q tile, step), in the order of dq_place
+  float* partials = nullptr;    ///< by (slot, step), as dq_sums; nullptr: they are not kept
+  std::int32_t log2_steps = 0;  ///< of the number of a task's steps
   float scale = 0;
   std::int32_t q_tiles = 0;   ///< of a head
   DropoutWords dropout = {};  ///< of a kernel that drops
@@ -69,7 +69,7 @@ struct Marks {
   std::uint32_t ends_chain : 1;
   std::uint32_t is_last : 1;  ///< no step, the end of all
   std::uint32_t bits : 24;    ///< of a masked one: its place among those with SeenBits, and one; 0:
-                              ///< it has SeenKeys
+                              ///< it has SeenQueries
 };
 
 /// A slot, or a step of it, on its way through the CTA.

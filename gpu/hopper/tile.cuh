@@ -89,7 +89,7 @@ struct DkvSums {
 template <int kStepQ>
 struct StepQueries {
   QueryStats<kStepQ> stats;
-  SeenKeys keys[kStepQ];  ///< of masked tiles in ranges only
+  SeenQueries seen[kTileKv];  ///< by key; of masked tiles in ranges only
 };
 
 __device__ inline float exp2_approximately(float x) {
@@ -141,12 +141,13 @@ class Tile {
 
   /// Sets S^T = -infinity where the query does not see the key.
   __device__ void hide_unseen(int stage) {
-    const SeenKeys* const keys = queries_[stage].keys;
+    const SeenQueries* const seen = queries_[stage].seen + 64 * warpgroup_;
+    const std::uint32_t rows[2] = {own_columns(seen[sums_row(thread_, 0)]),
+                                   own_columns(seen[sums_row(thread_, 2)])};
 #pragma unroll
     for (int index = 0; index < kStepQ / 2; ++index) {
-      const SeenKeys seen = keys[sums_column(thread_, index)];
-      const int key = 64 * warpgroup_ + sums_row(thread_, index);
-      if (key < seen.begin || key >= seen.end) s_[index] = -INFINITY;
+      const int column = index / 4 * 2 + index % 2;
+      if ((rows[index % 4 / 2] >> column & 1) == 0) s_[index] = -INFINITY;
     }
   }
 
@@ -386,6 +387,16 @@ class Tile {
                                                                           step > 0);
       }
     }
+  }
+
+  /// Tells which of a row's columns that this thread has are in a range, a bit each: two of every
+  /// eight columns.
+  [[nodiscard]] __device__ std::uint32_t own_columns(SeenQueries range) const {
+    return columns_before(range.end) & ~columns_before(range.begin);
+  }
+  [[nodiscard]] __device__ std::uint32_t columns_before(int end) const {
+    const int rest = max(end - sums_column(thread_, 0), 0);
+    return __funnelshift_lc(~0U, 0, rest / 8 * 2 + min(rest % 8, 2));  // as many ones, up to 32
   }
 
   /// Counts the elements before this warp's keys, in a tile where each warp's are together.

@@ -46,7 +46,7 @@ TEST_CASE("c: the bytes of a plan and of its workspace are those of the interfac
   const std::uint64_t masked = 2 * 32;  // tiles of one head on the diagonal
   const auto aligned = [](std::uint64_t bytes) { return (bytes + 255) / 256 * 256; };
   CHECK(info.device_bytes == aligned(24 * 135'168) + aligned(8 * (lanes + 1)) +
-                                 aligned(2 * masked * 64) + aligned(4 * 64) + aligned(32));
+                                 aligned(2 * masked * 128) + aligned(4 * 64) + aligned(32));
   CHECK(info.workspace_bytes == 4ULL * 128 * 4096 * 128 + 8ULL * 128 * 4096 + 4 * 128 * 64 + 256);
   problem.heads_kv = 8;
   for (const std::int32_t span : {1, 2, 4}) {

@@ -64,7 +64,6 @@ TEST_CASE("Heads with masks of their own see what they would see alone") {
     REQUIRE(masks.pairs(problem.heads) == pairs);
     REQUIRE_THROWS_AS(masks.common(), Error);
     REQUIRE_THROWS_AS(TokenMask(problem), Error);
-    REQUIRE_THROWS_AS(split_tiles(problem), Error);
   }
   CHECK(heads > 30);
 }

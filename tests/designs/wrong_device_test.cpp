@@ -336,8 +336,9 @@ TEST_CASE("a run beside a GPU that takes more than the host has, or more bits, i
   CHECK_THROWS_WITH(execute(request), Catch::Contains("takes more than 32 GiB"));
   constexpr std::int64_t kSide = std::int64_t{1} << 17;
   request.request.head_dim = 1;
-  request.request.problem = make_problem(parse_mask("sliding:left=1,right=0 | global:first=1"),
-                                         {kSide, kSide}, {kSide, kSide}, 1, 1);
+  request.request.problem =
+      make_problem(parse_mask("sliding:left=1,right=0 | global:tokens=131071,symmetric=true"),
+                   {kSide, kSide}, {kSide, kSide}, 1, 1);
   CHECK_THROWS_WITH(execute(request), Catch::Contains("run it on the CPU"));
   std::swap(request.on_cpu, request.on_cuda);
   request.cuda.reset();

@@ -4,6 +4,7 @@
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/executor.hpp"
+#include "gpu/cuda/masked_tiles.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/masks.hpp"
@@ -90,7 +91,7 @@ TEST_CASE("masks told bit by bit leave the CPU's bits, whatever the tiles and gr
       for (const Problem& problem : test::masks_in_bits(random, {500, 520}, shape, 2, grouping)) {
         const char* mask = problem.mask.family->name;
         CAPTURE(mask, shape.q, shape.kv, problem.span);
-        split += split_tiles(problem).empty() ? 0 : 1;
+        split += cuda::masked_tiles(problem, TokenMask(problem)).bits().empty() ? 0 : 1;
         const Table table = schedules::build(schedules::select("lpt-descending"), problem);
         const Attention attention = attention_of(problem, 16);
         for (const Dtype dtype : kCudaDtypes) {

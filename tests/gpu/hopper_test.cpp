@@ -6,6 +6,7 @@
 #include "dag/liveness.hpp"
 #include "gpu/check/checked_runs.hpp"
 #include "gpu/cpu/executor.hpp"
+#include "gpu/cuda/masked_tiles.hpp"
 #include "gpu/hopper/shape.hpp"
 #include "schedules/schedule.hpp"
 #include "tests/support/catch.hpp"
@@ -56,7 +57,7 @@ TEST_CASE(
          {Grouping{}, Grouping{.heads_kv = 1, .span = 2}, Grouping{.heads_kv = 1, .span = 1}}) {
       for (const Problem& problem : test::masks_in_bits(random, {500, 520}, tile, 2, grouping)) {
         const char* mask = problem.mask.family->name;
-        REQUIRE_FALSE(split_tiles(problem).empty());
+        REQUIRE_FALSE(cuda::masked_tiles(problem, TokenMask(problem)).bits().empty());
         const Attention attention = hopper_attention(problem, shape.head_dim);
         const ReferenceGradients exact = reference_gradients(attention);
         const char* const schedule = cases % 2 == 0 ? "lpt-descending" : "spt";

@@ -274,7 +274,7 @@ Mask two_intervals(const Lengths& lengths) {
 std::vector<Problem> masks_in_bits(Random& random, const Lengths& lengths, const TileShape& shape,
                                    std::int64_t heads, const Grouping& grouping) {
   std::vector<Mask> masks = {
-      parse_mask("sliding:left=100,right=0 | global:first=4 & causal"),
+      parse_mask("sliding:left=30,right=0 | global:tokens=5+40+200+333,symmetric=true & causal"),
       parse_mask("sliding:left=30,right=30 | global:tokens=0+130+300,symmetric=true"),
       two_intervals(lengths), random_ranges(random, lengths, 5)};
   // A KV tile and a Q tile that have no part in it, full tiles, and pairs one by one.

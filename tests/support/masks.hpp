@@ -34,9 +34,9 @@ namespace stagger::test {
 /// Pairs in up to `most` ranges of keys a query, of any length, and queries that see nothing.
 [[nodiscard]] Mask random_ranges(Random& random, const Lengths& lengths, std::int64_t most);
 
-/// Masks of which queries see several ranges of keys within tiles of 128: attention sinks and a
-/// window, global tokens and a window, FlashMask's two intervals, random ranges, and random ranges
-/// in some tiles alone. Requires at least 500 tokens.
+/// Masks of which keys are seen by several ranges of queries within tiles of 64: global tokens that
+/// see every key, too, beside a window, causal and not, FlashMask's two intervals, random ranges,
+/// and random ranges in some tiles alone. Requires at least 500 tokens.
 [[nodiscard]] std::vector<Problem> masks_in_bits(Random& random, const Lengths& lengths,
                                                  const TileShape& shape, std::int64_t heads,
                                                  const Grouping& grouping = {});

@@ -142,7 +142,7 @@ def other_masks():
 
 @check
 def several_ranges():
-    """Masks of which a query sees several ranges of keys, with a forward pass of one's own."""
+    """Masks of several ranges, of keys and of queries, with a forward pass of one's own."""
     query, key = (torch.arange(700, device="cuda").view(shape) for shape in ((-1, 1), (1, -1)))
     tokens = torch.isin(torch.arange(700, device="cuda"),
                         torch.tensor([0, 130, 300], device="cuda"))
