@@ -74,6 +74,7 @@ def tables(stagger):
             (results, "optimize-spans-h200", "optimize_spans_h200.json", optimize.optimize_table),
             (results, "optimize-h200", "optimize_h200.json", optimize.optimize_table),
             (results, "optimize-shared", "optimize_shared.json", optimize.optimize_table),
+            (results, "optimize-other-h200", "optimize_other_h200.json", optimize.optimize_table),
             (results, "orders", "orders.jsonl", orders.orders_table),
             (results, "checks", "checks.json", checks.checks_table),
             (results, "bench", "bench.json", bench.bench_table),

@@ -38,11 +38,11 @@ expect 2 "give that file with --tables" predict "$work/random.jsonl" $h200
 python3 "$source_dir/scripts/random_tables.py" --of "$work/random.jsonl" --folder "$work/tables"
 expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
   $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
-# Problems that nobody chose, passes of 0.2 to 5 ms, timed without a host's launches.
-results problems.jsonl "" '"seq_q": \(576\|640\),'
-expect 0 "runs: median error" predict "$work/problems.jsonl" $h200 $(exactly 'runs==93' \
-  'median_ppm<=20000' 'worst_ppm<=150000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=120000' \
-  'misranked<=1')
+# Problems that nobody chose, passes of 0.2 to 4 ms, timed without a host's launches.
+results problems_other.jsonl "" '"seq_q": \(512\|576\|640\),'
+expect 0 "runs: median error" predict "$work/problems_other.jsonl" $h200 $(exactly 'runs==61' \
+  'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' 'whole_worst_ppm<=100000' \
+  'misranked==0' 'whole_misranked==0')
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
@@ -50,7 +50,7 @@ expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly
   'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==64' 'in_l2_worst_ppm<=110000' \
   'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000' \
   'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2' 'whole_beyond_l2_mean_ppm<0')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 8.4 %, worst 8.4 %, mean -8.1 %" \
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 8.6 %, worst 8.6 %, mean -8.2 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"
