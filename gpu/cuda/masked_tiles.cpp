@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::int64_t kWordBits = 32;
 
-/// Counts the words of a query's bits, and the queries and keys of the longest tile.
+/// Counts the queries and the keys of the longest tile, and the words of a query's bits.
+std::int64_t rows_of_tile(const Problem& problem) {
+  return std::min(problem.shape.q, problem.lengths.q);
+}
 std::int64_t columns_of_tile(const Problem& problem) {
   return std::min(problem.shape.kv, problem.lengths.kv);
 }
 std::int64_t words_of_row(const Problem& problem) {
   return (columns_of_tile(problem) + kWordBits - 1) / kWordBits;
-}
-std::int64_t rows_of_tile(const Problem& problem) {
-  return std::min(problem.shape.q, problem.lengths.q);
 }
 
 /// Calls visit(key) for the keys in some of `ranges` and in none of `others`, both sorted.
@@ -48,11 +48,11 @@ std::optional<std::vector<SeenQueries>> queries_by_key(const Problem& problem,
   const std::int64_t first = q.value * problem.shape.q;
   const std::int64_t rows = std::min(problem.shape.q, problem.lengths.q - first);
   std::vector<SeenQueries> queries(at(columns_of_tile(problem)));
-  bool is_split = false;
   // What changes from a query to the next: keys that it sees first, and no more.
   std::vector<KeyRange> before;
   std::vector<KeyRange> now;
-  for (std::int64_t row = 0; row <= rows; ++row) {
+  bool is_split = false;
+  for (std::int64_t row = 0; row <= rows && !is_split; ++row) {
     now.clear();
     if (row < rows)
       mask.each_range(first + row, kv, [&](const KeyRange& range) { now.push_back(range); });

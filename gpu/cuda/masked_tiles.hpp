@@ -21,7 +21,7 @@ struct SeenQueries {
 };
 
 /// Finds by key the queries of a tile that see it, both counted from the tile's first; nothing if
-/// some key is seen by several ranges of queries. O(ranges of keys + keys).
+/// some key is seen by several ranges of queries. O(keys, and of each query its ranges of keys).
 [[nodiscard]] std::optional<std::vector<SeenQueries>> queries_by_key(const Problem& problem,
                                                                      const TokenMask& mask,
                                                                      KvTile kv, QTile q);

@@ -51,6 +51,14 @@ struct ScorePlace {
           query / 8 * 4 + key % 16 / 8 * 2 + query % 2};
 }
 
+/// Counts the scores of one key that a thread has of the queries before `end`: two of every eight.
+[[nodiscard]] STAGGER_HOST_DEVICE constexpr std::int32_t scores_before(std::int32_t thread,
+                                                                       std::int32_t end) {
+  const std::int32_t behind = end - thread % 4 * 2;
+  const std::int32_t rest = behind > 0 ? behind : 0;
+  return rest / 8 * 2 + (2 < rest % 8 ? 2 : rest % 8);
+}
+
 /// Which pairs of tokens of a step attend, where a range of queries for each key does not say it: a
 /// bit for each score, in the order in which threads hold them. Bit i of thread t is bit i % 32 of
 /// the word t where i is below 32; the rest follow, as many bytes a thread as it takes.

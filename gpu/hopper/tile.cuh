@@ -58,6 +58,30 @@ constexpr bool finds_sums() {
 }
 static_assert(finds_sums());
 
+/// Finds which of a thread's two keys a score is of, and its place among the scores of that key.
+__host__ __device__ constexpr int key_of_sum(int index) {
+  return index % 4 / 2;
+}
+__host__ __device__ constexpr int place_of_sum(int index) {
+  return index / 4 * 2 + index % 2;
+}
+
+/// Whether scores_before counts the scores of a key that are before any query, wherever they are.
+constexpr bool counts_scores() {
+  for (int query = 0; query < 128; ++query) {
+    for (int key = 0; key < 16; key += 8) {
+      const ScorePlace place = score_place(query, key);
+      if (key_of_sum(place.index) != key / 8) return false;
+      for (int end = 0; end <= 128; ++end) {
+        const bool is_before = place_of_sum(place.index) < scores_before(place.thread, end);
+        if (is_before != (query < end)) return false;
+      }
+    }
+  }
+  return true;
+}
+static_assert(counts_scores());
+
 /// Whether dkv_place finds every one of the threads' sums of dK and dV.
 constexpr bool finds_dkv(int head_dim) {
   for (int thread = 0; thread < kComputeThreads; ++thread) {
@@ -142,12 +166,11 @@ class Tile {
   /// Sets S^T = -infinity where the query does not see the key.
   __device__ void hide_unseen(int stage) {
     const SeenQueries* const seen = queries_[stage].seen + 64 * warpgroup_;
-    const std::uint32_t rows[2] = {own_columns(seen[sums_row(thread_, 0)]),
-                                   own_columns(seen[sums_row(thread_, 2)])};
+    const std::uint32_t of_keys[2] = {seen_scores(seen[sums_row(thread_, 0)]),
+                                      seen_scores(seen[sums_row(thread_, 2)])};
 #pragma unroll
     for (int index = 0; index < kStepQ / 2; ++index) {
-      const int column = index / 4 * 2 + index % 2;
-      if ((rows[index % 4 / 2] >> column & 1) == 0) s_[index] = -INFINITY;
+      if ((of_keys[key_of_sum(index)] >> place_of_sum(index) & 1) == 0) s_[index] = -INFINITY;
     }
   }
 
@@ -389,14 +412,10 @@ class Tile {
     }
   }
 
-  /// Tells which of a row's columns that this thread has are in a range, a bit each: two of every
-  /// eight columns.
-  [[nodiscard]] __device__ std::uint32_t own_columns(SeenQueries range) const {
-    return columns_before(range.end) & ~columns_before(range.begin);
-  }
-  [[nodiscard]] __device__ std::uint32_t columns_before(int end) const {
-    const int rest = max(end - sums_column(thread_, 0), 0);
-    return __funnelshift_lc(~0U, 0, rest / 8 * 2 + min(rest % 8, 2));  // as many ones, up to 32
+  /// Tells which of this thread's scores of a key are of queries that see it, a bit each.
+  [[nodiscard]] __device__ std::uint32_t seen_scores(SeenQueries queries) const {
+    const auto ones = [](int count) { return __funnelshift_lc(~0U, 0, count); };  // up to 32
+    return ones(scores_before(thread_, queries.end)) & ~ones(scores_before(thread_, queries.begin));
   }
 
   /// Counts the elements before this warp's keys, in a tile where each warp's are together.
