@@ -20,7 +20,8 @@ the grid's points, and with --machine each run says what was predicted of it. Wi
 named schedules run on problems that nobody chose, those of scripts/bench_optimize.py by seeds: other
 masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond; with
 --spans those of shared heads alone, at every span.
---schedules, --head-dim, --mask and --seqlen take a part of the grid; predict reads several files.
+--schedules, --head-dim, --mask and --seqlen take a part of the grid, --schedules, --head-dim and
+--mask one of the problems; predict reads several files.
 """
 
 import argparse
@@ -142,29 +143,33 @@ def random_runs(args):
 
 
 def candidates_of(args, row):
-    """(span, schedule): the runs of a problem; with --spans none if no heads share K and V."""
+    """(options, schedule): the runs of a problem; with --spans none if no heads share K and V."""
     names = args.schedules or PROBLEM_SCHEDULES
-    if args.spans is None:
-        return [("auto", name) for name in names]
     group = row["heads"] // row["heads_kv"]
+    if args.spans is None:
+        return [(["--span", "auto"] if group > 1 else [], name) for name in names]
     spans = [span for span in args.spans or range(1, group + 1) if group % span == 0 and group > 1]
     in_one_order = dict.fromkeys(ORDER.sub("", name) for name in names)  # as chains of one head are
-    return [(span, name) for span in spans for name in (names if span > 1 else in_one_order)]
+    return [(["--span", span], name) for span in spans
+            for name in (names if span > 1 else in_one_order)]
 
 
 def problem_runs(args):
     """Runs of schedules on problems by seeds."""
     for seed in range(args.first, args.problems):
         row = dict(zip(NAMES, random_problem(seed)))
+        kind = row["mask"].partition(":")[0]
+        if kind not in (args.mask or [kind]) or row["head_dim"] not in args.head_dim:
+            continue
         for span, schedule in candidates_of(args, row):
             command = [args.stagger, "run", "--device", "cuda", *options_of(row, args.machine),
-                       "--span", span, "--schedule", schedule]
-            run = said(args, command, schedule, f"problem {seed}, span {span}")
+                       *span, "--schedule", schedule]
+            run = said(args, command, schedule, " ".join(map(str, [f"problem {seed}", *span])))
             if run is None or run["measured"] is None:
                 continue
             save_run(args, run)
             print(f"{seed:>4} {row['head_dim']:>4} {row['mask'].partition(':')[0]:<8} "
-                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']}, span {span}  "
+                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']} {' '.join(map(str, span))}  "
                   f"{beside_predicted(run)}  {run['schedule']['name']}", flush=True)
 
 
@@ -298,7 +303,8 @@ def main():
     parser.add_argument("--schedules", nargs="*", help="these and no others, at that tile_q too")
     parser.add_argument("--tile-q", type=int, help="with --schedules: at this one instead")
     parser.add_argument("--head-dim", type=int, nargs="*", default=HEAD_DIMS)
-    parser.add_argument("--mask", nargs="*", default=MASKS)
+    parser.add_argument("--mask", nargs="*", help="by its first word; the grid's two, and of "
+                        "--problems all, if none is given")
     parser.add_argument("--seqlen", type=int, nargs="*", default=LENGTHS)
     parser.add_argument("--random", type=int, default=0, metavar="COUNT",
                         help="the random tables of so many seeds, and nothing else")
@@ -312,6 +318,8 @@ def main():
     args = parser.parse_args()
     if args.problems and not args.machine:
         parser.error("--problems is of a profile: give --machine")
+    if not args.problems:
+        args.mask = args.mask or MASKS
     args.failed = False  # whether a run was not as it should be
     if args.runs:
         open(args.runs, "w", encoding="utf-8").close()

@@ -43,21 +43,31 @@ def is_windowed(run):
     return run["schedule"]["name"].startswith("windowed")
 
 
+def elapsed_of(run):
+    return run["predicted"]["elapsed_ns"]
+
+
+def tile_of(run):
+    return f"Q tile {run['problem']['tile_q']}"
+
+
 def windowed_table(runs):
-    """What windowed chose at each point, beside the best of the others there."""
+    """What windowed chose at each point, by the Q tile that is predicted to be the better one, beside
+    the best of the others there."""
     points = points_of(runs)
     lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
              "| head_dim | mask | seqlen | chosen | ms | best of the others | ms | less |",
              "|--:|---|--:|---|--:|---|--:|--:|"]
     for (head_dim, mask, seqlen), here in sorted(points.items()):
-        ours = next(run for run in here if is_windowed(run))
-        others = [run for run in here if run is not ours]
+        ours = min((run for run in here if is_windowed(run)), key=elapsed_of)
+        others = [run for run in here if not is_windowed(run)]
         peer = min(others, key=lambda run: run["measured"]["rested_ms"])
         ms, peer_ms = (run["measured"]["rested_ms"] for run in (ours, peer))
-        elapsed = ours["predicted"]["elapsed_ns"]
-        least = min(run["predicted"]["elapsed_ns"] for run in others)
-        lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]} | "
-                     f"{ms:.3f} | {peer['schedule']['name']} | {peer_ms:.3f} | "
+        elapsed = elapsed_of(ours)
+        least = min(elapsed_of(run) for run in others)
+        lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]}, "
+                     f"{tile_of(ours)} | {ms:.3f} | {peer['schedule']['name']}, {tile_of(peer)} | "
+                     f"{peer_ms:.3f} | "
                      f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
     return "\n".join(lines) + "\n"
 
@@ -103,7 +113,7 @@ def bounds_table(runs, stagger):
     rows = {}
     for (head_dim, mask, seqlen), here in points_of(runs).items():
         others = [run for run in here if not is_windowed(run)]
-        least = min(run["predicted"]["elapsed_ns"] for run in others)
+        least = min(elapsed_of(run) for run in others)
         of_tile = {run["problem"]["tile_q"]: run for run in others
                    if run["schedule"]["dispatch"] == "static"}
         bound = min(elapsed_bound(run, stagger) for run in of_tile.values())

@@ -43,6 +43,13 @@ results problems_other.jsonl "" '"seq_q": \(512\|576\|640\),'
 expect 0 "runs: median error" predict "$work/problems_other.jsonl" $h200 $(exactly 'runs==61' \
   'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' 'whole_worst_ppm<=100000' \
   'misranked==0' 'whole_misranked==0')
+results problems_more.jsonl "" '"seq_q": \(512\|576\|640\),'
+expect 0 "runs: median error" predict "$work/problems_more.jsonl" $h200 $(exactly 'runs==213' \
+  'median_ppm<=20000' 'worst_ppm<=105000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=90000' \
+  'misranked<=1' 'whole_misranked==0')
+results speed.jsonl "" '"seq_q": 512,'
+expect 0 "runs: median error" predict "$work/speed.jsonl" $h200 $(exactly 'runs==106' \
+  'median_ppm<=10000' 'worst_ppm<=85000' 'misranked==0' 'whole_misranked==0')
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
@@ -75,4 +82,4 @@ expect 0 '"dq_in_flight_bytes": null' predict "$work/one.jsonl" --machine "$work
 import json, sys
 assert json.load(sys.stdin)["runs"][0]["dq_in_flight_bytes"] > 0' || fail "a memory tells nothing of what is in flight"
 
-finish 12
+finish 14
