@@ -98,11 +98,15 @@ TEST_CASE("a part is reduced into dK and dV in as long as two tiles of its shape
 
 TEST_CASE("a profile's congestion is of its device's SMs, of which a problem may have fewer") {
   const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
-  KernelTimes times{.key = key, .compute = {.value = 9}, .congestion = MeasuredNs{.value = 600}};
-  Machine machine{.name = "m",
-                  .sms = 100,
-                  .kernels = {times},
-                  .memory = DeviceMemory{.l2_bytes = 1, .bytes_per_ns = 1}};
+  KernelTimes times;
+  times.key = key;
+  times.compute.value = 9;
+  times.congestion = MeasuredNs{.value = 600};
+  Machine machine;
+  machine.name = "m";
+  machine.sms = 100;
+  machine.kernels = {times};
+  machine.memory = DeviceMemory{.l2_bytes = 1, .bytes_per_ns = 1};
   const auto congestion = [&](std::int64_t sms) {
     const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, sms);
     return time_model_of({.kernel = key, .machine = machine}, problem).timing.memory->congestion;
