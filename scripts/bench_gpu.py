@@ -19,12 +19,15 @@ With --all-schedules every schedule that applies runs, not only the table's few,
 the grid's points, and with --machine each run says what was predicted of it. With --problems END
 named schedules run on problems that nobody chose, those of scripts/bench_optimize.py by seeds: other
 masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond; with
---spans those of shared heads alone, at every span.
+--spans those of shared heads alone, at every span. What such runs need of the CPU is done while others
+run, on a few cores.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid, --schedules, --head-dim and
 --mask one of the problems; predict reads several files.
 """
 
 import argparse
+import collections
+import concurrent.futures
 import datetime
 import json
 import pathlib
@@ -36,8 +39,8 @@ import tempfile
 import time
 
 from bench_optimize import NAMES, options_of, random_problem
-from random_tables import random_table
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOKENS = 16384
 HIDDEN = 2048
 SMS = 132
@@ -49,6 +52,8 @@ RUNS = 20
 PAUSE_MS = 5
 LAUNCH_CYCLES = 2_000_000  #: for which the device waits while a pass of PyTorch is enqueued
 PROBLEM_SCHEDULES = ["spt", "symmetric-shift", "windowed"]
+SEARCHES = ["windowed"]  #: whose table's name makes it again without a search
+AHEAD = 4  #: tables are made while others run: on so few cores that no launch is late
 ORDER = re.compile(":order=[a-z-]+$|,order=[a-z-]+|order=[a-z-]+,")  #: a schedule's word for it
 AIM = 1.5
 AIM_FROM = 2048
@@ -117,29 +122,48 @@ def said(args, command, schedule, what):
     return json.loads(done.stdout)
 
 
+def ahead(make, jobs):
+    """(job, what `make` makes of it) of each in turn, AHEAD of them begun before they are due."""
+    with concurrent.futures.ThreadPoolExecutor(AHEAD) as pool:
+        begun = collections.deque()
+        for job in jobs:
+            begun.append((job, pool.submit(make, job)))
+            if len(begun) > AHEAD:
+                first, made = begun.popleft()
+                yield first, made.result()
+        for job, made in begun:
+            yield job, made.result()
+
+
 def random_runs(args):
     """Runs of random tables, one after the other over the grid's points. A seed is always of the
     same point, whatever part of the grid is asked for."""
     points = [(head_dim, mask, seqlen) for seqlen in LENGTHS for mask in MASKS
               for head_dim in HEAD_DIMS]
+    jobs = [(seed, *points[seed % len(points)]) for seed in range(args.first, args.random)]
+    jobs = [job for job in jobs
+            if job[1] in args.head_dim and job[2] in args.mask and job[3] in args.seqlen]
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(args.random):
-            head_dim, mask, seqlen = points[seed % len(points)]
-            if (seed < args.first or seqlen not in args.seqlen or mask not in args.mask
-                    or head_dim not in args.head_dim):
-                continue
+        def path_of(seed):
+            return f"{folder}/random-{seed}.table.json"
+
+        def make(job):
+            seed, head_dim, mask, seqlen = job
+            words = [sys.executable, ROOT / "scripts/random_tables.py", "-o", path_of(seed)]
+            words += ["--mask", mask, "--seq", seqlen, "--tile-q", CANDIDATES[head_dim, mask][0][1]]
+            words += ["--tile-kv", 128, "--heads", TOKENS // seqlen * (HIDDEN // head_dim)]
+            words += ["--sms", SMS, "--seed", seed]
+            subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
+
+        for (seed, head_dim, mask, seqlen), _ in ahead(make, jobs):
             tile_q = CANDIDATES[head_dim, mask][0][1]
-            heads = TOKENS // seqlen * (HIDDEN // head_dim)
-            path = f"{folder}/random.table.json"
-            table = random_table(mask, seqlen, tile_q, 128, heads, SMS, seed)
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(table, file)
-            run = stagger_run(args, head_dim, mask, seqlen, table["name"], tile_q, path)
+            run = stagger_run(args, head_dim, mask, seqlen, f"random {seed}", tile_q, path_of(seed))
+            pathlib.Path(path_of(seed)).unlink()
             if run is None or run["measured"] is None:
                 continue
             save_run(args, run)
-            print(f"{head_dim:>4} {mask:<7} {seqlen:>6} {beside_predicted(run)}  {table['name']}",
-                  flush=True)
+            print(f"{head_dim:>4} {mask:<7} {seqlen:>6} {beside_predicted(run)}  "
+                  f"{run['schedule']['name']}", flush=True)
 
 
 def candidates_of(args, row):
@@ -154,23 +178,40 @@ def candidates_of(args, row):
             for name in (names if span > 1 else in_one_order)]
 
 
-def problem_runs(args):
-    """Runs of schedules on problems by seeds."""
+def problems_of(args):
+    """(seed, problem, options, schedule) of each run that is asked for."""
     for seed in range(args.first, args.problems):
         row = dict(zip(NAMES, random_problem(seed)))
         kind = row["mask"].partition(":")[0]
         if kind not in (args.mask or [kind]) or row["head_dim"] not in args.head_dim:
             continue
         for span, schedule in candidates_of(args, row):
-            command = [args.stagger, "run", "--device", "cuda", *options_of(row, args.machine),
-                       *span, "--schedule", schedule]
-            run = said(args, command, schedule, " ".join(map(str, [f"problem {seed}", *span])))
-            if run is None or run["measured"] is None:
-                continue
-            save_run(args, run)
-            print(f"{seed:>4} {row['head_dim']:>4} {row['mask'].partition(':')[0]:<8} "
-                  f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']} {' '.join(map(str, span))}  "
-                  f"{beside_predicted(run)}  {run['schedule']['name']}", flush=True)
+            yield seed, row, span, schedule
+
+
+def problem_runs(args):
+    """Runs of schedules on problems by seeds."""
+    def options(row, span):
+        return [*options_of(row, args.machine), *span]
+
+    def found(job):
+        _, row, span, schedule = job
+        if schedule not in SEARCHES:
+            return schedule
+        command = [args.stagger, "analyze", *options(row, span), "--schedule", schedule, "--json"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        return json.loads(done.stdout)["schedule"]["name"] if done.returncode == 0 else schedule
+
+    for (seed, row, span, _), schedule in ahead(found, problems_of(args)):
+        command = [args.stagger, "run", "--device", "cuda", *options(row, span), "--schedule",
+                   schedule]
+        run = said(args, command, schedule, " ".join(map(str, [f"problem {seed}", *span])))
+        if run is None or run["measured"] is None:
+            continue
+        save_run(args, run)
+        print(f"{seed:>4} {row['head_dim']:>4} {row['mask'].partition(':')[0]:<8} "
+              f"{row['seq']:>6} x {row['heads']}/{row['heads_kv']} {' '.join(map(str, span))}  "
+              f"{beside_predicted(run)}  {run['schedule']['name']}", flush=True)
 
 
 def beside_predicted(run):

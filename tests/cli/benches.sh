@@ -18,7 +18,8 @@ ends_at_the_device() {
 ends_at_the_device 20 --problems 12
 ends_at_the_device 4 --problems 12 --mask full prefix
 ends_at_the_device 4 --problems 12 --head-dim 64 --spans 1
+ends_at_the_device 6 --random 6 --seqlen 512 1024
 ends_at_the_device 8 --seqlen 512 --mask causal --schedules spt symmetric-shift shift lpt-ascending \
   windowed
 
-finish 4
+finish 5
