@@ -19,8 +19,8 @@ With --all-schedules every schedule that applies runs, not only the table's few,
 the grid's points, and with --machine each run says what was predicted of it. With --problems END
 named schedules run on problems that nobody chose, those of scripts/bench_optimize.py by seeds: other
 masks, lengths that tiles do not divide, shared heads, and passes of a tenth of a millisecond; with
---spans those of shared heads alone, at every span. What such runs need of the CPU is done while others
-run, on a few cores.
+--spans those of shared heads alone, at every span. With --ahead N their tables are made while others
+run, which is quicker; that it changes no time was not measured.
 --schedules, --head-dim, --mask and --seqlen take a part of the grid, --schedules, --head-dim and
 --mask one of the problems; predict reads several files.
 """
@@ -53,7 +53,6 @@ PAUSE_MS = 5
 LAUNCH_CYCLES = 2_000_000  #: for which the device waits while a pass of PyTorch is enqueued
 PROBLEM_SCHEDULES = ["spt", "symmetric-shift", "windowed"]
 SEARCHES = ["windowed"]  #: whose table's name makes it again without a search
-AHEAD = 4  #: tables are made while others run: on so few cores that no launch is late
 ORDER = re.compile(":order=[a-z-]+$|,order=[a-z-]+|order=[a-z-]+,")  #: a schedule's word for it
 AIM = 1.5
 AIM_FROM = 2048
@@ -122,17 +121,20 @@ def said(args, command, schedule, what):
     return json.loads(done.stdout)
 
 
-def ahead(make, jobs):
-    """(job, what `make` makes of it) of each in turn, AHEAD of them begun before they are due."""
-    with concurrent.futures.ThreadPoolExecutor(AHEAD) as pool:
+def made(make, jobs, ahead):
+    """(job, what `make` makes of it) of each in turn; so many are begun before they are due."""
+    if ahead == 0:
+        yield from ((job, make(job)) for job in jobs)
+        return
+    with concurrent.futures.ThreadPoolExecutor(ahead) as pool:
         begun = collections.deque()
         for job in jobs:
             begun.append((job, pool.submit(make, job)))
-            if len(begun) > AHEAD:
-                first, made = begun.popleft()
-                yield first, made.result()
-        for job, made in begun:
-            yield job, made.result()
+            if len(begun) > ahead:
+                first, future = begun.popleft()
+                yield first, future.result()
+        for job, future in begun:
+            yield job, future.result()
 
 
 def random_runs(args):
@@ -155,7 +157,7 @@ def random_runs(args):
             words += ["--sms", SMS, "--seed", seed]
             subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
 
-        for (seed, head_dim, mask, seqlen), _ in ahead(make, jobs):
+        for (seed, head_dim, mask, seqlen), _ in made(make, jobs, args.ahead):
             tile_q = CANDIDATES[head_dim, mask][0][1]
             run = stagger_run(args, head_dim, mask, seqlen, f"random {seed}", tile_q, path_of(seed))
             pathlib.Path(path_of(seed)).unlink()
@@ -202,7 +204,7 @@ def problem_runs(args):
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         return json.loads(done.stdout)["schedule"]["name"] if done.returncode == 0 else schedule
 
-    for (seed, row, span, _), schedule in ahead(found, problems_of(args)):
+    for (seed, row, span, _), schedule in made(found, problems_of(args), args.ahead):
         command = [args.stagger, "run", "--device", "cuda", *options(row, span), "--schedule",
                    schedule]
         run = said(args, command, schedule, " ".join(map(str, [f"problem {seed}", *span])))
@@ -354,6 +356,8 @@ def main():
     parser.add_argument("--spans", type=int, nargs="*", metavar="P",
                         help="with --problems: those of shared heads, at these spans; all if none "
                         "is given")
+    parser.add_argument("--ahead", type=int, default=0, metavar="N",
+                        help="with --random or --problems: tables that are made while others run")
     parser.add_argument("--first", type=int, default=0, metavar="SEED",
                         help="the first of those of --random or --problems that is run")
     args = parser.parse_args()

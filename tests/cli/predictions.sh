@@ -12,24 +12,24 @@ results() {  # FILE PATTERN SHORT: its runs that match, and are short where a sa
 exactly() {  # NAME..: expectations, which short runs alone need not meet
   [ -n "${STAGGER_SANITIZED:-}" ] || printf -- '--expect %s ' "$@"
 }
-results grid.jsonl "" '"seq_q": 512,'
-expect 0 "runs: median error" predict "$work/grid.jsonl" $h200 $(exactly 'runs==192' \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
-  'misranked==0' 'whole_misranked==0')
-results searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,'
-expect 0 "runs: median error" predict "$work/searched.jsonl" $h200 $(exactly 'runs==110' \
-  'median_ppm<=30000' 'worst_ppm<=130000' 'misranked<=2')
+judged() {  # FILE PATTERN SHORT EXPECTATION..: what the H200's profile predicts of its results
+  results "$1" "$2" "$3"
+  expect 0 "runs: median error" predict "$work/$1" $h200 $(exactly "${@:4}")
+}
+judged grid.jsonl "" '"seq_q": 512,' \
+  'runs==192' 'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' \
+  'whole_worst_ppm<=120000' 'misranked==0' 'whole_misranked==0'
+judged searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,' \
+  'runs==110' 'median_ppm<=30000' 'worst_ppm<=130000' 'misranked<=2'
 # Of 32,768 tokens with STAGGER_TEST_ALL=1.
 short='"seq_q": \(8192\|16384\),' groups=108
 [ -z "${STAGGER_TEST_ALL:-}" ] || short="" groups=143
-results groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,'
-expect 0 "runs: median error" predict "$work/groups.jsonl" $h200 $(exactly "runs==$groups" \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' 'whole_worst_ppm<=120000' \
-  'misranked<=1' 'whole_misranked<=1')
+judged groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,' \
+  "runs==$groups" 'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' \
+  'whole_worst_ppm<=120000' 'misranked<=1' 'whole_misranked<=1'
 # Parts in a pass and in order.
-results groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,'
-expect 0 "runs: median error" predict "$work/groups_ordered.jsonl" $h200 $(exactly 'runs==32' \
-  'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0')
+judged groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,' \
+  'runs==32' 'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0'
 # Of 512 tokens, of 1,024 with STAGGER_TEST_ALL=1.
 short='"seq_q": 512,' random=32
 [ -z "${STAGGER_TEST_ALL:-}" ] || short='"seq_q": \(512\|1024\),' random=64
@@ -39,17 +39,14 @@ python3 "$source_dir/scripts/random_tables.py" --of "$work/random.jsonl" --folde
 expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/tables" $h200 \
   $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
 # Problems that nobody chose, passes of 0.2 to 4 ms, timed without a host's launches.
-results problems_other.jsonl "" '"seq_q": \(512\|576\|640\),'
-expect 0 "runs: median error" predict "$work/problems_other.jsonl" $h200 $(exactly 'runs==61' \
-  'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' 'whole_worst_ppm<=100000' \
-  'misranked==0' 'whole_misranked==0')
-results problems_more.jsonl "" '"seq_q": \(512\|576\|640\),'
-expect 0 "runs: median error" predict "$work/problems_more.jsonl" $h200 $(exactly 'runs==213' \
-  'median_ppm<=20000' 'worst_ppm<=105000' 'whole_median_ppm<=20000' 'whole_worst_ppm<=90000' \
-  'misranked<=1' 'whole_misranked==0')
-results speed.jsonl "" '"seq_q": 512,'
-expect 0 "runs: median error" predict "$work/speed.jsonl" $h200 $(exactly 'runs==106' \
-  'median_ppm<=10000' 'worst_ppm<=85000' 'misranked==0' 'whole_misranked==0')
+judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
+  'runs==61' 'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' \
+  'whole_worst_ppm<=100000' 'misranked==0' 'whole_misranked==0'
+judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
+  'runs==213' 'median_ppm<=20000' 'worst_ppm<=105000' 'whole_median_ppm<=20000' \
+  'whole_worst_ppm<=90000' 'misranked<=1' 'whole_misranked==0'
+judged speed.jsonl "" '"seq_q": 512,' \
+  'runs==106' 'median_ppm<=10000' 'worst_ppm<=85000' 'misranked==0' 'whole_misranked==0'
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
