@@ -11,6 +11,7 @@
 #include "core/json.hpp"
 #include "core/limits.hpp"
 #include "core/nearest.hpp"
+#include "core/steps.hpp"
 #include "core/version.hpp"
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
@@ -59,18 +60,15 @@ void expect_small_graph(const Problem& problem) {
               "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
 }
 
-/// nullopt of a table whose ranks are no order, or whose lanes never start.
-std::optional<dag::Dag> graph_of(const Analysis& analysis) {
-  if (!analysis.ordered()) return std::nullopt;
-  return dag::build(analysis.table, analysis.model.timing);
-}
-
 using WriteGraph = std::string (*)(const Table&, const dag::Dag&);
+/// nullopt of a table whose ranks are no order, or whose lanes never start.
 template <WriteGraph write>
 std::optional<std::string> graph_text(const Analysis& analysis) {
-  const std::optional<dag::Dag> graph = graph_of(analysis);
+  if (!analysis.ordered()) return std::nullopt;
+  const InSteps played(analysis.table, analysis.model.timing);
+  const std::optional<dag::Dag> graph = dag::build(played.table(), played.timing());
   if (!graph) return std::nullopt;
-  return write(analysis.table, *graph);
+  return write(played.table(), *graph);
 }
 
 /// What the formats of the slot model ask: do so many rounds suffice on the SMs that are there?

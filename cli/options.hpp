@@ -47,6 +47,7 @@ struct Options {
   bool slot_model = false;     ///< of `optimize`: no collisions, in rounds
   std::optional<Ticks> compute;
   std::optional<Ticks> compute_partial;
+  std::optional<std::int64_t> steps;
   std::optional<Ticks> reduce;
   std::optional<Ticks> latency;
   std::optional<Ticks> launch;

@@ -55,6 +55,7 @@ workbench::GivenTiming given_timing(const Options& options) {
           .reduce_kv = options.reduce_kv,
           .reduce_kv_async = options.reduce_kv_async,
           .release = options.release,
+          .steps = options.steps,
           .l2 = options.l2,
           .bandwidth = options.bandwidth,
           .memory_latency = options.memory_latency,

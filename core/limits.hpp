@@ -26,6 +26,8 @@ inline constexpr std::int64_t kMaxPartialBytes = std::int64_t{1} << 32;  ///< of
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 28;
 inline constexpr int kMaxJsonDepth = 32;
 
+inline constexpr std::int32_t kMaxSteps = 64;  ///< that a task is taken in
+
 /// What a task may cost in memory over generate, verify and simulate; and a chain, once more.
 inline constexpr std::int64_t kBytesPerTask = 64;
 

@@ -21,7 +21,8 @@ Timing KernelTimes::timing() const {
                 .latency = latency.value + spread.value_or(MeasuredNs{}).value,
                 .launch = launch.value,
                 .epilogue = epilogue.value,
-                .release = release};
+                .release = release,
+                .steps = steps};
   if (compute_partial) timing.compute_partial = compute_partial->value;
   return timing;
 }

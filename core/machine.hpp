@@ -50,6 +50,7 @@ struct KernelTimes {
   KernelKey key = {};
   Model model = Model::chain;
   Release release = Release::immediate;
+  std::int32_t steps = 1;  ///< Timing::steps
   MeasuredNs compute = {};
   std::optional<MeasuredNs> compute_partial = std::nullopt;  ///< absent: as `compute`
   MeasuredNs reduce = {};

@@ -54,14 +54,17 @@ DeviceMemory read_memory(const JsonValue& value) {
 }
 
 KernelTimes read_times(const JsonValue& entry) {
-  entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release", "ns",
-                     "fit", "date", "command"});
+  entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release",
+                     "steps", "ns", "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
   ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread",
                   "launch", "epilogue", "start", "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
   times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
+  if (entry.has("steps")) {
+    times.steps = static_cast<std::int32_t>(entry.at("steps").integer(1, kMaxSteps));
+  }
   times.compute = read_measured(ns.at("compute"));
   if (ns.has("compute_partial")) times.compute_partial = read_measured(ns.at("compute_partial"));
   times.reduce = read_measured(ns.at("reduce"));
@@ -104,7 +107,8 @@ std::string write_times(const KernelTimes& times) {
             member("tile_kv", std::to_string(times.key.tile.kv));
   }
   text += ",\n   " + member("model", json_quote(model_name(times.model))) + ", " +
-          member("release", json_quote(release_name(times.release))) + ",\n   " +
+          member("release", json_quote(release_name(times.release))) +
+          (times.steps > 1 ? ", " + member("steps", std::to_string(times.steps)) : "") + ",\n   " +
           member("ns", "{\n") + write_measured("compute", times.compute);
   const auto add = [&](const char* key, const MeasuredNs& measured) {
     text += ",\n" + write_measured(key, measured);

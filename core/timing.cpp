@@ -2,6 +2,8 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/limits.hpp"
+#include "core/steps.hpp"
 #include "core/table.hpp"
 #include "core/text.hpp"
 
@@ -14,7 +16,8 @@ namespace {
 constexpr Ticks kLongestTime = Ticks{1} << 60;
 
 /// Whether so many tasks and chains one after the other, on every SM at once, fit Ticks.
-bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
+bool fits(const Timing& whole, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
+  const Timing timing = of_steps(whole);
   Checked hand_over = Checked(timing.latency);
   if (timing.memory) {
     // What is drawn of the spread is below 22 times that (sim/spread.hpp), and the two tiles that a
@@ -26,7 +29,7 @@ bool fits(const Timing& timing, std::int64_t tasks, std::int64_t chains, const P
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + hand_over;
   if (timing.memory) ends = ends + Checked(2) * timing.memory->latency;
-  return (problem.sms * (task * tasks + ends * chains)).within(kLongestTime);
+  return (problem.sms * (task * whole.steps * tasks + ends * chains)).within(kLongestTime);
 }
 
 void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
@@ -61,6 +64,21 @@ void check_traffic(const TileBytes& tile, const Problem& problem) {
                   " bytes");
 }
 
+/// Throws unless steps are some, and those of all tasks no more than a table may have tasks.
+void check_steps(std::int64_t steps, const Problem& problem) {
+  if (steps < 1 || steps > kMaxSteps) {
+    throw Error(ErrorKind::usage, "steps must be 1 to " + std::to_string(kMaxSteps));
+  }
+  const std::int64_t grid = std::int64_t{problem.kv_tiles()} * problem.q_tiles();
+  const bool fits = problem.tasks() * steps + problem.chains() <= kMaxTasks &&
+                    problem.q_tiles() * steps <= kMaxTiles && grid * steps <= kMaxGridTiles;
+  if (steps == 1 || fits) return;
+  throw Error(ErrorKind::limit, describe(problem) + ", " + std::to_string(steps) +
+                                    " steps each: above the limits of " +
+                                    std::to_string(kMaxTasks) + " tasks and chains and " +
+                                    std::to_string(kMaxTiles) + " Q tiles");
+}
+
 }  // namespace
 
 void check_timing(const Timing& timing, const Problem& problem) {
@@ -78,6 +96,7 @@ void check_timing(const Timing& timing, const Problem& problem) {
     const std::string name = timing.compute == 0 ? "compute" : "compute-partial";
     throw Error(ErrorKind::usage, name + " and reduce cannot both be 0 ticks");
   }
+  check_steps(timing.steps, problem);
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   check_sum(timing, problem.tasks(), problem.chains(), problem);
   if (timing.memory) check_traffic(timing.memory->tile, problem);

@@ -53,6 +53,9 @@ struct Timing {
   bool reduce_kv_async = false;  ///< a writer's: the SM goes on meanwhile, to its next reduction
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
+  /// Equal parts that a kernel takes a task in (core/steps.hpp), one after the other, each with a
+  /// dQ tile and a turn of its own; phases are of all of them. 1 to kMaxSteps.
+  std::int32_t steps = 1;
   /// The memory that can make a table slower than its phases; absent: none is modelled, as in the
   /// paper.
   std::optional<Memory> memory = std::nullopt;
@@ -66,6 +69,11 @@ struct Timing {
   /// hand-overs.
   [[nodiscard]] Ticks planned_hand_over() const {
     return latency + (memory ? memory->congestion + 2 * memory->spread : 0);
+  }
+  /// From a reduction's start until that of the next rank, as a list of tasks plans: where both are
+  /// in steps, each step follows the one of the rank before.
+  [[nodiscard]] Ticks planned_turn() const {
+    return (reduce + steps - 1) / steps + planned_hand_over();
   }
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }

@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/steps.hpp"
 #include "dag/packing.hpp"
 #include "dag/traffic.hpp"
 
@@ -191,6 +192,18 @@ Ticks dkv_accumulation(const Problem& problem, const Timing& timing, const Costs
   return longest;
 }
 
+/// The most tasks of a chain, or of a dQ tile.
+std::int64_t degree_rounds(const Problem& problem) {
+  std::int64_t most = 0;
+  for (const TileGrid& grid : problem.grids.distinct()) {
+    for (KvTile kv{0}; kv.value < grid.kv_tiles(); ++kv)
+      most = std::max(most, std::int64_t{problem.span} * grid.chain_length(kv));
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
+      most = std::max<std::int64_t>(most, grid.contributions(q));
+  }
+  return most;
+}
+
 }  // namespace
 
 Bound largest_of(const std::vector<Bound>& bounds) {
@@ -202,6 +215,11 @@ Bound largest_of(const std::vector<Bound>& bounds) {
 
 Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch,
                     const Stop& stop) {
+  if (timing.steps > 1) {
+    Bounds bounds = lower_bounds(in_steps(problem, timing.steps), of_steps(timing), dispatch, stop);
+    bounds.degree_rounds = degree_rounds(problem);
+    return bounds;
+  }
   Bounds bounds;
   if (problem.tasks() == 0) {
     bounds.best = {"work", 0, "there is nothing to do"};
@@ -212,14 +230,12 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
   const std::vector<Alike> alike = chains_of(problem, timing);
   std::vector<Load> loads;  // of chains that have tasks, once for all parts that are alike
   Load all;
-  std::int64_t longest = 0;
   for (const auto& [parts, of_kv] : alike) {
     for (const Load& load : of_kv) {
       if (load.tasks() == 0) continue;
       loads.push_back(load);
       all.full += parts * load.full;
       all.partial += parts * load.partial;
-      longest = std::max(longest, load.tasks());
     }
   }
   const Costs costs(timing, dispatch, problem.combine, all);
@@ -236,12 +252,9 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
   const Packing packing = pack(chains, static_cast<std::int32_t>(sms), kMostNodes, stop);
   const Margins margin = margins(timing, costs, loads);
   Ticks accumulated = 0;
-  std::int32_t most = 0;
   for (const TileGrid& grid : problem.grids.distinct()) {
-    for (QTile q{0}; q.value < grid.q_tiles(); ++q) {
-      most = std::max(most, grid.contributions(q));
+    for (QTile q{0}; q.value < grid.q_tiles(); ++q)
       accumulated = std::max(accumulated, accumulation(grid.contributions(q), sms, timing, margin));
-    }
   }
   const Ticks busiest = costs.of_some(divide_up(problem.tasks(), sms), all);
   bounds.all = {
@@ -261,7 +274,7 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
                           "what has to come from device memory or go there, at its rate"});
   }
   bounds.packing_exact = packing.exact();
-  bounds.degree_rounds = std::max<std::int64_t>(longest, most);
+  bounds.degree_rounds = degree_rounds(problem);
   bounds.best = largest_of(bounds.all);
   return bounds;
 }

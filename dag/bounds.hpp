@@ -41,6 +41,7 @@ struct Bounds {
 /// their SM's first (last) chain.
 /// dkv, where parts are combined in order: the reductions of one KV tile's parts, after a chain.
 /// traffic, with a memory: the bytes of dag/traffic.hpp at its rate.
+/// Where a task is several steps, those of the steps.
 /// Where `stop` cuts the packing short its bound is a lower one.
 /// O(chains log chains). Source: dag/README.md.
 [[nodiscard]] Bounds lower_bounds(

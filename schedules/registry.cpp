@@ -137,8 +137,9 @@ Table build(const Selection& selection, const Problem& problem, const Timing& ti
 
 bool paper_setting(const Problem& problem, const Timing& timing) {
   if (problem.combine == Combine::ordered && timing.reduce_kv > 0) return false;
-  return timing.model == Model::chain && timing.uniform() && timing.latency == 0 &&
-         timing.launch == 0 && timing.epilogue == 0 && timing.release == Release::immediate &&
+  return timing.model == Model::chain && timing.steps == 1 && timing.uniform() &&
+         timing.latency == 0 && timing.launch == 0 && timing.epilogue == 0 &&
+         timing.release == Release::immediate &&
          resident_lanes(problem, timing.residency) >= problem.kv_tiles();
 }
 

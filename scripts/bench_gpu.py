@@ -13,6 +13,9 @@ a point with seqlen >= 2,048 is less than 1.5 times as fast as PyTorch in determ
                                                           # there of the same device stays
     scripts/bench_gpu.py --runs runs.jsonl                # every run as `stagger run --json` says it
 
+With --machine the first to run at a point is what `stagger optimize` finds there, at the Q tile
+where that costs least.
+
 With --all-schedules every schedule that applies runs, not only the table's few, so that
 `stagger predict runs.jsonl --machine FILE` judges the prediction of each on the whole grid. With
 --random COUNT only tables of scripts/random_tables.py run, by so many seeds, one after the other over
@@ -45,6 +48,7 @@ TOKENS = 16384
 HIDDEN = 2048
 SMS = 132
 HEAD_DIMS = [64, 128]
+TILES_Q = [64, 80, 128]
 MASKS = ["causal", "full"]
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 WARMUPS = 5
@@ -54,6 +58,7 @@ LAUNCH_CYCLES = 2_000_000  #: for which the device waits while a pass of PyTorch
 PROBLEM_SCHEDULES = ["spt", "symmetric-shift", "windowed"]
 SEARCHES = ["windowed"]  #: whose table's name makes it again without a search
 ORDER = re.compile(":order=[a-z-]+$|,order=[a-z-]+|order=[a-z-]+,")  #: a schedule's word for it
+UNPROVED = 5  #: exit code of `optimize` where what it found may not be the optimum
 AIM = 1.5
 AIM_FROM = 2048
 
@@ -67,8 +72,8 @@ CANDIDATES = {
                      ("lpt-ascending", 128)],
     (128, "full"): [("windowed", 128), ("windowed", 80), ("shift", 128), ("spt", 128),
                     ("lpt-ascending", 80)],
-    (128, "causal"): [("windowed", 128), ("windowed", 64), ("symmetric-shift", 128), ("spt", 128),
-                      ("lpt-ascending", 64)],
+    (128, "causal"): [("windowed", 128), ("windowed", 64), ("windowed", 80),
+                      ("symmetric-shift", 128), ("spt", 128), ("lpt-ascending", 64)],
 }
 
 
@@ -77,11 +82,13 @@ def flops(head_dim, mask, seqlen):
     return 2.5 * 4 * heads * seqlen**2 * head_dim * (0.5 if mask == "causal" else 1)
 
 
-def schedules_of(args, head_dim, mask):
-    """(schedule, tile_q): the candidates and, if asked for, every other one."""
+def schedules_of(args, head_dim, mask, seqlen):
+    """(schedule, tile_q): the optimum, the candidates and, if asked for, every other one."""
     candidates = CANDIDATES[head_dim, mask]
     if args.schedules:
         return [(name, args.tile_q or candidates[0][1]) for name in args.schedules]
+    if args.machine:
+        candidates = list(dict.fromkeys([optimum(args, head_dim, mask, seqlen), *candidates]))
     if not args.all_schedules:
         return candidates
     known = subprocess.run([args.stagger, "list", "schedules", "--json"], capture_output=True,
@@ -92,15 +99,38 @@ def schedules_of(args, head_dim, mask):
     return candidates + [(EFFORTS.get(name, name), tile_q) for name in names if name not in taken]
 
 
+def problem_of(head_dim, mask, seqlen, tile_q):
+    """The options of a point and its kernel."""
+    heads = TOKENS // seqlen * (HIDDEN // head_dim)
+    return ["--kernel", "hopper", "--dtype", "bf16", "--head-dim", head_dim, "--mask", mask,
+            "--seq", seqlen, "--tile-q", tile_q, "--tile-kv", 128, "--heads", heads, "--sms", SMS]
+
+
+def optimum(args, head_dim, mask, seqlen):
+    """(schedule, tile_q): what `stagger optimize` finds, of all Q tiles what costs least. A table
+    that has no schedule's name is one of many that are as good, and windowed finds another."""
+    found = []
+    for tile_q in TILES_Q:
+        command = [args.stagger, "optimize", *problem_of(head_dim, mask, seqlen, tile_q),
+                   "--machine", args.machine, "--effort", 0, "--json"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode not in (0, UNPROVED):
+            raise RuntimeError(f"optimize, Q tile {tile_q}: {done.stderr.strip()}")
+        said = json.loads(done.stdout)
+        word, _, schedule = said["found_by"].partition(" ")
+        found.append((said["cost"], schedule if word == "schedule" else "windowed", tile_q))
+    return min(found)[1:]
+
+
 def stagger_run(args, head_dim, mask, seqlen, schedule, tile_q, table=None):
     """What `stagger run --json` says of a schedule, or of a table's file; None if it does not
     apply."""
-    heads = TOKENS // seqlen * (HIDDEN // head_dim)
-    command = [args.stagger, "run", "--device", "cuda", "--kernel", "hopper", "--dtype", "bf16"]
-    command += ["--head-dim", head_dim, "--mask", mask, "--seq", seqlen, "--tile-q", tile_q]
-    command += ["--tile-kv", 128, "--heads", heads, "--sms", SMS, "--schedule", schedule]
+    options = problem_of(head_dim, mask, seqlen, tile_q)
     if table:
-        command = command[:command.index("--mask")] + ["--table", table]
+        options = options[:options.index("--mask")] + ["--table", table]
+    else:
+        options += ["--schedule", schedule]
+    command = [args.stagger, "run", "--device", "cuda", *options]
     if args.machine:
         command += ["--machine", args.machine]
     return said(args, command, schedule, f"{mask}, {seqlen}")
@@ -269,7 +299,10 @@ def device_line():
 
 def point(args, head_dim, mask, seqlen):
     row = {"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "schedules": []}
-    for schedule, tile_q in schedules_of(args, head_dim, mask):
+    candidates = schedules_of(args, head_dim, mask, seqlen)
+    if args.machine and not args.schedules:
+        row["optimum"] = {"name": candidates[0][0], "tile_q": candidates[0][1]}
+    for schedule, tile_q in candidates:
         run = stagger_run(args, head_dim, mask, seqlen, schedule, tile_q)
         if run is None or run["measured"] is None:
             continue

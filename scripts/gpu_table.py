@@ -10,8 +10,8 @@ are made in tables/.
     README.md              the speed grid in two lines     bench.json and bench_h100.json, by
                                                           python -m stagger bench
     gpu/results/README.md  the speed grid                 speed.json, by scripts/bench_gpu.py
-                           windowed beside the others     speed.jsonl, by the same
-                           and what a bound leaves them
+                           what optimize finds there      the same
+                           what a bound leaves the others  speed.jsonl, by the same
                            windows beside one another     windows.jsonl, by the same
                            what device memory moves       traffic_h100.json, by
                                                           scripts/bench_traffic.py
@@ -59,7 +59,7 @@ def tables(stagger):
     return [("README.md", "summary", "bench.json", bench.bench_summary),
             ("README.md", "summary-h100", "bench_h100.json", bench.bench_summary_there),
             (results, "speed", "speed.json", grid.speed_table),
-            (results, "windowed", "speed.jsonl", grid.windowed_table),
+            (results, "optimum", "speed.json", grid.optimum_table),
             (results, "bounds", "speed.jsonl", bounds),
             (results, "windows", "windows.jsonl", grid.windows_table),
             (results, "launches", "problems.jsonl", grid.launches_table),

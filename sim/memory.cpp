@@ -5,6 +5,7 @@
 #include "sim/memory.hpp"
 
 #include "core/error.hpp"
+#include "core/steps.hpp"
 #include "core/waiting.hpp"
 #include "sim/calendar.hpp"
 #include "sim/congestion.hpp"
@@ -335,19 +336,20 @@ class MemoryPlayer {
 
 MemoryPlay play_memory(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
-  return MemoryPlayer(table, timing, nullptr).run();
+  const InSteps played(table, timing);
+  return MemoryPlayer(played.table(), played.timing(), nullptr).run();
 }
 
 Simulation simulate_with_memory(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
+  const InSteps played(table, timing);
+  const std::size_t slots = played.table().slots.size();
   Simulation simulation;
-  simulation.reduce_start.assign(table.slots.size(), -1);
-  simulation.compute_start.assign(table.slots.size(), -1);
-  if (table.problem.combine == Combine::ordered) {
-    simulation.reduce_kv_start.assign(table.slots.size(), -1);
-  }
+  simulation.reduce_start.assign(slots, -1);
+  simulation.compute_start.assign(slots, -1);
+  if (table.problem.combine == Combine::ordered) simulation.reduce_kv_start.assign(slots, -1);
   simulation.lanes.resize(table.lanes());
-  const MemoryPlay play = MemoryPlayer(table, timing, &simulation).run();
+  const MemoryPlay play = MemoryPlayer(played.table(), played.timing(), &simulation).run();
   simulation.complete = true;
   simulation.makespan = play.makespan;
   simulation.last_reduction = play.last_reduction;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/error.hpp"
 #include "sim/lane_clock.hpp"
 #include "sim/simulate.hpp"
 
@@ -38,7 +39,9 @@ struct PlayedSlot {
 class Played {
  public:
   Played(const Table& table, const Timing& timing, const Simulation& simulation)
-      : table_(&table), timing_(&timing), simulation_(&simulation), rule_(table, timing) {}
+      : table_(&table), timing_(&timing), simulation_(&simulation), rule_(table, timing) {
+    STAGGER_EXPECTS(timing.steps == 1);
+  }
 
   [[nodiscard]] const Table& table() const { return *table_; }
   [[nodiscard]] const Timing& timing() const { return *timing_; }

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/huge_pages.hpp"
+#include "core/steps.hpp"
 #include "core/waiting.hpp"
 #include "sim/lane_clock.hpp"
 
@@ -222,7 +223,8 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Table& table, const Timing& timing) {
-  return Simulator(table, timing).run();
+  const InSteps played(table, timing);
+  return Simulator(played.table(), played.timing()).run();
 }
 
 }  // namespace stagger::sim

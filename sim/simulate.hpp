@@ -15,7 +15,8 @@ struct LaneRun {
   Ticks end = -1;
 };
 
-/// A table played in model time, 8 bytes a task: every other time follows (sim/played.hpp).
+/// A table played in model time, 8 bytes a task: every other time follows (sim/played.hpp). Where a
+/// task is several steps, its slots are those of the table in steps.
 struct Simulation {
   bool complete = false;     ///< false: the table deadlocks
   Ticks makespan = 0;        ///< end of the last reduction or epilogue; of what ran, if incomplete

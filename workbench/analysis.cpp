@@ -3,6 +3,7 @@
 #include "core/beside.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
+#include "core/steps.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
@@ -32,26 +33,47 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
 }
 
 /// The two computations of the makespan that share no code.
-void explain_makespan(Analysis& analysis, bool build_graph) {
+void explain_makespan(Analysis& analysis, const InSteps& played, bool build_graph) {
   const sim::Simulation& simulation = *analysis.simulation;
-  if (!build_graph && std::ssize(analysis.table.slots) > kDrawnTasks) {
+  if (!build_graph && std::ssize(played.table().slots) > kDrawnTasks) {
     analysis.critical_path.length =
         simulation.makespan;  // its steps alone would be 80 bytes a task
     return;
   }
   if (!build_graph) {
-    analysis.critical_path = sim::critical_path(analysis.table, analysis.model.timing, simulation);
+    analysis.critical_path = sim::critical_path(played.table(), played.timing(), simulation);
     // Written as JSON they take some kilobytes each, and nobody reads so many.
     if (analysis.critical_path.steps.size() > kMostSteps) analysis.critical_path.steps = {};
     return;
   }
-  const auto graph = dag::build(analysis.table, analysis.model.timing);
+  const auto graph = dag::build(played.table(), played.timing());
   STAGGER_EXPECTS(graph.has_value());
   const auto times = dag::path_times(*graph);
   STAGGER_EXPECTS(times.has_value());
   STAGGER_EXPECTS(times->length == simulation.makespan);
   analysis.longest_path = times->length;
-  analysis.critical_path = dag::critical_path(analysis.table, *graph, *times);
+  analysis.critical_path = dag::critical_path(played.table(), *graph, *times);
+}
+
+/// The task that a step is of.
+void name_task(Task& step, std::int32_t steps) {
+  step.q.value /= steps;
+}
+
+/// Names the tasks of what was found out of their steps.
+void name_tasks(Analysis& analysis) {
+  const std::int32_t steps = analysis.model.timing.steps;
+  if (steps == 1) return;
+  for (CriticalStep& critical : analysis.critical_path.steps)
+    name_task(critical.task, steps);
+  const auto name_all = [&](std::vector<dag::DependencyEdge>& edges) {
+    for (dag::DependencyEdge& edge : edges) {
+      name_task(edge.from, steps);
+      name_task(edge.to, steps);
+    }
+  };
+  name_all(analysis.lemma1.violations);
+  if (analysis.lemma1.harmful) name_all(*analysis.lemma1.harmful);
 }
 
 /// What the memory makes of what was simulated.
@@ -78,19 +100,29 @@ void expect_few(std::int64_t tasks) {
                                     std::to_string(kDrawnTasks) + " are drawn or listed");
 }
 
-Timeline played(const Table& table, const Timing& timing) {
+Timeline timeline_of(const InSteps& played) {
+  const Table& table = played.table();
+  const Timing& timing = played.timing();
   return sim::timeline(table, timing, sim::simulate(table, timing), {});
 }
 
-/// With the memory there is no critical path of phases alone.
-Timeline played(const Analysis& analysis) {
-  const Table& table = analysis.table;
-  const Timing& timing = analysis.model.timing;
-  if (!analysis.simulation) return played(existing_tasks(table), timing);
+/// Of what is played, step by step. With the memory there is no critical path of phases alone.
+Timeline timeline_in_steps(const Analysis& analysis) {
+  if (!analysis.simulation) {
+    const Table existing = existing_tasks(analysis.table);
+    return timeline_of(InSteps(existing, analysis.model.timing));
+  }
+  const InSteps played(analysis.table, analysis.model.timing);
+  const Table& table = played.table();
+  const Timing& timing = played.timing();
   if (analysis.memory) {
     return sim::timeline(table, timing, sim::simulate_with_memory(table, timing), {});
   }
-  return sim::timeline(table, timing, *analysis.simulation, analysis.critical_path);
+  if (analysis.model.timing.steps == 1) {
+    return sim::timeline(table, timing, *analysis.simulation, analysis.critical_path);
+  }
+  const CriticalPath path = sim::critical_path(table, timing, *analysis.simulation);
+  return sim::timeline(table, timing, *analysis.simulation, path);
 }
 
 }  // namespace
@@ -139,26 +171,30 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   analysis.bounds = dag::lower_bounds(problem, timing, table.dispatch);
   if (!analysis.ok()) return analysis;
 
-  const bool build_graph = options.always_build_graph || dag::is_graph_cheap(table, timing);
+  const InSteps played(table, timing);
+  const bool build_graph =
+      options.always_build_graph || dag::is_graph_cheap(played.table(), timing);
   // With the memory the table is played by itself, without what is found out of it below.
   std::future<sim::MemoryPlay> memory;
   if (timing.memory) {
     memory = std::async(beside(std::ssize(table.slots)),
-                        [&] { return sim::play_memory(table, timing); });
+                        [&] { return sim::play_memory(played.table(), played.timing()); });
   }
   // Lemma 1 asks the table alone; where it asks for a graph, one at a time is enough memory.
   auto lemma1 =
-      std::async(build_graph ? std::launch::deferred : beside(std::ssize(table.slots)),
-                 [&] { return dag::check_lemma1(table, timing, options.limit, build_graph); });
-  analysis.simulation = sim::simulate(table, timing);
+      std::async(build_graph ? std::launch::deferred : beside(std::ssize(table.slots)), [&] {
+        return dag::check_lemma1(played.table(), played.timing(), options.limit, build_graph);
+      });
+  analysis.simulation = sim::simulate(played.table(), played.timing());
   STAGGER_EXPECTS(analysis.simulation->complete);
   analysis.phases = analysis.makespan = analysis.simulation->makespan;
   analysis.last_reduction = analysis.simulation->last_reduction;
-  analysis.bubbles = sim::bubbles(table, timing, *analysis.simulation);
-  explain_makespan(analysis, build_graph);
+  analysis.bubbles = sim::bubbles(played.table(), played.timing(), *analysis.simulation);
+  explain_makespan(analysis, played, build_graph);
   analysis.lemma1 = lemma1.get();
   analysis.formula = check_formula(analysis);
   if (timing.memory) add_memory(analysis, memory.get());
+  name_tasks(analysis);
   if (analysis.makespan == analysis.bounds.best.ticks) analysis.optimal = true;
   return analysis;
 }
@@ -168,8 +204,11 @@ void expect_drawable(const Problem& problem) {
 }
 
 Timeline timeline_of(const Analysis& analysis) {
-  expect_few(std::ssize(analysis.table.slots));
-  Timeline timeline = played(analysis);
+  const std::int32_t steps = analysis.model.timing.steps;
+  expect_few(std::ssize(analysis.table.slots) * steps);
+  Timeline timeline = timeline_in_steps(analysis);
+  for (Interval& interval : timeline.intervals)
+    name_task(interval.task, steps);
   timeline.clock = analysis.model.unit();
   timeline.lower_bound = analysis.bounds.best.ticks;
   timeline.title = analysis.name + ": " + describe(analysis.table.problem);

@@ -73,7 +73,8 @@ struct Summary {
 struct Analysis : Summary {
   Table table;
   TimeModel model;
-  std::optional<sim::Simulation> simulation;  ///< by the phases alone; if the verdict is ok
+  /// By the phases alone, if the verdict is ok; its slots are those of the table in steps.
+  std::optional<sim::Simulation> simulation;
   /// From the graph if it was built, else simulated; without steps above two million tasks.
   CriticalPath critical_path;
 };
@@ -100,7 +101,8 @@ void expect_searchable(const schedules::Selection& selection, const Problem& pro
 /// Throws Error{limit} if the tasks are more than timeline_of() takes: before they are analysed.
 void expect_drawable(const Problem& problem);
 
-/// The predicted timeline of an analysis, with its critical path marked and its bound; of a table
+/// The predicted timeline of an analysis, with its critical path marked and its bound; a task that
+/// is several steps has an interval for each phase of every one. Of a table
 /// that hangs, what runs until nothing moves, and of a wrong one, what can be played of it. Throws
 /// Error{limit} above two million tasks.
 [[nodiscard]] Timeline timeline_of(const Analysis& analysis);

@@ -322,16 +322,17 @@ void consider_windows(const PlanRequest& request, const Problem& problem,
   }
 }
 
-/// Tries windows at the tiles of the best, with its span first and then with the others: what packs
+/// Tries windows at all tiles, with the span of the best first and then with the others: what packs
 /// whole heads best need not pack windows best.
 void consider_windows(const PlanRequest& request, std::optional<Candidate>& best) {
   if (request.invariant || request.launch == PlanLaunch::elastic) return;
-  const std::int64_t tile_q = best->table.problem.shape.q;
   std::vector<PlanRequest> requests = with_spans(request);
   const auto own = std::ranges::find(requests, best->table.problem.span, &PlanRequest::span);
   if (own != requests.end()) std::rotate(requests.begin(), own, own + 1);
-  for (const PlanRequest& each : requests)
-    consider_windows(each, problem_of(each, tile_q, each.sms), best);
+  for (const std::int64_t tile_q : tiles_of(request)) {
+    for (const PlanRequest& each : requests)
+      consider_windows(each, problem_of(each, tile_q, each.sms), best);
+  }
 }
 
 Candidate best_of(const PlanRequest& request) {

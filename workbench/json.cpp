@@ -114,6 +114,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
                {"launch", timing.launch},
                {"epilogue", timing.epilogue},
                {"release", release_name(timing.release)}});
+  if (timing.steps > 1) json["steps"] = timing.steps;
   if (problem.combine == Combine::ordered) {
     json.append({{"reduce_kv", timing.reduce_kv}, {"reduce_kv_async", timing.reduce_kv_async}});
   }
@@ -129,7 +130,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
 Timing read_model(const JsonValue& model, const Problem& problem) {
   model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
                      "epilogue", "release", "clock", "machine", "start", "passes", "memory",
-                     "residency", "reduce_kv", "reduce_kv_async"});
+                     "residency", "reduce_kv", "reduce_kv_async", "steps"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
   Timing timing{
@@ -145,6 +146,9 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
     timing.reduce_kv_async = model.at("reduce_kv_async").boolean();
   }
   if (model.has("compute_partial")) timing.compute_partial = ticks("compute_partial");
+  if (model.has("steps")) {
+    timing.steps = static_cast<std::int32_t>(model.at("steps").integer(1, kMaxSteps));
+  }
   if (model.has("residency")) {
     timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
   }

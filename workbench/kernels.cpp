@@ -5,6 +5,7 @@
 #include "gpu/cpu/executor.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/hopper/hopper.hpp"
+#include "gpu/hopper/shape.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,11 @@
 
 namespace stagger::workbench {
 namespace {
+
+std::int32_t hopper_steps(std::int64_t head_dim, const TileShape& tile) {
+  const gpu::hopper::Shape* const shape = gpu::hopper::find_shape(head_dim, tile.q, tile.kv);
+  return shape == nullptr ? 1 : shape->steps();
+}
 
 // A new kernel is a row here.
 constexpr std::array<Kernel, 3> kKernels = {{
@@ -21,21 +27,24 @@ constexpr std::array<Kernel, 3> kKernels = {{
      .on_cpu = gpu::backward_on_cpu,
      .on_cuda = gpu::backward_on_cuda,
      .untimed = nullptr,
-     .passes = false},
+     .passes = false,
+     .steps = nullptr},
     {.name = "hopper",
      .summary = "as a fast kernel does it: CUDA, sm_90",
      .model = Model::overlap,
      .on_cpu = nullptr,
      .on_cuda = gpu::backward_on_hopper,
      .untimed = gpu::untimed_runs_on_hopper,
-     .passes = true},
+     .passes = true,
+     .steps = hopper_steps},
     {.name = "replay",
      .summary = "its locks alone, phases spin: CUDA",
      .model = Model::chain,
      .on_cpu = nullptr,
      .on_cuda = nullptr,
      .untimed = nullptr,
-     .passes = false},
+     .passes = false,
+     .steps = nullptr},
 }};
 
 }  // namespace

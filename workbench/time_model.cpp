@@ -67,6 +67,7 @@ Timing GivenTiming::over(Timing timing) const {
   set(reduce_kv, timing.reduce_kv);
   timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
+  if (steps) timing.steps = static_cast<std::int32_t>(*steps);
   const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread || draw;
   if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;

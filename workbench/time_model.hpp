@@ -41,6 +41,7 @@ struct GivenTiming {
   std::optional<Ticks> reduce_kv = std::nullopt;  ///< absent: twice the reduction, by tile shapes
   bool reduce_kv_async = false;
   std::optional<Release> release = std::nullopt;
+  std::optional<std::int64_t> steps = std::nullopt;      ///< 1 to kMaxSteps
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
   std::optional<Ticks> memory_latency = std::nullopt;

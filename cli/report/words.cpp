@@ -79,6 +79,7 @@ std::string model_line(const TimeModel& model) {
     if (ticks != 0) line += fmt::format(", {} {}", name, unit.number(ticks));
   }
   line += std::string(" ") + unit.name;
+  if (timing.steps > 1) line += fmt::format(", in {} steps", timing.steps);
   if (timing.reduce_kv_async) line += ", reduce-kv by a writer";
   if (timing.release == Release::delayed) line += ", delayed release";
   if (timing.residency != 0) line += ", " + counted(timing.residency, "SM") + " resident";

@@ -1,6 +1,7 @@
 #include "schedules/search/evaluate.hpp"
 
 #include "core/rank_places.hpp"
+#include "core/steps.hpp"
 #include "schedules/search/memory_time.hpp"
 
 #include <algorithm>
@@ -340,7 +341,8 @@ std::optional<Rating> rating_by_own_draw(const Table& table, const Timing& timin
     if (!time) return std::nullopt;
     return Rating{time->makespan, cost_of(time->makespan, time->in_flight, *timing.memory)};
   }
-  const std::optional<Starts> starts = starts_of(table, timing);
+  const InSteps played(table, timing);
+  const std::optional<Starts> starts = starts_of(played.table(), played.timing());
   if (!starts) return std::nullopt;
   return Rating{starts->makespan, starts->makespan};
 }

@@ -131,7 +131,7 @@ class ListScheduler {
     lane.push_back({{sm.head, sm.chain.kv, q}, dq.taken++});
     const Ticks start = std::max(handed, dq.turn);
     sm.writer = start + timing_.reduce;
-    dq.turn = sm.writer + timing_.planned_hand_over();
+    dq.turn = start + timing_.planned_turn();
     sm.ready = overlap_ ? handed : sm.writer;
     if (!sm.left.empty()) return;
     if (has_next_head(sm)) return begin_head(sm, Head{sm.head.value + 1});

@@ -3,6 +3,7 @@
 #include "schedules/search/memory_time.hpp"
 
 #include "core/rank_places.hpp"
+#include "core/steps.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -407,7 +408,8 @@ class Agenda {
 }  // namespace
 
 std::optional<MemoryTime> memory_time(const Table& table, const Timing& timing) {
-  return Agenda(table, timing).run();
+  const InSteps played(table, timing);
+  return Agenda(played.table(), played.timing()).run();
 }
 
 }  // namespace stagger::search

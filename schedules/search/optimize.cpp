@@ -270,8 +270,8 @@ class Optimizer {
   }
 
   [[nodiscard]] bool exact_fits() const {
-    return !objective_.slot_model && !objective_.timing.memory && optimum_.best && in_any_order() &&
-           objective_.timing.model == Model::chain &&
+    return !objective_.slot_model && !objective_.timing.memory && objective_.timing.steps == 1 &&
+           optimum_.best && in_any_order() && objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
            problem_.q_tiles() <= kExactTasks;
   }

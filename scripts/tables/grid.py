@@ -1,4 +1,4 @@
-"""The speed grid: schedules beside PyTorch, windowed, windows, and what a bound leaves them."""
+"""The speed grid: schedules beside PyTorch, what optimize finds, windows, and what a bound leaves."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ def speed_table(data):
              "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
     for row in data["rows"]:
         by_name = {each["name"]: each for each in row["schedules"]}
-        best = by_name[row["best"]]
+        best = min(row["schedules"], key=lambda each: each["ms"])
         predicted = f"{best['predicted_ms']:.3f}" if "predicted_ms" in best else "–"
         baseline = by_name.get("lpt-ascending")
         over = f"{baseline['ms'] / row['ms']:.2f}" if baseline else "–"
@@ -47,28 +47,24 @@ def elapsed_of(run):
     return run["predicted"]["elapsed_ns"]
 
 
-def tile_of(run):
-    return f"Q tile {run['problem']['tile_q']}"
+def words_of(run):
+    return f"{run['table']}, Q tile {run['tile_q']}"
 
 
-def windowed_table(runs):
-    """What windowed chose at each point, by the Q tile that is predicted to be the better one, beside
-    the best of the others there."""
-    points = points_of(runs)
+def optimum_table(data):
+    """What optimize found at each point, beside the best of the others that do not search."""
     lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
-             "| head_dim | mask | seqlen | chosen | ms | best of the others | ms | less |",
+             "| head_dim | mask | seqlen | found | ms | best of the others | ms | less |",
              "|--:|---|--:|---|--:|---|--:|--:|"]
-    for (head_dim, mask, seqlen), here in sorted(points.items()):
-        ours = min((run for run in here if is_windowed(run)), key=elapsed_of)
-        others = [run for run in here if not is_windowed(run)]
-        peer = min(others, key=lambda run: run["measured"]["rested_ms"])
-        ms, peer_ms = (run["measured"]["rested_ms"] for run in (ours, peer))
-        elapsed = elapsed_of(ours)
-        least = min(elapsed_of(run) for run in others)
-        lines.append(f"| {head_dim} | {mask} | {seqlen:,} | {ours['schedule']['name'][9:]}, "
-                     f"{tile_of(ours)} | {ms:.3f} | {peer['schedule']['name']}, {tile_of(peer)} | "
-                     f"{peer_ms:.3f} | "
-                     f"{1 - ms / peer_ms:.1%} / {1 - elapsed / least:.1%} |")
+    for row in data["rows"]:
+        at = {(each["name"], each["tile_q"]): each for each in row["schedules"]}
+        ours = at.pop((row["optimum"]["name"], row["optimum"]["tile_q"]))
+        others = [each for (name, _), each in at.items() if name != "windowed"]
+        peer = min(others, key=lambda each: each["ms"])
+        least = min(each["predicted_ms"] for each in others)
+        lines.append(f"| {row['head_dim']} | {row['mask']} | {row['seqlen']:,} | {words_of(ours)} | "
+                     f"{ours['ms']:.3f} | {words_of(peer)} | {peer['ms']:.3f} | "
+                     f"{1 - ours['ms'] / peer['ms']:.1%} / {1 - ours['predicted_ms'] / least:.1%} |")
     return "\n".join(lines) + "\n"
 
 
@@ -108,13 +104,13 @@ def elapsed_bound(run, stagger):
 
 
 def bounds_table(runs, stagger):
-    """By how much any table can be faster than the best of those that windowed is beside. `stagger`:
-    the command that says bounds."""
+    """By how much any table can be faster than the best of those that windowed is beside, at any Q
+    tile that ran. `stagger`: the command that says bounds."""
     rows = {}
     for (head_dim, mask, seqlen), here in points_of(runs).items():
         others = [run for run in here if not is_windowed(run)]
         least = min(elapsed_of(run) for run in others)
-        of_tile = {run["problem"]["tile_q"]: run for run in others
+        of_tile = {run["problem"]["tile_q"]: run for run in here
                    if run["schedule"]["dispatch"] == "static"}
         bound = min(elapsed_bound(run, stagger) for run in of_tile.values())
         rows.setdefault((mask, head_dim), {})[seqlen] = 1 - bound / least

@@ -187,5 +187,26 @@ TEST_CASE("with a memory a list plans for hand-overs of a busy device that chanc
   CHECK(others > 30);
 }
 
+TEST_CASE("where a task is steps a list plans for a turn that each of them passes on") {
+  test::Random random(test::seed(304));
+  int others = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Problem problem = test::any_problem(random, 7);
+    Timing in_steps = test::random_timing(random, problem);
+    in_steps.steps = static_cast<std::int32_t>(random.between(2, 4));
+    in_steps.latency += in_steps.reduce;  // for the whole to be no shorter than none
+    Timing whole = in_steps;
+    whole.steps = 1;
+    whole.latency -= in_steps.reduce - (in_steps.reduce + in_steps.steps - 1) / in_steps.steps;
+    const ListRule rule{.chains = kChainOrders[random.between(0, 3)]};
+    CAPTURE(round);
+    const Table planned = list_schedule(problem, in_steps, rule);
+    REQUIRE(planned.slots == list_schedule(problem, whole, rule).slots);
+    whole.latency = in_steps.latency;
+    others += planned.slots == list_schedule(problem, whole, rule).slots ? 0 : 1;
+  }
+  CHECK(others > 10);
+}
+
 }  // namespace
 }  // namespace stagger::search

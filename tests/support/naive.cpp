@@ -11,6 +11,7 @@ constexpr Ticks kNever = -1;
 
 struct NaiveTask {
   Slot slot;
+  std::int32_t step = 0;  ///< of the slot's task, which is as many of these as it has
   std::size_t lane = 0;
   bool first_of_lane = false;
   bool first_of_chain = false;
@@ -61,9 +62,30 @@ class Clock {
       task.last_of_lane = place + 1 == slots.size();
       task.first_of_chain = task.first_of_lane || !same_chain(place - 1, place);
       task.last_of_chain = task.last_of_lane || !same_chain(place, place + 1);
+      add_steps(task);
+    }
+  }
+
+  void add_steps(NaiveTask task) {
+    const bool first_of_lane = task.first_of_lane;
+    const bool first_of_chain = task.first_of_chain;
+    const bool last_of_chain = task.last_of_chain;
+    const bool last_of_lane = task.last_of_lane;
+    for (task.step = 0; task.step < timing_.steps; ++task.step) {
+      const bool last = task.step == timing_.steps - 1;
+      task.first_of_lane = first_of_lane && task.step == 0;
+      task.first_of_chain = first_of_chain && task.step == 0;
+      task.last_of_chain = last_of_chain && last;
+      task.last_of_lane = last_of_lane && last;
       tasks_.push_back(task);
     }
   }
+
+  /// A step's part of a phase, rounded up.
+  [[nodiscard]] Ticks of_step(Ticks phase) const {
+    return (phase + timing_.steps - 1) / timing_.steps;
+  }
+  [[nodiscard]] Ticks reduce() const { return of_step(timing_.reduce); }
 
   [[nodiscard]] std::optional<Ticks> makespan() const {
     Ticks makespan = 0;
@@ -135,7 +157,7 @@ class Clock {
     if (timing_.model == Model::overlap && table_.dispatch == Dispatch::static_) {
       return handed(index) == kNever ? kNever : handed(index) + timing_.epilogue;
     }
-    return task.reducing == kNever ? kNever : task.reducing + timing_.reduce + timing_.epilogue;
+    return task.reducing == kNever ? kNever : task.reducing + reduce() + timing_.epilogue;
   }
 
   /// When a task is ready to reduce, kNever if that is not known yet.
@@ -145,7 +167,7 @@ class Clock {
     const bool partial = table_.problem.kind(task.slot.task) == TileKind::partial;
     const Ticks compute =
         partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute;
-    const Ticks computed = task.computing + compute;
+    const Ticks computed = task.computing + of_step(compute);
     if (task.first_of_lane) return computed;
     if (timing_.model == Model::chain && !(ordered() && timing_.reduce_kv_async)) return computed;
     if (writer_end(index - 1) == kNever) return kNever;
@@ -158,7 +180,7 @@ class Clock {
   [[nodiscard]] Ticks writer_end(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
     if (!ordered() || !task.last_of_chain) {
-      return task.reducing == kNever ? kNever : task.reducing + timing_.reduce;
+      return task.reducing == kNever ? kNever : task.reducing + reduce();
     }
     return task.combining == kNever ? kNever : task.combining + timing_.reduce_kv;
   }
@@ -189,7 +211,7 @@ class Clock {
   [[nodiscard]] bool may_combine(std::size_t index, Ticks now) const {
     const NaiveTask& task = tasks_[index];
     if (!ordered() || !task.last_of_chain || task.reducing == kNever) return false;
-    if (now < task.reducing + timing_.reduce) return false;
+    if (now < task.reducing + reduce()) return false;
     const PartOf part = part_of(index);
     if (part.rank == 0) return true;
     for (std::size_t other = 0; other < tasks_.size(); ++other) {
@@ -212,7 +234,7 @@ class Clock {
     } else if (timing_.model == Model::overlap) {
       free = handed(index - 1);
     } else if (tasks_[index - 1].reducing != kNever) {
-      free = tasks_[index - 1].reducing + timing_.reduce;
+      free = tasks_[index - 1].reducing + reduce();
     }
     return free != kNever && now >= free + (task.first_of_chain ? timing_.launch : 0);
   }
@@ -224,7 +246,7 @@ class Clock {
     for (std::size_t other = 0; other < tasks_.size(); ++other) {
       const Slot& before = tasks_[other].slot;
       if (before.task.head != slot.task.head || before.task.q != slot.task.q ||
-          before.rank != slot.rank - 1) {
+          before.rank != slot.rank - 1 || tasks_[other].step != tasks_[index].step) {
         continue;
       }
       return released(other) != kNever && now >= released(other) + timing_.latency;
@@ -236,10 +258,10 @@ class Clock {
     const NaiveTask& task = tasks_[index];
     if (task.reducing == kNever) return kNever;
     if (timing_.release == Release::immediate || task.last_of_chain) {
-      return task.reducing + timing_.reduce;
+      return task.reducing + reduce();
     }
     const NaiveTask& next = tasks_[index + 1];
-    return next.reducing == kNever ? kNever : next.reducing + timing_.reduce / 2;
+    return next.reducing == kNever ? kNever : next.reducing + reduce() / 2;
   }
 
   const Table& table_;

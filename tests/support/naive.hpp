@@ -11,8 +11,8 @@ namespace stagger::test {
 
 /// What came of a table. Times are -1 for what never began.
 struct NaivePlay {
-  std::vector<Ticks> compute_start = {};  ///< by slot
-  std::vector<Ticks> reduce_start = {};   ///< by slot
+  std::vector<Ticks> compute_start = {};  ///< by slot, and step of its task
+  std::vector<Ticks> reduce_start = {};   ///< likewise
   std::optional<Ticks> makespan = {};     ///< nullopt if it hangs
 };
 

@@ -10,7 +10,8 @@ namespace {
 struct ToyTask {
   Slot slot;
   std::size_t lane = 0;
-  bool first = false;  ///< of its chain
+  std::int32_t step = 0;  ///< of its task, which is as many of these as it has
+  bool first = false;     ///< of its chain
   bool last = false;
   Ticks launch = 0;
   Ticks compute = 0;
@@ -46,10 +47,10 @@ class Toy {
       const auto index = static_cast<std::size_t>(&task - tasks_.data());
       const Ticks computed =
           device_.stamps_hand_over ? handed(index) : task.computes + task.compute;
-      run.times.push_back({.compute_start = stamped(stamp),
-                           .compute_end = stamped(computed),
-                           .turn = reduces_ ? stamped(task.turn) : -1,
-                           .reduce_end = reduces_ ? stamped(reduced(task)) : -1});
+      if (task.step == 0) run.times.push_back({.compute_start = stamped(stamp)});
+      run.times.back().compute_end = stamped(computed);
+      run.times.back().turn = reduces_ ? stamped(task.turn) : -1;
+      run.times.back().reduce_end = reduces_ ? stamped(reduced(task)) : -1;
       run.elapsed_ns = std::max(run.elapsed_ns, ended(task));
     }
     if (device_.passes > 0) run.passes_ns = passes();
@@ -74,20 +75,29 @@ class Toy {
     const Timing& timing = device_.timing;
     for (std::int64_t index = table_.begin_of(lane); index < table_.end_of(lane); ++index) {
       const Slot& slot = table_.slots[index];
-      const bool partial = table_.problem.kind(slot.task) == TileKind::partial;
-      ToyTask task{.slot = slot, .lane = at(lane)};
-      task.first = table_.begins_chain(lane, index);
-      task.last = table_.ends_chain(lane, index);
-      task.launch = task.first ? varied(timing.launch) : 0;
-      task.compute =
-          varied(partial && timing.compute_partial ? *timing.compute_partial : timing.compute);
-      if (device_.slow_one_in > 0 && random_.chance(device_.slow_one_in)) task.compute *= 2;
-      task.reduce = reduces_ ? varied(timing.reduce) : 0;
-      task.latency = varied(timing.latency);
-      task.epilogue = task.last ? varied(timing.epilogue) : 0;
-      place_of_[{slot.task.head.value, slot.task.q.value, slot.rank}] = tasks_.size();
-      tasks_.push_back(task);
+      for (std::int32_t step = 0; step < timing.steps; ++step) {
+        ToyTask task{.slot = slot, .lane = at(lane), .step = step};
+        task.first = step == 0 && table_.begins_chain(lane, index);
+        task.last = step + 1 == timing.steps && table_.ends_chain(lane, index);
+        add(task);
+      }
     }
+  }
+
+  void add(ToyTask task) {
+    const Timing& timing = device_.timing;
+    const Slot& slot = task.slot;
+    const bool partial = table_.problem.kind(slot.task) == TileKind::partial;
+    task.launch = task.first ? varied(timing.launch) : 0;
+    task.compute =
+        varied((partial && timing.compute_partial ? *timing.compute_partial : timing.compute) /
+               timing.steps);
+    if (device_.slow_one_in > 0 && random_.chance(device_.slow_one_in)) task.compute *= 2;
+    task.reduce = reduces_ ? varied(timing.reduce / timing.steps) : 0;
+    task.latency = varied(timing.latency);
+    task.epilogue = task.last ? varied(timing.epilogue) : 0;
+    place_of_[{slot.task.head.value, slot.task.q.value, task.step, slot.rank}] = tasks_.size();
+    tasks_.push_back(task);
   }
 
   [[nodiscard]] Ticks reduced(const ToyTask& task) const {
@@ -132,7 +142,7 @@ class Toy {
       task.turn = handed(index) + device_.taking;
       if (task.slot.rank > 0) {
         const ToyTask& rank_before = tasks_[place_of_.at(
-            {task.slot.task.head.value, task.slot.task.q.value, task.slot.rank - 1})];
+            {task.slot.task.head.value, task.slot.task.q.value, task.step, task.slot.rank - 1})];
         task.turn = std::max(task.turn, reduced(rank_before) + task.latency);
       }
       free[sm] = std::max(free[sm], ended(task));
@@ -163,7 +173,9 @@ class Toy {
   bool overlap_;
   Random& random_;
   std::vector<ToyTask> tasks_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::size_t> place_of_;
+  /// By head, Q tile, step and rank.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>, std::size_t>
+      place_of_;
   std::vector<Sm> lane_sms_;
 };
 

@@ -10,7 +10,7 @@ namespace stagger::test {
 /// A device that there is not: it plays a table task by task with durations of its own for each,
 /// by code that shares nothing with the simulator.
 struct ToyDevice {
-  Timing timing;                  ///< ns
+  Timing timing;                  ///< ns; compute phases and reductions are whole in each step
   double noise = 0;               ///< each phase takes up to this part longer or shorter
   Ticks timer = 1;                ///< ns: stamps are rounded down to multiples
   Ticks taking = 0;               ///< from being ready to a turn that was not waited for

@@ -64,6 +64,42 @@ TEST_CASE("what is known of a table without its graph is what the graph says") {
   CHECK(without.gap().packing == with.gap().packing);
 }
 
+TEST_CASE("what is played in steps is told by tasks") {
+  const Problem problem = make_problem(make_mask("causal"), {8, 8}, {}, 2, 3);
+  const TimeModel model{
+      .timing = {.model = Model::overlap, .compute = 6, .reduce = 4, .latency = 1, .steps = 2}};
+  const Analysis analysis = analyze(source_of(schedules::select("descending"), problem, model));
+  CHECK(analysis.longest_path == analysis.makespan);
+  CHECK(analysis.critical_path.length == analysis.makespan);
+  REQUIRE_FALSE(analysis.critical_path.steps.empty());
+  Ticks end = 0;
+  for (const CriticalStep& step : analysis.critical_path.steps) {
+    CHECK(step.start >= end);
+    end = step.end;
+    CHECK(problem.live(step.task));
+  }
+  CHECK(end == analysis.makespan);
+  CHECK(analysis.lemma1.dependency_edges == 2 * 2 * (36 - 8));
+  REQUIRE(analysis.lemma1.harmful.has_value());
+  for (const dag::DependencyEdge& edge : *analysis.lemma1.harmful) {
+    CHECK(problem.live(edge.from));
+    CHECK(edge.from.q == edge.to.q);
+  }
+  const Timeline timeline = timeline_of(analysis);
+  std::int64_t computed = 0;
+  std::int64_t critical = 0;
+  for (const Interval& interval : timeline.intervals) {
+    CHECK(problem.live(interval.task));
+    critical += interval.critical ? 1 : 0;
+    if (interval.phase != Phase::compute) continue;
+    ++computed;
+    CHECK(interval.end - interval.start == 3);
+  }
+  CHECK(computed == 2 * problem.tasks());
+  CHECK(critical > 0);
+  CHECK(timeline.makespan == analysis.makespan);
+}
+
 TEST_CASE("of a path found without the graph 100,000 steps are kept, and not one more") {
   CHECK(chains_of(50'000, 3, false).critical_path.steps.size() == 100'000);
   CHECK(chains_of(50'001, 3, false).critical_path.steps.empty());

@@ -45,7 +45,8 @@ Kernel kernel_of_device(gpu::Device on_cuda) {
           .on_cpu = nullptr,
           .on_cuda = on_cuda,
           .untimed = nullptr,
-          .passes = false};
+          .passes = false,
+          .steps = nullptr};
 }
 
 TEST_CASE("every table is measured by its run of median length, and problems without reductions") {
@@ -157,7 +158,8 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     tables.push_back(schedules::build(
         schedules::select(name), make_problem(make_mask("full"), {8, 8}, request.tile, heads, 3)));
   }
-  const KernelTimes times{.compute = {.value = 77},
+  const KernelTimes times{.steps = 2,
+                          .compute = {.value = 77},
                           .congestion = MeasuredNs{.value = 5},
                           .spread = MeasuredNs{.value = 6}};
   calls.clear();
@@ -169,6 +171,7 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     CAPTURE(run);
     CHECK(runs[run].table.slots == tables[run].slots);
     CHECK(runs[run].timing.compute == 77);
+    CHECK(runs[run].timing.steps == 2);
     CHECK(runs[run].timing.memory->congestion == 5);
     CHECK(runs[run].timing.memory->spread == 6);
     CHECK(runs[run].timing.memory->latency == 8);

@@ -104,6 +104,22 @@ TEST_CASE("a device without noise is found to the nanosecond, in both models") {
   }
 }
 
+TEST_CASE("the phases of tasks that are steps are found by the last one's reduction") {
+  Timing timing = kOverlap;
+  timing.steps = 2;
+  const test::ToyDevice device{.timing = timing, .start = 5000};
+  test::Random random(87);
+  const auto runs = toy_runs(device, random);
+  const Calibration found = calibrate(runs, timing.model, timing.steps);
+  CHECK(found.times.steps == 2);
+  CHECK(found.times.timing().steps == 2);
+  expect_near(found.times, timing, 60);
+  expect_near("start", found.times.start, 5000, 100);
+  CHECK(found.times.fit.median_ppm < 1'000);
+  // As one they are predicted worse by far.
+  CHECK(calibrate(runs, timing.model).times.fit.median_ppm > 10 * found.times.fit.median_ppm);
+}
+
 TEST_CASE("noise and a coarse timer move the values by no more than they are") {
   for (const Timing& timing : {kChain, kOverlap}) {
     for (const std::uint32_t seed : {82U, 83U, 84U}) {

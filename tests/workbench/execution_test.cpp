@@ -47,7 +47,8 @@ constexpr Kernel kernel_with(gpu::UntimedDevice untimed_device) {
           .on_cpu = gpu::backward_on_cpu,
           .on_cuda = device,
           .untimed = untimed_device,
-          .passes = false};
+          .passes = false,
+          .steps = nullptr};
 }
 const Kernel kPlain = kernel_with(nullptr);
 const Kernel kUntimed = kernel_with(untimed);

@@ -20,6 +20,20 @@ TEST_CASE("kernels are found by their names, and of an unknown one the nearest i
         KernelKey{.kernel = "somebody's", .dtype = "bf16", .head_dim = 8});
 }
 
+TEST_CASE("a task of 128 queries is two steps where head_dim leaves no room for one") {
+  const auto steps = [](std::int64_t head_dim, std::int64_t tile_q) {
+    return kernel_of("hopper").steps(head_dim, {.q = tile_q, .kv = 128});
+  };
+  for (const std::int64_t head_dim : {64, 128}) {
+    CHECK(steps(head_dim, 64) == 1);
+    CHECK(steps(head_dim, 80) == 1);
+  }
+  CHECK(steps(64, 128) == 1);
+  CHECK(steps(128, 128) == 2);
+  CHECK(steps(128, 96) == 1);  // tiles that it does not run
+  CHECK(kernel_of("portable").steps == nullptr);
+}
+
 TEST_CASE("ticks are scaled to ns each, and a partial tile only where it has its own") {
   const Timing ns =
       in_ns({.compute = 3, .reduce = 2, .latency = 5, .launch = 7, .epilogue = 11}, 10);

@@ -176,11 +176,14 @@ class HandOvers {
 /// What the times of single tasks say.
 class DirectFit {
  public:
-  DirectFit(const std::vector<CalibrationRun>& runs, Model model)
+  DirectFit(const std::vector<CalibrationRun>& runs, Model model, std::int32_t steps)
       : ordered_(gpu::phase_samples(timed_runs(runs, gpu::Mode::deterministic), model)),
         alone_(gpu::phase_samples(timed_runs(runs, gpu::Mode::no_reduce), model)),
         moves_(moves(runs)) {
     times_.model = model;
+    times_.steps = steps;
+    for (std::int64_t& last_step : ordered_.reduce)
+      last_step *= steps;
   }
 
   /// With so many halves of the spread that the quartiles show.
@@ -375,15 +378,16 @@ class Refinement {
   /// Moves a step from the reduction to the hand-over after it or back, if that is better.
   bool trade(Ticks step, double& best) {
     for (const Ticks moved : {step, -step}) {
-      if (times_.reduce.value < moved || times_.latency.value < -moved) continue;
-      times_.reduce.value -= moved;
+      const Ticks of_all_steps = moved * times_.steps;
+      if (times_.reduce.value < of_all_steps || times_.latency.value < -moved) continue;
+      times_.reduce.value -= of_all_steps;
       times_.latency.value += moved;
       const double found = objective();
       if (found < best) {
         best = found;
         return true;
       }
-      times_.reduce.value += moved;
+      times_.reduce.value += of_all_steps;
       times_.latency.value -= moved;
     }
     return false;
@@ -437,9 +441,9 @@ class Refinement {
 };
 
 /// The phases by which makespans are predicted best, and these.
-Calibration refined(const std::vector<CalibrationRun>& runs, Model model) {
+Calibration refined(const std::vector<CalibrationRun>& runs, Model model, std::int32_t steps) {
   constexpr Ticks kHalves = 2;
-  DirectFit direct(runs, model);
+  DirectFit direct(runs, model, steps);
   Calibration best;
   double least = HUGE_VAL;
   for (Ticks halves = kHalves;; ++halves) {
@@ -472,9 +476,9 @@ Ticks span_of(const gpu::Backward& run) {
   return std::max<Ticks>(end_of(run) - cost, 0);
 }
 
-Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model) {
+Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model, std::int32_t steps) {
   STAGGER_EXPECTS(std::ranges::any_of(runs, counts));
-  Calibration calibration = refined(runs, model);
+  Calibration calibration = refined(runs, model, steps);
   calibration.times.passes_per_mi = passes_of(runs);
   calibration.times.start = start_of(runs, calibration.times);
   calibration.times.fit = errors_of(calibration.residuals);

@@ -100,6 +100,12 @@ class Measurement {
   std::optional<Table> last_;
 };
 
+/// Steps that the kernel takes a task in.
+std::int32_t steps_of(const CalibrationRequest& request) {
+  const auto steps = request.kernel->steps;
+  return steps == nullptr ? 1 : steps(request.head_dim, request.tile);
+}
+
 /// Leaves of phases what the machine adds to their spinning.
 void subtract_spun(KernelTimes& times, std::int64_t tick_ns) {
   const auto subtract = [&](MeasuredNs& measured, Ticks ticks) {
@@ -138,7 +144,7 @@ std::vector<CalibrationRun> measure(const CalibrationRequest& request, std::int3
 
 Calibration calibrate(const CalibrationRequest& request, const std::vector<CalibrationRun>& runs) {
   STAGGER_EXPECTS(request.kernel != nullptr);
-  Calibration calibration = calibrate(runs, request.kernel->model);
+  Calibration calibration = calibrate(runs, request.kernel->model, steps_of(request));
   if (request.kernel->spins()) subtract_spun(calibration.times, request.tick_ns);
   calibration.times.key = request.key();
   return calibration;

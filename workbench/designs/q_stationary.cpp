@@ -63,6 +63,7 @@ Units units_of(const Request& request) {
   const Checked reduce = Checked(timing.reduce) * (2 * shape.kv / common);
   if (!reduce.within(Ticks{1} << 62)) throw Error(ErrorKind::limit, "--reduce is too long");
   units.timing.reduce = reduce.value();
+  units.timing.steps = 1;  // of a Q tile, which it keeps
   if (timing.memory) units.timing.memory->tile = mirrored(timing.memory->tile, shape);
   return units;
 }
