@@ -368,6 +368,17 @@ TEST_CASE("designs know one mask for all heads, and say so before they are compa
                     Catch::Contains("a comparison of designs"));
 }
 
+TEST_CASE("a kernel whose Q tiles stay takes no steps of them") {
+  const Problem problem = make_problem(make_mask("causal"), {9, 9}, {}, 2, 3);
+  const auto makespan = [&](std::int32_t steps) {
+    Request request = request_of(problem);
+    request.model.timing = {.compute = 6, .reduce = 4, .steps = steps};
+    request.schedule = schedules::select("descending");
+    return analyze(select("q-stationary"), request).makespan;
+  };
+  CHECK(makespan(2) == makespan(1));
+}
+
 TEST_CASE("a mirrored reduction that is too long is a limit though the problem's is not") {
   // dK and dV of 1024 keys each are 2048 times as long as dQ of one query.
   Request request = request_of(make_problem(make_mask("full"), {4, 1024}, {1, 1024}, 1, 1));

@@ -42,6 +42,12 @@ TEST_CASE("every formula is exact inside its domain, and nowhere else on its sha
   CHECK(outside > 500);
 }
 
+TEST_CASE("no formula is claimed of tasks that are steps") {
+  const Problem problem = make_problem(make_mask("full"), {4, 4}, {}, 2, 4);
+  CHECK(claim(select("shift"), problem, {}) != nullptr);
+  CHECK(claim(select("shift"), problem, {.steps = 2}) == nullptr);
+}
+
 TEST_CASE("of parts that are combined in order a formula is claimed if that takes no time") {
   std::int64_t claimed = 0;
   for (const Schedule* schedule : all()) {

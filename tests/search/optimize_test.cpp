@@ -48,6 +48,26 @@ TEST_CASE("what is called optimal is what trying every table finds") {
   }
 }
 
+TEST_CASE("what is called optimal of tasks that are steps is too, by whatever proves it") {
+  test::Random random(test::seed(305));
+  int proved = 0;
+  for (int searched = 0; searched < 60;) {
+    const Problem problem = test::any_problem(random, 3);
+    if (problem.tasks() == 0 || problem.tasks() > 5) continue;
+    ++searched;
+    const Timing timing{.compute = random.between(1, 5),
+                        .reduce = random.between(0, 5),
+                        .steps = static_cast<std::int32_t>(random.between(2, 3))};
+    CAPTURE(searched, timing.compute, timing.reduce, timing.steps);
+    const Optimum optimum = optimized(problem, timing, options_of(20));
+    const Ticks least = test::naive_optimum(problem, timing);
+    REQUIRE(optimum.best->makespan >= least);
+    REQUIRE(optimum.lower_bound.ticks <= least);
+    proved += optimum.proof != ProofKind::none ? 1 : 0;
+  }
+  CHECK(proved > 20);
+}
+
 TEST_CASE("in the slot model too") {
   if (test::skipped_without_sat_solver()) return;
   test::Random random(test::seed(68));

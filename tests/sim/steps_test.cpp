@@ -187,6 +187,10 @@ TEST_CASE("so many steps are refused before memory is asked for") {
   const Problem wider = make_problem(make_mask("full"), {kMaxTiles / 64 + 1, 1}, {}, 1, 1);
   CHECK(refused(wider, 64).find("1048576 Q tiles") != std::string::npos);
   CHECK(refused(wider, 63).empty());
+  // Each of the steps may wait as long.
+  constexpr Ticks kLong = Ticks{1} << 58;
+  CHECK_NOTHROW(check_timing({.latency = kLong, .steps = 3}, small));
+  CHECK_THROWS_AS(check_timing({.latency = kLong, .steps = 4}, small), Error);
   // Half as many tasks as a table may have, and a chain.
   const Problem many = make_problem(make_mask("full"), {1 << 10, 1}, {}, 1 << 15, 1);
   CHECK(refused(many, 1).empty());

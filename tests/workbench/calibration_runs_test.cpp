@@ -229,6 +229,12 @@ TEST_CASE("of a kernel that spins the profile has what the machine adds, phase b
   CHECK(computes.key ==
         KernelKey{.kernel = "portable", .dtype = "fp32", .head_dim = 64, .tile = {4, 4}});
 
+  Kernel steps = kernel_of_device(calibrated_device);
+  steps.steps = [](std::int64_t head_dim, const TileShape& tile) {
+    return static_cast<std::int32_t>(head_dim + tile.q - tile.kv);
+  };
+  CHECK(calibrate({.kernel = &steps, .head_dim = 2, .tile = {5, 4}}, runs).times.steps == 3);
+
   request.kernel = &workbench::kernel_of("replay");
   request.tick_ns = 1'000;  // more than anything took
   CHECK(calibrate(request, runs).times.compute.value == 0);
