@@ -6,12 +6,12 @@
 #include "cli/heed.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"
+#include "core/as_played.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "core/json.hpp"
 #include "core/limits.hpp"
 #include "core/nearest.hpp"
-#include "core/steps.hpp"
 #include "core/version.hpp"
 #include "dag/dag.hpp"
 #include "dag/graph_files.hpp"
@@ -65,7 +65,7 @@ using WriteGraph = std::string (*)(const Table&, const dag::Dag&);
 template <WriteGraph write>
 std::optional<std::string> graph_text(const Analysis& analysis) {
   if (!analysis.ordered()) return std::nullopt;
-  const InSteps played(analysis.table, analysis.model.timing);
+  const AsPlayed played(analysis.table, analysis.model.timing);
   const std::optional<dag::Dag> graph = dag::build(played.table(), played.timing());
   if (!graph) return std::nullopt;
   return write(played.table(), *graph);

@@ -48,6 +48,7 @@ struct Options {
   std::optional<Ticks> compute;
   std::optional<Ticks> compute_partial;
   std::optional<std::int64_t> steps;
+  bool cut_partial = false;
   std::optional<Ticks> reduce;
   std::optional<Ticks> latency;
   std::optional<Ticks> launch;

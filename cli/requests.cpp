@@ -56,6 +56,7 @@ workbench::GivenTiming given_timing(const Options& options) {
           .reduce_kv_async = options.reduce_kv_async,
           .release = options.release,
           .steps = options.steps,
+          .cut_partial = options.cut_partial,
           .l2 = options.l2,
           .bandwidth = options.bandwidth,
           .memory_latency = options.memory_latency,

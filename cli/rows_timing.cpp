@@ -124,6 +124,12 @@ std::vector<OptionRow> rows_behind_phases() {
        .group = kGroup,
        .fallback = "1",
        .range = {.least = 1, .most = kMaxSteps}},
+      {.name = "cut-partial",
+       .meaning = "a KV tile that the sequence ends within computes as a partial one, as it does "
+                  "where the profile says so",
+       .target = &Options::cut_partial,
+       .commands = kOnProblems,
+       .group = kGroup},
       {.name = "release",
        .metavar = "WHEN",
        .meaning = "when a lock shows the next rank",

@@ -22,7 +22,8 @@ Timing KernelTimes::timing() const {
                 .launch = launch.value,
                 .epilogue = epilogue.value,
                 .release = release,
-                .steps = steps};
+                .steps = steps,
+                .cut_partial = cut_partial};
   if (compute_partial) timing.compute_partial = compute_partial->value;
   return timing;
 }

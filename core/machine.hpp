@@ -50,7 +50,8 @@ struct KernelTimes {
   KernelKey key = {};
   Model model = Model::chain;
   Release release = Release::immediate;
-  std::int32_t steps = 1;  ///< Timing::steps
+  std::int32_t steps = 1;    ///< Timing::steps
+  bool cut_partial = false;  ///< Timing::cut_partial
   MeasuredNs compute = {};
   std::optional<MeasuredNs> compute_partial = std::nullopt;  ///< absent: as `compute`
   MeasuredNs reduce = {};

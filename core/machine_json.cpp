@@ -55,7 +55,7 @@ DeviceMemory read_memory(const JsonValue& value) {
 
 KernelTimes read_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release",
-                     "steps", "ns", "fit", "date", "command"});
+                     "steps", "cut_partial", "ns", "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
   ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread",
                   "launch", "epilogue", "start", "passes_per_mi"});
@@ -65,6 +65,7 @@ KernelTimes read_times(const JsonValue& entry) {
   if (entry.has("steps")) {
     times.steps = static_cast<std::int32_t>(entry.at("steps").integer(1, kMaxSteps));
   }
+  if (entry.has("cut_partial")) times.cut_partial = entry.at("cut_partial").boolean();
   times.compute = read_measured(ns.at("compute"));
   if (ns.has("compute_partial")) times.compute_partial = read_measured(ns.at("compute_partial"));
   times.reduce = read_measured(ns.at("reduce"));
@@ -108,7 +109,8 @@ std::string write_times(const KernelTimes& times) {
   }
   text += ",\n   " + member("model", json_quote(model_name(times.model))) + ", " +
           member("release", json_quote(release_name(times.release))) +
-          (times.steps > 1 ? ", " + member("steps", std::to_string(times.steps)) : "") + ",\n   " +
+          (times.steps > 1 ? ", " + member("steps", std::to_string(times.steps)) : "") +
+          (times.cut_partial ? ", " + member("cut_partial", "true") : "") + ",\n   " +
           member("ns", "{\n") + write_measured("compute", times.compute);
   const auto add = [&](const char* key, const MeasuredNs& measured) {
     text += ",\n" + write_measured(key, measured);

@@ -1,9 +1,9 @@
 #include "core/timing.hpp"
 
+#include "core/as_played.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
-#include "core/steps.hpp"
 #include "core/table.hpp"
 #include "core/text.hpp"
 
@@ -17,7 +17,7 @@ constexpr Ticks kLongestTime = Ticks{1} << 60;
 
 /// Whether so many tasks and chains one after the other, on every SM at once, fit Ticks.
 bool fits(const Timing& whole, std::int64_t tasks, std::int64_t chains, const Problem& problem) {
-  const Timing timing = of_steps(whole);
+  const Timing timing = as_played(whole);
   Checked hand_over = Checked(timing.latency);
   if (timing.memory) {
     // What is drawn of the spread is below 22 times that (sim/spread.hpp), and the two tiles that a

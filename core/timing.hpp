@@ -53,9 +53,12 @@ struct Timing {
   bool reduce_kv_async = false;  ///< a writer's: the SM goes on meanwhile, to its next reduction
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
-  /// Equal parts that a kernel takes a task in (core/steps.hpp), one after the other, each with a
-  /// dQ tile and a turn of its own; phases are of all of them. 1 to kMaxSteps.
+  /// Equal parts that a kernel takes a task in (core/as_played.hpp), one after the other, each with
+  /// a dQ tile and a turn of its own; phases are of all of them. 1 to kMaxSteps.
   std::int32_t steps = 1;
+  /// Whether a KV tile that the sequence ends within computes as a partial one, whose pairs are
+  /// masked as well, though all that it has attend.
+  bool cut_partial = false;
   /// The memory that can make a table slower than its phases; absent: none is modelled, as in the
   /// paper.
   std::optional<Memory> memory = std::nullopt;

@@ -1,8 +1,8 @@
 #include "dag/bounds.hpp"
 
+#include "core/as_played.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
-#include "core/steps.hpp"
 #include "dag/packing.hpp"
 #include "dag/traffic.hpp"
 
@@ -215,8 +215,8 @@ Bound largest_of(const std::vector<Bound>& bounds) {
 
 Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispatch,
                     const Stop& stop) {
-  if (timing.steps > 1) {
-    Bounds bounds = lower_bounds(in_steps(problem, timing.steps), of_steps(timing), dispatch, stop);
+  if (!plays_itself(problem, timing)) {
+    Bounds bounds = lower_bounds(as_played(problem, timing), as_played(timing), dispatch, stop);
     bounds.degree_rounds = degree_rounds(problem);
     return bounds;
   }

@@ -4,8 +4,8 @@
 
 #include "sim/memory.hpp"
 
+#include "core/as_played.hpp"
 #include "core/error.hpp"
-#include "core/steps.hpp"
 #include "core/waiting.hpp"
 #include "sim/calendar.hpp"
 #include "sim/congestion.hpp"
@@ -336,13 +336,13 @@ class MemoryPlayer {
 
 MemoryPlay play_memory(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   return MemoryPlayer(played.table(), played.timing(), nullptr).run();
 }
 
 Simulation simulate_with_memory(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(timing.memory.has_value() && timing.memory->l2 > 0 && timing.memory->rate > 0);
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   const std::size_t slots = played.table().slots.size();
   Simulation simulation;
   simulation.reduce_start.assign(slots, -1);

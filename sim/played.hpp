@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/as_played.hpp"
 #include "core/error.hpp"
 #include "sim/lane_clock.hpp"
 #include "sim/simulate.hpp"
@@ -40,7 +41,7 @@ class Played {
  public:
   Played(const Table& table, const Timing& timing, const Simulation& simulation)
       : table_(&table), timing_(&timing), simulation_(&simulation), rule_(table, timing) {
-    STAGGER_EXPECTS(timing.steps == 1);
+    STAGGER_EXPECTS(plays_itself(table.problem, timing));
   }
 
   [[nodiscard]] const Table& table() const { return *table_; }

@@ -9,9 +9,9 @@
 
 #include "sim/simulate.hpp"
 
+#include "core/as_played.hpp"
 #include "core/error.hpp"
 #include "core/huge_pages.hpp"
-#include "core/steps.hpp"
 #include "core/waiting.hpp"
 #include "sim/lane_clock.hpp"
 
@@ -223,7 +223,7 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Table& table, const Timing& timing) {
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   return Simulator(played.table(), played.timing()).run();
 }
 

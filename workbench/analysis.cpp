@@ -1,9 +1,9 @@
 #include "workbench/analysis.hpp"
 
+#include "core/as_played.hpp"
 #include "core/beside.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
-#include "core/steps.hpp"
 #include "dag/dag.hpp"
 #include "dag/longest_path.hpp"
 #include "sim/critical_path.hpp"
@@ -33,7 +33,7 @@ std::optional<FormulaCheck> check_formula(const Analysis& analysis) {
 }
 
 /// The two computations of the makespan that share no code.
-void explain_makespan(Analysis& analysis, const InSteps& played, bool build_graph) {
+void explain_makespan(Analysis& analysis, const AsPlayed& played, bool build_graph) {
   const sim::Simulation& simulation = *analysis.simulation;
   if (!build_graph && std::ssize(played.table().slots) > kDrawnTasks) {
     analysis.critical_path.length =
@@ -100,7 +100,7 @@ void expect_few(std::int64_t tasks) {
                                     std::to_string(kDrawnTasks) + " are drawn or listed");
 }
 
-Timeline timeline_of(const InSteps& played) {
+Timeline timeline_of(const AsPlayed& played) {
   const Table& table = played.table();
   const Timing& timing = played.timing();
   return sim::timeline(table, timing, sim::simulate(table, timing), {});
@@ -110,9 +110,9 @@ Timeline timeline_of(const InSteps& played) {
 Timeline timeline_in_steps(const Analysis& analysis) {
   if (!analysis.simulation) {
     const Table existing = existing_tasks(analysis.table);
-    return timeline_of(InSteps(existing, analysis.model.timing));
+    return timeline_of(AsPlayed(existing, analysis.model.timing));
   }
-  const InSteps played(analysis.table, analysis.model.timing);
+  const AsPlayed played(analysis.table, analysis.model.timing);
   const Table& table = played.table();
   const Timing& timing = played.timing();
   if (analysis.memory) {
@@ -171,7 +171,7 @@ Analysis analyze(Source source, const AnalysisOptions& options) {
   analysis.bounds = dag::lower_bounds(problem, timing, table.dispatch);
   if (!analysis.ok()) return analysis;
 
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   const bool build_graph =
       options.always_build_graph || dag::is_graph_cheap(played.table(), timing);
   // With the memory the table is played by itself, without what is found out of it below.

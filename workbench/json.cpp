@@ -115,6 +115,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
                {"epilogue", timing.epilogue},
                {"release", release_name(timing.release)}});
   if (timing.steps > 1) json["steps"] = timing.steps;
+  if (timing.cut_partial) json["cut_partial"] = true;
   if (problem.combine == Combine::ordered) {
     json.append({{"reduce_kv", timing.reduce_kv}, {"reduce_kv_async", timing.reduce_kv_async}});
   }
@@ -130,7 +131,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
 Timing read_model(const JsonValue& model, const Problem& problem) {
   model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
                      "epilogue", "release", "clock", "machine", "start", "passes", "memory",
-                     "residency", "reduce_kv", "reduce_kv_async", "steps"});
+                     "residency", "reduce_kv", "reduce_kv_async", "steps", "cut_partial"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
   Timing timing{
@@ -149,6 +150,7 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
   if (model.has("steps")) {
     timing.steps = static_cast<std::int32_t>(model.at("steps").integer(1, kMaxSteps));
   }
+  if (model.has("cut_partial")) timing.cut_partial = model.at("cut_partial").boolean();
   if (model.has("residency")) {
     timing.residency = static_cast<std::int32_t>(model.at("residency").integer(1, kMaxSms));
   }

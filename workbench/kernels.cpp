@@ -28,6 +28,7 @@ constexpr std::array<Kernel, 3> kKernels = {{
      .on_cuda = gpu::backward_on_cuda,
      .untimed = nullptr,
      .passes = false,
+     .cut_partial = false,
      .steps = nullptr},
     {.name = "hopper",
      .summary = "as a fast kernel does it: CUDA, sm_90",
@@ -36,6 +37,7 @@ constexpr std::array<Kernel, 3> kKernels = {{
      .on_cuda = gpu::backward_on_hopper,
      .untimed = gpu::untimed_runs_on_hopper,
      .passes = true,
+     .cut_partial = true,
      .steps = hopper_steps},
     {.name = "replay",
      .summary = "its locks alone, phases spin: CUDA",
@@ -44,6 +46,7 @@ constexpr std::array<Kernel, 3> kKernels = {{
      .on_cuda = nullptr,
      .untimed = nullptr,
      .passes = false,
+     .cut_partial = false,
      .steps = nullptr},
 }};
 

@@ -20,7 +20,8 @@ struct Kernel {
   gpu::Device on_cuda;         ///< nullptr: its phases only spin (gpu/cuda/replay.hpp)
   gpu::UntimedDevice untimed;  ///< nullptr: there is no run but `on_cuda`, with stamps
   bool passes;                 ///< whether it has passes over whole tensors before and after
-  /// Steps of a task (core/steps.hpp), by head_dim and tiles; nullptr: one.
+  bool cut_partial;            ///< Timing::cut_partial
+  /// Steps of a task (core/as_played.hpp), by head_dim and tiles; nullptr: one.
   std::int32_t (*steps)(std::int64_t head_dim, const TileShape& tile);
   [[nodiscard]] bool spins() const { return on_cuda == nullptr; }
 };

@@ -68,6 +68,7 @@ Timing GivenTiming::over(Timing timing) const {
   timing.reduce_kv_async = reduce_kv_async;
   set(release, timing.release);
   if (steps) timing.steps = static_cast<std::int32_t>(*steps);
+  timing.cut_partial = timing.cut_partial || cut_partial;
   const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread || draw;
   if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;

@@ -42,6 +42,7 @@ struct GivenTiming {
   bool reduce_kv_async = false;
   std::optional<Release> release = std::nullopt;
   std::optional<std::int64_t> steps = std::nullopt;      ///< 1 to kMaxSteps
+  bool cut_partial = false;                              ///< else the profile's
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
   std::optional<Ticks> memory_latency = std::nullopt;

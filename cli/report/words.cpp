@@ -80,6 +80,7 @@ std::string model_line(const TimeModel& model) {
   }
   line += std::string(" ") + unit.name;
   if (timing.steps > 1) line += fmt::format(", in {} steps", timing.steps);
+  if (timing.cut_partial) line += ", cut KV tiles partial";
   if (timing.reduce_kv_async) line += ", reduce-kv by a writer";
   if (timing.release == Release::delayed) line += ", delayed release";
   if (timing.residency != 0) line += ", " + counted(timing.residency, "SM") + " resident";

@@ -1,7 +1,7 @@
 #include "schedules/search/evaluate.hpp"
 
+#include "core/as_played.hpp"
 #include "core/rank_places.hpp"
-#include "core/steps.hpp"
 #include "schedules/search/memory_time.hpp"
 
 #include <algorithm>
@@ -341,7 +341,7 @@ std::optional<Rating> rating_by_own_draw(const Table& table, const Timing& timin
     if (!time) return std::nullopt;
     return Rating{time->makespan, cost_of(time->makespan, time->in_flight, *timing.memory)};
   }
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   const std::optional<Starts> starts = starts_of(played.table(), played.timing());
   if (!starts) return std::nullopt;
   return Rating{starts->makespan, starts->makespan};

@@ -2,8 +2,8 @@
 
 #include "schedules/search/memory_time.hpp"
 
+#include "core/as_played.hpp"
 #include "core/rank_places.hpp"
-#include "core/steps.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -408,7 +408,7 @@ class Agenda {
 }  // namespace
 
 std::optional<MemoryTime> memory_time(const Table& table, const Timing& timing) {
-  const InSteps played(table, timing);
+  const AsPlayed played(table, timing);
   return Agenda(played.table(), played.timing()).run();
 }
 

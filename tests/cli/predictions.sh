@@ -43,7 +43,7 @@ judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==61' 'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' \
   'whole_worst_ppm<=100000' 'misranked==0' 'whole_misranked==0'
 judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==213' 'median_ppm<=16000' 'worst_ppm<=115000' 'whole_median_ppm<=18000' \
+  'runs==213' 'median_ppm<=12000' 'worst_ppm<=115000' 'whole_median_ppm<=14000' \
   'whole_worst_ppm<=105000' 'misranked==0' 'whole_misranked==0'
 judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==67' 'median_ppm<=15000' 'worst_ppm<=95000' 'whole_median_ppm<=17000' \

@@ -284,6 +284,7 @@ TEST_CASE("random profiles survive their file") {
       times.model = random.chance(2) ? Model::chain : Model::overlap;
       times.release = random.chance(2) ? Release::immediate : Release::delayed;
       times.steps = static_cast<std::int32_t>(random.between(1, 3));
+      times.cut_partial = random.chance(2);
       times.compute = measured();
       if (random.chance(2)) times.compute_partial = measured();
       times.start = measured();

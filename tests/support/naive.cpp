@@ -164,7 +164,10 @@ class Clock {
   [[nodiscard]] Ticks handed(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
     if (task.computing == kNever) return kNever;
-    const bool partial = table_.problem.kind(task.slot.task) == TileKind::partial;
+    const Problem& problem = table_.problem;
+    const std::int64_t keys_end = (task.slot.task.kv.value + 1) * problem.shape.kv;
+    const bool partial = problem.kind(task.slot.task) == TileKind::partial ||
+                         (timing_.cut_partial && keys_end > problem.lengths.kv);
     const Ticks compute =
         partial ? timing_.compute_partial.value_or(timing_.compute) : timing_.compute;
     const Ticks computed = task.computing + of_step(compute);

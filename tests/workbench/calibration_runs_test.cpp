@@ -46,6 +46,7 @@ Kernel kernel_of_device(gpu::Device on_cuda) {
           .on_cuda = on_cuda,
           .untimed = nullptr,
           .passes = false,
+          .cut_partial = false,
           .steps = nullptr};
 }
 
@@ -225,15 +226,20 @@ TEST_CASE("of a kernel that spins the profile has what the machine adds, phase b
 
   request.kernel = &workbench::kernel_of("portable");
   const KernelTimes computes = calibrate(request, runs).times;
+  CHECK_FALSE(computes.cut_partial);
   CHECK(computes.compute.value == timing.compute);
   CHECK(computes.key ==
         KernelKey{.kernel = "portable", .dtype = "fp32", .head_dim = 64, .tile = {4, 4}});
 
   Kernel steps = kernel_of_device(calibrated_device);
+  steps.cut_partial = true;
   steps.steps = [](std::int64_t head_dim, const TileShape& tile) {
     return static_cast<std::int32_t>(head_dim + tile.q - tile.kv);
   };
-  CHECK(calibrate({.kernel = &steps, .head_dim = 2, .tile = {5, 4}}, runs).times.steps == 3);
+  const KernelTimes in_steps =
+      calibrate({.kernel = &steps, .head_dim = 2, .tile = {5, 4}}, runs).times;
+  CHECK(in_steps.steps == 3);
+  CHECK(in_steps.timing().cut_partial);
 
   request.kernel = &workbench::kernel_of("replay");
   request.tick_ns = 1'000;  // more than anything took

@@ -48,6 +48,7 @@ constexpr Kernel kernel_with(gpu::UntimedDevice untimed_device) {
           .on_cuda = device,
           .untimed = untimed_device,
           .passes = false,
+          .cut_partial = false,
           .steps = nullptr};
 }
 const Kernel kPlain = kernel_with(nullptr);

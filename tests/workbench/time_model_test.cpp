@@ -25,6 +25,7 @@ TEST_CASE("a timing comes back from JSON as it was") {
     if (problem.combine == Combine::ordered) {
       model.timing = test::with_random_combination(random, model.timing);
     }
+    model.timing.cut_partial = random.chance(2);
     model.timing.steps = static_cast<std::int32_t>(random.between(1, 3));
     if (random.chance(3)) {
       model.timing.memory = Memory{.l2 = random.between(1, 99),
@@ -52,6 +53,7 @@ TEST_CASE("a timing comes back from JSON as it was") {
     REQUIRE(read.epilogue == was.epilogue);
     REQUIRE(read.release == was.release);
     REQUIRE(read.steps == was.steps);
+    REQUIRE(read.cut_partial == was.cut_partial);
     REQUIRE(read.reduce_kv == was.reduce_kv);
     REQUIRE(read.reduce_kv_async == was.reduce_kv_async);
     REQUIRE(resident_lanes(problem, read.residency) == resident_lanes(problem, was.residency));

@@ -145,6 +145,7 @@ std::vector<CalibrationRun> measure(const CalibrationRequest& request, std::int3
 Calibration calibrate(const CalibrationRequest& request, const std::vector<CalibrationRun>& runs) {
   STAGGER_EXPECTS(request.kernel != nullptr);
   Calibration calibration = calibrate(runs, request.kernel->model, steps_of(request));
+  calibration.times.cut_partial = request.kernel->cut_partial;
   if (request.kernel->spins()) subtract_spun(calibration.times, request.tick_ns);
   calibration.times.key = request.key();
   return calibration;

@@ -1,4 +1,4 @@
-#include "core/steps.hpp"
+#include "core/as_played.hpp"
 
 #include "core/error.hpp"
 #include "core/limits.hpp"
@@ -52,7 +52,7 @@ TEST_CASE("a table in steps is played as tick by tick, by simulator, search and 
     }
     ++finished;
     REQUIRE(simulation.makespan == *naive.makespan);
-    const InSteps played(table, timing);
+    const AsPlayed played(table, timing);
     const auto graph = dag::build(played.table(), played.timing());
     REQUIRE(graph.has_value());
     REQUIRE(dag::path_times(*graph)->length == *naive.makespan);
@@ -138,17 +138,85 @@ TEST_CASE("steps of a task are tasks of a smaller Q tile, one after the other") 
   }
 }
 
+TEST_CASE("a KV tile that the sequence ends within computes as a partial one where that is said") {
+  test::Random random(test::seed(306));
+  int cut = 0;
+  int longer = 0;
+  for (int round = 0; round < 400; ++round) {
+    const std::int64_t heads = random.between(1, 3);
+    const TileShape shape{.q = random.between(1, 3), .kv = random.between(1, 3)};
+    const Lengths lengths{.q = random.between(1, 7), .kv = random.between(1, 9)};
+    const Problem problem = make_problem(make_mask(random.chance(2) ? "full" : "causal"), lengths,
+                                         shape, heads, random.between(1, 4));
+    if (problem.tasks() == 0) continue;
+    const Dispatch dispatch = random.chance(2) ? Dispatch::static_ : Dispatch::in_order;
+    const Table table = test::random_live_table(random, problem, dispatch);
+    Timing timing = timing_in_steps(random, problem);
+    timing.steps = static_cast<std::int32_t>(random.between(1, 2));
+    timing.release = Release::immediate;
+    timing.residency = 0;
+    timing.compute_partial = timing.compute + random.between(0, 9);
+    timing.cut_partial = true;
+    CAPTURE(round, timing.steps, shape.kv, lengths.kv);
+    // The same by tiles that are partial themselves.
+    std::vector<std::string> rows;
+    for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+      std::string& row = rows.emplace_back();
+      for (QTile q{0}; q.value < problem.q_tiles(); ++q) {
+        const TileKind kind = problem.common_grid().kind(kv, q);
+        const bool ends = (kv.value + 1) * shape.kv > lengths.kv && kind != TileKind::empty;
+        row += static_cast<char>(ends ? TileKind::partial : kind);
+      }
+    }
+    Table other = table;
+    other.problem = test::tiles_problem(rows, problem.heads, problem.sms);
+    Timing plain = timing;
+    plain.cut_partial = false;
+    const Simulation simulation = simulate(table, timing);
+    const test::NaivePlay naive = test::naive_play(table, timing);
+    REQUIRE(naive.makespan.has_value() == simulation.complete);
+    if (!simulation.complete) continue;  // more lanes than SMs
+    REQUIRE(simulation.makespan == *naive.makespan);
+    REQUIRE(std::ranges::equal(naive.reduce_start, simulation.reduce_start));
+    REQUIRE(simulation.makespan == simulate(other, plain).makespan);
+    if (dispatch == Dispatch::static_) {
+      REQUIRE(search::makespan_of(table, timing) == simulation.makespan);
+    }
+    REQUIRE(dag::lower_bounds(problem, timing, dispatch).best.ticks ==
+            dag::lower_bounds(other.problem, plain, dispatch).best.ticks);
+    cut += lengths.kv % shape.kv != 0 ? 1 : 0;
+    longer += simulation.makespan > simulate(table, plain).makespan ? 1 : 0;
+  }
+  CHECK(cut > 100);
+  CHECK(longer > 50);
+}
+
+TEST_CASE("a table is copied only where what is played is another") {
+  const auto problem_of = [](std::int64_t keys) {
+    return make_problem(make_mask("full"), {4, keys}, {2, 2}, 1, 1);
+  };
+  const Timing cut{.compute = 3, .compute_partial = 4, .cut_partial = true};
+  CHECK_FALSE(plays_itself(problem_of(3), cut));
+  CHECK(plays_itself(problem_of(4), cut));
+  CHECK(plays_itself(problem_of(3), {.compute = 3, .compute_partial = 4}));
+  CHECK(plays_itself(problem_of(3), {.compute = 3, .compute_partial = 3, .cut_partial = true}));
+  CHECK_FALSE(plays_itself(problem_of(4), {.steps = 2}));
+  const Table table{.name = "t", .problem = problem_of(4)};
+  CHECK(&AsPlayed(table, cut).table() == &table);
+  CHECK(&AsPlayed(table, cut).timing() == &cut);
+}
+
 TEST_CASE("a step's part of a phase is rounded up") {
   const Timing step =
-      of_steps({.compute = 7,
-                .compute_partial = 8,
-                .reduce = 4,
-                .latency = 5,
-                .launch = 6,
-                .epilogue = 9,
-                .reduce_kv = 10,
-                .steps = 3,
-                .memory = Memory{.tile = {.q = 4, .dq = 3, .kv = 5, .gradient = 7}}});
+      as_played(Timing{.compute = 7,
+                       .compute_partial = 8,
+                       .reduce = 4,
+                       .latency = 5,
+                       .launch = 6,
+                       .epilogue = 9,
+                       .reduce_kv = 10,
+                       .steps = 3,
+                       .memory = Memory{.tile = {.q = 4, .dq = 3, .kv = 5, .gradient = 7}}});
   CHECK(step.compute == 3);
   CHECK(step.compute_partial == 3);
   CHECK(step.reduce == 2);
