@@ -3,6 +3,7 @@
 #include "cli/heed.hpp"
 #include "cli/requests.hpp"
 #include "cli/terminal.hpp"
+#include "core/as_played.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
 #include "core/median.hpp"
@@ -62,10 +63,13 @@ Measured measure(const Options& options, const Problem& problem) {
         timed(*step++, [&] { return schedules::build(selection, problem, timing); });
     measured.verdict = timed(*step++, [&] { return dag::verify(table, timing); }).verdict;
     if (measured.verdict != dag::Verdict::ok) return measured;
-    const auto simulation = timed(*step++, [&] { return sim::simulate(table, timing); });
-    timed(*step++, [&] { return sim::bubbles(table, timing, simulation); });
-    timed(*step++, [&] { return sim::critical_path(table, timing, simulation); });
-    timed(*step++, [&] { return dag::check_lemma1(table, timing, 0, false); });
+    const AsPlayed played(table, timing);
+    const Table& steps = played.table();
+    const Timing& of_steps = played.timing();
+    const auto simulation = timed(*step++, [&] { return sim::simulate(steps, of_steps); });
+    timed(*step++, [&] { return sim::bubbles(steps, of_steps, simulation); });
+    timed(*step++, [&] { return sim::critical_path(steps, of_steps, simulation); });
+    timed(*step++, [&] { return dag::check_lemma1(steps, of_steps, 0, false); });
     timed(*step++, [&] { return dag::lower_bounds(problem, timing, table.dispatch); });
   }
   return measured;

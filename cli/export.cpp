@@ -53,11 +53,16 @@ struct Format {
   std::string (*of_mask)(const HeadGrids&, const Terminal&) = nullptr;
 };
 
-void expect_small_graph(const Problem& problem) {
-  constexpr std::int64_t kDrawnTasks = 1'000'000;
-  if (problem.tasks() <= kDrawnTasks) return;
+constexpr std::int64_t kDrawnTasks = 1'000'000;
+
+void expect_few(std::int64_t tasks) {
+  if (tasks <= kDrawnTasks) return;
   throw Error(ErrorKind::limit,
               "a graph of more than " + std::to_string(kDrawnTasks) + " tasks is not exported");
+}
+
+void expect_small_graph(const Problem& problem) {
+  expect_few(problem.tasks());
 }
 
 using WriteGraph = std::string (*)(const Table&, const dag::Dag&);
@@ -65,6 +70,7 @@ using WriteGraph = std::string (*)(const Table&, const dag::Dag&);
 template <WriteGraph write>
 std::optional<std::string> graph_text(const Analysis& analysis) {
   if (!analysis.ordered()) return std::nullopt;
+  expect_few(std::ssize(analysis.table.slots) * analysis.model.timing.steps);
   const AsPlayed played(analysis.table, analysis.model.timing);
   const std::optional<dag::Dag> graph = dag::build(played.table(), played.timing());
   if (!graph) return std::nullopt;

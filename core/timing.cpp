@@ -97,6 +97,11 @@ void check_timing(const Timing& timing, const Problem& problem) {
     throw Error(ErrorKind::usage, name + " and reduce cannot both be 0 ticks");
   }
   check_steps(timing.steps, problem);
+  if (timing.steps > 1 && timing.release == Release::delayed) {
+    throw Error(ErrorKind::usage,
+                "steps and a delayed release are not known together: a step's "
+                "lock would wait for the next task's");
+  }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   check_sum(timing, problem.tasks(), problem.chains(), problem);
   if (timing.memory) check_traffic(timing.memory->tile, problem);

@@ -76,8 +76,9 @@ inline constexpr std::int64_t kSink = 1;
 /// fixed point of "lane b starts when b - R + 1 of the lanes before it have ended", which needs no
 /// simulation; nullopt if there is none: the dispatch deadlocks. A table with all lanes resident
 /// always has a graph, cyclic if it deadlocks.
-/// Requires tasks in range with ranks 0 … k-1 for every (head, q). O(tasks) times the rounds to the
-/// fixed point (about lanes / SMs; up to the makespan in ticks for a deadlock).
+/// Requires tasks in range with ranks 0 … k-1 for every (head, q), and a table that plays_itself().
+/// O(tasks) times the rounds to the fixed point (about lanes / SMs; up to the makespan in ticks for
+/// a deadlock).
 [[nodiscard]] std::optional<Dag> build(const Table& table, const Timing& timing);
 
 /// Returns the graph without its dependency edges (the paper's G0).

@@ -1,5 +1,6 @@
 #include "dag/lemma1.hpp"
 
+#include "core/as_played.hpp"
 #include "core/error.hpp"
 #include "core/huge_pages.hpp"
 #include "core/rank_places.hpp"
@@ -192,6 +193,7 @@ void judge_edges(const Table& table, const Timing& timing, std::int64_t limit, L
 
 Lemma1 check_lemma1(const Table& table, const Timing& timing, std::int64_t limit,
                     bool build_graph) {
+  STAGGER_EXPECTS(plays_itself(table.problem, timing));
   Lemma1 lemma;
   lemma.premise_fails = premise_fails(table, timing);
   lemma.premise = lemma.premise_fails.empty();

@@ -38,8 +38,8 @@ struct Lemma1 {
   std::int64_t harmful_count = 0;
 };
 
-/// Requires a table that `verify` finds ok. Depths take O(tasks); `harmful` builds the graph, if
-/// that is wanted. Source: DASH Lemma 1 and its appendix B.
+/// Requires a table that `verify` finds ok and that plays_itself(). Depths take O(tasks); `harmful`
+/// builds the graph, if that is wanted. Source: DASH Lemma 1 and its appendix B.
 [[nodiscard]] Lemma1 check_lemma1(const Table& table, const Timing& timing, std::int64_t limit,
                                   bool build_graph);
 

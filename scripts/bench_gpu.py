@@ -48,7 +48,6 @@ TOKENS = 16384
 HIDDEN = 2048
 SMS = 132
 HEAD_DIMS = [64, 128]
-TILES_Q = [64, 80, 128]
 MASKS = ["causal", "full"]
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 WARMUPS = 5
@@ -94,7 +93,7 @@ def schedules_of(args, head_dim, mask, seqlen):
     known = subprocess.run([args.stagger, "list", "schedules", "--json"], capture_output=True,
                            text=True, check=True).stdout
     taken = {name for name, _ in candidates}
-    tile_q = candidates[0][1]
+    tile_q = CANDIDATES[head_dim, mask][0][1]
     names = [each["name"] for each in json.loads(known)["schedules"]]
     return candidates + [(EFFORTS.get(name, name), tile_q) for name in names if name not in taken]
 
@@ -110,7 +109,7 @@ def optimum(args, head_dim, mask, seqlen):
     """(schedule, tile_q): what `stagger optimize` finds, of all Q tiles what costs least. A table
     that has no schedule's name is one of many that are as good, and windowed finds another."""
     found = []
-    for tile_q in TILES_Q:
+    for tile_q in sorted({tile_q for _, tile_q in CANDIDATES[head_dim, mask]}):
         command = [args.stagger, "optimize", *problem_of(head_dim, mask, seqlen, tile_q),
                    "--machine", args.machine, "--effort", 0, "--json"]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)

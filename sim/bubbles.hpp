@@ -21,9 +21,9 @@ struct Bubbles {
   [[nodiscard]] Ticks total() const { return startup + order + tail; }
 };
 
-/// Requires a complete simulation. total() + busy == SMs that are there * makespan. An SM is busy
-/// while at least one phase runs on it, so in the overlap model compute hides reduction. Throws
-/// Error{limit} if that product exceeds 2^62. O(tasks).
+/// Requires a complete simulation of a table that plays_itself(). total() + busy == SMs that are
+/// there * makespan. An SM is busy while at least one phase runs on it, so in the overlap model
+/// compute hides reduction. Throws Error{limit} if that product exceeds 2^62. O(tasks).
 [[nodiscard]] Bubbles bubbles(const Table& table, const Timing& timing,
                               const Simulation& simulation);
 

@@ -20,8 +20,9 @@ struct Starts {
   Ticks makespan = 0;
 };
 
-/// Plays a static table without memory, nullopt if it deadlocks: what sim::simulate says, computed
-/// lane by lane as far as the locks allow instead of event by event. Requires live tasks with ranks
+/// Plays a static table without memory, nullopt if it deadlocks: what sim::simulate says where
+/// plays_itself(), computed lane by lane as far as the locks allow instead of event by event. Else
+/// it takes tasks whole and tiles as they are. Requires live tasks with ranks
 /// 0 … k-1 for every (head, q). O(tasks + lanes log SMs).
 [[nodiscard]] std::optional<Starts> starts_of(const Table& table, const Timing& timing);
 

@@ -1,5 +1,6 @@
 #include "schedules/search/optimize.hpp"
 
+#include "core/as_played.hpp"
 #include "core/beside.hpp"
 #include "core/text.hpp"
 #include "schedules/search/chain_search.hpp"
@@ -270,8 +271,9 @@ class Optimizer {
   }
 
   [[nodiscard]] bool exact_fits() const {
-    return !objective_.slot_model && !objective_.timing.memory && objective_.timing.steps == 1 &&
-           optimum_.best && in_any_order() && objective_.timing.model == Model::chain &&
+    return !objective_.slot_model && !objective_.timing.memory &&
+           plays_itself(problem_, objective_.timing) && optimum_.best && in_any_order() &&
+           objective_.timing.model == Model::chain &&
            objective_.timing.release == Release::immediate && problem_.tasks() <= kExactTasks &&
            problem_.q_tiles() <= kExactTasks;
   }

@@ -104,11 +104,12 @@ def elapsed_bound(run, stagger):
 
 
 def bounds_table(runs, stagger):
-    """By how much any table can be faster than the best of those that windowed is beside, at any Q
-    tile that ran. `stagger`: the command that says bounds."""
+    """By how much any table can be faster than the best of those that what was found is beside, at
+    any Q tile that ran. `stagger`: the command that says bounds."""
     rows = {}
     for (head_dim, mask, seqlen), here in points_of(runs).items():
-        others = [run for run in here if not is_windowed(run)]
+        # What was found ran first.
+        others = [run for run in here[1:] if not is_windowed(run)]
         least = min(elapsed_of(run) for run in others)
         of_tile = {run["problem"]["tile_q"]: run for run in here
                    if run["schedule"]["dispatch"] == "static"}

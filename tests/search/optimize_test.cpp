@@ -68,6 +68,29 @@ TEST_CASE("what is called optimal of tasks that are steps is too, by whatever pr
   CHECK(proved > 20);
 }
 
+TEST_CASE("what is called optimal where a KV tile is cut is too, by whatever proves it") {
+  test::Random random(test::seed(307));
+  int proved = 0;
+  for (int searched = 0; searched < 60;) {
+    const Problem problem =
+        make_problem(make_mask(random.chance(2) ? "full" : "causal"),
+                     {.q = random.between(1, 3), .kv = 2 * random.between(0, 1) + 1},
+                     {.q = 1, .kv = 2}, random.between(1, 2), random.between(1, 3));
+    if (problem.tasks() == 0 || problem.tasks() > 5) continue;
+    ++searched;
+    Timing timing{.compute = random.between(1, 9), .reduce = random.between(1, 5)};
+    timing.compute_partial = random.between(1, 12);
+    timing.cut_partial = true;
+    CAPTURE(searched, timing.compute, *timing.compute_partial, timing.reduce);
+    const Optimum optimum = optimized(problem, timing, options_of(20));
+    const Ticks least = test::naive_optimum(problem, timing);
+    REQUIRE(optimum.best->makespan >= least);
+    REQUIRE(optimum.lower_bound.ticks <= least);
+    proved += optimum.proof != ProofKind::none ? 1 : 0;
+  }
+  CHECK(proved > 20);
+}
+
 TEST_CASE("in the slot model too") {
   if (test::skipped_without_sat_solver()) return;
   test::Random random(test::seed(68));

@@ -250,6 +250,8 @@ TEST_CASE("so many steps are refused before memory is asked for") {
   CHECK(refused(small, 0) == "steps must be 1 to 64");
   CHECK(refused(small, 65) == "steps must be 1 to 64");
   CHECK(refused(small, 64).empty());
+  CHECK_THROWS_WITH(check_timing({.release = Release::delayed, .steps = 2}, small),
+                    Catch::Contains("not known together"));
   const Problem wide = make_problem(make_mask("full"), {kMaxTiles / 64, 1}, {}, 1, 1);
   CHECK(refused(wide, 64).empty());
   const Problem wider = make_problem(make_mask("full"), {kMaxTiles / 64 + 1, 1}, {}, 1, 1);
