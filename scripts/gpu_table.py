@@ -13,6 +13,8 @@ are made in tables/.
                            what optimize finds there      the same
                            what a bound leaves the others  speed.jsonl, by the same
                            windows beside one another     windows.jsonl, by the same
+                           how right predictions are      predictions.json, by
+                                                          scripts/predictions.py
                            what device memory moves       traffic_h100.json, by
                                                           scripts/bench_traffic.py
                            what optimize names        optimize_h100.json and others, by
@@ -41,7 +43,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from tables import (bench, blocks, checks, designs, grid, optimize, orders, overlap,  # noqa: E402
-                    traffic)
+                    predictions, traffic)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end -->\n"
@@ -55,6 +57,12 @@ def tables(stagger):
     def moved(data):
         return traffic.traffic_table(data, stagger)
 
+    def predicted(machine):
+        return lambda document: predictions.predictions_table(document, machine)
+
+    def far(machine):
+        return lambda document: predictions.far_table(document, machine)
+
     results, block = "gpu/results/README.md", "workbench/block/README.md"
     return [("README.md", "summary", "bench.json", bench.bench_summary),
             ("README.md", "summary-h100", "bench_h100.json", bench.bench_summary_there),
@@ -62,6 +70,10 @@ def tables(stagger):
             (results, "optimum", "speed.json", grid.optimum_table),
             (results, "bounds", "speed.jsonl", bounds),
             (results, "windows", "windows.jsonl", grid.windows_table),
+            (results, "predictions", "predictions.json", predicted("h200")),
+            (results, "far", "predictions.json", far("h200")),
+            (results, "predictions-h100", "predictions.json", predicted("h100")),
+            (results, "far-h100", "predictions.json", far("h100")),
             (results, "launches", "problems.jsonl", grid.launches_table),
             (results, "traffic-h100", "traffic_h100.json", moved),
             (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
@@ -70,6 +82,8 @@ def tables(stagger):
             (results, "optimize-together-h100", "optimize_together_h100.json",
              optimize.optimize_table),
             (results, "optimize-together-h200", "optimize_together_h200.json",
+             optimize.optimize_table),
+            (results, "optimize-random-h200", "optimize_random_h200.json",
              optimize.optimize_table),
             (results, "optimize-spans-h200", "optimize_spans_h200.json", optimize.optimize_table),
             (results, "optimize-h200", "optimize_h200.json", optimize.optimize_table),

@@ -218,7 +218,7 @@ class MemoryPlayer {
       const Task& task = table_.slots[work.slot].task;
       ask_turn(station, dkv_lock(task), table_.dkv_rank(task), writer.writer_free, Step::combine);
     } else {
-      if (ends) memory_.store(time, memory_.tiles.gradient(table_.slots[work.slot].task));
+      if (ends) memory_.stream(time, timing_.memory->tile.gradient);
       station.writing.slot = Work::kNone;
     }
     if (goes_on && !(combines && rule_.waits_to_combine())) go_on(station, ends);

@@ -25,7 +25,7 @@ class Tiles {
         q_(std::int64_t{problem.heads} * q_tiles_),
         kv_(2 * q_),
         gradient_(kv_ + std::int64_t{problem.heads_kv} * kv_tiles_),
-        count_(gradient_ + problem.chains()) {}
+        count_(gradient_ + (problem.combine == Combine::ordered ? gradient_ - kv_ : 0)) {}
 
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] std::int64_t dq(const Task& task) const {
@@ -35,9 +35,9 @@ class Tiles {
   [[nodiscard]] std::int64_t kv(const Task& task) const {
     return kv_ + std::int64_t{problem_.kv_head_of(task.head).value} * kv_tiles_ + task.kv.value;
   }
+  /// dK and dV that chains are combined into.
   [[nodiscard]] std::int64_t gradient(const Task& task) const {
-    return gradient_ + (problem_.combine == Combine::ordered ? problem_.dkv_place(task)
-                                                             : problem_.chain_place(task));
+    return gradient_ + problem_.dkv_place(task);
   }
   [[nodiscard]] std::int64_t bytes(std::int64_t tile) const {
     if (tile < q_) return bytes_.dq;
@@ -85,6 +85,13 @@ class TileMemory {
     cached.dirty = true;
     cached.touched = time;
     if (!cached.held()) take(time, tile);
+  }
+
+  /// Writes so many bytes past L2 from `time` on, which nobody asks for again.
+  void stream(Ticks time, std::int64_t bytes) {
+    missed_ += bytes;
+    play_.written += bytes;
+    channels_.move(time, bytes);
   }
 
   /// When a tile that is added to at `time` is there.

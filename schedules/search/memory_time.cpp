@@ -54,6 +54,9 @@ class L2 {
     return std::max(now, tile.came);
   }
 
+  /// A tile goes by at `now`, to device memory.
+  void pass(Ticks now, Kind kind) { move(now, bytes_of(kind)); }
+
   /// When everything was moved.
   [[nodiscard]] Ticks done() const { return in_ticks(std::ranges::max(moved_until_)); }
 
@@ -293,9 +296,7 @@ class Agenda {
     if (last && combines()) {
       ask_to_join(index, task);
     } else if (last) {
-      const std::int32_t gradient =
-          problem_.part_of(task.head).value * problem_.kv_tiles() + task.kv.value;
-      l2_.touch(time, Kind::gradient, gradient, false, true);
+      l2_.pass(time, Kind::gradient);
     }
     if (waited && !(last && stays())) {
       proceed(index, last);

@@ -43,23 +43,26 @@ judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==61' 'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' \
   'whole_worst_ppm<=100000' 'misranked==0' 'whole_misranked==0'
 judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==213' 'median_ppm<=12000' 'worst_ppm<=115000' 'whole_median_ppm<=14000' \
-  'whole_worst_ppm<=105000' 'misranked==0' 'whole_misranked==0'
+  'runs==213' 'median_ppm<=12000' 'worst_ppm<=90000' 'whole_median_ppm<=14000' \
+  'whole_worst_ppm<=85000' 'misranked==0' 'whole_misranked==0'
 judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==67' 'median_ppm<=15000' 'worst_ppm<=95000' 'whole_median_ppm<=17000' \
-  'whole_worst_ppm<=65000' 'misranked<=1' 'whole_misranked==0'
+  'runs==67' 'median_ppm<=16000' 'worst_ppm<=100000' 'whole_median_ppm<=17000' \
+  'whole_worst_ppm<=70000' 'misranked<=1' 'whole_misranked==0'
 judged speed.jsonl "" '"seq_q": 512,' \
-  'runs==118' 'median_ppm<=16000' 'worst_ppm<=125000' 'misranked<=1' 'whole_misranked<=1'
+  'runs==118' 'median_ppm<=9000' 'worst_ppm<=82000' 'misranked<=1' 'whole_misranked<=1'
 judged speed_other.jsonl "" '"seq_q": 512,' \
-  'runs==70' 'median_ppm<=9000' 'worst_ppm<=122000' 'misranked<=3' 'whole_misranked<=2'
+  'runs==70' 'median_ppm<=9000' 'worst_ppm<=73000' 'misranked<=1' 'whole_misranked<=1'
+# The committed document of all of them is what is predicted now.
+[ -n "${STAGGER_SANITIZED:-}" ] || "$source_dir/scripts/predictions.py" --stagger "$stagger" --check \
+  --only '^(swizzles|tiles|speed_other)$' || fail "predictions.json is out of date"
 # Another device, up to 4,096 tokens; windows and swizzles there.
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
 expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
-  'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==64' 'in_l2_worst_ppm<=110000' \
-  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000' \
-  'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2' 'whole_beyond_l2_mean_ppm<0')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 8.6 %, worst 8.6 %, mean -8.2 %" \
+  'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==56' 'in_l2_worst_ppm<=110000' \
+  'beyond_l2_runs==10' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000' \
+  'whole_in_l2_runs==56' 'whole_beyond_l2_runs==10' 'whole_beyond_l2_mean_ppm<0')
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 10 runs, median error 4.1 %, worst 8.0 %, mean -3.9 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"

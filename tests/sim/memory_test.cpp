@@ -39,7 +39,7 @@ TEST_CASE("with room for everything each byte is read once, and nothing is writt
   const Table table = shift_table(4, 3);
   const MemoryPlay played = play(table, {}, {.l2 = 1'000'000, .rate = 1'000'000, .tile = kBytes});
   CHECK(played.read == 3 * (4 * 30 + 4 * 50));
-  CHECK(played.written == 0);
+  CHECK(played.written == 3 * 4 * 70);
   CHECK(played.touched == 3 * (16 * 30 + 16 * 20 + 4 * 50 + 4 * 70));
   // What is hit is neither read nor stored for the first time.
   CHECK(played.touched - played.hit == played.read + 3 * (4 * 20 + 4 * 70));
@@ -56,22 +56,22 @@ TEST_CASE("with no room every touch goes to memory, and only stores need not rea
 TEST_CASE("one SM, two tiles that do not fit together: worked by hand") {
   // One KV tile, Q tiles 0 and 1, c = 5, r = 1, 10 bytes a tick and channel. K and V (50) and Q 0
   // (30) are there at 5, when Q 0 is computed and Q 1 (30) is asked for, which is there at 8. dQ 0
-  // (20) is stored at 10; Q 1 is computed from 11 on, dQ 1 (20), dK and dV (70) are stored at 16.
+  // (20) is stored at 10; Q 1 is computed from 11 on, dQ 1 (20) is stored at 16, and dK and dV (70)
+  // go by.
   // Of two tiles the standard's generator draws places 1, 0, 1, 1: K and V and Q 0 were both asked
   // for at 0, and so for Q 1 the one drawn first leaves, Q 0; dQ 0 fits. Of three it draws 0, 2, 2,
-  // 0 and 1, 0, 0, 1: for dQ 1 K and V leave, asked for before dQ 0, and for the gradients Q 1. Of
-  // two again 0, 0, 1, 1: dQ 0 leaves, and is written until 18. Channels are drawn from
-  // seed 1, which begins 0.4170, 0.9972, 0.7203, 0.9326: four of them.
+  // 0: for dQ 1 K and V leave, asked for before dQ 0. Channels are drawn from seed 1, which begins
+  // 0.4170, 0.9972, 0.7203, 0.9326: four of them, so that dK and dV are written until 23.
   const Problem problem = test::tiles_problem({"ff"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
   const MemoryPlay played =
       play(table, {}, {.l2 = 100, .rate = 10 * kMemoryChannels, .tile = kBytes});
   CHECK(played.read == 50 + 30 + 30);
-  CHECK(played.written == 20);
+  CHECK(played.written == 70);
   CHECK(played.hit == 0);
   CHECK(played.in_flight == 20);
   CHECK(played.last_reduction == 17);
-  CHECK(played.makespan == 18);
+  CHECK(played.makespan == 23);
 }
 
 TEST_CASE("hand-overs take longer the more SMs reduce: worked by hand") {
@@ -153,11 +153,14 @@ TEST_CASE("of what chance adds the mean is the spread, and the quartiles are one
 
 TEST_CASE("what is not in L2 is there a latency after it was moved: worked by hand") {
   // One chain of one task: K and V (50) and Q (30) are moved at 10 a tick and channel, the longer
-  // until 5, and are there at 5 + 7. dQ is stored, for which nobody waits.
+  // until 5, and are there at 5 + 7. dQ is stored, for which nobody waits, and dK and dV (70) are
+  // written from the reduction's start on, seven ticks long.
   const Problem problem = test::tiles_problem({"f"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
   Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = kBytes, .latency = 7};
-  CHECK(play(table, {}, memory).makespan == 5 + 7 + 5 + 1);
+  const MemoryPlay one = play(table, {}, memory);
+  CHECK(one.last_reduction == 5 + 7 + 5 + 1);
+  CHECK(one.makespan == 5 + 7 + 5 + 7);
   // What is on its way already is waited for alike, what is there is not.
   const Problem two = make_problem(make_mask("full"), {1, 2}, {}, 1, 2);
   memory.tile = {.q = 40, .dq = 0, .kv = 0, .gradient = 0};
