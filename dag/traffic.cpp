@@ -66,13 +66,14 @@ std::int64_t least_traffic(const Problem& problem, const Memory& memory, std::in
   const TileBytes& tile = memory.tile;
   const std::int64_t q_tiles = q_tiles_touched(problem);
   const std::int64_t kv_tiles = kv_tiles_read(problem);
-  // Parts that are combined in order share a tile of dK and dV; others have one each.
-  const std::int64_t gradients = problem.combine == Combine::ordered
-                                     ? kv_tiles
-                                     : problem.grids.live_chains(problem.heads) / problem.span;
-  const std::int64_t written = gradients * tile.gradient + q_tiles * tile.dq;
+  // Parts that are combined in order share a tile of dK and dV, which L2 may keep as it may dQ;
+  // others have one each, which goes past it.
+  const bool ordered = problem.combine == Combine::ordered;
+  const std::int64_t kept = q_tiles * tile.dq + (ordered ? kv_tiles * tile.gradient : 0);
+  const std::int64_t streamed =
+      ordered ? 0 : problem.grids.live_chains(problem.heads) / problem.span * tile.gradient;
   return kv_tiles * tile.kv + std::max(q_tiles * tile.q, passes(problem, memory, sms, q_tiles)) +
-         std::max<std::int64_t>(written - memory.l2, 0);
+         streamed + std::max<std::int64_t>(kept - memory.l2, 0);
 }
 
 }  // namespace stagger::dag

@@ -28,8 +28,8 @@ struct MemoryPlay {
 ///             are there
 ///   dQ        loaded when it is a reduction's turn, which starts once it is there; rank 0 stores,
 ///             and loads nothing
-///   dK, dV    written past L2 when the chain's last reduction starts, as nobody asks for them
-///             again, or loaded and added to when it is combined
+///   dK, dV    written past L2 when it is the turn of the chain's last reduction, as nobody asks
+///             for them again, or loaded and added to when it is combined in order
 ///   L2        tiles leave that were not asked for for long (tile_cache.hpp). One on its way is
 ///             waited for
 ///   channels  what is not in L2 is brought by one of kMemoryChannels, drawn at random, after what

@@ -230,10 +230,10 @@ class Report {
     const auto& steps = analysis_.critical_path.steps;
     if (steps.empty() && analysis_.phases > 0) {
       return line("critical path", unit_.text(analysis_.critical_path.length) +
-                                       "; the steps of so many tasks are not listed");
+                                       "; the phases of so many tasks are not listed");
     }
     line("critical path", fmt::format("{} in {}{}", unit_.text(analysis_.critical_path.length),
-                                      counted(std::ssize(steps), "step"),
+                                      counted(std::ssize(steps), "phase"),
                                       steps.size() > kStepsShown ? ", the last:" : ":"));
     const std::size_t first = steps.size() > kStepsShown ? steps.size() - kStepsShown : 0;
     const std::size_t width = std::max<std::size_t>(unit_.number(analysis_.makespan).size(), 6);

@@ -27,8 +27,8 @@ class L2 {
   L2(const Memory& memory, const Problem& problem) : memory_(memory) {
     const auto q_tiles = at(problem.heads) * at(problem.q_tiles());
     const auto kv_tiles = at(problem.kv_tiles());
-    for (const std::size_t tiles :
-         {q_tiles, q_tiles, at(problem.heads_kv) * kv_tiles, at(problem.parts()) * kv_tiles})
+    const auto of_kv_heads = at(problem.heads_kv) * kv_tiles;
+    for (const std::size_t tiles : {q_tiles, q_tiles, of_kv_heads, of_kv_heads})
       tiles_.emplace_back(tiles);
   }
 

@@ -51,17 +51,20 @@ def words_of(run):
     return f"{run['table']}, Q tile {run['tile_q']}"
 
 
+def others_of(found, rest, searches):
+    """What is beside that which optimize found: what does not search or, where it does not, all."""
+    return [each for each in rest if not searches(each) or not searches(found)]
+
+
 def optimum_table(data):
-    """What optimize found at each point, beside the best of the others that do not search; where
-    what it found does not search, of all others."""
+    """What optimize found at each point, beside the best of the others."""
     lines = ["ms of the whole pass, rested; *less* is measured / predicted.", "",
              "| head_dim | mask | seqlen | found | ms | best of the others | ms | less |",
              "|--:|---|--:|---|--:|---|--:|--:|"]
     for row in data["rows"]:
         at = {(each["name"], each["tile_q"]): each for each in row["schedules"]}
         ours = at.pop((row["optimum"]["name"], row["optimum"]["tile_q"]))
-        others = [each for (name, _), each in at.items()
-                  if name != "windowed" or ours["name"] != "windowed"]
+        others = others_of(ours, at.values(), lambda each: each["name"] == "windowed")
         peer = min(others, key=lambda each: each["ms"])
         least = min(each["predicted_ms"] for each in others)
         lines.append(f"| {row['head_dim']} | {row['mask']} | {row['seqlen']:,} | {words_of(ours)} | "
@@ -111,7 +114,7 @@ def bounds_table(runs, stagger):
     rows = {}
     for (head_dim, mask, seqlen), here in points_of(runs).items():
         # What was found ran first.
-        others = [run for run in here[1:] if not is_windowed(run) or not is_windowed(here[0])]
+        others = others_of(here[0], here[1:], is_windowed)
         least = min(elapsed_of(run) for run in others)
         of_tile = {run["problem"]["tile_q"]: run for run in here
                    if run["schedule"]["dispatch"] == "static"}

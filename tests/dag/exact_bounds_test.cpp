@@ -75,13 +75,14 @@ TEST_CASE("the bound of the memory is what goes through it, by hand") {
     REQUIRE(std::string(bounds.all.back().by) == "traffic");
     return bounds.all.back().ticks;
   };
-  // Two heads of two chains and three Q tiles: 2 (2 x 11 + 3 x 7) in, 2 (2 x 13 + 3 x 5) - 10 out.
+  // Two heads of two chains and three Q tiles: 2 (2 x 11 + 3 x 7) in, 2 x 2 x 13 past L2, and
+  // 2 x 3 x 5 - 10 out of it.
   CHECK(traffic({"fff", "fff"}, 2, memory) == (86 + 72 + 3) / 4);
   // What is empty is not moved.
   CHECK(traffic({"f.f", "...", "f.f"}, 1, memory) == (22 + 14 + 26 + 10 - 10 + 3) / 4);
   Memory roomy = memory;
   roomy.l2 = 1'000;
-  CHECK(traffic({"fff", "fff"}, 2, roomy) == (86 + 3) / 4);
+  CHECK(traffic({"fff", "fff"}, 2, roomy) == (86 + 52 + 3) / 4);
   roomy.rate = 1'000;
   CHECK(traffic({"fff", "fff"}, 2, roomy) == 1);
 }

@@ -135,12 +135,12 @@ class Said {
     return most;
   }
 
-  /// Every tile with a task is read once; what is written leaves a cache that cannot hold it. Of Q
-  /// and dQ some SM moves what its chains' passes do, if that is more.
+  /// Every tile with a task is read once; dK and dV that are not combined in order go past the
+  /// cache, and what else is written leaves a cache that cannot hold it. Of Q and dQ some SM moves
+  /// what its chains' passes do, if that is more.
   [[nodiscard]] Ticks traffic(const Memory& memory) const {
     std::int64_t read = 0;
-    std::int64_t written =
-        (ordered_ ? std::ssize(of_kv_) : std::ssize(chains_)) * memory.tile.gradient;
+    std::int64_t written = ordered_ ? std::ssize(of_kv_) * memory.tile.gradient : 0;
     std::int64_t passes = 0;
     for (const Values& chain : chains_)
       passes += passed(std::ssize(chain), memory);
@@ -154,7 +154,8 @@ class Said {
       }
     }
     read = std::max(read, passes) + std::ssize(of_kv_) * memory.tile.kv;
-    const std::int64_t bytes = read + (written > memory.l2 ? written - memory.l2 : 0);
+    const std::int64_t past = ordered_ ? 0 : std::ssize(chains_) * memory.tile.gradient;
+    const std::int64_t bytes = read + past + (written > memory.l2 ? written - memory.l2 : 0);
     return bytes / memory.rate + (bytes % memory.rate > 0 ? 1 : 0);
   }
 

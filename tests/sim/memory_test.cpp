@@ -35,7 +35,7 @@ Table shift_table(std::int64_t n, std::int64_t heads) {
                           make_problem(make_mask("full"), {n, n}, {}, heads, n));
 }
 
-TEST_CASE("with room for everything each byte is read once, and nothing is written") {
+TEST_CASE("with room for everything each byte is read once, and only dK and dV are written") {
   const Table table = shift_table(4, 3);
   const MemoryPlay played = play(table, {}, {.l2 = 1'000'000, .rate = 1'000'000, .tile = kBytes});
   CHECK(played.read == 3 * (4 * 30 + 4 * 50));
@@ -387,8 +387,11 @@ TEST_CASE("with a memory phases last as long and reductions begin no earlier") {
 TEST_CASE("the cache of tiles is what a row of them is, and the search's makespan the same") {
   test::Random random(71);
   std::int64_t longer = 0;
+  std::int64_t combined = 0;
   for (int round = 0; round < 4'000; ++round) {
     auto [table, timing] = table_with_memory(random, 7, Dispatch::static_);
+    if (random.chance(3)) table = drawn_live_table(random, 5);
+    timing = test::with_random_combination(random, timing);
     timing.latency *= random.chance(20) ? 1'000'000 : 1;
     CAPTURE(round, timing.memory->l2, timing.memory->rate);
     const Simulation simulation = simulate(table, timing);
@@ -401,8 +404,10 @@ TEST_CASE("the cache of tiles is what a row of them is, and the search's makespa
     REQUIRE(played.hit + played.read <= played.touched);
     if (timing.residency == 0) REQUIRE(played.makespan >= simulation.makespan);
     longer += played.makespan > simulation.makespan ? 1 : 0;
+    combined += simulation.reduce_kv_start.empty() ? 0 : 1;
   }
   CHECK(longer > 1'000);
+  CHECK(combined > 100);
 }
 
 }  // namespace
