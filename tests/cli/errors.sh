@@ -87,6 +87,8 @@ expect 2 "tasks and chains (4 GiB)" analyze --n 2 --mask causal --heads 16777216
 expect 2 "tasks; at most 2000000 are drawn" export --n 64 --heads 1024 --schedule spt -o "$work/x.svg"
 expect 2 "tasks; at most 2000000 are drawn" show --n 64 --heads 1024 --schedule spt
 expect 2 "of more than 1000000 tasks is not exported" export --n 64 --heads 1024 --schedule spt -o "$work/x.dot"
+expect 2 "of more than 1000000 tasks is not exported" \
+  export --mask full --n 128 --steps 64 --schedule shift -o "$work/x.dot"  # 2^14 tasks of 2^6 steps
 expect 2 "not within" compare --n 99999999999
 expect 2 "is not within" compare --seq 99999999999
 expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --compute 4611686018427387904
