@@ -38,7 +38,7 @@ def errors_of(errors):
     sizes = sorted(map(abs, errors))
     if not sizes:
         return None
-    return {"runs": len(sizes), "median": statistics.median(sizes),
+    return {"runs": len(sizes), "median": statistics.median_high(sizes),
             "nine_in_ten": sizes[-(-9 * len(sizes) // 10) - 1], "worst": sizes[-1],
             "mean": statistics.mean(errors),
             "root_mean_square": statistics.mean(size * size for size in sizes) ** 0.5}
@@ -68,9 +68,12 @@ def predicted(stagger, path, machine):
 
 def row(path, machine, document, l2):
     runs = document["runs"]
+    found = errors_of([run["error"] for run in runs])
+    for name in ("median", "worst"):
+        if abs(1e6 * found[name] - document[f"{name}_ppm"]) > 1:
+            raise RuntimeError(f"{path.name}: `stagger predict` has another {name} error")
     return {"file": path.name, "machine": machine, "kernel_of_today": path.stem in OF_TODAY,
-            **errors_of([run["error"] for run in runs]),
-            "pairs": document["pairs"], "ranked_wrong": len(document["misranked"]),
+            **found, "pairs": document["pairs"], "ranked_wrong": len(document["misranked"]),
             "whole": errors_of([run["whole"]["error"] for run in runs if run.get("whole")]),
             "errors": [[run["error"], run["dq_in_flight_bytes"] > l2] for run in runs],
             "far": [{"schedule": run["schedule"], **problem_of(run), "error": run["error"],
