@@ -131,7 +131,10 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   std::vector<workbench::MemoryRun> runs;
   int groups = 0;
   const gpu::LoadLatency load = gpu::load_latency_on_cuda();
-  const Ticks latency = std::max<Ticks>(load.memory - load.l2, 0);
+  const DeviceMemory known = {
+      .stream_bytes_per_ns = machine.memory ? machine.memory->stream_bytes_per_ns : 0,
+      .add_permille = machine.memory ? machine.memory->add_permille : workbench::kAddPermille,
+      .latency_ns = std::max<Ticks>(load.memory - load.l2, 0)};
   for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;
@@ -140,7 +143,7 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
     };
     auto tables = workbench::memory_calibration_set(request.tile, machine.sms, request.head_dim,
                                                     times.timing());
-    for (auto& run : workbench::measure_memory(request, std::move(tables), times, latency)) {
+    for (auto& run : workbench::measure_memory(request, std::move(tables), times, known)) {
       run.group += groups;
       runs.push_back(std::move(run));
     }

@@ -178,7 +178,8 @@ void check_optimize(const Options& options) {
   reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
          why);
   reject(given_of(options,
-                  "bandwidth memory-latency congestion spread draw kernel dtype head-dim tick-ns"),
+                  "bandwidth add-permille memory-latency congestion spread draw kernel dtype "
+                  "head-dim tick-ns"),
          why);
 }
 

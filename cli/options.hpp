@@ -59,6 +59,7 @@ struct Options {
   std::int64_t residency = 0;
   std::optional<std::int64_t> l2;         ///< bytes
   std::optional<std::int64_t> bandwidth;  ///< bytes a tick
+  std::optional<std::int64_t> add_permille;
   std::optional<Ticks> memory_latency;
   std::optional<Ticks> congestion;
   std::optional<Ticks> spread;

@@ -59,6 +59,7 @@ workbench::GivenTiming given_timing(const Options& options) {
           .cut_partial = options.cut_partial,
           .l2 = options.l2,
           .bandwidth = options.bandwidth,
+          .add_permille = options.add_permille,
           .memory_latency = options.memory_latency,
           .congestion = options.congestion,
           .spread = options.spread,

@@ -61,7 +61,9 @@ TileBytes tile_bytes(const KernelKey& key) {
 Memory memory_of(const DeviceMemory& memory, const KernelKey& key) {
   return {.l2 = memory.l2_bytes,
           .rate = memory.bytes_per_ns,
+          .stream_rate = memory.stream_bytes_per_ns,
           .tile = tile_bytes(key),
+          .add_permille = memory.add_permille,
           .latency = memory.latency_ns};
 }
 

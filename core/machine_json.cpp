@@ -41,9 +41,16 @@ FitErrors read_fit(const JsonValue& fit) {
 
 DeviceMemory read_memory(const JsonValue& value) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
-  value.expect_keys({"l2_bytes", "bytes_per_ns", "latency_ns", "fit", "date", "command"});
+  value.expect_keys({"l2_bytes", "bytes_per_ns", "stream_bytes_per_ns", "add_permille",
+                     "latency_ns", "fit", "date", "command"});
   DeviceMemory memory{.l2_bytes = value.at("l2_bytes").integer(1, kMostBytes),
                       .bytes_per_ns = value.at("bytes_per_ns").integer(1, kMostBytes)};
+  if (value.has("stream_bytes_per_ns")) {
+    memory.stream_bytes_per_ns = value.at("stream_bytes_per_ns").integer(0, kMostBytes);
+  }
+  if (value.has("add_permille")) {
+    memory.add_permille = value.at("add_permille").integer(0, kMostAddPermille);
+  }
   if (value.has("latency_ns")) {
     memory.latency_ns = value.at("latency_ns").integer(0, kLongestPhaseNs);
   }
@@ -132,6 +139,8 @@ std::string write_times(const KernelTimes& times) {
 std::string write_memory(const DeviceMemory& memory) {
   return " " + member("memory", "{") + member("l2_bytes", std::to_string(memory.l2_bytes)) + ", " +
          member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ", " +
+         member("stream_bytes_per_ns", std::to_string(memory.stream_bytes_per_ns)) + ", " +
+         member("add_permille", std::to_string(memory.add_permille)) + ", " +
          member("latency_ns", std::to_string(memory.latency_ns)) + ",\n   " +
          write_fit(memory.fit) + ",\n   " + member("date", json_quote(memory.date)) + ",\n   " +
          member("command", json_quote(memory.command)) + "},\n";

@@ -14,9 +14,13 @@ struct TileBytes {
   friend bool operator==(const TileBytes&, const TileBytes&) = default;
 };
 
-/// Parts of device memory that work at once: each moves one tile at a time, at an equal part of the
-/// rate. Of a GPU's it is what measured runs were predicted best with, not what is soldered there.
-inline constexpr std::int64_t kMemoryChannels = 32;
+/// Parts of L2 and the device memory behind it that work at once: each moves one tile at a time, at
+/// an equal part of the rate, or adds to one. Of a GPU's it is what measured runs were predicted
+/// best with, not what is soldered there.
+inline constexpr std::int64_t kMemoryChannels = 16;
+
+/// Most that a reduction may take of the channels: a hundred times its bytes.
+inline constexpr std::int64_t kMostAddPermille = 100'000;
 
 /// Sequences that chance may be drawn from: the same tasks with other luck.
 inline constexpr std::int64_t kMemoryDraws = 64;
@@ -26,7 +30,13 @@ inline constexpr std::int64_t kMemoryDraws = 64;
 struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
   std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, all channels, > 0
+  /// Bytes of device memory a tick for who streams and adds nothing, > 0; 0: as `rate`. No table
+  /// gets all channels to work at once, so that the rate which tells its time is above this one.
+  std::int64_t stream_rate = 0;
   TileBytes tile = {};
+  /// Thousandths of its bytes that a reduction takes of the channels, as if they were moved, where
+  /// the tile is in L2 and where it is not, 0 to kMostAddPermille.
+  std::int64_t add_permille = 0;
   /// Ticks from device memory's having moved a tile until it is there, >= 0.
   std::int64_t latency = 0;
   /// Ticks that a hand-over takes longer while every SM reduces as often as it can, >= 0.
@@ -35,6 +45,8 @@ struct Memory {
   std::int64_t spread = 0;
   /// Which of kMemoryDraws sequences that chance is drawn from, 0 to kMemoryDraws - 1.
   std::int64_t draw = 0;
+
+  [[nodiscard]] std::int64_t streamed() const { return stream_rate > 0 ? stream_rate : rate; }
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };

@@ -53,13 +53,15 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
 }
 
 /// Throws unless all that tasks and chains touch, read and written back by one channel, fits Ticks.
-void check_traffic(const TileBytes& tile, const Problem& problem) {
-  const Checked task = Checked(tile.dq) + tile.dq + tile.q;
-  const Checked chain = Checked(tile.gradient) + tile.gradient + tile.kv;
+void check_traffic(const Memory& memory, const Problem& problem) {
+  const TileBytes& tile = memory.tile;
+  const Checked adds = Checked(divide_up(memory.add_permille, 1000));
+  const Checked task = (adds + 2) * tile.dq + tile.q;
+  const Checked chain = (adds + 2) * tile.gradient + tile.kv;
   const Checked bytes = task * problem.tasks() + chain * problem.chains();
   if ((bytes * kMemoryChannels).within(kLongestTime)) return;
   throw Error(ErrorKind::limit,
-              "a memory could move more than 2^55 bytes: " + std::to_string(problem.tasks()) +
+              "a memory could move more than 2^56 bytes: " + std::to_string(problem.tasks()) +
                   " tasks of " + std::to_string(tile.q) + " and twice " + std::to_string(tile.dq) +
                   " bytes");
 }
@@ -104,7 +106,10 @@ void check_timing(const Timing& timing, const Problem& problem) {
   }
   if (timing.residency < 0) throw Error(ErrorKind::usage, "residency must be 1 or more SMs");
   check_sum(timing, problem.tasks(), problem.chains(), problem);
-  if (timing.memory) check_traffic(timing.memory->tile, problem);
+  if (memory.add_permille < 0 || memory.add_permille > kMostAddPermille) {
+    throw Error(ErrorKind::usage, "add-permille must be 0 to " + std::to_string(kMostAddPermille));
+  }
+  if (timing.memory) check_traffic(memory, problem);
 }
 
 void check_timing(const Timing& timing, const Table& table) {

@@ -98,7 +98,7 @@ struct Timing {
 /// Throws Error{usage} if a duration is negative or some compute + reduce is 0, and Error{limit} if
 /// all of the problem's tasks one after the other, on every SM at once, could exceed 2^60 ticks:
 /// whatever adds up makespans, idle SMs or a formula's halves after that fits Ticks. So does what a
-/// memory could take for all bytes touched, at most 2^55.
+/// memory could take for all bytes touched, at most 2^56.
 void check_timing(const Timing& timing, const Problem& problem);
 
 /// Throws what check_timing() of its problem does, and Error{limit} if the table is wrong and has

@@ -269,9 +269,11 @@ Bounds lower_bounds(const Problem& problem, const Timing& timing, Dispatch dispa
                           "the parts of one KV tile's dK and dV one after the other"});
   }
   if (timing.memory) {
-    const std::int64_t bytes = least_traffic(problem, *timing.memory, sms);
-    bounds.all.push_back({"traffic", divide_up(bytes, timing.memory->rate),
-                          "what has to come from device memory or go there, at its rate"});
+    const std::int64_t bytes =
+        least_traffic(problem, *timing.memory, sms) + additions(problem, *timing.memory);
+    bounds.all.push_back(
+        {"traffic", divide_up(bytes, timing.memory->rate),
+         "what has to come from device memory or go there, and additions, at its rate"});
   }
   bounds.packing_exact = packing.exact();
   bounds.degree_rounds = degree_rounds(problem);

@@ -76,4 +76,12 @@ std::int64_t least_traffic(const Problem& problem, const Memory& memory, std::in
          streamed + std::max<std::int64_t>(kept - memory.l2, 0);
 }
 
+std::int64_t additions(const Problem& problem, const Memory& memory) {
+  const auto taken = [&](std::int64_t bytes) { return bytes * memory.add_permille / 1000; };
+  const std::int64_t parts = problem.combine == Combine::ordered
+                                 ? problem.grids.live_chains(problem.heads) / problem.span
+                                 : 0;
+  return problem.tasks() * taken(memory.tile.dq) + parts * taken(memory.tile.gradient);
+}
+
 }  // namespace stagger::dag

@@ -5,7 +5,7 @@
     scripts/gpu_table.py                          # beside what `stagger analyze` says of that
 
 Needs a GPU, ncu (Nsight Compute) and leave to read counters; clocks and caches are left as they are.
-Of each table --launches launches of `stagger run` are read, whose every ns, bytes read and bytes
+`random SEED` is a table of scripts/random_tables.py. Of each table --launches launches of `stagger run` are read, whose every ns, bytes read and bytes
 written the document (stagger.traffic/1) has. It is written after every table.
 """
 
@@ -19,6 +19,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+
+from random_tables import random_table
 
 SMS, TILE_KV = 132, 128
 METRICS = ["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"]
@@ -39,15 +42,34 @@ TABLES = [
     ("full", 8192, 32, 32, 128, 80, "shift"),
     ("full", 4096, 128, 128, 64, 128, "lpt-descending:swizzle=32"),
     ("full", 4096, 128, 128, 64, 128, "shift"),
+    ("full", 4096, 64, 64, 128, 128, "random 615"),
+    ("causal", 8192, 32, 32, 128, 128, "random 257"),
+    ("causal", 4096, 64, 64, 128, 128, "random 781"),
+    ("full", 2048, 128, 128, 128, 128, "random 899"),
+    ("causal", 8192, 32, 32, 128, 128, "random 881"),
+    ("causal", 16384, 16, 16, 128, 64, "random 45"),
+    ("causal", 16384, 32, 32, 64, 128, "random 932"),
+    ("full", 4096, 64, 64, 128, 128, "random 951"),
+    ("full", 512, 512, 512, 128, 128, "random 603"),
+    ("causal", 1024, 512, 512, 64, 128, "random 316"),
+    ("causal", 512, 1024, 1024, 64, 128, "random 72"),
 ]
 
 
-def options_of(row, machine):
+def options_of(row, machine, folder):
     """A row's options of `stagger run` and of `stagger analyze`: by the profile's phases those
-    schedules search that do."""
-    words = ["--machine", machine, "--kernel", "hopper", "--dtype", "bf16", "--mask", row["mask"],
-             "--seq", row["seq"], "--heads", row["heads"], "--head-dim", row["head_dim"], "--tile-q",
-             row["tile_q"], "--tile-kv", TILE_KV, "--sms", SMS, "--schedule", row["schedule"]]
+    schedules search that do. A random table is written into the folder."""
+    words = ["--machine", machine, "--kernel", "hopper", "--dtype", "bf16", "--head-dim",
+             row["head_dim"]]
+    kind, _, seed = row["schedule"].partition(" ")
+    if kind == "random":
+        path = pathlib.Path(folder) / f"random-{seed}.table.json"
+        table = random_table(row["mask"], row["seq"], row["tile_q"], TILE_KV, row["heads"], SMS,
+                             int(seed))
+        path.write_text(json.dumps(table), encoding="utf-8")
+        return list(map(str, [*words, "--table", path]))
+    words += ["--mask", row["mask"], "--seq", row["seq"], "--heads", row["heads"], "--tile-q",
+              row["tile_q"], "--tile-kv", TILE_KV, "--sms", SMS, "--schedule", row["schedule"]]
     if row["heads_kv"] != row["heads"]:
         words += ["--heads-kv", row["heads_kv"], "--span", row["heads"] // row["heads_kv"]]
     return list(map(str, words))
@@ -63,11 +85,11 @@ def launches_of(text):
     return [[values[name] for name in METRICS] for values in found.values()]
 
 
-def measure(args, row):
+def measure(args, row, folder):
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv",
                "--print-units", "base", "--metrics", ",".join(METRICS), "-k", "backward", "-c",
                str(args.launches), args.stagger, "run", "--device", "cuda", "--reference", "none",
-               "--no-partials", "--repeat", "2", *options_of(row, args.machine)]
+               "--no-partials", "--repeat", "2", *options_of(row, args.machine, folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     found = launches_of(done.stdout)
     if not found:
@@ -106,7 +128,8 @@ def main():
         row = dict(zip(names, table))
         if not re.search(args.only, row["schedule"]):
             continue
-        row["launches"] = measure(args, row)
+        with tempfile.TemporaryDirectory() as folder:
+            row["launches"] = measure(args, row, folder)
         document["tables"].append(row)
         pathlib.Path(args.output).write_text(json.dumps(document) + "\n", encoding="utf-8")
         print(json.dumps({**row, "launches": row["launches"][:2]}), file=sys.stderr, flush=True)

@@ -15,7 +15,8 @@ are made in tables/.
                            windows beside one another     windows.jsonl, by the same
                            how right predictions are      predictions.json, by
                                                           scripts/predictions.py
-                           what device memory moves       traffic_h100.json, by
+                           what device memory moves       traffic_h200.json and
+                                                          traffic_h100.json, by
                                                           scripts/bench_traffic.py
                            what optimize names        optimize_h100.json and others, by
                                                           scripts/bench_optimize.py
@@ -75,6 +76,7 @@ def tables(stagger):
             (results, "predictions-h100", "predictions.json", predicted("h100")),
             (results, "far-h100", "predictions.json", far("h100")),
             (results, "launches", "problems.jsonl", grid.launches_table),
+            (results, "traffic-h200", "traffic_h200.json", moved),
             (results, "traffic-h100", "traffic_h100.json", moved),
             (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
             (results, "optimize-h100-other", "optimize_h100_other.json", optimize.optimize_table),

@@ -10,8 +10,9 @@
 
 namespace stagger::sim {
 
-/// Device memory: channels that move a tile each, in the order in which they were asked, an exact
-/// number of bytes a tick. Which one has a tile is drawn, as addresses are spread by hashes.
+/// L2 and the device memory behind it: channels that move a tile each, or add to one, in the order
+/// in which they were asked, an exact number of bytes a tick. Which one has a tile is drawn, as
+/// addresses are spread by hashes.
 class Channels {
  public:
   explicit Channels(std::int64_t rate) : rate_(rate), channels_(kMemoryChannels) {}

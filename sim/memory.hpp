@@ -35,6 +35,7 @@ struct MemoryPlay {
 ///   channels  what is not in L2 is brought by one of kMemoryChannels, drawn at random, after what
 ///             that was asked for before, and is there the memory's latency after that. Tiles that
 ///             leave and were written to keep one busy too, and nobody waits for them
+///   additions keep a channel busy for `add_permille` of their bytes, and do not wait for that
 ///   turns     a release is seen later the more SMs reduce (congestion.hpp), and by chance
 ///             (spread.hpp)
 ///

@@ -63,6 +63,7 @@ class TileMemory {
       : tiles(problem, memory.tile),
         play_(play),
         latency_(memory.latency),
+        add_permille_(memory.add_permille),
         channels_(memory.rate),
         cache_(memory.l2, tiles.count()) {}
 
@@ -79,8 +80,9 @@ class TileMemory {
     return std::max(time, cached.arrival);
   }
 
-  /// Writes the first of a tile at `time`.
+  /// Writes the first of a tile at `time`, as a reduction does.
   void store(Ticks time, std::int64_t tile) {
+    occupy(time, tile);
     CachedTile& cached = cache_[tile];
     cached.dirty = true;
     cached.touched = time;
@@ -96,6 +98,7 @@ class TileMemory {
 
   /// When a tile that is added to at `time` is there.
   Ticks add(Ticks time, std::int64_t tile) {
+    occupy(time, tile);
     cache_[tile].dirty = true;
     return load(time, tile);
   }
@@ -107,6 +110,12 @@ class TileMemory {
   Tiles tiles;
 
  private:
+  /// A reduction keeps a channel from moving anything. It does not wait for that itself.
+  void occupy(Ticks time, std::int64_t tile) {
+    const std::int64_t bytes = tiles.bytes(tile) * add_permille_ / 1000;
+    if (bytes > 0) channels_.move(time, bytes);
+  }
+
   void take(Ticks time, std::int64_t tile) {
     missed_ += tiles.bytes(tile);
     cache_.take(
@@ -123,6 +132,7 @@ class TileMemory {
 
   MemoryPlay& play_;
   Ticks latency_;
+  std::int64_t add_permille_;
   Channels channels_;
   TileCache cache_;
   std::int64_t missed_ = 0;

@@ -55,6 +55,8 @@ Json memory_model_json(const Memory& memory) {
   Json json = {{"l2_bytes", memory.l2},      {"bytes_per_tick", memory.rate},
                {"q_bytes", memory.tile.q},   {"dq_bytes", memory.tile.dq},
                {"kv_bytes", memory.tile.kv}, {"gradient_bytes", memory.tile.gradient}};
+  if (memory.stream_rate > 0) json["stream_bytes_per_tick"] = memory.stream_rate;
+  if (memory.add_permille > 0) json["add_permille"] = memory.add_permille;
   if (memory.latency > 0) json["latency"] = memory.latency;
   if (memory.congestion > 0) json["congestion"] = memory.congestion;
   if (memory.spread > 0) json["spread"] = memory.spread;
@@ -65,7 +67,8 @@ Json memory_model_json(const Memory& memory) {
 Memory read_memory_model(const JsonValue& memory) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
   memory.expect_keys({"l2_bytes", "bytes_per_tick", "q_bytes", "dq_bytes", "kv_bytes",
-                      "gradient_bytes", "latency", "congestion", "spread", "draw"});
+                      "gradient_bytes", "stream_bytes_per_tick", "add_permille", "latency",
+                      "congestion", "spread", "draw"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto bytes = [&](const char* key, std::int64_t least) {
     return memory.at(key).integer(least, kMostBytes);
@@ -73,16 +76,20 @@ Memory read_memory_model(const JsonValue& memory) {
   const auto ticks = [&](const char* key) {
     return memory.has(key) ? memory.at(key).integer(0, kLongest) : 0;
   };
-  return {.l2 = bytes("l2_bytes", 1),
-          .rate = bytes("bytes_per_tick", 1),
-          .tile = {.q = bytes("q_bytes", 0),
-                   .dq = bytes("dq_bytes", 0),
-                   .kv = bytes("kv_bytes", 0),
-                   .gradient = bytes("gradient_bytes", 0)},
-          .latency = ticks("latency"),
-          .congestion = ticks("congestion"),
-          .spread = ticks("spread"),
-          .draw = memory.has("draw") ? memory.at("draw").integer(0, kMemoryDraws - 1) : 0};
+  return {
+      .l2 = bytes("l2_bytes", 1),
+      .rate = bytes("bytes_per_tick", 1),
+      .stream_rate = memory.has("stream_bytes_per_tick") ? bytes("stream_bytes_per_tick", 0) : 0,
+      .tile = {.q = bytes("q_bytes", 0),
+               .dq = bytes("dq_bytes", 0),
+               .kv = bytes("kv_bytes", 0),
+               .gradient = bytes("gradient_bytes", 0)},
+      .add_permille =
+          memory.has("add_permille") ? memory.at("add_permille").integer(0, kMostAddPermille) : 0,
+      .latency = ticks("latency"),
+      .congestion = ticks("congestion"),
+      .spread = ticks("spread"),
+      .draw = memory.has("draw") ? memory.at("draw").integer(0, kMemoryDraws - 1) : 0};
 }
 
 }  // namespace

@@ -69,10 +69,15 @@ Timing GivenTiming::over(Timing timing) const {
   set(release, timing.release);
   if (steps) timing.steps = static_cast<std::int32_t>(*steps);
   timing.cut_partial = timing.cut_partial || cut_partial;
-  const bool of_memory = l2 || bandwidth || memory_latency || congestion || spread || draw;
+  const bool of_memory =
+      l2 || bandwidth || add_permille || memory_latency || congestion || spread || draw;
   if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
-  if (bandwidth) timing.memory->rate = *bandwidth;
+  if (bandwidth) {
+    timing.memory->rate = *bandwidth;
+    timing.memory->stream_rate = 0;
+  }
+  if (add_permille) timing.memory->add_permille = *add_permille;
   if (memory_latency) timing.memory->latency = *memory_latency;
   if (congestion) timing.memory->congestion = *congestion;
   if (spread) timing.memory->spread = *spread;

@@ -45,6 +45,7 @@ struct GivenTiming {
   bool cut_partial = false;                              ///< else the profile's
   std::optional<std::int64_t> l2 = std::nullopt;         ///< bytes, > 0
   std::optional<std::int64_t> bandwidth = std::nullopt;  ///< bytes a tick, > 0
+  std::optional<std::int64_t> add_permille = std::nullopt;
   std::optional<Ticks> memory_latency = std::nullopt;
   std::optional<Ticks> congestion = std::nullopt;
   std::optional<Ticks> spread = std::nullopt;

@@ -44,6 +44,7 @@ Json memory_json(const Memory& model, const Summary& summary) {
   const sim::MemoryPlay& memory = *summary.memory;
   return {{"l2_bytes", model.l2},
           {"bytes_per_tick", model.rate},
+          {"add_permille", model.add_permille},
           {"latency", model.latency},
           {"congestion", model.congestion},
           {"spread", model.spread},

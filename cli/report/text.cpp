@@ -185,6 +185,10 @@ class Report {
     more(fmt::format("at most {} of dQ in flight; L2 {}, {} bytes a {}",
                      decimal_bytes(memory.in_flight), decimal_bytes(model.l2), model.rate,
                      analysis_.model.clock == Clock::ns ? "ns" : "tick"));
+    if (model.add_permille > 0) {
+      more(fmt::format("a reduction takes as much of that as moving {:.4g} times its bytes",
+                       1e-3 * static_cast<double>(model.add_permille)));
+    }
     if (model.latency > 0) more("what was moved is there " + unit_.text(model.latency) + " later");
     if (model.congestion > 0) {
       more("a hand-over takes up to " + unit_.text(model.congestion) +

@@ -123,7 +123,7 @@ class Predictions(unittest.TestCase):
         split = bench.predicted_split(args, bench.shape(1, 2, 4096, 128, True))
         self.assertEqual(split["buffers"], 66)
         self.assertEqual(split["more_bytes"], 8 * 65 * 2 * 4096 * 128)
-        rate = json.loads(args.machine.read_text(encoding="utf-8"))["memory"]["bytes_per_ns"]
+        rate = json.loads(args.machine.read_text(encoding="utf-8"))["memory"]["stream_bytes_per_ns"]
         self.assertAlmostEqual(bench.with_bytes(args, split, 2.0) - split["lanes"],
                                split["more_bytes"] / rate / 2e6)
         many = bench.predicted_split(args, bench.shape(2, 66, 1024, 64, False))
@@ -149,7 +149,7 @@ class Predictions(unittest.TestCase):
         self.assertIsNone(odd["measured"]["steady"]["two_pass"])
         text = script("tables.designs").designs_table(document)
         self.assertIn("| 1 × 32 × 4096 × 128 full | 1.000 | 3.000 | 2.000 | 1.500 | 1.200 | "
-                      "1.50 / 1.50 | 1.62 / 1.69 | +12.7% | 1.50 / 1.50 |", text)
+                      "1.50 / 1.50 | 1.62 / 1.69 | +12.8% | 1.50 / 1.50 |", text)
         self.assertIn("| 16 × 16 × 4096 × 80 full |  | 3.000 | 2.000 |  | 1.200 |", text)
         self.assertEqual({line.count("|") for line in text.splitlines()[2:]}, {13})
 

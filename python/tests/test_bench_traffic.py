@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -36,7 +38,7 @@ class Traffic(unittest.TestCase):
         done = types.SimpleNamespace(stdout="==ERROR== no permission", stderr="", returncode=1)
         with mock.patch.object(bench.subprocess, "run", return_value=done) as run:
             with self.assertRaisesRegex(RuntimeError, "spt: no counters were read.*no permission"):
-                bench.measure(args, ROW)
+                bench.measure(args, ROW, "folder")
         command = run.call_args[0][0]
         self.assertEqual(command[command.index("--heads-kv"):][:4],
                          ["--heads-kv", "2", "--span", "4"])
@@ -49,14 +51,27 @@ class Traffic(unittest.TestCase):
         self.assertIn("8 heads on 2 | `spt`", lines[-1])
         self.assertIn("| 2.00 (1.00 – 3.00) |", lines[-1])
 
+    def test_a_random_table_is_a_file(self):
+        bench = script("bench_traffic")
+        row = {**ROW, "seq": 256, "heads": 2, "schedule": "random 7"}
+        with tempfile.TemporaryDirectory() as folder:
+            words = bench.options_of(row, "h100", folder)
+            path = pathlib.Path(words[words.index("--table") + 1])
+            table = json.loads(path.read_text())
+        self.assertNotIn("--schedule", words)
+        self.assertEqual(path.parent, pathlib.Path(folder))
+        self.assertTrue(table["name"].startswith("random 7: "))
+        self.assertEqual((table["problem"]["heads"], table["problem"]["tile_q"]), (2, 64))
+
     def test_what_is_committed_was_measured_as_it_is_asked_for(self):
         bench = script("bench_traffic")
-        document = json.loads((ROOT / "gpu/results/traffic_h100.json").read_text())
         names = ("mask", "seq", "heads", "heads_kv", "head_dim", "tile_q", "schedule")
-        self.assertEqual([tuple(row[name] for name in names) for row in document["tables"]],
-                         bench.TABLES)
-        for row in document["tables"]:
-            self.assertEqual(len(row["launches"]), 20)
+        for name, tables in (("traffic_h100", bench.TABLES[:14]), ("traffic_h200", bench.TABLES)):
+            document = json.loads((ROOT / f"gpu/results/{name}.json").read_text())
+            self.assertEqual([tuple(row[name] for name in names) for row in document["tables"]],
+                             tables)
+            for row in document["tables"]:
+                self.assertEqual(len(row["launches"]), 20)
 
 
 if __name__ == "__main__":

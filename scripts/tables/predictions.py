@@ -8,10 +8,11 @@ FILES = {
     "problems_other": "problems by seeds, heads that share K and V",
     "problems_128": "problems by seeds, head_dim 128",
     "random_again": "the first 72 tables of `random.jsonl`",
+    "random_long": "random tables from 2,048 tokens",
     "random_128": "random tables at Q tiles of 128",
     "swizzles": "causal L2 swizzles at Q tiles of 128",
     "grid": "every schedule that needs no search, at every point of the grid",
-    "searched": "schedules that search and others; the memory is fitted to these",
+    "searched": "schedules that search and others; the memory is fitted to these and `grid_slack`",
     "random": "random tables of the grid's shapes, some bad on purpose",
     "random_tiles": "other random tables, Q tiles of 128",
     "random_other": "other random tables, on another H200",
@@ -33,7 +34,7 @@ FILES = {
     "orders_h100": "chains of two to eight heads, q-major and head by head",
     "groups_h100": "heads that share K and V",
     "tiles_h100": "the grid by Q tiles of 64, 80 and 128, on two H100s",
-    "windows_h100": "windows and swizzles, causal",
+    "windows_h100": "windows and swizzles, causal; the memory, too",
     "full_h100": "full masks of 8 to 100 Q tiles",
 }
 

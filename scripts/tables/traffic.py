@@ -3,14 +3,16 @@
 import json
 import statistics
 import subprocess
+import tempfile
 
 from bench_traffic import options_of
 
 
 def predicted(row, machine, stagger):
     """The memory's report of `stagger analyze`."""
-    done = subprocess.run([stagger, "analyze", *options_of(row, machine), "--json"],
-                          capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([stagger, "analyze", *options_of(row, machine, folder), "--json"],
+                              capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["memory"]
 
 

@@ -118,14 +118,19 @@ expect 0 "$in_flight" show $memory
 expect 0 '"tile_bytes": 256, "l2_bytes": 4000' export $memory -o - --format timeline.json
 "$stagger" export $memory -o "$work/with.timeline.json"
 expect 0 "$in_flight" export --timeline "$work/with.timeline.json" -o - --format txt
-expect 0 "makespan 1,525 ticks; lower bound 179; 21 ticks a column" show $memory
+expect 0 "makespan 890 ticks; lower bound 179; 13 ticks a column" show $memory
 # A named schedule that is shorter by less than it is beyond L2.
-expect 5 "27,448 (symmetric-shift:order=head-major with 8 heads a chain, but L2 does not hold its dQ tiles in flight)" optimize \
+expect 5 "27,396 (symmetric-shift with 8 heads a chain, but L2 does not hold its dQ tiles in flight)" optimize \
   --mask causal --n 16 --heads 16 --heads-kv 2 --sms 16 --model overlap --compute 200 --reduce 60 \
   --l2 8000 --bandwidth 400 --effort 0
 # One that is shorter by the luck of a draw.
 expect 5 "longer by other draws of chance, or for dQ that L2" optimize --mask causal --n 6 --heads 5 \
   --sms 5 --model overlap --compute 10 --reduce 4 --l2 4000000 --bandwidth 100000 --spread 9 --effort 0
+# What reductions take of the channels.
+expect 0 "a reduction takes as much of that as moving 1.562 times its bytes" analyze $memory --add-permille 1562
+expect 0 '"add_permille": 1562' analyze $memory --add-permille 1562 --json
+expect 2 "means nothing without" analyze $problem --schedule spt --add-permille 1562
+expect 2 "100000" analyze $memory --add-permille 100001
 expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l2 4000 --bandwidth 20 --json
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"

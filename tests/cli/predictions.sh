@@ -20,7 +20,7 @@ judged grid.jsonl "" '"seq_q": 512,' \
   'runs==192' 'median_ppm<=30000' 'worst_ppm<=120000' 'whole_median_ppm<=30000' \
   'whole_worst_ppm<=120000' 'misranked==0' 'whole_misranked==0'
 judged searched.jsonl '"seq_q": \(512\|1024\|2048\|4096\|8192\),.*"kind": "causal"' '"seq_q": 512,' \
-  'runs==110' 'median_ppm<=30000' 'worst_ppm<=130000' 'misranked<=2'
+  'runs==110' 'median_ppm<=30000' 'worst_ppm<=80000' 'misranked==0'
 # Of 32,768 tokens with STAGGER_TEST_ALL=1.
 short='"seq_q": \(8192\|16384\),' groups=108
 [ -z "${STAGGER_TEST_ALL:-}" ] || short="" groups=143
@@ -29,7 +29,7 @@ judged groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,' \
   'whole_worst_ppm<=120000' 'misranked<=1' 'whole_misranked<=1'
 # Parts in a pass and in order.
 judged groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,' \
-  'runs==32' 'median_ppm<=30000' 'worst_ppm<=120000' 'misranked==0'
+  'runs==32' 'median_ppm<=30000' 'worst_ppm<=120000' 'misranked<=1'
 # Of 512 tokens, of 1,024 with STAGGER_TEST_ALL=1.
 short='"seq_q": 512,' random=32
 [ -z "${STAGGER_TEST_ALL:-}" ] || short='"seq_q": \(512\|1024\),' random=64
@@ -43,15 +43,15 @@ judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==61' 'median_ppm<=20000' 'worst_ppm<=100000' 'whole_median_ppm<=25000' \
   'whole_worst_ppm<=100000' 'misranked==0' 'whole_misranked==0'
 judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==213' 'median_ppm<=12000' 'worst_ppm<=90000' 'whole_median_ppm<=14000' \
+  'runs==213' 'median_ppm<=12000' 'worst_ppm<=95000' 'whole_median_ppm<=14000' \
   'whole_worst_ppm<=85000' 'misranked==0' 'whole_misranked==0'
 judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==67' 'median_ppm<=16000' 'worst_ppm<=100000' 'whole_median_ppm<=17000' \
-  'whole_worst_ppm<=70000' 'misranked<=1' 'whole_misranked==0'
+  'runs==67' 'median_ppm<=16000' 'worst_ppm<=120000' 'whole_median_ppm<=17000' \
+  'whole_worst_ppm<=82000' 'misranked==0' 'whole_misranked==0'
 judged speed.jsonl "" '"seq_q": 512,' \
-  'runs==118' 'median_ppm<=9000' 'worst_ppm<=82000' 'misranked<=1' 'whole_misranked<=1'
+  'runs==118' 'median_ppm<=9000' 'worst_ppm<=75000' 'misranked==0' 'whole_misranked<=1'
 judged speed_other.jsonl "" '"seq_q": 512,' \
-  'runs==70' 'median_ppm<=9000' 'worst_ppm<=73000' 'misranked<=1' 'whole_misranked<=1'
+  'runs==70' 'median_ppm<=9000' 'worst_ppm<=60000' 'misranked==0' 'whole_misranked<=1'
 # The committed document of all of them is what is predicted now.
 [ -n "${STAGGER_SANITIZED:-}" ] || "$source_dir/scripts/predictions.py" --stagger "$stagger" --check \
   --only '^(swizzles|tiles|speed_other|groups_ordered|groups_h100)$' || fail "predictions.json is out of date"
@@ -59,10 +59,10 @@ judged speed_other.jsonl "" '"seq_q": 512,' \
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
 expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
-  'median_ppm<=40000' 'worst_ppm<=120000' 'in_l2_runs==64' 'in_l2_worst_ppm<=110000' \
-  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=110000' \
+  'median_ppm<=40000' 'worst_ppm<=130000' 'in_l2_runs==64' 'in_l2_worst_ppm<=130000' \
+  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=30000' \
   'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2' 'whole_beyond_l2_mean_ppm<0')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 8.5 %, worst 8.5 %, mean -8.1 %" \
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 2.8 %, worst 2.8 %, mean -0.3 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"

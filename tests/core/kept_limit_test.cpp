@@ -49,15 +49,15 @@ TEST_CASE("limits are met to the last one: free spans, no passes, chains of a br
   CHECK_THROWS_AS(check_timing({.compute = 1, .reduce = 0, .launch = kMost / 2 - 1}, table), Error);
 }
 
-TEST_CASE("what a memory could move fits 2^55 bytes") {
+TEST_CASE("what a memory could move fits 2^56 bytes") {
   // Two tasks and one chain: 2 (q + 2 dq) + kv + 2 gradient, each bound alone and in a sum.
   const Problem problem = make_problem(make_mask("full"), {2, 1}, {}, 1, 1);
   REQUIRE(problem.tasks() == 2);
   REQUIRE(problem.chains() == 1);
-  constexpr std::int64_t kMost = std::int64_t{1} << 55;
-  const auto fits = [&](const TileBytes& tile) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  const auto fits = [&](const TileBytes& tile, std::int64_t add_permille = 0) {
     Timing timing;
-    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = tile};
+    timing.memory = Memory{.l2 = 1, .rate = 1, .tile = tile, .add_permille = add_permille};
     return test::said([&] {
              check_timing(timing, problem);
              return std::string("fits");
@@ -67,6 +67,12 @@ TEST_CASE("what a memory could move fits 2^55 bytes") {
   CHECK_FALSE(fits({.q = kMost / 2 + 1}));
   CHECK(fits({.dq = kMost / 4}));
   CHECK_FALSE(fits({.dq = kMost / 4 + 1}));
+  // Additions take as many bytes once more for every thousand begun.
+  CHECK(fits({.dq = kMost / 8}, 2'000));
+  CHECK_FALSE(fits({.dq = kMost / 8 + 1}, 2'000));
+  CHECK_FALSE(fits({.dq = kMost / 8}, 2'001));
+  CHECK(fits({.gradient = kMost / 4}, 2'000));
+  CHECK_FALSE(fits({.gradient = kMost / 4 + 1}, 2'000));
   CHECK(fits({.kv = kMost}));
   CHECK_FALSE(fits({.kv = kMost + 1}));
   CHECK(fits({.gradient = kMost / 2}));

@@ -149,13 +149,16 @@ TEST_CASE("no table moves less, whatever its order, dispatch and grouping") {
                            .tile = {.q = random.between(0, 9),
                                     .dq = random.between(0, 9),
                                     .kv = random.between(0, 9),
-                                    .gradient = random.between(0, 9)}};
+                                    .gradient = random.between(0, 9)},
+                           .add_permille = random.between(0, 1'500)};
     if (!sim::simulate(table, timing).complete) continue;
     const sim::MemoryPlay played = sim::play_memory(table, timing);
     const std::int64_t sms = resident_lanes(problem, timing.residency);
     const std::int64_t least = least_traffic(problem, *timing.memory, sms);
     CAPTURE(round, problem.heads, problem.heads_kv, problem.span, problem.sms, timing.residency);
     REQUIRE(played.read + played.written >= least);
+    const std::int64_t all = least + additions(problem, *timing.memory);
+    REQUIRE(played.makespan * timing.memory->rate >= all);
     ++played_tables;
     beyond_once += least > once(problem, *timing.memory) ? 1 : 0;
   }

@@ -57,6 +57,7 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
                                     .dq = random.between(0, 60),
                                     .kv = random.between(0, 60),
                                     .gradient = random.between(0, 60)},
+                           .add_permille = random.chance(2) ? random.between(0, 3'000) : 0,
                            .latency = random.chance(2) ? random.between(0, 9) : 0,
                            .congestion = random.chance(2) ? random.between(0, 40) : 0,
                            .spread = random.chance(2) ? random.between(0, 9) : 0,

@@ -106,6 +106,7 @@ TEST_CASE("steps of a task are tasks of a smaller Q tile, one after the other") 
     Memory memory{.l2 = random.between(1, 300),
                   .rate = random.between(1, 20),
                   .tile = {.q = 12, .dq = 24, .kv = 30, .gradient = 40},
+                  .add_permille = random.between(0, 3'000),
                   .latency = random.between(0, 5),
                   .congestion = random.between(0, 40),
                   .spread = random.between(0, 9)};

@@ -170,8 +170,42 @@ TEST_CASE("what is not in L2 is there a latency after it was moved: worked by ha
   CHECK(played.makespan == 4 + 7 + simulate(shared, {}).makespan);
 }
 
+TEST_CASE("a reduction keeps a channel and does not wait for it: worked by hand") {
+  // As above without a latency, dQ is stored at 10: 20 bytes, twice of which are moved until 14.
+  // The channels of K and V, Q and dQ are three (0.4170, 0.9972, 0.7203), that of dK and dV (70)
+  // another (0.9326).
+  const Problem problem = test::tiles_problem({"f"}, 1, 1);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = kBytes, .add_permille = 2'000};
+  CHECK(play(table, {}, memory).makespan == 10 + 7);
+  memory.tile.gradient = 0;
+  const MemoryPlay played = play(table, {}, memory);
+  CHECK(played.last_reduction == 10 + 1);
+  CHECK(played.makespan == 10 + 4);
+  CHECK(played.written == 0);
+  memory.add_permille = 99;  // a byte, rounded down
+  CHECK(play(table, {}, memory).makespan == 10 + 1);
+  // What is asked for after it waits: on one SM the Q tile of the next chain, if in its channel.
+  memory = {.l2 = 10'000, .rate = kMemoryChannels, .tile = {.q = 1, .dq = 1}};
+  const Problem many = make_problem(make_mask("full"), {8, 8}, {}, 4, 1);
+  const Table longer = schedules::build(schedules::select("spt"), many);
+  const Ticks before = play(longer, {}, memory).last_reduction;
+  memory.add_permille = kMostAddPermille;
+  CHECK(play(longer, {}, memory).last_reduction > before);
+  // dK and dV that are combined in order are added to, too: two parts of a KV tile.
+  Problem shared = make_problem(make_mask("full"), {1, 1}, {}, 2, 1);
+  shared.heads_kv = 1;
+  shared.combine = Combine::ordered;
+  memory = {.l2 = 10'000, .rate = kMemoryChannels, .tile = {.gradient = 1}, .add_permille = 500'00};
+  Timing timing;
+  timing.reduce_kv = 2;
+  const Table parts = schedules::build(schedules::select("spt"), shared);
+  // c = 5, r = 1, 2 for a part: added at 6 and 14, the last 50 ticks long.
+  CHECK(play(parts, timing, memory).makespan == 6 + 8 + 50);
+}
+
 TEST_CASE("what one channel is asked for comes one after the other") {
-  // On 33 SMs with a chain each of a head of their own, 33 Q tiles are asked for at 0: some of 32
+  // On 33 SMs with a chain each of a head of their own, 33 Q tiles are asked for at 0: some of the
   // channels have two or more, and some of the SMs wait for as many times 4 ticks.
   const Problem problem = make_problem(make_mask("full"), {1, 1}, {}, 33, 33);
   const Table table = schedules::build(schedules::select("spt"), problem);
@@ -303,6 +337,7 @@ Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch
                                        .dq = random.between(0, 60),
                                        .kv = random.between(0, 60),
                                        .gradient = random.between(0, 60)},
+                              .add_permille = random.chance(2) ? random.between(0, 3'000) : 0,
                               .latency = random.chance(2) ? random.between(0, 9) : 0,
                               .congestion = random.chance(2) ? random.between(0, 40) : 0,
                               .spread = random.chance(2) ? random.between(0, 9) : 0,

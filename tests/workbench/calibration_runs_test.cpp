@@ -163,8 +163,9 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
                           .compute = {.value = 77},
                           .congestion = MeasuredNs{.value = 5},
                           .spread = MeasuredNs{.value = 6}};
+  const DeviceMemory known{.stream_bytes_per_ns = 9, .add_permille = 7, .latency_ns = 8};
   calls.clear();
-  const std::vector<MemoryRun> runs = measure_memory(request, tables, times, 8);
+  const std::vector<MemoryRun> runs = measure_memory(request, tables, times, known);
   REQUIRE(runs.size() == tables.size());
   REQUIRE(calls.size() == 4 * tables.size());
   constexpr int kGroups[] = {0, 0, 1, 2};
@@ -176,6 +177,8 @@ TEST_CASE("runs for the memory are by the ranks, in groups of one number of head
     CHECK(runs[run].timing.memory->congestion == 5);
     CHECK(runs[run].timing.memory->spread == 6);
     CHECK(runs[run].timing.memory->latency == 8);
+    CHECK(runs[run].timing.memory->add_permille == 7);
+    CHECK(runs[run].timing.memory->stream_rate == 9);
     CHECK(runs[run].group == kGroups[run]);
     CHECK(runs[run].measured == 10 * tables[run].problem.heads + 3 - 2);
     // Two rows of 3 numbers of 2 bytes each, lse and D; 3 sums of 4 bytes; two rows a key.

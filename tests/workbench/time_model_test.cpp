@@ -32,10 +32,12 @@ TEST_CASE("a timing comes back from JSON as it was") {
     if (random.chance(3)) {
       model.timing.memory = Memory{.l2 = random.between(1, 99),
                                    .rate = random.between(1, 99),
+                                   .stream_rate = random.between(0, 9),
                                    .tile = {.q = random.between(0, 9),
                                             .dq = random.between(0, 9),
                                             .kv = random.between(0, 9),
                                             .gradient = random.between(0, 9)},
+                                   .add_permille = random.between(0, 3),
                                    .latency = random.between(0, 3),
                                    .congestion = random.between(0, 3),
                                    .spread = random.between(0, 3),
@@ -138,12 +140,18 @@ TEST_CASE("what chance adds to hand-overs is in their latency where no memory is
   };
   CHECK(timing().latency == 900);
   CHECK_FALSE(timing().memory.has_value());
-  machine.memory = DeviceMemory{.l2_bytes = 5, .bytes_per_ns = 7, .latency_ns = 11};
+  machine.memory = DeviceMemory{.l2_bytes = 5,
+                                .bytes_per_ns = 7,
+                                .stream_bytes_per_ns = 2,
+                                .add_permille = 3,
+                                .latency_ns = 11};
   const Timing with = timing();
   CHECK(with.latency == 700);
   REQUIRE(with.memory.has_value());
   CHECK(with.memory->spread == 200);
   CHECK(with.memory->latency == 11);
+  CHECK(with.memory->add_permille == 3);
+  CHECK(with.memory->streamed() == 2);
 }
 
 TEST_CASE("a memory is modelled where both its size and its rate are given") {
@@ -158,6 +166,8 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK_THROWS_AS(memory({.spread = 5}), Error);
   CHECK_THROWS_AS(memory({.draw = 5}), Error);
   CHECK_THROWS_AS(memory({.memory_latency = 5}), Error);
+  CHECK_THROWS_AS(memory({.add_permille = 5}), Error);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .add_permille = 9})->add_permille == 9);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .congestion = 9})->congestion == 9);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->spread == 9);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->draw == 0);

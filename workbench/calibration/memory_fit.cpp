@@ -168,6 +168,8 @@ MemoryCalibration fit_memory(const std::vector<MemoryRun>& runs, const FitProgre
   calibration.memory = {
       .l2_bytes = fit.l2,
       .bytes_per_ns = fit.rate,
+      .stream_bytes_per_ns = runs.front().timing.memory->stream_rate,
+      .add_permille = runs.front().timing.memory->add_permille,
       .latency_ns = runs.front().timing.memory->latency,
       .fit = {.median_ppm = median(std::move(ppm)), .worst_ppm = worst, .runs = std::ssize(runs)}};
   for (std::size_t run = 0; run < runs.size(); ++run) {

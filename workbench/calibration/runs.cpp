@@ -152,7 +152,7 @@ Calibration calibrate(const CalibrationRequest& request, const std::vector<Calib
 }
 
 std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::vector<Table> tables,
-                                      const KernelTimes& times, Ticks latency) {
+                                      const KernelTimes& times, const DeviceMemory& known) {
   STAGGER_EXPECTS(request.kernel != nullptr && !request.kernel->spins());
   Measurement measurement(request);
   std::vector<MemoryRun> runs;
@@ -160,7 +160,7 @@ std::vector<MemoryRun> measure_memory(const CalibrationRequest& request, std::ve
   for (CalibrationRun& run : measurement.run(std::move(tables), false)) {
     if (!runs.empty() && runs.back().table.problem.heads != run.table.problem.heads) ++group;
     runs.push_back({.table = std::move(run.table),
-                    .timing = times.timing({.tile = tile_bytes(request.key()), .latency = latency}),
+                    .timing = times.timing(memory_of(known, request.key())),
                     .measured = span_of(run.run),
                     .group = group});
   }

@@ -24,7 +24,7 @@ Ticks traffic_of(const Stage& stage, const Plan& plan, const workbench::TimeMode
   if (!model.timing.memory) return 0;
   const Checked bytes = Checked(stage.bytes) * plan.units;
   if (!bytes.within(Ticks{1} << 62)) throw Error(ErrorKind::limit, "a kernel moves too much");
-  return divide_up(bytes.value(), model.timing.memory->rate);
+  return divide_up(bytes.value(), model.timing.memory->streamed());
 }
 
 struct PlayedLanes {
@@ -55,7 +55,7 @@ std::optional<Ticks> elapsed(const Analysis& analysis) {
   if (model.clock != workbench::Clock::ns || !model.timing.memory) return std::nullopt;
   Ticks all = analysis.makespan + std::ssize(analysis.plan.stages) * kLaunchNs;
   for (const Pass& pass : analysis.plan.passes)
-    all += pass_ns(pass, model.timing.memory->rate);
+    all += pass_ns(pass, model.timing.memory->streamed());
   return all;
 }
 

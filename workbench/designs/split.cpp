@@ -112,7 +112,7 @@ Ticks workers_makespan(const Problem& problem, const std::vector<Ticks>& chains,
 /// What the workers' bytes take at least; 0 where no rate of device memory is known.
 Ticks least_ticks(const Request& request) {
   const std::optional<Memory>& memory = request.model.timing.memory;
-  return memory ? divide_up(worker_bytes(sizes_of(request)), memory->rate) : 0;
+  return memory ? divide_up(worker_bytes(sizes_of(request)), memory->streamed()) : 0;
 }
 
 /// What clearing and adding so many buffers takes, where ns and a rate of device memory are known.
@@ -121,7 +121,7 @@ Ticks passes_of_buffers(const Request& request, std::int64_t buffers) {
   if (model.clock != workbench::Clock::ns || !model.timing.memory) return 0;
   Ticks all = 0;
   for (const Pass& pass : passes_of(request, buffers))
-    all += pass_ns(pass, model.timing.memory->rate);
+    all += pass_ns(pass, model.timing.memory->streamed());
   return all;
 }
 
