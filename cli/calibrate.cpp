@@ -133,7 +133,9 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   const gpu::LoadLatency load = gpu::load_latency_on_cuda();
   const DeviceMemory known = {
       .stream_bytes_per_ns = machine.memory ? machine.memory->stream_bytes_per_ns : 0,
-      .add_permille = machine.memory ? machine.memory->add_permille : workbench::kAddPermille,
+      .add_permille = machine.memory && machine.memory->add_permille > 0
+                          ? machine.memory->add_permille
+                          : workbench::kAddPermille,
       .latency_ns = std::max<Ticks>(load.memory - load.l2, 0)};
   for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;

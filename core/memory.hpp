@@ -30,7 +30,7 @@ inline constexpr std::int64_t kMemoryDraws = 64;
 struct Memory {
   std::int64_t l2 = 0;    ///< bytes that stay, > 0
   std::int64_t rate = 0;  ///< bytes of device memory a tick, read and written, all channels, > 0
-  /// Bytes of device memory a tick for who streams and adds nothing, > 0; 0: as `rate`. No table
+  /// Bytes of device memory a tick for who streams and adds nothing, >= 0; 0: as `rate`. No table
   /// gets all channels to work at once, so that the rate which tells its time is above this one.
   std::int64_t stream_rate = 0;
   TileBytes tile = {};
@@ -46,6 +46,7 @@ struct Memory {
   /// Which of kMemoryDraws sequences that chance is drawn from, 0 to kMemoryDraws - 1.
   std::int64_t draw = 0;
 
+  /// Bytes a tick for who streams.
   [[nodiscard]] std::int64_t streamed() const { return stream_rate > 0 ? stream_rate : rate; }
 
   friend bool operator==(const Memory&, const Memory&) = default;

@@ -63,7 +63,7 @@ void check_traffic(const Memory& memory, const Problem& problem) {
   throw Error(ErrorKind::limit,
               "a memory could move more than 2^56 bytes: " + std::to_string(problem.tasks()) +
                   " tasks of " + std::to_string(tile.q) + " and twice " + std::to_string(tile.dq) +
-                  " bytes");
+                  " bytes, and what additions take");
 }
 
 /// Throws unless steps are some, and those of all tasks no more than a table may have tasks.

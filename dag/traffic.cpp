@@ -77,7 +77,9 @@ std::int64_t least_traffic(const Problem& problem, const Memory& memory, std::in
 }
 
 std::int64_t additions(const Problem& problem, const Memory& memory) {
-  const auto taken = [&](std::int64_t bytes) { return bytes * memory.add_permille / 1000; };
+  const auto taken = [&](std::int64_t bytes) {
+    return bytes / 1000 * memory.add_permille + bytes % 1000 * memory.add_permille / 1000;
+  };
   const std::int64_t parts = problem.combine == Combine::ordered
                                  ? problem.grids.live_chains(problem.heads) / problem.span
                                  : 0;

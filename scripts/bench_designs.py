@@ -155,7 +155,8 @@ def predicted_split(args, case):
 def with_bytes(args, split, flash_ms):
     """The prediction of lanes and bytes beside what flash takes."""
     with open(args.machine, encoding="utf-8") as file:
-        rate = json.load(file)["memory"]["stream_bytes_per_ns"]
+        memory = json.load(file)["memory"]
+    rate = memory.get("stream_bytes_per_ns") or memory["bytes_per_ns"]
     return split["lanes"] + split["more_bytes"] / rate / (1e6 * flash_ms)
 
 

@@ -5,10 +5,11 @@ of it by which `stagger predict` is right about them in the least mean square.
     scripts/fit_memory.py configs/machines/h200.json gpu/results/searched.jsonl --write
 
 Runs whose dQ tiles in flight exceed the L2 cache tell most. It goes from the profile's values to the
-best neighbour, an eighth away, while one is better, then by smaller steps; each step takes a
-prediction of all runs. The latency and what streams is the profile's, and with
---keep-additions what additions take, which runs of one kind do not tell from the rate. --write puts what is found into the profile;
-`stagger calibrate --memory` finds the same on a device by tables of its own, and the latency.
+best neighbour, an eighth away (additions by 2000 / PARTS thousandths), while one is better, then by
+smaller steps; each step takes a prediction of all runs. The latency and what streams are the
+profile's, and with --keep-additions what additions take, which runs of one kind do not tell from
+the rate. --write puts what is found into the profile; `stagger calibrate --memory` finds the size,
+the rate and the latency on a device by tables of its own.
 """
 
 import argparse

@@ -11,7 +11,7 @@ namespace stagger::sim {
 
 /// What a played table asks of the memory, and how long it takes with it.
 struct MemoryPlay {
-  Ticks makespan = 0;          ///< with the memory, until the last byte was written
+  Ticks makespan = 0;          ///< with the memory, until the last channel is idle
   Ticks last_reduction = 0;    ///< end of the last reduction, with the memory
   std::int64_t touched = 0;    ///< bytes that tasks and chains touch, in L2 or not
   std::int64_t hit = 0;        ///< those of them that were in L2

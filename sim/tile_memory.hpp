@@ -112,7 +112,8 @@ class TileMemory {
  private:
   /// A reduction keeps a channel from moving anything. It does not wait for that itself.
   void occupy(Ticks time, std::int64_t tile) {
-    const std::int64_t bytes = tiles.bytes(tile) * add_permille_ / 1000;
+    const std::int64_t whole = tiles.bytes(tile);
+    const std::int64_t bytes = whole / 1000 * add_permille_ + whole % 1000 * add_permille_ / 1000;
     if (bytes > 0) channels_.move(time, bytes);
   }
 

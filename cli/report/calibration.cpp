@@ -92,7 +92,7 @@ std::string memory_text(const Machine& machine) {
       "{} ({}): memory\n"
       "L2 cache   {:.1f} MB stay in it\n"
       "rate       {} bytes a ns from and to device memory\n"
-      "reduction  takes as much of that as moving {:.4g} times its bytes\n"
+      "reduction  takes as much of that as moving {:.5g} times its bytes\n"
       "latency    {} ns of device memory beyond that of L2\n"
       "fit        {}: median error {:.1f} %, worst {:.1f} %\n",
       machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),

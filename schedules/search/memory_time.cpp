@@ -34,7 +34,8 @@ class L2 {
 
   /// An addition of a tile's bytes, or the first of them, busies a channel.
   void add(Ticks now, Kind kind) {
-    const std::int64_t bytes = bytes_of(kind) * memory_.add_permille / 1000;
+    const auto bytes =
+        static_cast<std::int64_t>(Bytes128{bytes_of(kind)} * memory_.add_permille / 1000);
     if (bytes > 0) move(now, bytes);
   }
 

@@ -278,6 +278,15 @@ TEST_CASE("random profiles survive their file") {
   };
   for (int round = 0; round < 100; ++round) {
     Machine machine{.name = "m \"1\"", .device = "d\\", .driver = "", .sms = 7};
+    if (random.chance(2)) {
+      machine.memory = DeviceMemory{.l2_bytes = random.between(1, 99),
+                                    .bytes_per_ns = random.between(1, 99),
+                                    .stream_bytes_per_ns = random.between(0, 99),
+                                    .add_permille = random.between(0, kMostAddPermille),
+                                    .latency_ns = random.between(0, 99),
+                                    .date = "2026",
+                                    .command = "c"};
+    }
     for (std::int64_t entry = random.between(0, 4); entry > 0; --entry) {
       KernelTimes times{.key = kPortable, .date = "2026", .command = "a\nb"};
       times.key.head_dim = entry;

@@ -196,7 +196,7 @@ TEST_CASE("a reduction keeps a channel and does not wait for it: worked by hand"
   Problem shared = make_problem(make_mask("full"), {1, 1}, {}, 2, 1);
   shared.heads_kv = 1;
   shared.combine = Combine::ordered;
-  memory = {.l2 = 10'000, .rate = kMemoryChannels, .tile = {.gradient = 1}, .add_permille = 500'00};
+  memory = {.l2 = 10'000, .rate = kMemoryChannels, .tile = {.gradient = 1}, .add_permille = 50'000};
   Timing timing;
   timing.reduce_kv = 2;
   const Table parts = schedules::build(schedules::select("spt"), shared);

@@ -24,9 +24,9 @@ struct MemoryCalibration {
   std::vector<Residual> residuals;  ///< of the runs, in their order
 };
 
-/// What reductions take of a memory's channels where no profile says so: what an H200's do. Tables
+/// What reductions take of a memory's channels where no profile says so: what the H200's do. Tables
 /// of one kind, as those below are, do not tell it from the rate.
-inline constexpr std::int64_t kAddPermille = 1'600;
+inline constexpr std::int64_t kAddPermille = 1'512;
 
 /// Told how much of the fit is done, 0 to 1.
 using FitProgress = std::function<void(double fraction)>;
