@@ -5,8 +5,9 @@
     scripts/gpu_table.py                          # beside what `stagger analyze` says of that
 
 Needs a GPU, ncu (Nsight Compute) and leave to read counters; clocks and caches are left as they are.
-`random SEED` is a table of scripts/random_tables.py. Of each table --launches launches of `stagger run` are read, whose every ns, bytes read and bytes
-written the document (stagger.traffic/1) has. It is written after every table.
+`random SEED` is a table of scripts/random_tables.py. Of each table --launches launches of `stagger
+run` are read, whose every ns, bytes read and bytes written the document (stagger.traffic/1) has. It
+is written after every table.
 """
 
 import argparse

@@ -9,11 +9,13 @@ from bench_traffic import options_of
 
 
 def predicted(row, machine, stagger):
-    """The memory's report of `stagger analyze`."""
+    """The memory's report of `stagger analyze`, with the bytes that reductions add."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([stagger, "analyze", *options_of(row, machine, folder), "--json"],
                               capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["memory"]
+    said = json.loads(done.stdout)
+    added = said["problem"]["tasks"] * row["tile_q"] * row["head_dim"] * 4
+    return {**said["memory"], "added_bytes": added}
 
 
 def ranged(values, unit, digits):
@@ -27,10 +29,14 @@ def traffic_table(data, stagger):
     lines = [f"{data['device']}, {data['date']}; medians of {len(data['tables'][0]['launches'])} "
              "launches, with the least and the most.", "",
              "| mask, head_dim, tokens, Q tiles | schedule | MB of dQ in flight | ms | predicted | GB "
-             "read | predicted | GB written | predicted |", "|---|---|" + "--:|" * 7]
+             "read | predicted | GB written | predicted | TB/s moved | added | moved + 1.6 × added |",
+             "|---|---|" + "--:|" * 10]
     for row in data["tables"]:
         model = predicted(row, data["machine"], stagger)
         ns, read, written = zip(*row["launches"])
+        middle = statistics.median(ns) * 1e3
+        moved = (statistics.median(read) + statistics.median(written)) / middle
+        added = model["added_bytes"] / middle
         shared = "" if row["heads_kv"] == row["heads"] else (
             f", {row['heads']} heads on {row['heads_kv']}")
         lines.append(
@@ -38,5 +44,6 @@ def traffic_table(data, stagger):
             f"`{row['schedule']}` | {model['dq_in_flight_bytes'] / 1e6:.0f} | "
             f"{ranged(ns, 1e6, 2)} | {model['makespan'] / 1e6:.2f} | "
             f"{ranged(read, 1e9, 2)} | {model['read_bytes'] / 1e9:.2f} | "
-            f"{ranged(written, 1e9, 2)} | {model['written_bytes'] / 1e9:.2f} |")
+            f"{ranged(written, 1e9, 2)} | {model['written_bytes'] / 1e9:.2f} | "
+            f"{moved:.2f} | {added:.2f} | {moved + 1.6 * added:.2f} |")
     return "\n".join(lines) + "\n"
