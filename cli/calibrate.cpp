@@ -12,6 +12,7 @@
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "gpu/cuda/copy_rate.hpp"
 #include "gpu/cuda/load_latency.hpp"
 #include "gpu/overlap/overlap.hpp"
 #include "workbench/calibration/overlap_runs.hpp"
@@ -131,12 +132,11 @@ void calibrate_memory(const Options& options, CalibrationRequest request, Machin
   std::vector<workbench::MemoryRun> runs;
   int groups = 0;
   const gpu::LoadLatency load = gpu::load_latency_on_cuda();
-  const DeviceMemory known = {
-      .stream_bytes_per_ns = machine.memory ? machine.memory->stream_bytes_per_ns : 0,
-      .add_permille = machine.memory && machine.memory->add_permille > 0
-                          ? machine.memory->add_permille
-                          : workbench::kAddPermille,
-      .latency_ns = std::max<Ticks>(load.memory - load.l2, 0)};
+  const DeviceMemory known = {.stream_bytes_per_ns = gpu::copy_bytes_per_ns_on_cuda(),
+                              .add_permille = machine.memory && machine.memory->add_permille > 0
+                                                  ? machine.memory->add_permille
+                                                  : workbench::kAddPermille,
+                              .latency_ns = std::max<Ticks>(load.memory - load.l2, 0)};
   for (const KernelTimes& times : shapes) {
     request.head_dim = times.key.head_dim;
     request.tile = times.key.tile;

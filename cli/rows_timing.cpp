@@ -177,7 +177,7 @@ std::vector<OptionRow> rows_behind_phases() {
        .needs = "l2 machine"},
       {.name = "add-permille",
        .metavar = "N",
-       .meaning = "what a reduction takes of that, in L2 or not, in thousandths of its bytes",
+       .meaning = "what an addition takes of that, in L2 or not, in thousandths of its bytes",
        .target = &Options::add_permille,
        .commands = kOnProblems,
        .group = kGroup,

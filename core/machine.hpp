@@ -88,7 +88,7 @@ struct DeviceMemory {
   std::int64_t l2_bytes = 0;             ///< that stay in L2, > 0
   std::int64_t bytes_per_ns = 0;         ///< of device memory, read and written, > 0
   std::int64_t stream_bytes_per_ns = 0;  ///< where nothing is added; 0: as bytes_per_ns
-  std::int64_t add_permille = 0;  ///< of its bytes, what a reduction takes of the channels, >= 0
+  std::int64_t add_permille = 0;  ///< of its bytes, what an addition takes of the channels, >= 0
   std::int64_t latency_ns = 0;    ///< of device memory beyond that of L2, >= 0
   FitErrors fit = {};
   std::string date = {};     ///< of the measurement

@@ -19,7 +19,7 @@ struct TileBytes {
 /// best with, not what is soldered there.
 inline constexpr std::int64_t kMemoryChannels = 16;
 
-/// Most that a reduction may take of the channels: a hundred times its bytes.
+/// Most that an addition may take of the channels: a hundred times its bytes.
 inline constexpr std::int64_t kMostAddPermille = 100'000;
 
 /// Sequences that chance may be drawn from: the same tasks with other luck.
@@ -34,8 +34,9 @@ struct Memory {
   /// gets all channels to work at once, so that the rate which tells its time is above this one.
   std::int64_t stream_rate = 0;
   TileBytes tile = {};
-  /// Thousandths of its bytes that a reduction takes of the channels, as if they were moved, where
-  /// the tile is in L2 and where it is not, 0 to kMostAddPermille.
+  /// Thousandths of its bytes that an addition takes of the channels, as if they were moved, where
+  /// the tile is in L2 and where it is not, 0 to kMostAddPermille. Rank 0 stores, and takes
+  /// nothing.
   std::int64_t add_permille = 0;
   /// Ticks from device memory's having moved a tile until it is there, >= 0.
   std::int64_t latency = 0;

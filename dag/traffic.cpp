@@ -80,10 +80,12 @@ std::int64_t additions(const Problem& problem, const Memory& memory) {
   const auto taken = [&](std::int64_t bytes) {
     return bytes / 1000 * memory.add_permille + bytes % 1000 * memory.add_permille / 1000;
   };
-  const std::int64_t parts = problem.combine == Combine::ordered
-                                 ? problem.grids.live_chains(problem.heads) / problem.span
-                                 : 0;
-  return problem.tasks() * taken(memory.tile.dq) + parts * taken(memory.tile.gradient);
+  const std::int64_t to_dq = problem.tasks() - q_tiles_touched(problem);
+  const std::int64_t to_dkv =
+      problem.combine == Combine::ordered
+          ? problem.grids.live_chains(problem.heads) / problem.span - kv_tiles_read(problem)
+          : 0;
+  return to_dq * taken(memory.tile.dq) + to_dkv * taken(memory.tile.gradient);
 }
 
 }  // namespace stagger::dag

@@ -14,8 +14,8 @@ namespace stagger::dag {
 [[nodiscard]] std::int64_t least_traffic(const Problem& problem, const Memory& memory,
                                          std::int64_t sms);
 
-/// What the reductions of every table of a problem take of the memory's channels, in bytes that
-/// these could move meanwhile. O(tiles).
+/// What the additions of every table of a problem, all reductions but the first of a tile, take of
+/// the memory's channels, in bytes that these could move meanwhile. O(tiles).
 [[nodiscard]] std::int64_t additions(const Problem& problem, const Memory& memory);
 
 }  // namespace stagger::dag

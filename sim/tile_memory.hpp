@@ -82,7 +82,6 @@ class TileMemory {
 
   /// Writes the first of a tile at `time`, as a reduction does.
   void store(Ticks time, std::int64_t tile) {
-    occupy(time, tile);
     CachedTile& cached = cache_[tile];
     cached.dirty = true;
     cached.touched = time;
@@ -110,7 +109,7 @@ class TileMemory {
   Tiles tiles;
 
  private:
-  /// A reduction keeps a channel from moving anything. It does not wait for that itself.
+  /// An addition keeps a channel from moving anything. It does not wait for that itself.
   void occupy(Ticks time, std::int64_t tile) {
     const std::int64_t whole = tiles.bytes(tile);
     const std::int64_t bytes = whole / 1000 * add_permille_ + whole % 1000 * add_permille_ / 1000;

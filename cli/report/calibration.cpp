@@ -92,11 +92,13 @@ std::string memory_text(const Machine& machine) {
       "{} ({}): memory\n"
       "L2 cache   {:.1f} MB stay in it\n"
       "rate       {} bytes a ns from and to device memory\n"
-      "reduction  takes as much of that as moving {:.5g} times its bytes\n"
+      "streams    {} bytes a ns, for copies and other passes that add nothing\n"
+      "addition   takes as much of the rate as moving {:.5g} times its bytes\n"
       "latency    {} ns of device memory beyond that of L2\n"
       "fit        {}: median error {:.1f} %, worst {:.1f} %\n",
       machine.name, machine.device, 1e-6 * static_cast<double>(memory.l2_bytes),
-      memory.bytes_per_ns, 1e-3 * static_cast<double>(memory.add_permille), memory.latency_ns,
+      memory.bytes_per_ns, memory.stream_bytes_per_ns,
+      1e-3 * static_cast<double>(memory.add_permille), memory.latency_ns,
       counted(memory.fit.runs, "run"), 1e-4 * static_cast<double>(memory.fit.median_ppm),
       1e-4 * static_cast<double>(memory.fit.worst_ppm));
 }

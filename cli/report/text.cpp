@@ -186,7 +186,7 @@ class Report {
                      decimal_bytes(memory.in_flight), decimal_bytes(model.l2), model.rate,
                      analysis_.model.clock == Clock::ns ? "ns" : "tick"));
     if (model.add_permille > 0) {
-      more(fmt::format("a reduction takes as much of that as moving {:.6g} times its bytes",
+      more(fmt::format("an addition takes as much of that as moving {:.6g} times its bytes",
                        1e-3 * static_cast<double>(model.add_permille)));
     }
     if (model.latency > 0) more("what was moved is there " + unit_.text(model.latency) + " later");

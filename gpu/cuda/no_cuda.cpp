@@ -1,6 +1,7 @@
 // A build without CUDA: the same symbols, and no device.
 
 #include "core/error.hpp"
+#include "gpu/cuda/copy_rate.hpp"
 #include "gpu/cuda/device_state.hpp"
 #include "gpu/cuda/executor.hpp"
 #include "gpu/cuda/load_latency.hpp"
@@ -47,6 +48,10 @@ Backward backward_on_cuda(const Table&, const Attention&, const BackwardOptions&
 }
 
 ProgramRun program_on_cuda(const Program&, const Attention&, const ProgramOptions&) {
+  throw Error(ErrorKind::device, "this build has no CUDA");
+}
+
+std::int64_t copy_bytes_per_ns_on_cuda() {
   throw Error(ErrorKind::device, "this build has no CUDA");
 }
 

@@ -32,7 +32,7 @@ class L2 {
       tiles_.emplace_back(tiles);
   }
 
-  /// An addition of a tile's bytes, or the first of them, busies a channel.
+  /// An addition of a tile's bytes busies a channel.
   void add(Ticks now, Kind kind) {
     const auto bytes =
         static_cast<std::int64_t>(Bytes128{bytes_of(kind)} * memory_.add_permille / 1000);
@@ -289,7 +289,7 @@ class Agenda {
     const bool last = ends(sm, current);
     added_.push_back(time);
     count_in_flight(task, rank);
-    l2_.add(time, Kind::dq);
+    if (rank > 0) l2_.add(time, Kind::dq);
     const Ticks start = l2_.touch(time, Kind::dq, row_of(task), rank > 0, true);
     const bool first = current == sm_begin(current) || !same(current, current - 1);
     if (timing_.release == Release::delayed) {
@@ -338,7 +338,7 @@ class Agenda {
     const Task& task = slot(sm.back - 1).task;
     const std::int64_t kv = problem_.dkv_place(task);
     const std::int32_t rank = table_.dkv_rank(task);
-    l2_.add(time, Kind::gradient);
+    if (rank > 0) l2_.add(time, Kind::gradient);
     const Ticks there =
         l2_.touch(time, Kind::gradient, static_cast<std::int32_t>(kv), rank > 0, true);
     const Ticks done = there + timing_.reduce_kv;

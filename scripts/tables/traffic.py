@@ -9,13 +9,15 @@ from bench_traffic import options_of
 
 
 def predicted(row, machine, stagger):
-    """The memory's report of `stagger analyze`, with the bytes that reductions add."""
+    """The memory's report of `stagger analyze`, with the bytes that reductions add, all but the
+    first of a Q tile, by a mask of which every query sees something."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([stagger, "analyze", *options_of(row, machine, folder), "--json"],
                               capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
-    added = said["problem"]["tasks"] * row["tile_q"] * row["head_dim"] * 4
-    return {**said["memory"], "added_bytes": added}
+    problem = said["problem"]
+    added = problem["tasks"] - problem["heads"] * problem["q_tiles"]
+    return {**said["memory"], "added_bytes": added * row["tile_q"] * row["head_dim"] * 4}
 
 
 def ranged(values, unit, digits):

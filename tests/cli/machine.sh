@@ -127,7 +127,7 @@ expect 5 "27,396 (symmetric-shift with 8 heads a chain, but L2 does not hold its
 expect 5 "longer by other draws of chance, or for dQ that L2" optimize --mask causal --n 6 --heads 5 \
   --sms 5 --model overlap --compute 10 --reduce 4 --l2 4000000 --bandwidth 100000 --spread 9 --effort 0
 # What reductions take of the channels.
-expect 0 "a reduction takes as much of that as moving 1.562 times its bytes" analyze $memory --add-permille 1562
+expect 0 "an addition takes as much of that as moving 1.562 times its bytes" analyze $memory --add-permille 1562
 expect 0 '"add_permille": 1562' analyze $memory --add-permille 1562 --json
 expect 2 "means nothing without" analyze $problem --schedule spt --add-permille 1562
 expect 2 "100000" analyze $memory --add-permille 100001

@@ -140,6 +140,9 @@ Machine toy_machine() {
           .kernels = {std::move(times)},
           .memory = DeviceMemory{.l2_bytes = 43'100'000,
                                  .bytes_per_ns = 3'934,
+                                 .stream_bytes_per_ns = 2'950,
+                                 .add_permille = 1'500,
+                                 .latency_ns = 210,
                                  .fit = {.median_ppm = 16'000, .worst_ppm = 57'000, .runs = 84},
                                  .date = "2001-02-04",
                                  .command = "stagger calibrate --memory"}};

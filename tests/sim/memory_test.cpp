@@ -170,21 +170,22 @@ TEST_CASE("what is not in L2 is there a latency after it was moved: worked by ha
   CHECK(played.makespan == 4 + 7 + simulate(shared, {}).makespan);
 }
 
-TEST_CASE("a reduction keeps a channel and does not wait for it: worked by hand") {
-  // As above without a latency, dQ is stored at 10: 20 bytes, twice of which are moved until 14.
-  // The channels of K and V, Q and dQ are three (0.4170, 0.9972, 0.7203), that of dK and dV (70)
-  // another (0.9326).
-  const Problem problem = test::tiles_problem({"f"}, 1, 1);
+TEST_CASE("an addition keeps a channel and does not wait for it: worked by hand") {
+  // Two chains of one task on one SM, c = 5 and r = 1. The first stores its dQ at 5, which takes
+  // nothing; the second adds to it at 11: 20 bytes, twice of which are moved until 15.
+  const Problem problem = test::tiles_problem({"f", "f"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
-  Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = kBytes, .add_permille = 2'000};
-  CHECK(play(table, {}, memory).makespan == 10 + 7);
-  memory.tile.gradient = 0;
+  Memory memory{
+      .l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = {.dq = 20}, .add_permille = 2'000};
   const MemoryPlay played = play(table, {}, memory);
-  CHECK(played.last_reduction == 10 + 1);
-  CHECK(played.makespan == 10 + 4);
+  CHECK(played.last_reduction == 12);
+  CHECK(played.makespan == 11 + 4);
   CHECK(played.written == 0);
   memory.add_permille = 99;  // a byte, rounded down
-  CHECK(play(table, {}, memory).makespan == 10 + 1);
+  memory.rate = kMemoryChannels;
+  CHECK(play(table, {}, memory).makespan == 12);
+  memory.add_permille = 100;
+  CHECK(play(table, {}, memory).makespan == 11 + 2);
   // What is asked for after it waits: on one SM the Q tile of the next chain, if in its channel.
   memory = {.l2 = 10'000, .rate = kMemoryChannels, .tile = {.q = 1, .dq = 1}};
   const Problem many = make_problem(make_mask("full"), {8, 8}, {}, 4, 1);
@@ -192,7 +193,7 @@ TEST_CASE("a reduction keeps a channel and does not wait for it: worked by hand"
   const Ticks before = play(longer, {}, memory).last_reduction;
   memory.add_permille = kMostAddPermille;
   CHECK(play(longer, {}, memory).last_reduction > before);
-  // dK and dV that are combined in order are added to, too: two parts of a KV tile.
+  // dK and dV that are combined in order are added to, too, by the second of a KV tile's parts.
   Problem shared = make_problem(make_mask("full"), {1, 1}, {}, 2, 1);
   shared.heads_kv = 1;
   shared.combine = Combine::ordered;
@@ -200,7 +201,7 @@ TEST_CASE("a reduction keeps a channel and does not wait for it: worked by hand"
   Timing timing;
   timing.reduce_kv = 2;
   const Table parts = schedules::build(schedules::select("spt"), shared);
-  // c = 5, r = 1, 2 for a part: added at 6 and 14, the last 50 ticks long.
+  // c = 5, r = 1, 2 for a part: stored at 6, added at 14, 50 ticks long.
   CHECK(play(parts, timing, memory).makespan == 6 + 8 + 50);
 }
 
