@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Fits a machine profile's memory to recorded runs: the L2 cache, the rate and what additions take
-of it by which `stagger predict` is right about them in the least mean square.
+of it by which `stagger predict` is right about them, in the least mean square of a run's error
+beyond the mean error of its file's runs at its tile. That mean is no memory's to make up for: the
+kernel may have been another, the GPU a slower one, and phases have errors of their own.
 
     scripts/fit_memory.py configs/machines/h200.json gpu/results/searched.jsonl --write
 
 Runs whose dQ tiles in flight exceed the L2 cache tell most. It goes from the profile's values to the
 best neighbour, an eighth away (additions by 2000 / PARTS thousandths), while one is better, then by
-smaller steps; each step takes a prediction of all runs. The latency and what streams are the
-profile's, and with --keep-additions what additions take, which runs of one kind do not tell from
+smaller steps; each step takes a prediction of all runs. The latency and the rate of what streams are
+the profile's, and with --keep-additions what additions take, which runs of one kind do not tell from
 the rate. --write puts what is found into the profile; `stagger calibrate --memory` finds the size,
-the rate and the latency on a device by tables of its own.
+both rates and the latency on a device by tables and copies of its own.
 """
 
 import argparse
@@ -33,6 +35,7 @@ class Fit:
         with open(args.machine, encoding="utf-8") as file:
             self.profile = file.read()
         self.errors = {}
+        self.beyond = {}  # the mean of a file's runs at a tile
         self.latency = self.streams = 0
 
     def with_memory(self, point, fit=(0, 0, 0), command="-"):
@@ -58,12 +61,20 @@ class Fit:
             done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stderr.strip())
-        self.errors[point] = [run["error"] for run in json.loads(done.stdout)["runs"]]
+        self.errors[point] = []
+        self.beyond[point] = []
+        groups = {}
+        for run in json.loads(done.stdout)["runs"]:
+            self.errors[point].append(run["error"])
+            kind = (run["source"].rsplit(" ", 1)[0], run["head_dim"], run["problem"]["tile_q"])
+            groups.setdefault(kind, []).append(run["error"])
+        for errors in groups.values():
+            self.beyond[point] += [error - statistics.fmean(errors) for error in errors]
         print(f"{point[0] / 1e6:8.1f} MB {point[1]:6} bytes/ns {point[2]:6} ‰  "
               f"{100 * self.mean_square(point)**0.5:6.2f} %", file=sys.stderr, flush=True)
 
     def mean_square(self, point):
-        return statistics.fmean(error**2 for error in self.errors[point])
+        return statistics.fmean(error**2 for error in self.beyond[point])
 
     def best(self):
         return min(self.errors, key=self.mean_square)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/checked.hpp"
 #include "core/memory.hpp"
 #include "core/timing.hpp"
 
@@ -28,6 +29,11 @@ class Channels {
     const Ticks moved = channel.served + (channel.rest > 0 ? 1 : 0);
     idle_ = std::max(idle_, moved);
     return moved;
+  }
+
+  /// Ticks that an idle channel takes for so many bytes.
+  [[nodiscard]] Ticks alone(std::int64_t bytes) const {
+    return divide_up(kMemoryChannels * bytes, rate_);
   }
 
   /// When all that they were asked for was moved.

@@ -63,6 +63,7 @@ struct Station {
   Ticks loaded = 0;       ///< when the next compute phase's tiles are there
   LaneClock clock;
   bool ended = true;              ///< there is no lane
+  bool has_gradients = false;     ///< dK and dV of its last chain are still to be written
   Step of_lane = Step::take;      ///< what comes next, if something is to
   Step of_writer = Step::reduce;  ///< what comes next, if something is to
 };
@@ -122,7 +123,10 @@ class MemoryPlayer {
   }
 
   void take_lane(Station& station, Ticks time) {
-    if (next_.value == table_.lanes()) return;
+    if (next_.value == table_.lanes()) {
+      if (station.has_gradients) write_gradients(station, time);
+      return;
+    }
     if (record_) record_->lanes[next_] = {.sm = sm_of(station), .start = time};
     station = {.actor = station.actor,
                .lane = next_,
@@ -131,7 +135,8 @@ class MemoryPlayer {
                .computed = {},
                .writing = {},
                .clock = LaneClock{.free = time},
-               .ended = false};
+               .ended = false,
+               .has_gradients = station.has_gradients};
     ++next_;
     go_on(station, true);
   }
@@ -158,7 +163,19 @@ class MemoryPlayer {
     lane_takes(station, Step::take, station.clock.end());
   }
 
+  /// Writes dK and dV of the SM's last chain. Returns how long it is kept from its next one: what
+  /// an idle memory takes is in the epilogue.
+  Ticks write_gradients(Station& station, Ticks time) {
+    station.has_gradients = false;
+    return memory_.stream(time, timing_.memory->tile.gradient);
+  }
+
   void launch(Station& station, Ticks time) {
+    if (station.has_gradients) {
+      const Ticks kept = write_gradients(station, time);
+      if (kept > 0) return lane_takes(station, Step::launch, time + kept);
+    }
+    station.has_gradients = !rule_.combines();
     ++chains_;
     const Task& task = table_.slots[station.next].task;
     const Ticks launched = rule_.launch(true, {.free = time}).end;
@@ -218,7 +235,6 @@ class MemoryPlayer {
       const Task& task = table_.slots[work.slot].task;
       ask_turn(station, dkv_lock(task), table_.dkv_rank(task), writer.writer_free, Step::combine);
     } else {
-      if (ends) memory_.stream(time, timing_.memory->tile.gradient);
       station.writing.slot = Work::kNone;
     }
     if (goes_on && !(combines && rule_.waits_to_combine())) go_on(station, ends);

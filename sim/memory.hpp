@@ -28,8 +28,10 @@ struct MemoryPlay {
 ///             are there
 ///   dQ        loaded when it is a reduction's turn, which starts once it is there; rank 0 stores,
 ///             and loads nothing
-///   dK, dV    written past L2 when it is the turn of the chain's last reduction, as nobody asks
-///             for them again, or loaded and added to when it is combined in order
+///   dK, dV    written past L2 when the SM is through with the chain's epilogue, or with a lane and
+///             all its additions, as nobody asks for them again: the next chain is launched later
+///             by what others keep them waiting; or loaded and added to when it is combined in
+///             order
 ///   L2        tiles leave that were not asked for for long (tile_cache.hpp). One on its way is
 ///             waited for
 ///   channels  what is not in L2 is brought by one of kMemoryChannels, drawn at random, after what

@@ -88,11 +88,12 @@ class TileMemory {
     if (!cached.held()) take(time, tile);
   }
 
-  /// Writes so many bytes past L2 from `time` on, which nobody asks for again.
-  void stream(Ticks time, std::int64_t bytes) {
+  /// Writes so many bytes past L2 from `time` on, which nobody asks for again. Returns how long
+  /// others keep them waiting.
+  Ticks stream(Ticks time, std::int64_t bytes) {
     missed_ += bytes;
     play_.written += bytes;
-    channels_.move(time, bytes);
+    return channels_.move(time, bytes) - time - channels_.alone(bytes);
   }
 
   /// When a tile that is added to at `time` is there.

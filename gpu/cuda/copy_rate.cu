@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBytes = 500'000'000;
 constexpr int kCopies = 50;
-constexpr int kCounted = 10;  ///< of them, the last: the clock of an idle device goes up first
+constexpr int kCounted = 10;  ///< the last of them: the first ones bring the clock up
 
 }  // namespace
 

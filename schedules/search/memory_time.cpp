@@ -61,8 +61,11 @@ class L2 {
     return std::max(now, tile.came);
   }
 
-  /// A tile goes by at `now`, to device memory.
-  void pass(Ticks now, Kind kind) { move(now, bytes_of(kind)); }
+  /// Writes a tile to device memory at `now`. Returns when it was begun, had it been alone.
+  Ticks pass(Ticks now, Kind kind) {
+    const Ticks alone = in_ticks(Bytes128{bytes_of(kind)} * kMemoryChannels);
+    return move(now, bytes_of(kind)) - alone;
+  }
 
   /// When everything was moved.
   [[nodiscard]] Ticks done() const { return in_ticks(std::ranges::max(moved_until_)); }
@@ -193,6 +196,7 @@ class Agenda {
     Ticks computed = 0;      ///< the newest slot
     Ticks handed = 0;        ///< the slot at `back`
     bool joins = false;      ///< the writer has a chain to join to dK and dV
+    bool owes = false;       ///< dK and dV of the chain before, to device memory
   };
 
   [[nodiscard]] const Slot& slot(std::int64_t index) const { return table_.slots[at(index)]; }
@@ -217,11 +221,15 @@ class Agenda {
   }
 
   void do_lane(std::int32_t index, Ticks time) {
-    if (next_lane_ == table_.lanes()) return;
-    const Lane lane{next_lane_++};
     SmState& sm = sms_[at(index)];
+    if (next_lane_ == table_.lanes()) {
+      if (sm.owes) l2_.pass(time, Kind::gradient);
+      return;
+    }
+    const Lane lane{next_lane_++};
     const std::int64_t begin = table_.begin_of(lane);
-    sm = {.front = begin, .back = begin, .end = table_.end_of(lane), .free = time};
+    const bool owes = sm.owes;
+    sm = {.front = begin, .back = begin, .end = table_.end_of(lane), .free = time, .owes = owes};
     left_ += sm.end - begin;
     proceed(index, true);
   }
@@ -243,6 +251,12 @@ class Agenda {
 
   void do_chain(std::int32_t index, Ticks time) {
     SmState& sm = sms_[at(index)];
+    if (sm.owes) {
+      sm.owes = false;
+      const Ticks begins = l2_.pass(time, Kind::gradient);
+      if (begins > time) return agenda_.push({begins, index, Act::chain});
+    }
+    sm.owes = !combines();
     const Task& task = slot(sm.front).task;
     const std::int32_t kv =
         problem_.kv_head_of(task.head).value * problem_.kv_tiles() + task.kv.value;
@@ -301,11 +315,7 @@ class Agenda {
     sm.writer_free = start + timing_.reduce;
     const bool waited = !goes_ahead(last);
     if (waited) sm.free = sm.writer_free + (last && !stays() ? timing_.epilogue : 0);
-    if (last && combines()) {
-      ask_to_join(index, task);
-    } else if (last) {
-      l2_.pass(time, Kind::gradient);
-    }
+    if (last && combines()) ask_to_join(index, task);
     if (waited && !(last && stays())) {
       proceed(index, last);
     } else if (!sm.joins) {

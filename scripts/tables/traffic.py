@@ -9,8 +9,8 @@ from bench_traffic import options_of
 
 
 def predicted(row, machine, stagger):
-    """The memory's report of `stagger analyze`, with the bytes that reductions add, all but the
-    first of a Q tile, by a mask of which every query sees something."""
+    """The memory's report of `stagger analyze`, with the bytes that additions add: reductions
+    but the first of a Q tile, by a mask of which every query sees something."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([stagger, "analyze", *options_of(row, machine, folder), "--json"],
                               capture_output=True, text=True, check=True)

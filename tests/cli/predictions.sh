@@ -40,18 +40,18 @@ expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/table
   $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
 # Problems that nobody chose, passes of 0.2 to 4 ms, timed without a host's launches.
 judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==61' 'median_ppm<=14000' 'worst_ppm<=70000' 'whole_median_ppm<=14000' \
-  'whole_worst_ppm<=75000' 'misranked==0' 'whole_misranked==0'
+  'runs==61' 'median_ppm<=13000' 'worst_ppm<=65000' 'whole_median_ppm<=13000' \
+  'whole_worst_ppm<=70000' 'misranked==0' 'whole_misranked==0'
 judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==213' 'median_ppm<=12000' 'worst_ppm<=65000' 'whole_median_ppm<=14000' \
-  'whole_worst_ppm<=90000' 'misranked==0' 'whole_misranked==0'
+  'runs==213' 'median_ppm<=12000' 'worst_ppm<=60000' 'whole_median_ppm<=14000' \
+  'whole_worst_ppm<=85000' 'misranked==0' 'whole_misranked==0'
 judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==67' 'median_ppm<=14000' 'worst_ppm<=65000' 'whole_median_ppm<=16000' \
-  'whole_worst_ppm<=62000' 'misranked==0' 'whole_misranked==0'
+  'runs==67' 'median_ppm<=14000' 'worst_ppm<=50000' 'whole_median_ppm<=16000' \
+  'whole_worst_ppm<=50000' 'misranked==0' 'whole_misranked==0'
 judged speed.jsonl "" '"seq_q": 512,' \
-  'runs==118' 'median_ppm<=9000' 'worst_ppm<=90000' 'misranked==0' 'whole_misranked<=1'
+  'runs==118' 'median_ppm<=9000' 'worst_ppm<=62000' 'misranked==0' 'whole_misranked<=1'
 judged speed_other.jsonl "" '"seq_q": 512,' \
-  'runs==70' 'median_ppm<=9000' 'worst_ppm<=60000' 'misranked==0' 'whole_misranked<=1'
+  'runs==70' 'median_ppm<=7000' 'worst_ppm<=50000' 'misranked==0' 'whole_misranked<=1'
 # The committed document of all of them is what is predicted now.
 [ -n "${STAGGER_SANITIZED:-}" ] || "$source_dir/scripts/predictions.py" --stagger "$stagger" --check \
   --only '^(swizzles|tiles|speed_other|groups_ordered|groups_h100)$' || fail "predictions.json is out of date"
@@ -59,10 +59,10 @@ judged speed_other.jsonl "" '"seq_q": 512,' \
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
 expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
-  'median_ppm<=25000' 'worst_ppm<=135000' 'in_l2_runs==64' 'in_l2_worst_ppm<=135000' \
-  'beyond_l2_runs==2' 'beyond_l2_mean_ppm>0' 'beyond_l2_worst_ppm<=36000' \
-  'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2' 'whole_beyond_l2_mean_ppm>0')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 3.5 %, worst 3.5 %, mean +2.2 %" \
+  'median_ppm<=22000' 'worst_ppm<=132000' 'in_l2_runs==61' 'in_l2_worst_ppm<=132000' \
+  'beyond_l2_runs==5' 'beyond_l2_mean_ppm>0' 'beyond_l2_worst_ppm<=40000' \
+  'whole_in_l2_runs==61' 'whole_beyond_l2_runs==5')
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 5 runs, median error 1.6 %, worst 3.9 %, mean +0.1 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"

@@ -80,6 +80,10 @@ TEST_CASE("the bound of the memory is what goes through it, by hand") {
   CHECK(traffic({"fff", "fff"}, 2, memory) == (86 + 72 + 3) / 4);
   // What is empty is not moved.
   CHECK(traffic({"f.f", "...", "f.f"}, 1, memory) == (22 + 14 + 26 + 10 - 10 + 3) / 4);
+  // Of twelve tasks six add, which takes twice their dQ tile's bytes.
+  Memory adding = memory;
+  adding.add_permille = 2'000;
+  CHECK(traffic({"fff", "fff"}, 2, adding) == (86 + 72 + 60 + 3) / 4);
   Memory roomy = memory;
   roomy.l2 = 1'000;
   CHECK(traffic({"fff", "fff"}, 2, roomy) == (86 + 52 + 3) / 4);

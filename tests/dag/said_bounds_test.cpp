@@ -137,11 +137,12 @@ class Said {
 
   /// Every tile with a task is read once; dK and dV that are not combined in order go past the
   /// cache, and what else is written leaves a cache that cannot hold it. Of Q and dQ some SM moves
-  /// what its chains' passes do, if that is more.
+  /// what its chains' passes do, if that is more. Who finds a tile that was begun adds to it.
   [[nodiscard]] Ticks traffic(const Memory& memory) const {
     std::int64_t read = 0;
     std::int64_t written = ordered_ ? std::ssize(of_kv_) * memory.tile.gradient : 0;
     std::int64_t passes = 0;
+    std::int64_t added = 0;
     for (const Values& chain : chains_)
       passes += passed(std::ssize(chain), memory);
     passes = (passes + sms_ - 1) / sms_;
@@ -151,11 +152,18 @@ class Said {
         read += memory.tile.q;
         written += memory.tile.dq;
         passes -= 2 * memory.tile.dq;  // the first addition is none, and no write comes before
+        for (std::int32_t rank = 1; rank < problem_.contributions(head, q); ++rank)
+          added += memory.tile.dq * memory.add_permille / 1'000;
       }
     }
     read = std::max(read, passes) + std::ssize(of_kv_) * memory.tile.kv;
     const std::int64_t past = ordered_ ? 0 : std::ssize(chains_) * memory.tile.gradient;
-    const std::int64_t bytes = read + past + (written > memory.l2 ? written - memory.l2 : 0);
+    for (const auto& [tile, parts] : of_kv_) {
+      for (std::size_t part = 1; ordered_ && part < parts.size(); ++part)
+        added += memory.tile.gradient * memory.add_permille / 1'000;
+    }
+    const std::int64_t bytes =
+        read + past + added + (written > memory.l2 ? written - memory.l2 : 0);
     return bytes / memory.rate + (bytes % memory.rate > 0 ? 1 : 0);
   }
 
@@ -215,7 +223,8 @@ std::map<std::string, std::int64_t> compared(test::Random& random, bool grouped)
                              .tile = {.q = random.between(0, 9),
                                       .dq = random.between(0, 9),
                                       .kv = random.between(0, 9),
-                                      .gradient = random.between(0, 9)}};
+                                      .gradient = random.between(0, 9)},
+                             .add_permille = random.chance(2) ? random.between(0, 3'000) : 0};
     }
     const Bounds bounds = lower_bounds(problem, timing, dispatch);
     Values values;

@@ -57,11 +57,11 @@ TEST_CASE("one SM, two tiles that do not fit together: worked by hand") {
   // One KV tile, Q tiles 0 and 1, c = 5, r = 1, 10 bytes a tick and channel. K and V (50) and Q 0
   // (30) are there at 5, when Q 0 is computed and Q 1 (30) is asked for, which is there at 8. dQ 0
   // (20) is stored at 10; Q 1 is computed from 11 on, dQ 1 (20) is stored at 16, and dK and dV (70)
-  // go by.
+  // go by from 17 on.
   // Of two tiles the standard's generator draws places 1, 0, 1, 1: K and V and Q 0 were both asked
   // for at 0, and so for Q 1 the one drawn first leaves, Q 0; dQ 0 fits. Of three it draws 0, 2, 2,
   // 0: for dQ 1 K and V leave, asked for before dQ 0. Channels are drawn from seed 1, which begins
-  // 0.4170, 0.9972, 0.7203, 0.9326: four of them, so that dK and dV are written until 23.
+  // 0.4170, 0.9972, 0.7203, 0.9326: four of them, so that dK and dV are written until 24.
   const Problem problem = test::tiles_problem({"ff"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
   const MemoryPlay played =
@@ -71,7 +71,34 @@ TEST_CASE("one SM, two tiles that do not fit together: worked by hand") {
   CHECK(played.hit == 0);
   CHECK(played.in_flight == 20);
   CHECK(played.last_reduction == 17);
-  CHECK(played.makespan == 23);
+  CHECK(played.makespan == 24);
+}
+
+TEST_CASE("dK and dV of an SM's last chain keep it from the next if memory is busy: by hand") {
+  // Two chains of one task on one SM, c = 5, r = 1 and an epilogue of 2, in which an idle memory
+  // takes dK and dV: those of the second chain, done at 16, are moved until 23.
+  Timing timing;
+  timing.epilogue = 2;
+  Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = {.gradient = 70}};
+  const Problem two = test::tiles_problem({"f"}, 2, 1);
+  for (const char* schedule : {"shift", "spt"}) {  // in one lane, and in a lane each
+    const Table table = schedules::build(schedules::select(schedule), two);
+    const MemoryPlay played = play(table, timing, memory);
+    CHECK(played.last_reduction == 14);
+    CHECK(played.makespan == 23);
+    CHECK(played.written == 140);
+  }
+  // On 33 SMs some channel is asked for dK and dV of two, and who comes last waits for the other's.
+  const Problem many = test::tiles_problem({"f"}, 66, 33);
+  const Table table = schedules::build(schedules::select("shift"), many);
+  const Ticks waited = play(table, timing, memory).last_reduction - 14;
+  CHECK(waited >= 7);
+  CHECK(waited % 7 == 0);
+  // They leave with the epilogue, not with what the writer still has to add.
+  timing.model = Model::overlap;
+  CHECK(play(table, timing, memory).last_reduction >= 14 + 7);
+  memory.tile.gradient = 0;
+  CHECK(play(table, timing, memory).last_reduction == simulate(table, timing).last_reduction);
 }
 
 TEST_CASE("hand-overs take longer the more SMs reduce: worked by hand") {
@@ -154,13 +181,13 @@ TEST_CASE("of what chance adds the mean is the spread, and the quartiles are one
 TEST_CASE("what is not in L2 is there a latency after it was moved: worked by hand") {
   // One chain of one task: K and V (50) and Q (30) are moved at 10 a tick and channel, the longer
   // until 5, and are there at 5 + 7. dQ is stored, for which nobody waits, and dK and dV (70) are
-  // written from the reduction's start on, seven ticks long.
+  // written from the reduction's end on, seven ticks long.
   const Problem problem = test::tiles_problem({"f"}, 1, 1);
   const Table table = schedules::build(schedules::select("spt"), problem);
   Memory memory{.l2 = 1'000, .rate = 10 * kMemoryChannels, .tile = kBytes, .latency = 7};
   const MemoryPlay one = play(table, {}, memory);
   CHECK(one.last_reduction == 5 + 7 + 5 + 1);
-  CHECK(one.makespan == 5 + 7 + 5 + 7);
+  CHECK(one.makespan == 5 + 7 + 5 + 1 + 7);
   // What is on its way already is waited for alike, what is there is not.
   const Problem two = make_problem(make_mask("full"), {1, 2}, {}, 1, 2);
   memory.tile = {.q = 40, .dq = 0, .kv = 0, .gradient = 0};

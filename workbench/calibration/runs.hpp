@@ -37,9 +37,9 @@ struct CalibrationRequest {
                                     const std::vector<CalibrationRun>& runs);
 
 /// Runs tables (memory_calibration_set()) by the ranks, on a kernel whose phases take `times` and a
-/// device of whose memory the latency is known, and what reductions take of its channels.
-/// Tables of another number of heads than the one before begin a group. Requires a kernel that
-/// does not spin.
+/// device of whose memory the latency is known, what streams, and what additions take of its
+/// channels. Tables of another number of heads than the one before begin a group. Requires a kernel
+/// that does not spin.
 [[nodiscard]] std::vector<MemoryRun> measure_memory(const CalibrationRequest& request,
                                                     std::vector<Table> tables,
                                                     const KernelTimes& times,
