@@ -168,7 +168,7 @@ std::vector<OptionRow> rows_behind_phases() {
        .needs = "bandwidth machine"},
       {.name = "bandwidth",
        .metavar = "BYTES",
-       .meaning = "bytes that device memory moves in a tick",
+       .meaning = "bytes that device memory moves in a tick, for passes too",
        .target = &Options::bandwidth,
        .commands = kOnProblems,
        .group = kGroup,
