@@ -56,6 +56,10 @@ TEST_CASE("the least traffic is worked by hand") {
   ordered.heads_kv = 1;
   CHECK(additions(ordered, adding) == 2 * 20 * 7);
   CHECK(additions(ordered, memory) == 0);
+  Memory large = adding;
+  large.tile.dq = 998'500;
+  large.add_permille = 1'501;
+  CHECK(additions(ordered, large) == 2 * 20 * 1'498'748LL);
   ordered.combine = Combine::ordered;
   CHECK(additions(ordered, adding) == 2 * 20 * 7 + 6 * 19);
   // A pass over one tile fits: 10 - 10 - 5 is nothing; and so does its dQ.
