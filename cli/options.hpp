@@ -55,6 +55,7 @@ struct Options {
   std::optional<Ticks> epilogue;
   std::optional<Ticks> reduce_kv;
   bool reduce_kv_async = false;
+  std::optional<Ticks> next_lane;
   std::optional<Release> release;  ///< absent: the profile's, else immediate
   std::int64_t residency = 0;
   std::optional<std::int64_t> l2;         ///< bytes

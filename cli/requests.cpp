@@ -54,6 +54,7 @@ workbench::GivenTiming given_timing(const Options& options) {
           .epilogue = options.epilogue,
           .reduce_kv = options.reduce_kv,
           .reduce_kv_async = options.reduce_kv_async,
+          .next_lane = options.next_lane,
           .release = options.release,
           .steps = options.steps,
           .cut_partial = options.cut_partial,

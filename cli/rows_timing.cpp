@@ -94,6 +94,10 @@ std::vector<OptionRow> rows_of_models() {
   };
 }
 
+constexpr const char* kNextLane =
+    "overlap model, dispatch in order: from a lane's last reduction until its SM can launch the "
+    "next, beside the epilogue";
+
 /// Of locks, of dK and dV, and of the memory.
 std::vector<OptionRow> rows_behind_phases() {
   constexpr Group kGroup = Group::timing;
@@ -106,6 +110,9 @@ std::vector<OptionRow> rows_behind_phases() {
        .target = &Options::reduce_kv_async,
        .commands = kTimed,
        .group = kGroup},
+      phase_row("next-lane", &Options::next_lane, kNextLane,
+                "the profile's with --machine, else the epilogue comes first", kOnProblems),
+      phase_row("next-lane", &Options::next_lane, kNextLane, "the epilogue comes first", "diff"),
       {.name = "steps",
        .metavar = "N",
        .meaning = "parts that a task is taken in, one after the other, each with a dQ and a turn "

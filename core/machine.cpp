@@ -25,6 +25,7 @@ Timing KernelTimes::timing() const {
                 .steps = steps,
                 .cut_partial = cut_partial};
   if (compute_partial) timing.compute_partial = compute_partial->value;
+  if (next_lane && model == Model::overlap) timing.next_lane = next_lane->value;
   return timing;
 }
 

@@ -64,6 +64,11 @@ struct KernelTimes {
   std::optional<MeasuredNs> spread = std::nullopt;
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
+  /// A chain's reduction into dK and dV, where parts are combined in order; absent: not measured.
+  std::optional<MeasuredNs> reduce_kv = std::nullopt;
+  /// From the end of a lane's last reduction until its SM can launch the next one, where dispatch
+  /// is in order; absent: not measured, and Timing::next_lane neither.
+  std::optional<MeasuredNs> next_lane = std::nullopt;
   MeasuredNs start = {};  ///< what a whole run takes beyond its makespan and the passes
   /// Passes over whole tensors before and after the kernel, in ns per 2^20 elements of Q (heads *
   /// seq_q * head_dim); absent: there are none, or they are in `start`.

@@ -65,7 +65,7 @@ KernelTimes read_times(const JsonValue& entry) {
                      "steps", "cut_partial", "ns", "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
   ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread",
-                  "launch", "epilogue", "start", "passes_per_mi"});
+                  "launch", "epilogue", "reduce_kv", "next_lane", "start", "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
   times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
@@ -81,6 +81,8 @@ KernelTimes read_times(const JsonValue& entry) {
   if (ns.has("spread")) times.spread = read_measured(ns.at("spread"));
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
+  if (ns.has("reduce_kv")) times.reduce_kv = read_measured(ns.at("reduce_kv"));
+  if (ns.has("next_lane")) times.next_lane = read_measured(ns.at("next_lane"));
   times.start = read_measured(ns.at("start"));
   if (ns.has("passes_per_mi")) times.passes_per_mi = read_measured(ns.at("passes_per_mi"));
   if (entry.has("fit")) times.fit = read_fit(entry.at("fit"));
@@ -129,6 +131,8 @@ std::string write_times(const KernelTimes& times) {
   if (times.spread) add("spread", *times.spread);
   add("launch", times.launch);
   add("epilogue", times.epilogue);
+  if (times.reduce_kv) add("reduce_kv", *times.reduce_kv);
+  if (times.next_lane) add("next_lane", *times.next_lane);
   add("start", times.start);
   if (times.passes_per_mi) add("passes_per_mi", *times.passes_per_mi);
   return text + "},\n   " + write_fit(times.fit) + ",\n   " +

@@ -29,6 +29,7 @@ bool fits(const Timing& whole, std::int64_t tasks, std::int64_t chains, const Pr
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + hand_over;
   if (timing.memory) ends = ends + Checked(2) * timing.memory->latency;
+  ends = ends + timing.next_lane.value_or(0);
   return (problem.sms * (task * whole.steps * tasks + ends * chains)).within(kLongestTime);
 }
 
@@ -36,6 +37,8 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                const Problem& problem) {
   if (fits(timing, tasks, chains, problem)) return;
   std::string of_memory;
+  std::string of_lanes;
+  if (timing.next_lane) of_lanes = " and next-lane " + std::to_string(*timing.next_lane);
   const Memory memory = timing.memory.value_or(Memory{});
   for (const auto& [name, ticks] :
        {std::pair{"congestion", memory.congestion}, std::pair{"spread", memory.spread},
@@ -48,8 +51,8 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
                                     std::to_string(timing.latency) + of_memory + " and " +
                                     counted(chains, "chain") + " of launch " +
                                     std::to_string(timing.launch) + " and epilogue " +
-                                    std::to_string(timing.epilogue) + ", counted for each of " +
-                                    counted(problem.sms, "SM"));
+                                    std::to_string(timing.epilogue) + of_lanes +
+                                    ", counted for each of " + counted(problem.sms, "SM"));
 }
 
 /// Throws unless all that tasks and chains touch, read and written back by one channel, fits Ticks.
@@ -83,6 +86,14 @@ void check_steps(std::int64_t steps, const Problem& problem) {
 
 }  // namespace
 
+bool Timing::drains(Dispatch dispatch) const {
+  return model == Model::overlap && (dispatch == Dispatch::static_ || next_lane);
+}
+
+Ticks Timing::lane_gap(Dispatch dispatch) const {
+  return dispatch == Dispatch::in_order && drains(dispatch) ? *next_lane : 0;
+}
+
 void check_timing(const Timing& timing, const Problem& problem) {
   const Memory memory = timing.memory.value_or(Memory{});
   for (const auto& [name, ticks] :
@@ -90,8 +101,10 @@ void check_timing(const Timing& timing, const Problem& problem) {
         std::pair{"compute-partial", timing.compute_of(TileKind::partial)},
         std::pair{"reduce", timing.reduce}, std::pair{"latency", timing.latency},
         std::pair{"launch", timing.launch}, std::pair{"epilogue", timing.epilogue},
-        std::pair{"reduce-kv", timing.reduce_kv}, std::pair{"congestion", memory.congestion},
-        std::pair{"spread", memory.spread}, std::pair{"memory-latency", memory.latency}}) {
+        std::pair{"reduce-kv", timing.reduce_kv},
+        std::pair{"next-lane", timing.next_lane.value_or(0)},
+        std::pair{"congestion", memory.congestion}, std::pair{"spread", memory.spread},
+        std::pair{"memory-latency", memory.latency}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {

@@ -10,6 +10,7 @@
 namespace stagger {
 
 struct Table;
+enum class Dispatch;
 
 /// Model time. Integer, so that equality is exact. Wall time is never a Ticks.
 using Ticks = std::int64_t;
@@ -51,6 +52,10 @@ struct Timing {
   /// its epilogue: where parts are combined in order (Combine::ordered), each in its turn.
   Ticks reduce_kv = 0;
   bool reduce_kv_async = false;  ///< a writer's: the SM goes on meanwhile, to its next reduction
+  /// In the overlap model with dispatch in order: from the end of a lane's last reduction until its
+  /// SM can launch the next lane, beside the chain's epilogue. Absent: no chain's epilogue begins
+  /// before its last reduction has ended, and the next lane comes behind it, as in the chain model.
+  std::optional<Ticks> next_lane = std::nullopt;
   Release release = Release::immediate;
   std::int32_t residency = 0;  ///< SMs that are really there; 0 = as many as the problem says
   /// Equal parts that a kernel takes a task in (core/as_played.hpp), one after the other, each with
@@ -78,6 +83,12 @@ struct Timing {
   [[nodiscard]] Ticks planned_turn() const {
     return (reduce + steps - 1) / steps + planned_hand_over();
   }
+  /// Whether an SM goes on after a chain's last hand-over, while its writer drains, where it does
+  /// not stay to combine.
+  [[nodiscard]] bool drains(Dispatch dispatch) const;
+  /// From the end of a lane's last reduction until its SM can launch another, which it never does
+  /// before the lane has ended.
+  [[nodiscard]] Ticks lane_gap(Dispatch dispatch) const;
   /// Whether partial tiles compute as long as full ones.
   [[nodiscard]] bool uniform() const { return !compute_partial || *compute_partial == compute; }
   /// A live tile's compute phase.

@@ -29,7 +29,7 @@ class Costs {
       : timing_(timing),
         overlap_(timing.model == Model::overlap),
         combines_(combine == Combine::ordered && !timing.reduce_kv_async),
-        drains_(overlap_ && dispatch == Dispatch::static_ && !combines_) {
+        drains_(timing.drains(dispatch) && !combines_) {
     if (!drains_) return;
     const Ticks between =
         std::max(timing.epilogue, timing.reduce - timing.launch - shortest_compute(all));

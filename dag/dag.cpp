@@ -20,6 +20,12 @@ struct TaskNodes {
   std::int64_t written = 0;  ///< the end of the last reduction for it: `combined`, or `reduced`
 };
 
+/// A node that ends a lane, and what passes from there until its SM can launch the next.
+struct LaneEnd {
+  std::int64_t node = 0;
+  Ticks gap = 0;
+};
+
 class Builder {
  public:
   Builder(const Table& table, const Timing& timing)
@@ -29,7 +35,8 @@ class Builder {
         overlap_(timing.model == Model::overlap),
         combines_(table.problem.combine == Combine::ordered),
         stays_(combines_ && !timing.reduce_kv_async),
-        drains_(overlap_ && table.dispatch == Dispatch::static_ && !stays_),
+        drains_(timing.drains(table.dispatch) && !stays_),
+        lane_gap_(timing.lane_gap(table.dispatch)),
         tasks_(table.slots.size()),
         lane_ends_(table.lanes()),
         waits_for_sm_(table.lanes(), -1) {
@@ -77,8 +84,8 @@ class Builder {
     }
     for (std::int64_t slot = begin; slot < end; ++slot)
       free = add_task(lane, slot, free);
-    for (const std::int64_t node : lane_ends_[lane]) {
-      add_edge(node, kSink, 0, EdgeKind::order);
+    for (const LaneEnd& end_of_lane : lane_ends_[lane]) {
+      add_edge(end_of_lane.node, kSink, 0, EdgeKind::order);
     }
   }
 
@@ -104,8 +111,10 @@ class Builder {
     if (timing_.epilogue > 0) {
       free = step(NodeKind::written, EdgeKind::epilogue, timing_.epilogue, slot, lane, free);
     }
-    lane_ends_[lane] = {free};
-    if (drains_ || (combines_ && !stays_)) lane_ends_[lane].push_back(task.written);
+    lane_ends_[lane] = {{.node = free}};
+    if (drains_ || lane_gap_ > 0 || (combines_ && !stays_)) {
+      lane_ends_[lane].push_back({.node = task.written, .gap = lane_gap_});
+    }
     return free;
   }
 
@@ -177,7 +186,7 @@ class Builder {
     }
     const auto relaxation = Relaxation::of(dag_);
     if (!relaxation) return false;
-    Ticks horizon = 0;
+    Ticks horizon = table_.lanes() * lane_gap_;
     for (const Edge& edge : dag_.edges)
       horizon += edge.weight;
     IndexVector<Lane, Lane> predecessor;
@@ -212,8 +221,8 @@ class Builder {
       const auto [start, sm] = free.top();
       free.pop();
       Ticks end = start;
-      for (const std::int64_t node : lane_ends_[lane]) {
-        end = std::max(end, earliest[node]);
+      for (const auto& [node, gap] : lane_ends_[lane]) {
+        end = std::max(end, earliest[node] + gap);
       }
       free.emplace(end, sm);
       starts.push_back(start);
@@ -230,11 +239,11 @@ class Builder {
       if (waits_for_sm_[lane] < 0 || predecessor[lane].value < 0) continue;
       const auto& ends = lane_ends_[predecessor[lane]];
       Edge& edge = dag_.edges[waits_for_sm_[lane]];
-      edge.weight = 0;
-      edge.from = ends.front();
+      edge.weight = ends.front().gap;
+      edge.from = ends.front().node;
       if (ends.size() > 1) {
         dag_.edges.insert(dag_.edges.begin() + dag_.first_dependency++,
-                          {ends.back(), edge.to, 0, EdgeKind::dispatch});
+                          {ends.back().node, edge.to, ends.back().gap, EdgeKind::dispatch});
       }
     }
   }
@@ -246,11 +255,12 @@ class Builder {
   bool combines_;
   bool stays_;  ///< the SM stays with a chain until it is reduced into dK and dV
   bool drains_;
+  Ticks lane_gap_;  ///< from a lane's last reduction to the next lane's start
   Dag dag_;
   std::vector<std::int64_t> ends_;  ///< slots that end chains, where those are combined in order
-  IndexVector<std::int64_t, TaskNodes> tasks_;              ///< by slot
-  IndexVector<Lane, std::vector<std::int64_t>> lane_ends_;  ///< the nodes that end a lane
-  IndexVector<Lane, std::int64_t> waits_for_sm_;            ///< a lane's dispatch edge, or -1
+  IndexVector<std::int64_t, TaskNodes> tasks_;  ///< by slot
+  IndexVector<Lane, std::vector<LaneEnd>> lane_ends_;
+  IndexVector<Lane, std::int64_t> waits_for_sm_;  ///< a lane's dispatch edge, or -1
 };
 
 }  // namespace

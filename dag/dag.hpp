@@ -38,7 +38,8 @@ enum class EdgeKind {
   dependency,  ///< end of rank k's reduction (its release) to the start of rank k+1's, into a dQ
                ///< tile or into a KV tile's dK and dV; weight is the latency (plus reduce/2 if the
                ///< release is delayed)
-  dispatch,    ///< end of a lane to the start of the lane that takes its SM
+  dispatch,    ///< end of a lane to the start of the lane that takes its SM; weight is what the
+               ///< SM takes to take that one (Timing::next_lane), from the lane's last reduction
 };
 
 struct Node {

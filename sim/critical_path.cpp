@@ -46,6 +46,7 @@ class Slots {
   }
   PlayedSlot before(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index - 1); }
   PlayedSlot after(const PlayedSlot& slot) { return this->slot(slot.lane, slot.index + 1); }
+  [[nodiscard]] const LaneRun& run(Lane lane) const { return played_.run(lane); }
   PlayedSlot last_of(Lane lane) { return slot(lane, played_.table().end_of(lane) - 1); }
   /// Whether `slot` is its lane's first.
   [[nodiscard]] bool begins_lane(const PlayedSlot& slot) const {
@@ -128,7 +129,7 @@ class Walk {
       : timing_(played.timing()),
         overlap_(timing_.model == Model::overlap),
         rule_(played.rule()),
-        drains_(overlap_ && played.table().dispatch == Dispatch::static_),
+        drains_(timing_.drains(played.table().dispatch)),
         slots_(played) {}
 
   /// The steps that lead to a lane's end, latest first.
@@ -159,11 +160,20 @@ class Walk {
     add(Phase::launch, slot, slot.launch);
     if (slots_.begins_lane(slot)) {
       if (slot.launch.start == 0) return std::nullopt;
-      return lane_end(slots_.lane_before(slot), slot.launch.start);
+      return before_lane(slot);
     }
     const PlayedSlot previous = slots_.before(slot);
     if (slot.begins_chain) return chain_end(previous);
     return overlap_ ? Moment{Event::handed_over, previous} : reduction(previous);
+  }
+
+  /// From a lane's launch: the end of the lane that had the SM, or what comes of it.
+  Moment before_lane(const PlayedSlot& slot) {
+    const PlayedSlot last = slots_.lane_before(slot);
+    const Ticks end = slots_.run(last.lane).end;
+    if (slot.launch.start == end) return lane_end(last, end);
+    add(Phase::wait, slot, {.start = writer_end(last), .end = slot.launch.start});
+    return last_of_writer(last);
   }
 
   Moment before_hand_over(const PlayedSlot& slot) {
@@ -193,10 +203,13 @@ class Walk {
     return combination(slots_.dkv_rank_before(slot));
   }
 
+  [[nodiscard]] Ticks writer_end(const PlayedSlot& last) const {
+    return rule_.combines() ? last.reduce_kv.end : last.reduce.end;
+  }
+
   /// From the end of a lane, whose last slot is `last`.
   Moment lane_end(const PlayedSlot& last, Ticks end) {
-    const Ticks writer_end = rule_.combines() ? last.reduce_kv.end : last.reduce.end;
-    return goes_on_ && writer_end == end ? last_of_writer(last) : chain_end(last);
+    return goes_on_ && writer_end(last) == end ? last_of_writer(last) : chain_end(last);
   }
 
   /// From where the SM is free again after `last`, a chain's.

@@ -22,6 +22,8 @@ struct LaneClock {
   Ticks handed = 0;       ///< when the slot at hand is ready to reduce
   Ticks writer_free = 0;  ///< the last reduction's end; 0 before the first
 
+  /// Whether anything was reduced: no reduction ends at 0.
+  [[nodiscard]] bool has_reduced() const { return writer_free > 0; }
   /// The end of everything so far, between two slots.
   [[nodiscard]] Ticks end() const { return std::max(free, writer_free); }
 };
@@ -33,12 +35,14 @@ struct LaneClock {
 ///   overlap  task k is handed over at max(its compute's end, end of reduce k-1); compute k+1
 ///            starts then; reduce k starts at max(hand-over, its turn)
 /// A chain's end frees the SM at the last reduction's end plus the epilogue; in the overlap model
-/// with static dispatch at the last hand-over plus the epilogue, while the writer drains.
-/// Where parts are combined in order, a chain is reduced into dK and dV at max(its last reduction's
-/// end, its turn); that frees the SM, and the epilogue comes after it. If it is a writer's, the SM
-/// is free as without it, but no later reduction starts before its end.
-/// Refers to the grids of the table that it was made of. A copy is cheap: in a loop that follows
-/// the rule, what it says then stays in registers.
+/// with static dispatch at the last hand-over plus the epilogue, while the writer drains. With
+/// dispatch in order it does so too where `next_lane` is known; the SM launches its next lane at
+/// the later of that and the last reduction's end plus `next_lane`, else at a lane's end. Where
+/// parts are combined in order, a chain is reduced into dK and dV at max(its last reduction's end,
+/// its turn); that frees the SM, and the epilogue comes after it. If it is a writer's, the SM is
+/// free as without it, but no later reduction starts before its end. Refers to the grids of the
+/// table that it was made of. A copy is cheap: in a loop that follows the rule, what it says then
+/// stays in registers.
 class LaneRule {
  public:
   LaneRule(const Table& table, const Timing& timing)
@@ -53,7 +57,8 @@ class LaneRule {
         overlaps_(timing.model == Model::overlap),
         combines_(table.problem.combine == Combine::ordered),
         stays_(combines_ && !timing.reduce_kv_async),
-        drains_(overlaps_ && table.dispatch == Dispatch::static_) {}
+        drains_(timing.drains(table.dispatch)),
+        lane_gap_(timing.lane_gap(table.dispatch)) {}
 
   /// Whether chains are reduced into dK and dV.
   [[nodiscard]] bool combines() const { return combines_; }
@@ -102,6 +107,12 @@ class LaneRule {
     return {.start = clock.writer_free, .end = clock.free};
   }
 
+  /// When the SM of a lane that has ended can launch another.
+  [[nodiscard]] Ticks next_lane(const LaneClock& clock) const {
+    const Ticks gap = clock.has_reduced() ? lane_gap_ : 0;  // an empty lane takes no time
+    return std::max(clock.end(), clock.writer_free + gap);
+  }
+
   /// Whether a slot's reduction alone says when the SM is free after it, whatever came before.
   [[nodiscard]] bool frees_at_reduction() const { return !overlaps_; }
 
@@ -122,8 +133,9 @@ class LaneRule {
   bool uniform_;
   bool overlaps_;
   bool combines_;
-  bool stays_;   ///< the SM stays with a chain until it is reduced into dK and dV
-  bool drains_;  ///< the SM goes on after a chain while its writer drains
+  bool stays_;      ///< the SM stays with a chain until it is reduced into dK and dV
+  bool drains_;     ///< the SM goes on after a chain while its writer drains
+  Ticks lane_gap_;  ///< from the last reduction to the next lane
 };
 
 }  // namespace stagger::sim

@@ -127,6 +127,11 @@ class MemoryPlayer {
       if (station.has_gradients) write_gradients(station, time);
       return;
     }
+    const Ticks ready = rule_.next_lane(station.clock);
+    if (ready > time) {
+      const Ticks kept = station.has_gradients ? write_gradients(station, time) : 0;
+      return lane_takes(station, Step::take, std::max(ready, time + kept));
+    }
     if (record_) record_->lanes[next_] = {.sm = sm_of(station), .start = time};
     station = {.actor = station.actor,
                .lane = next_,
@@ -159,7 +164,9 @@ class MemoryPlayer {
     station.ended = true;
     play_.last_reduction = std::max(play_.last_reduction, station.clock.writer_free);
     if (record_) record_->lanes[station.lane].end = station.clock.end();
-    play_.makespan = std::max(play_.makespan, station.clock.end());
+    if (station.clock.has_reduced()) {
+      play_.makespan = std::max(play_.makespan, station.clock.end());
+    }
     lane_takes(station, Step::take, station.clock.end());
   }
 
@@ -321,7 +328,7 @@ class MemoryPlayer {
 
   static Ticks longest_phase(const Timing& timing) {
     return std::max({timing.compute, timing.compute_of(TileKind::partial), timing.reduce,
-                     timing.reduce_kv, timing.launch, timing.epilogue,
+                     timing.reduce_kv, timing.launch, timing.epilogue, timing.next_lane.value_or(0),
                      timing.latency + timing.memory->congestion + 4 * timing.memory->spread});
   }
   [[nodiscard]] Sm sm_of(const Station& station) const { return {station.actor / 2}; }

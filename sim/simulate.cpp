@@ -5,7 +5,7 @@
 //
 // Only dispatch depends on the order of events: the next lane goes to the SM that frees first. When
 // no lane can be played on, every waiting lane waits, directly or not, for a lane not yet launched,
-// and so ends later than the earliest end known: that end is the next to come.
+// and so frees its SM later than the first to be free of those known: that one is the next to come.
 
 #include "sim/simulate.hpp"
 
@@ -70,10 +70,10 @@ class Simulator {
 
   Simulation run() {
     for (Sm sm{0}; sm.value < resident_; ++sm)
-      ends_.emplace(0, sm.value);
-    while (next_.value < table_.lanes() && !ends_.empty()) {
-      const auto [time, sm] = ends_.top();
-      ends_.pop();
+      frees_.emplace(0, sm.value);
+    while (next_.value < table_.lanes() && !frees_.empty()) {
+      const auto [time, sm] = frees_.top();
+      frees_.pop();
       launch(Sm{sm}, time);
       // Lanes that start at 0 may be played in any order; later ones need every end known.
       if (time == 0 && next_.value < resident_) continue;
@@ -138,9 +138,11 @@ class Simulator {
       first = last;
     }
     cursors_[sm] = cursor;
-    result_.makespan = std::max(result_.makespan, cursor.clock.end());
+    if (cursor.clock.has_reduced()) {
+      result_.makespan = std::max(result_.makespan, cursor.clock.end());
+    }
     result_.last_reduction = std::max(result_.last_reduction, cursor.clock.writer_free);
-    if (cursor.slot == end) end_lane(cursor.lane, cursor.clock.end());
+    if (cursor.slot == end) end_lane(cursor.lane, cursor.clock);
   }
 
   /// Reduces the chain that ends at hand into dK and dV; if it waits for that, `reduced` is true.
@@ -167,9 +169,9 @@ class Simulator {
     waiting_.add(sm, place, rank);
   }
 
-  void end_lane(Lane lane, Ticks time) {
-    result_.lanes[lane].end = time;
-    ends_.emplace(time, result_.lanes[lane].sm.value);
+  void end_lane(Lane lane, const LaneClock& clock) {
+    result_.lanes[lane].end = clock.end();
+    frees_.emplace(rule_.next_lane(clock), result_.lanes[lane].sm.value);
     ++ended_;
   }
 
@@ -214,7 +216,7 @@ class Simulator {
   std::priority_queue<Playable> playable_;
   std::priority_queue<std::pair<Ticks, std::int32_t>, std::vector<std::pair<Ticks, std::int32_t>>,
                       std::greater<>>
-      ends_;   ///< (when, which) SMs are free
+      frees_;  ///< (when, which) SMs can launch a lane
   Lane next_;  ///< the next to launch
   std::int32_t ended_ = 0;
   Simulation result_;

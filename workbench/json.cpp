@@ -121,6 +121,7 @@ Json model_json(const Problem& problem, const TimeModel& model) {
                {"launch", timing.launch},
                {"epilogue", timing.epilogue},
                {"release", release_name(timing.release)}});
+  if (timing.next_lane) json["next_lane"] = *timing.next_lane;
   if (timing.steps > 1) json["steps"] = timing.steps;
   if (timing.cut_partial) json["cut_partial"] = true;
   if (problem.combine == Combine::ordered) {
@@ -138,7 +139,8 @@ Json model_json(const Problem& problem, const TimeModel& model) {
 Timing read_model(const JsonValue& model, const Problem& problem) {
   model.expect_keys({"kind", "compute", "compute_partial", "reduce", "latency", "launch",
                      "epilogue", "release", "clock", "machine", "start", "passes", "memory",
-                     "residency", "reduce_kv", "reduce_kv_async", "steps", "cut_partial"});
+                     "residency", "reduce_kv", "reduce_kv_async", "steps", "cut_partial",
+                     "next_lane"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto ticks = [&](const char* key) { return model.at(key).integer(0, kLongest); };
   Timing timing{
@@ -154,6 +156,7 @@ Timing read_model(const JsonValue& model, const Problem& problem) {
     timing.reduce_kv_async = model.at("reduce_kv_async").boolean();
   }
   if (model.has("compute_partial")) timing.compute_partial = ticks("compute_partial");
+  if (model.has("next_lane")) timing.next_lane = ticks("next_lane");
   if (model.has("steps")) {
     timing.steps = static_cast<std::int32_t>(model.at("steps").integer(1, kMaxSteps));
   }

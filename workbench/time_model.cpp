@@ -34,20 +34,27 @@ Ticks congestion_on(const Problem& problem, const Machine& machine, const Kernel
          machine.sms;
 }
 
-/// How long a chain's reduction into dK and dV takes, where there is one: two tiles of the KV
+void check_combination(const GivenTiming& given, const Problem& problem) {
+  if (problem.combine == Combine::ordered) return;
+  if (!given.reduce_kv && !given.reduce_kv_async) return;
+  throw Error(ErrorKind::usage,
+              "--reduce-kv and --reduce-kv-async are for parts that are combined in order "
+              "(--heads-kv, --span, --combine ordered)");
+}
+
+/// How long a chain's reduction into dK and dV takes, where nobody measured it: two tiles of the KV
 /// tile's shape instead of one of the Q tile's.
-void combine(const GivenTiming& given, const Problem& problem, Timing& timing) {
-  if (problem.combine != Combine::ordered) {
-    if (!given.reduce_kv && !given.reduce_kv_async) return;
-    throw Error(ErrorKind::usage,
-                "--reduce-kv and --reduce-kv-async are for parts that are combined in order "
-                "(--heads-kv, --span, --combine ordered)");
-  }
-  if (given.reduce_kv) return;
+Ticks two_reductions(const Problem& problem, Ticks reduce) {
   constexpr Ticks kMost = Ticks{1} << 60;
-  const Checked twice = Checked(2) * timing.reduce * problem.shape.kv;
+  const Checked twice = Checked(2) * reduce * problem.shape.kv;
   if (!twice.within(kMost)) throw Error(ErrorKind::limit, "--reduce is too long");
-  timing.reduce_kv = divide_up(twice.value(), problem.shape.q);
+  return divide_up(twice.value(), problem.shape.q);
+}
+
+/// The same by a profile.
+Ticks reduce_kv_on(const Problem& problem, const KernelTimes& times) {
+  if (problem.combine != Combine::ordered) return 0;
+  return times.reduce_kv ? times.reduce_kv->value : two_reductions(problem, times.reduce.value);
 }
 
 }  // namespace
@@ -66,6 +73,8 @@ Timing GivenTiming::over(Timing timing) const {
   set(epilogue, timing.epilogue);
   set(reduce_kv, timing.reduce_kv);
   timing.reduce_kv_async = reduce_kv_async;
+  if (next_lane) timing.next_lane = next_lane;
+  if (timing.model == Model::chain) timing.next_lane.reset();
   set(release, timing.release);
   if (steps) timing.steps = static_cast<std::int32_t>(*steps);
   timing.cut_partial = timing.cut_partial || cut_partial;
@@ -102,6 +111,7 @@ Timing in_ns(const Timing& timing, std::int64_t tick_ns) {
        {&ns.compute, &ns.reduce, &ns.latency, &ns.launch, &ns.epilogue, &ns.reduce_kv})
     scale(*ticks);
   if (ns.compute_partial) scale(*ns.compute_partial);
+  if (ns.next_lane) scale(*ns.next_lane);
   return ns;
 }
 
@@ -114,9 +124,11 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
                   .kernel = times.key,
                   .start = times.start.value};
   if (!times.key.dtype.empty()) {
+    model.timing.reduce_kv = reduce_kv_on(problem, times);
     model.passes = passes_on(problem, times);
     if (machine.memory) {
-      model.timing = times.timing(memory_of(*machine.memory, times.key));
+      model.timing.latency = times.latency.value;
+      model.timing.memory = times.timing(memory_of(*machine.memory, times.key)).memory;
       model.timing.memory->congestion = congestion_on(problem, machine, times);
     }
   } else {
@@ -129,6 +141,7 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
     timing.reduce += spun.reduce;
     timing.launch += spun.launch;
     timing.epilogue += spun.epilogue;
+    timing.reduce_kv = spun.reduce_kv;
   }
   return model;
 }
@@ -153,7 +166,16 @@ TimeModel time_model_of(const TimeRequest& request, const Problem& problem) {
     if (spins) throw Error(ErrorKind::usage, kernel.kernel + " spins, and touches no memory");
     if (memory.tile == TileBytes{}) memory.tile = tile_bytes(kernel);
   }
-  combine(request.given, problem, model.timing);
+  if (request.given.next_lane && model.timing.model == Model::chain) {
+    throw Error(ErrorKind::usage,
+                "--next-lane is for the overlap model: in the chain model a lane's "
+                "end frees its SM");
+  }
+  check_combination(request.given, problem);
+  const bool says_all = request.machine && !spins && !request.given.reduce;
+  if (problem.combine == Combine::ordered && !request.given.reduce_kv && !says_all) {
+    model.timing.reduce_kv = two_reductions(problem, model.timing.reduce);
+  }
   model.timing.residency = request.residency;
   if (request.machine) fit(model.timing, problem, request.machine->sms);
   return model;

@@ -40,6 +40,7 @@ struct GivenTiming {
   std::optional<Ticks> epilogue = std::nullopt;
   std::optional<Ticks> reduce_kv = std::nullopt;  ///< absent: twice the reduction, by tile shapes
   bool reduce_kv_async = false;
+  std::optional<Ticks> next_lane = std::nullopt;
   std::optional<Release> release = std::nullopt;
   std::optional<std::int64_t> steps = std::nullopt;      ///< 1 to kMaxSteps
   bool cut_partial = false;                              ///< else the profile's

@@ -23,6 +23,8 @@ std::vector<Value> values_of(const KernelTimes& times) {
   if (times.spread) values.emplace_back("spread", &*times.spread);
   values.emplace_back("launch", &times.launch);
   values.emplace_back("epilogue", &times.epilogue);
+  if (times.reduce_kv) values.emplace_back("reduce_kv", &*times.reduce_kv);
+  if (times.next_lane) values.emplace_back("next_lane", &*times.next_lane);
   values.emplace_back("start", &times.start);
   if (times.passes_per_mi) values.emplace_back("passes_per_mi", &*times.passes_per_mi);
   return values;
@@ -59,7 +61,7 @@ std::string calibration_json(const Machine& machine,
   Json rows = Json::array();
   auto residual = calibration.residuals.begin();
   for (const workbench::CalibrationRun& run : runs) {
-    if (run.mode != gpu::Mode::deterministic) continue;
+    if (!workbench::counts(run)) continue;
     rows.push_back({{"problem", workbench::counted_problem_json(run.table.problem)},
                     {"schedule", run.table.name},
                     {"measured_ns", residual->measured},

@@ -75,7 +75,8 @@ std::string model_line(const TimeModel& model) {
   line += ", reduce " + unit.number(timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
-        std::pair{"epilogue", timing.epilogue}, std::pair{"reduce-kv", timing.reduce_kv}}) {
+        std::pair{"epilogue", timing.epilogue}, std::pair{"reduce-kv", timing.reduce_kv},
+        std::pair{"next lane", timing.next_lane.value_or(0)}}) {
     if (ticks != 0) line += fmt::format(", {} {}", name, unit.number(ticks));
   }
   line += std::string(" ") + unit.name;

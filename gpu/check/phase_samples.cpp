@@ -21,7 +21,6 @@ class Sampling {
       : table_(*timed.table),
         run_(*timed.run),
         overlap_(model == Model::overlap),
-        drains_(overlap_ && table_.dispatch == Dispatch::static_),
         previous_(table_.slots.size(), kNone),
         before_(table_.slots.size(), kNone) {
     order_by_sm();
@@ -38,21 +37,28 @@ class Sampling {
     }
   }
 
-  /// Adds the load of each latency, once it is known about how long a cycle is.
+  /// Adds the load of each latency and the parts of dK and dV that were waited for, once it is
+  /// known about how long a cycle is.
   void add_loads(std::int64_t cycle, PhaseSamples& samples) const {
     std::vector<std::int64_t> turns;
     for (const TaskTimes& times : run_.times) {
       if (times.reduce_end >= 0) turns.push_back(times.turn);
     }
     std::ranges::sort(turns);
+    const auto load_at = [&](std::int64_t time) {
+      const auto recent = std::ranges::upper_bound(turns, time - cycle);
+      const std::int64_t sms = table_.problem.sms;
+      const auto busy = std::min<std::int64_t>(std::ranges::upper_bound(turns, time) - recent, sms);
+      return 1'000 * busy / sms;
+    };
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       if (run_.times[at(slot)].reduce_end < 0 || released(slot) <= ready(slot)) continue;
-      const std::int64_t turn = run_.times[at(before_[at(slot)])].turn;
-      const auto recent = std::ranges::upper_bound(turns, turn - cycle);
-      const std::int64_t sms = table_.problem.sms;
-      const auto busy = std::min<std::int64_t>(std::ranges::upper_bound(turns, turn) - recent, sms);
-      samples.load.push_back(1'000 * busy / sms);
+      samples.load.push_back(load_at(run_.times[at(before_[at(slot)])].turn));
     }
+    each_part_that_waited([&](const ChainTimes& before, const ChainTimes& part) {
+      samples.parts.push_back(part.end - before.end);
+      samples.parts_load.push_back(load_at(before.end));
+    });
   }
 
   void add_computes(std::vector<std::int64_t>& durations) const {
@@ -65,7 +71,8 @@ class Sampling {
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       const TaskTimes& times = run_.times[at(slot)];
       const std::int64_t previous = previous_[at(slot)];
-      if (previous != kNone && handed_when_computed(previous)) {
+      const bool follows = previous != kNone && !(overlap_ && begins_lane(slot));
+      if (follows && handed_when_computed(previous)) {
         (begins(slot) ? samples.chain_gap : samples.between)
             .push_back(times.compute_start - free_after(previous));
       }
@@ -78,6 +85,32 @@ class Sampling {
 
  private:
   static constexpr std::int64_t kNone = -1;
+
+  /// Calls `use(before, part)` for every part of dK and dV that waited for the rank before it.
+  template <class Use>
+  void each_part_that_waited(Use use) const {
+    if (run_.chain_times.empty()) return;
+    const Problem& problem = table_.problem;
+    const std::int32_t parts = problem.group_parts();
+    std::vector<const ChainTimes*> of_rank(at(problem.chains()),
+                                           nullptr);  // by (KV head, kv, rank)
+    for (Part part{0}; part.value < problem.heads / problem.span; ++part.value) {
+      for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
+        const std::int32_t rank = table_.dkv_rank(part, kv);
+        if (rank < 0) continue;
+        const KvHead kv_head = problem.kv_head_of(Head{part.value * problem.span});
+        of_rank[at(problem.dkv_place(kv_head, kv) * parts + rank)] =
+            &run_.chain_times[at(problem.chain_place(part, kv))];
+      }
+    }
+    for (std::size_t place = 1; place < of_rank.size(); ++place) {
+      const ChainTimes* const before = of_rank[place - 1];
+      const ChainTimes* const part = of_rank[place];
+      const bool first = place % at(parts) == 0;
+      if (first || before == nullptr || part == nullptr || part->end < 0) continue;
+      if (part->ready < before->end) use(*before, *part);
+    }
+  }
 
   /// Fills previous_: an SM runs its lanes one after the other.
   void order_by_sm() {
@@ -116,6 +149,10 @@ class Sampling {
     return previous.head != task.head || previous.kv != task.kv;
   }
 
+  [[nodiscard]] bool begins_lane(std::int64_t slot) const {
+    return std::ranges::binary_search(table_.lane_begin, slot);
+  }
+
   /// Returns when the dQ slot of the task's SM was free; -1: it always was.
   [[nodiscard]] std::int64_t slot_free(std::int64_t slot) const {
     const std::int64_t previous = previous_[at(slot)];
@@ -140,12 +177,10 @@ class Sampling {
     return !overlap_ || slot_free(slot) <= run_.times[at(slot)].compute_end;
   }
 
-  /// Returns when the next task of the SM could start its compute phase; epilogue and launch aside.
+  /// Returns when the lane's next task could start its compute phase; epilogue and launch aside.
   [[nodiscard]] std::int64_t free_after(std::int64_t slot) const {
-    const bool ends = slot + 1 == std::ssize(table_.slots) || begins(slot + 1);
     const TaskTimes& times = run_.times[at(slot)];
-    if (overlap_ && (!ends || drains_)) return ready(slot);
-    return std::max(times.compute_end, times.reduce_end);
+    return overlap_ ? ready(slot) : std::max(times.compute_end, times.reduce_end);
   }
 
   std::vector<std::int64_t>& durations(std::int64_t slot, PhaseSamples& samples) const {
@@ -157,7 +192,6 @@ class Sampling {
   const Table& table_;
   const Backward& run_;
   bool overlap_;
-  bool drains_;
   std::vector<std::int64_t> previous_;  ///< by slot: the one before on its SM
   std::vector<std::int64_t> before_;    ///< by slot: that of the rank before
 };

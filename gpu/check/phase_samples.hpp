@@ -30,7 +30,12 @@ struct PhaseSamples {
   /// How busy the device was then, of each `latency`: SMs of a thousand whose turn to reduce came
   /// within a cycle (Timing::cycle) before that reduction's.
   std::vector<std::int64_t> load;
-  std::vector<std::int64_t> chain_gap;  ///< from a chain's end to the next chain on its SM
+  /// From the end of a part's reduction into dK and dV to that of the next rank's, which waited for
+  /// it: a hand-over and a reduction.
+  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> parts_load;  ///< as `load`, of each of `parts`
+  /// From a chain's end to the next chain on its SM; in the overlap model of the same lane.
+  std::vector<std::int64_t> chain_gap;
 };
 
 /// Takes apart what tasks' times say of each phase in a timing model:

@@ -212,7 +212,12 @@ class Agenda {
   [[nodiscard]] bool goes_ahead(bool ends_chain) const {
     if (timing_.model != Model::overlap) return false;
     if (!ends_chain) return true;
-    return table_.dispatch == Dispatch::static_ && !stays();
+    return (table_.dispatch == Dispatch::static_ || timing_.next_lane) && !stays();
+  }
+  /// From a lane's last reduction until its SM can launch another.
+  [[nodiscard]] Ticks taking() const {
+    const bool takes = timing_.model == Model::overlap && table_.dispatch == Dispatch::in_order;
+    return takes ? timing_.next_lane.value_or(0) : 0;
   }
   [[nodiscard]] bool combines() const { return problem_.combine == Combine::ordered; }
   [[nodiscard]] bool stays() const { return combines() && !timing_.reduce_kv_async; }
@@ -225,6 +230,11 @@ class Agenda {
     if (next_lane_ == table_.lanes()) {
       if (sm.owes) l2_.pass(time, Kind::gradient);
       return;
+    }
+    if (sm.writer_free > 0 && sm.writer_free + taking() > time) {
+      const Ticks written = sm.owes ? l2_.pass(time, Kind::gradient) : time;
+      sm.owes = false;
+      return agenda_.push({std::max(sm.writer_free + taking(), written), index, Act::lane});
     }
     const Lane lane{next_lane_++};
     const std::int64_t begin = table_.begin_of(lane);
@@ -240,7 +250,7 @@ class Agenda {
     if (sm.front == sm.end) {
       if (sm.back < sm.end || sm.joins) return;
       const Ticks time = std::max(sm.free, sm.writer_free);
-      end_ = std::max(end_, time);
+      if (sm.writer_free > 0) end_ = std::max(end_, time);
       agenda_.push({time, index, Act::lane});
     } else if (begins_chain) {
       agenda_.push({sm.free, index, Act::chain});

@@ -11,6 +11,8 @@ FILES = {
     "random_long": "random tables from 2,048 tokens",
     "random_128": "random tables at Q tiles of 128",
     "swizzles": "causal L2 swizzles at Q tiles of 128",
+    "rings": "rings and orders beside them, full, on 132 SMs and on 128",
+    "groups_few": "heads that share K and V, up to 4,096 tokens; parts that end together",
     "grid": "every schedule that needs no search, at every point of the grid",
     "searched": "schedules that search and others; the memory is fitted to these and `grid_slack`",
     "random": "random tables of the grid's shapes, some bad on purpose",

@@ -30,6 +30,12 @@ judged groups.jsonl "$short" '"heads": 8,.*"seq_q": 8192,' \
 # Parts in a pass and in order.
 judged groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,' \
   'runs==32' 'median_ppm<=30000' 'worst_ppm<=120000' 'misranked<=1'
+# Where parts end together.
+judged groups_few.jsonl "" '"heads": 16,.*"head_dim": 64,' \
+  'runs==67' 'median_ppm<=10000' 'worst_ppm<=65000' 'misranked==0'
+# Rings of which the last of a wave waits for the next wave's SMs, and orders with slack.
+judged rings.jsonl "" '"seq_q": 1024,' 'runs==14' 'median_ppm<=15000' 'worst_ppm<=26000' \
+  'misranked==0' 'whole_misranked==0'
 # Of 512 tokens, of 1,024 with STAGGER_TEST_ALL=1.
 short='"seq_q": 512,' random=32
 [ -z "${STAGGER_TEST_ALL:-}" ] || short='"seq_q": \(512\|1024\),' random=64
@@ -40,8 +46,8 @@ expect 0 "runs: median error" predict "$work/random.jsonl" --tables "$work/table
   $(exactly "runs==$random" 'median_ppm<=45000' 'worst_ppm<=120000')
 # Problems that nobody chose, passes of 0.2 to 4 ms, timed without a host's launches.
 judged problems_other.jsonl "" '"seq_q": \(512\|576\|640\),' \
-  'runs==61' 'median_ppm<=13000' 'worst_ppm<=65000' 'whole_median_ppm<=13000' \
-  'whole_worst_ppm<=70000' 'misranked==0' 'whole_misranked==0'
+  'runs==61' 'median_ppm<=13000' 'worst_ppm<=46000' 'whole_median_ppm<=14000' \
+  'whole_worst_ppm<=55000' 'misranked==0' 'whole_misranked==0'
 judged problems_more.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==213' 'median_ppm<=12000' 'worst_ppm<=60000' 'whole_median_ppm<=14000' \
   'whole_worst_ppm<=85000' 'misranked==0' 'whole_misranked==0'
@@ -49,7 +55,7 @@ judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==67' 'median_ppm<=14000' 'worst_ppm<=50000' 'whole_median_ppm<=16000' \
   'whole_worst_ppm<=50000' 'misranked==0' 'whole_misranked==0'
 judged speed.jsonl "" '"seq_q": 512,' \
-  'runs==118' 'median_ppm<=9000' 'worst_ppm<=62000' 'misranked==0' 'whole_misranked<=1'
+  'runs==118' 'median_ppm<=9000' 'worst_ppm<=65000' 'misranked==0' 'whole_misranked<=1'
 judged speed_other.jsonl "" '"seq_q": 512,' \
   'runs==70' 'median_ppm<=7000' 'worst_ppm<=50000' 'misranked==0' 'whole_misranked<=1'
 # The committed document of all of them is what is predicted now.

@@ -26,7 +26,7 @@ class Said {
         overlap_(timing.model == Model::overlap),
         ordered_(problem.combine == Combine::ordered),
         stays_(ordered_ && !timing.reduce_kv_async),
-        drains_(overlap_ && dispatch == Dispatch::static_ && !stays_) {
+        drains_(overlap_ && (dispatch == Dispatch::static_ || timing.next_lane) && !stays_) {
     for (KvTile kv{0}; kv.value < problem.kv_tiles(); ++kv) {
       for (Head first{0}; first.value < problem.heads; first.value += problem.span) {
         Values computes;

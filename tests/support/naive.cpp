@@ -32,7 +32,8 @@ class Clock {
 
   NaivePlay run() {
     const Ticks patience = 2 + timing_.longest_compute() + timing_.reduce + timing_.latency +
-                           timing_.launch + timing_.epilogue + timing_.reduce_kv;
+                           timing_.launch + timing_.epilogue + timing_.reduce_kv +
+                           timing_.next_lane.value_or(0);
     Ticks last_move = 0;
     for (Ticks now = 0; now <= last_move + patience; ++now) {
       while (move(now))
@@ -91,7 +92,7 @@ class Clock {
     Ticks makespan = 0;
     for (std::size_t lane = 0; lane < launched_.size(); ++lane) {
       if (launched_[lane] == kNever || lane_end(lane) == kNever) return std::nullopt;
-      makespan = std::max(makespan, lane_end(lane));
+      if (lane_end(lane) > launched_[lane]) makespan = std::max(makespan, lane_end(lane));
     }
     return makespan;
   }
@@ -123,7 +124,7 @@ class Clock {
     for (std::size_t lane = launched_.size(); lane-- > 0;) {
       if (launched_[lane] == kNever) {
         next = lane;
-      } else if (lane_end(lane) == kNever || lane_end(lane) > now) {
+      } else if (lane_end(lane) == kNever || lane_end(lane) > now || writer_rests(lane) > now) {
         ++running;
       }
     }
@@ -148,13 +149,25 @@ class Clock {
     return end;
   }
 
+  /// When the SM has taken a lane after one that has done everything, as far as its writer goes.
+  [[nodiscard]] Ticks writer_rests(std::size_t lane) const {
+    Ticks rests = launched_[lane];
+    for (std::size_t index = 0; index < tasks_.size(); ++index) {
+      if (tasks_[index].lane != lane || timing_.model != Model::overlap) continue;
+      if (table_.dispatch == Dispatch::static_) continue;
+      rests = std::max(rests, writer_end(index) + timing_.next_lane.value_or(0));
+    }
+    return rests;
+  }
+
   /// When the SM is free for another chain after a chain's last task.
   [[nodiscard]] Ticks chain_end(std::size_t index) const {
     const NaiveTask& task = tasks_[index];
     if (ordered() && !timing_.reduce_kv_async) {
       return writer_end(index) == kNever ? kNever : writer_end(index) + timing_.epilogue;
     }
-    if (timing_.model == Model::overlap && table_.dispatch == Dispatch::static_) {
+    const bool goes_on = table_.dispatch == Dispatch::static_ || timing_.next_lane.has_value();
+    if (timing_.model == Model::overlap && goes_on) {
       return handed(index) == kNever ? kNever : handed(index) + timing_.epilogue;
     }
     return task.reducing == kNever ? kNever : task.reducing + reduce() + timing_.epilogue;

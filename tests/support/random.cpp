@@ -187,6 +187,9 @@ Timing random_timing(Random& random, const Problem& problem) {
     timing.launch = random.between(0, 2);
     timing.epilogue = random.between(0, 2);
   }
+  if (timing.model == Model::overlap && timing.epilogue == 1) {
+    timing.next_lane = 3 * timing.latency + timing.launch;  // from 0 to far beyond the epilogue
+  }
   if (random.chance(3)) timing.release = Release::delayed;
   if (random.chance(3)) {
     timing.residency = static_cast<std::int32_t>(random.between(1, problem.sms));

@@ -109,7 +109,9 @@ class Toy {
     const Ticks computed = task.computes + task.compute;
     return alone ? computed : std::max(computed, reduced(tasks_[index - 1]));
   }
-  [[nodiscard]] bool drains() const { return overlap_ && table_.dispatch == Dispatch::static_; }
+  [[nodiscard]] bool drains() const {
+    return overlap_ && (table_.dispatch == Dispatch::static_ || device_.timing.next_lane);
+  }
 
   /// When the SM goes on after a task.
   [[nodiscard]] Ticks frees(std::size_t index) const {
@@ -146,6 +148,10 @@ class Toy {
         task.turn = std::max(task.turn, reduced(rank_before) + task.latency);
       }
       free[sm] = std::max(free[sm], ended(task));
+      const bool closes = index + 1 == tasks_.size() || tasks_[index + 1].lane != task.lane;
+      if (closes && drains() && table_.dispatch == Dispatch::in_order) {
+        free[sm] = std::max(free[sm], reduced(task) + device_.timing.next_lane.value_or(0));
+      }
       moved = moved || before.begins != task.begins || before.turn != task.turn;
     }
     return moved;

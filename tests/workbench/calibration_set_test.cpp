@@ -38,6 +38,24 @@ TEST_CASE("the calibration set runs on any device, fills it and is none of the p
   }
 }
 
+TEST_CASE("parts are added in order, in groups that fill the device, and every table ends") {
+  for (const std::int32_t sms : {1, 8, 132}) {
+    for (const TileShape tile : {TileShape{64, 128}, TileShape{80, 128}, TileShape{128, 128}}) {
+      CAPTURE(sms, tile.q);
+      const std::vector<Table> tables = parts_calibration_set(tile, sms);
+      REQUIRE(tables.size() == 4);
+      for (const Table& table : tables) {
+        CHECK(table.problem.combine == Combine::ordered);
+        CHECK(table.problem.group_parts() == 8);
+        CHECK(table.problem.shape == tile);
+        CHECK(table.problem.chains() >= 2 * sms);
+        REQUIRE(dag::verify(table, {.residency = sms}).verdict == dag::Verdict::ok);
+      }
+      CHECK((sms < 132 || 2 * tables[0].problem.chains() < tables[3].problem.chains()));
+    }
+  }
+}
+
 TEST_CASE("the large tables are too large for a cache, few, and none of the paper's grid") {
   for (const std::int32_t sms : {8, 132}) {
     for (const auto& [tile, head_dim] :

@@ -58,6 +58,7 @@ TEST_CASE("a timing comes back from JSON as it was") {
     REQUIRE(read.release == was.release);
     REQUIRE(read.steps == was.steps);
     REQUIRE(read.cut_partial == was.cut_partial);
+    REQUIRE(read.next_lane == was.next_lane);
     REQUIRE(read.reduce_kv == was.reduce_kv);
     REQUIRE(read.reduce_kv_async == was.reduce_kv_async);
     REQUIRE(resident_lanes(problem, read.residency) == resident_lanes(problem, was.residency));
@@ -102,6 +103,41 @@ TEST_CASE("a part is reduced into dK and dV in as long as two tiles of its shape
   CHECK(
       time_model_of({.given = given}, problem({64, 128}, Combine::ordered)).timing.reduce_kv_async);
   CHECK_THROWS_AS(time_model_of({.given = given}, problem({64, 128}, Combine::none)), Error);
+}
+
+TEST_CASE("a profile says how long parts take and how soon an SM takes a lane, to whoever asks") {
+  const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
+  KernelTimes times{.key = key, .model = Model::overlap};
+  times.compute.value = 100;
+  times.reduce.value = 30;
+  Machine machine{.name = "toy", .device = "toy", .driver = "", .sms = 4, .kernels = {times}};
+  const auto problem = [](Combine combine) {
+    return make_problem(make_mask("full"), {256, 256}, {64, 128}, 4, 2,
+                        {.heads_kv = 1, .span = 1, .combine = combine});
+  };
+  const auto asked = [&](const GivenTiming& given, Combine combine = Combine::ordered) {
+    return time_model_of({.given = given, .kernel = key, .machine = machine}, problem(combine))
+        .timing;
+  };
+  const auto played = [&](Combine combine) {  // as predictions and plans do
+    return time_model_of(machine, machine.kernels.front(), problem(combine), {}).timing;
+  };
+  CHECK(asked({}).reduce_kv == 120);
+  CHECK(played(Combine::ordered).reduce_kv == 120);
+  CHECK_FALSE(asked({}).next_lane.has_value());
+  machine.kernels.front().reduce_kv = MeasuredNs{.value = 77};
+  machine.kernels.front().next_lane = MeasuredNs{.value = 0};
+  CHECK(asked({}).reduce_kv == 77);
+  CHECK(played(Combine::ordered).reduce_kv == 77);
+  CHECK(played(Combine::partials).reduce_kv == 0);
+  CHECK(asked({.reduce = 40}).reduce_kv == 160);
+  CHECK(asked({.reduce_kv = 5}).reduce_kv == 5);
+  CHECK(asked({}).next_lane == 0);
+  CHECK(asked({.next_lane = 9}, Combine::partials).next_lane == 9);
+  CHECK_FALSE(asked({.model = Model::chain}).next_lane.has_value());
+  CHECK_THROWS_AS(asked({.model = Model::chain, .next_lane = 9}), Error);
+  machine.kernels.front().model = Model::chain;
+  CHECK_FALSE(asked({}).next_lane.has_value());
 }
 
 TEST_CASE("a profile's congestion is of its device's SMs, of which a problem may have fewer") {

@@ -17,6 +17,9 @@
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
 //                    another of at most a quarter of the elements, per 2^20 elements
+//   next_lane        runs alone say what it is; a launch to begin with (overlap model)
+//   reduce_kv        from the end of a part of dK and dV to that of the next, if it was waited for,
+//                    less the hand-over between
 //   start            of the whole run beyond these, first task to last and the last epilogue
 //
 // The value of a sample is its interquartile mean: as robust as the median, and finer than the
@@ -31,7 +34,7 @@
 // where what is measured is without what the stamps cost, if that is known, and a value's width is
 // its interquartile range, but at least a twentieth of it and 32 ns: to move a value by its width
 // must lower the error of every run, which is 1 % say, to nothing. A value of which there are no
-// samples is as wide as a compute phase: runs alone say what it is.
+// samples is as wide as a compute phase: runs alone say what it is. next_lane is not in the sum.
 
 #include "workbench/calibration/calibration.hpp"
 
@@ -56,6 +59,7 @@ namespace {
 
 constexpr double kPull = 1e-4;
 constexpr Ticks kTimerNs = 32;  ///< a step of the global timer
+constexpr std::int64_t kFullLoad = 1'000;
 
 using Samples = std::vector<std::int64_t>;
 
@@ -83,15 +87,10 @@ Ticks end_of(const gpu::Backward& run) {
   return end;
 }
 
-/// Whether a run's makespan is predicted.
-bool counts(const CalibrationRun& run) {
-  return run.mode == gpu::Mode::deterministic && !run.table.slots.empty();
-}
-
 std::vector<gpu::TimedRun> timed_runs(const std::vector<CalibrationRun>& runs, gpu::Mode mode) {
   std::vector<gpu::TimedRun> timed;
   for (const CalibrationRun& run : runs) {
-    if (run.mode == mode) timed.push_back({&run.table, &run.run});
+    if (run.mode == mode && !tells_parts(run)) timed.push_back({&run.table, &run.run});
   }
   return timed;
 }
@@ -99,6 +98,13 @@ std::vector<gpu::TimedRun> timed_runs(const std::vector<CalibrationRun>& runs, g
 /// Whether a kernel moves anything through L2, so that its hand-overs are held up by the others.
 bool moves(const std::vector<CalibrationRun>& runs) {
   return std::ranges::any_of(runs, [](const CalibrationRun& run) { return run.q_elements > 0; });
+}
+
+/// Whether an SM takes another lane in some run that counts.
+bool takes_lanes(const std::vector<CalibrationRun>& runs) {
+  return std::ranges::any_of(runs, [](const CalibrationRun& run) {
+    return counts(run) && run.table.lanes() > run.table.problem.sms;
+  });
 }
 
 /// Hand-overs, and what is a device's own of them and what the load's.
@@ -120,7 +126,7 @@ class HandOvers {
     Samples longer;
     for (const auto& [load, ns] : busy) {
       if (load - idle.load < kLeastApart) continue;
-      longer.push_back(kFull * (ns - idle.ns) / (load - idle.load));
+      longer.push_back(kFullLoad * (ns - idle.ns) / (load - idle.load));
     }
     return value_of(std::move(longer));
   }
@@ -144,7 +150,6 @@ class HandOvers {
   }
 
  private:
-  static constexpr std::int64_t kFull = 1'000;
   static constexpr std::size_t kThirds = 3;
   using HandOver = std::pair<std::int64_t, std::int64_t>;  ///< load, ns
   struct Mean {
@@ -156,7 +161,7 @@ class HandOvers {
   [[nodiscard]] Samples alone(Ticks congestion, std::size_t begin, std::size_t end) const {
     Samples samples;
     for (std::size_t index = begin; index < end; ++index)
-      samples.push_back(all_[index].second - congestion * all_[index].first / kFull);
+      samples.push_back(all_[index].second - congestion * all_[index].first / kFullLoad);
     return samples;
   }
 
@@ -182,6 +187,7 @@ class DirectFit {
         moves_(moves(runs)) {
     times_.model = model;
     times_.steps = steps;
+    takes_lanes_ = model == Model::overlap && takes_lanes(runs);
     for (std::int64_t& last_step : ordered_.reduce)
       last_step *= steps;
   }
@@ -199,6 +205,7 @@ class DirectFit {
     add_hand_overs(halves);
     add_launch(between + taking);
     times_.epilogue = value_of(ordered_.chain_gap, -between);
+    if (takes_lanes_) times_.next_lane = MeasuredNs{.value = times_.launch.value};
     return times_;
   }
 
@@ -239,6 +246,7 @@ class DirectFit {
   gpu::PhaseSamples ordered_;
   gpu::PhaseSamples alone_;
   bool moves_;
+  bool takes_lanes_ = false;
   KernelTimes times_;
 };
 
@@ -284,6 +292,23 @@ std::optional<MeasuredNs> passes_of(const std::vector<CalibrationRun>& runs) {
   return value_of(std::move(rates));
 }
 
+/// What a chain's reduction into dK and dV takes, behind hand-overs as the other phases have them.
+std::optional<MeasuredNs> reduce_kv_of(const std::vector<CalibrationRun>& runs,
+                                       const KernelTimes& times) {
+  std::vector<gpu::TimedRun> timed;
+  for (const CalibrationRun& run : runs) {
+    if (tells_parts(run)) timed.push_back({&run.table, &run.run});
+  }
+  const gpu::PhaseSamples samples = gpu::phase_samples(timed, times.model);
+  if (samples.parts.empty()) return std::nullopt;
+  const Ticks congestion = times.congestion.value_or(MeasuredNs{}).value;
+  Samples behind;
+  for (std::size_t part = 0; part < samples.parts.size(); ++part)
+    behind.push_back(samples.parts[part] - congestion * samples.parts_load[part] / kFullLoad);
+  return value_of(std::move(behind),
+                  -(times.latency.value + times.spread.value_or(MeasuredNs{}).value));
+}
+
 /// What whole runs take beyond what is simulated and the passes.
 MeasuredNs start_of(const std::vector<CalibrationRun>& runs, const KernelTimes& times) {
   const Timing timing = timing_of(times);
@@ -316,6 +341,10 @@ class Refinement {
          {&times.compute, &times.reduce, &times.latency, &times.launch, &times.epilogue})
       add(*value, trades_ && (value == &times.reduce || value == &times.latency));
     if (times.compute_partial) add(*times.compute_partial);
+    if (times.next_lane) {
+      add(*times.next_lane);
+      values_.back().is_pulled = false;
+    }
     if (times.congestion) add(*times.congestion);
   }
 
@@ -345,6 +374,7 @@ class Refinement {
     MeasuredNs* phase;
     Ticks from = {};
     double width = {};
+    bool is_pulled = true;  ///< towards `from`
   };
 
   void add(MeasuredNs& phase, bool unseen = false) {
@@ -360,7 +390,7 @@ class Refinement {
     for (const Value& value : values_) {
       const Ticks before = value.phase->value;
       for (const Ticks moved : {before + step, before - step}) {
-        const Ticks room = std::max<Ticks>(100 * kTimerNs, std::llround(value.width));
+        const Ticks room = std::max<Ticks>(200 * kTimerNs, std::llround(value.width));
         if (moved < 0 || moved > 2 * value.from + room) continue;
         value.phase->value = moved;
         const double found = objective();
@@ -406,6 +436,7 @@ class Refinement {
     }
     double pull = 0;
     for (const Value& value : values_) {
+      if (!value.is_pulled) continue;
       const double moved = static_cast<double>(value.phase->value - value.from) / value.width;
       pull += moved * moved;
     }
@@ -471,6 +502,14 @@ FitErrors errors_of(const std::vector<Residual>& residuals) {
 
 }  // namespace
 
+bool tells_parts(const CalibrationRun& run) {
+  return run.table.problem.combine == Combine::ordered;
+}
+
+bool counts(const CalibrationRun& run) {
+  return run.mode == gpu::Mode::deterministic && !run.table.slots.empty() && !tells_parts(run);
+}
+
 Ticks span_of(const gpu::Backward& run) {
   const Ticks cost = run.untimed_ns > 0 ? run.elapsed_ns - run.untimed_ns : 0;
   return std::max<Ticks>(end_of(run) - cost, 0);
@@ -479,6 +518,7 @@ Ticks span_of(const gpu::Backward& run) {
 Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model, std::int32_t steps) {
   STAGGER_EXPECTS(std::ranges::any_of(runs, counts));
   Calibration calibration = refined(runs, model, steps);
+  calibration.times.reduce_kv = reduce_kv_of(runs, calibration.times);
   calibration.times.passes_per_mi = passes_of(runs);
   calibration.times.start = start_of(runs, calibration.times);
   calibration.times.fit = errors_of(calibration.residuals);

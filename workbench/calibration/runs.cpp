@@ -139,6 +139,8 @@ std::vector<CalibrationRun> measure(const CalibrationRequest& request, std::int3
     run.tells = true;
     runs.push_back(std::move(run));
   }
+  std::ranges::move(measurement.run(parts_calibration_set(request.tile, sms), false),
+                    std::back_inserter(runs));
   return runs;
 }
 

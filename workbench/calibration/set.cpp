@@ -1,5 +1,6 @@
 #include "workbench/calibration/set.hpp"
 
+#include "core/checked.hpp"
 #include "dag/verify.hpp"
 #include "schedules/schedule.hpp"
 #include "workbench/calibration/irregular.hpp"
@@ -98,6 +99,21 @@ std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms
     const std::int64_t heads = (made.q_elements + tokens * head_dim - 1) / (tokens * head_dim);
     const Problem problem = problem_of(made.mask(tokens), made.kv_tiles, heads, tile, sms);
     for (const char* name : kLargeOrders)
+      add_table(tables, problem, name);
+  }
+  return tables;
+}
+
+std::vector<Table> parts_calibration_set(const TileShape& tile, std::int32_t sms) {
+  constexpr std::int64_t kKvTiles = 16;
+  constexpr std::int64_t kGroup = 8;
+  std::vector<Table> tables;
+  for (const std::int64_t chains_an_sm : {2, 8}) {
+    const std::int64_t kv_heads = divide_up(chains_an_sm * sms, kKvTiles * kGroup);
+    const Problem problem = make_problem(
+        parse_mask("causal"), {kKvTiles * tile.kv, kKvTiles * tile.kv}, tile, kGroup * kv_heads,
+        sms, {.heads_kv = kv_heads, .span = 1, .combine = Combine::ordered});
+    for (const char* name : {"spt", "lpt-descending"})
       add_table(tables, problem, name);
   }
   return tables;

@@ -21,4 +21,8 @@ namespace stagger::workbench {
 [[nodiscard]] std::vector<Table> large_calibration_set(const TileShape& tile, std::int32_t sms,
                                                        std::int64_t head_dim);
 
+/// Causal masks of 16 KV tiles, groups of eight heads whose parts of dK and dV are added in order:
+/// two chains an SM, which end together, and eight.
+[[nodiscard]] std::vector<Table> parts_calibration_set(const TileShape& tile, std::int32_t sms);
+
 }  // namespace stagger::workbench

@@ -32,6 +32,7 @@ Timing scaled(const Timing& timing, Ticks factor) {
   for (Ticks* duration : {&units.compute, &units.reduce, &units.latency, &units.launch,
                           &units.epilogue, &units.reduce_kv})
     *duration = times(*duration, factor);
+  if (units.next_lane) units.next_lane = times(*units.next_lane, factor);
   if (units.compute_partial) units.compute_partial = times(*units.compute_partial, factor);
   return units;
 }
