@@ -175,7 +175,9 @@ void check_optimize(const Options& options) {
   if (!options.slot_model) return;
   reject(given_of(options, "measure"), "runs tables by a profile's model, not the slot model's");
   const std::string why = "means nothing in the slot model";
-  reject(given_of(options, "compute compute-partial reduce latency launch epilogue release l2"),
+  reject(given_of(options,
+                  "compute compute-partial reduce latency launch epilogue next-lane "
+                  "release l2"),
          why);
   reject(given_of(options,
                   "bandwidth add-permille memory-latency congestion spread draw kernel dtype "

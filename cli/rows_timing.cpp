@@ -94,6 +94,8 @@ std::vector<OptionRow> rows_of_models() {
   };
 }
 
+constexpr const char* kReduceKv =
+    "of a chain into its KV tile's dK and dV, where parts are combined in order";
 constexpr const char* kNextLane =
     "overlap model, dispatch in order: from a lane's last reduction until its SM can launch the "
     "next, beside the epilogue";
@@ -102,9 +104,12 @@ constexpr const char* kNextLane =
 std::vector<OptionRow> rows_behind_phases() {
   constexpr Group kGroup = Group::timing;
   return {
-      phase_row("reduce-kv", &Options::reduce_kv,
-                "of a chain into its KV tile's dK and dV, where parts are combined in order",
-                "2 --reduce, times KV tile / Q tile", kTimed),
+      phase_row("reduce-kv", &Options::reduce_kv, kReduceKv,
+                "the profile's with --machine and without --reduce, else 2 --reduce, times KV "
+                "tile / Q tile",
+                kOnProblems),
+      phase_row("reduce-kv", &Options::reduce_kv, kReduceKv, "2 --reduce, times KV tile / Q tile",
+                "diff"),
       {.name = "reduce-kv-async",
        .meaning = "that reduction is a writer's, beside the SM's next chain",
        .target = &Options::reduce_kv_async,

@@ -29,13 +29,13 @@ struct Bounds {
 [[nodiscard]] Bound largest_of(const std::vector<Bound>& bounds);
 
 /// Lower bounds over all tables of a problem under a kind of dispatch (in the overlap model static
-/// dispatch hides the writer's drain between chains).
+/// dispatch hides the writer's drain between chains, and so does any with a `next_lane`).
 ///
 /// chain    a lane of chains d_1 … d_K takes sum(launch + d_k (c+r) + epilogue), with d_k the live
 ///          tiles of all heads of a chain, and an epilogue that has the reduction into dK and dV in
 ///          it where the SM does that
-/// overlap  in-order: sum(launch + c + (d_k-1) max(c,r) + r + epilogue); static: within a chain
-///          max(c,r) a task, between chains max(epilogue + launch + c, r)
+/// overlap  in-order: sum(launch + c + (d_k-1) max(c,r) + r + epilogue); where the writer
+///          drains: within a chain max(c,r) a task, between chains max(epilogue + launch + c, r)
 /// work is the average over the SMs, chain the longest chain, packing P || Cmax over whole chains;
 /// accumulation the k reductions of one dQ tile one after the other, of which at most S are on
 /// their SM's first (last) chain.

@@ -186,7 +186,9 @@ class Builder {
     }
     const auto relaxation = Relaxation::of(dag_);
     if (!relaxation) return false;
-    Ticks horizon = table_.lanes() * lane_gap_;
+    Ticks horizon = 0;
+    for (const auto& ends : lane_ends_)
+      horizon += ends.empty() ? 0 : lane_gap_;
     for (const Edge& edge : dag_.edges)
       horizon += edge.weight;
     IndexVector<Lane, Lane> predecessor;

@@ -14,7 +14,7 @@ struct LastSm {
 /// SM time in which nothing ran, summed over the SMs, in ticks.
 struct Bubbles {
   Ticks startup = 0;  ///< before an SM's first reduction starts
-  Ticks order = 0;    ///< later, between two phases: an SM waits for its turn
+  Ticks order = 0;    ///< later, between two phases: an SM waits for its turn, or takes a lane
   Ticks tail = 0;     ///< after an SM's last phase; all of the makespan for an SM without a lane
   Ticks busy = 0;     ///< time in which something ran
   LastSm last;

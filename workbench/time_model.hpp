@@ -38,7 +38,7 @@ struct GivenTiming {
   std::optional<Ticks> latency = std::nullopt;
   std::optional<Ticks> launch = std::nullopt;
   std::optional<Ticks> epilogue = std::nullopt;
-  std::optional<Ticks> reduce_kv = std::nullopt;  ///< absent: twice the reduction, by tile shapes
+  std::optional<Ticks> reduce_kv = std::nullopt;  ///< absent: a profile's, or two by tile shapes
   bool reduce_kv_async = false;
   std::optional<Ticks> next_lane = std::nullopt;
   std::optional<Release> release = std::nullopt;

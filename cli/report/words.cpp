@@ -67,18 +67,19 @@ std::string assumed_words(std::int64_t tiles) {
 std::string model_line(const TimeModel& model) {
   const Timing& timing = model.timing;
   const TimeUnit unit = unit_of(
-      model.unit(), std::max({timing.compute, timing.compute_partial.value_or(0), timing.reduce,
-                              timing.latency, timing.launch, timing.epilogue, timing.reduce_kv}));
+      model.unit(),
+      std::max({timing.compute, timing.compute_partial.value_or(0), timing.reduce, timing.latency,
+                timing.launch, timing.epilogue, timing.reduce_kv, timing.next_lane.value_or(0)}));
   std::string line =
       fmt::format("{}, compute {}", model_name(timing.model), unit.number(timing.compute));
   if (!timing.uniform()) line += fmt::format(" (partial {})", unit.number(*timing.compute_partial));
   line += ", reduce " + unit.number(timing.reduce);
   for (const auto& [name, ticks] :
        {std::pair{"latency", timing.latency}, std::pair{"launch", timing.launch},
-        std::pair{"epilogue", timing.epilogue}, std::pair{"reduce-kv", timing.reduce_kv},
-        std::pair{"next lane", timing.next_lane.value_or(0)}}) {
+        std::pair{"epilogue", timing.epilogue}, std::pair{"reduce-kv", timing.reduce_kv}}) {
     if (ticks != 0) line += fmt::format(", {} {}", name, unit.number(ticks));
   }
+  if (timing.next_lane) line += ", next lane " + unit.number(*timing.next_lane);
   line += std::string(" ") + unit.name;
   if (timing.steps > 1) line += fmt::format(", in {} steps", timing.steps);
   if (timing.cut_partial) line += ", cut KV tiles partial";

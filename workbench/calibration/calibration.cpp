@@ -100,10 +100,12 @@ bool moves(const std::vector<CalibrationRun>& runs) {
   return std::ranges::any_of(runs, [](const CalibrationRun& run) { return run.q_elements > 0; });
 }
 
-/// Whether an SM takes another lane in some run that counts.
+/// Whether an SM takes another lane in some run whose makespan tells.
 bool takes_lanes(const std::vector<CalibrationRun>& runs) {
-  return std::ranges::any_of(runs, [](const CalibrationRun& run) {
-    return counts(run) && run.table.lanes() > run.table.problem.sms;
+  const bool all_tell = std::ranges::none_of(runs, &CalibrationRun::tells);
+  return std::ranges::any_of(runs, [&](const CalibrationRun& run) {
+    return counts(run) && (all_tell || run.tells) && run.table.dispatch == Dispatch::in_order &&
+           run.table.lanes() > run.table.problem.sms;
   });
 }
 
@@ -292,7 +294,8 @@ std::optional<MeasuredNs> passes_of(const std::vector<CalibrationRun>& runs) {
   return value_of(std::move(rates));
 }
 
-/// What a chain's reduction into dK and dV takes, behind hand-overs as the other phases have them.
+/// What a chain's reduction into dK and dV takes, behind hand-overs as the other phases have them:
+/// what those are, chance's mean among it, together with this is as long as was measured.
 std::optional<MeasuredNs> reduce_kv_of(const std::vector<CalibrationRun>& runs,
                                        const KernelTimes& times) {
   std::vector<gpu::TimedRun> timed;
