@@ -34,7 +34,7 @@ judged groups_ordered.jsonl "" '"heads": 8,.*"seq_q": 8192,' \
 judged groups_few.jsonl "" '"heads": 16,.*"head_dim": 64,' \
   'runs==67' 'median_ppm<=10000' 'worst_ppm<=65000' 'misranked==0'
 # Rings of which the last of a wave waits for the next wave's SMs, and orders with slack.
-judged rings.jsonl "" '"seq_q": 1024,' 'runs==14' 'median_ppm<=15000' 'worst_ppm<=26000' \
+judged rings.jsonl "" '"sms": 128,.*"tile_q": 80,' 'runs==14' 'median_ppm<=15000' 'worst_ppm<=26000' \
   'misranked==0' 'whole_misranked==0'
 # Of 512 tokens, of 1,024 with STAGGER_TEST_ALL=1.
 short='"seq_q": 512,' random=32
