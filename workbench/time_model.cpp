@@ -124,13 +124,12 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
                   .kernel = times.key,
                   .start = times.start.value};
   if (!times.key.dtype.empty()) {
-    model.timing.reduce_kv = reduce_kv_on(problem, times);
     model.passes = passes_on(problem, times);
     if (machine.memory) {
-      model.timing.latency = times.latency.value;
-      model.timing.memory = times.timing(memory_of(*machine.memory, times.key)).memory;
+      model.timing = times.timing(memory_of(*machine.memory, times.key));
       model.timing.memory->congestion = congestion_on(problem, machine, times);
     }
+    model.timing.reduce_kv = reduce_kv_on(problem, times);
   } else {
     Timing& timing = model.timing;
     if (timing.compute_partial || spun.compute_partial) {

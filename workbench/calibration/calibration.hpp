@@ -36,10 +36,10 @@ struct Calibration {
 /// of those that tell, as far as they stay near those; for each of a few spreads of hand-overs, of
 /// which the one is kept by which that is best. What passes take is found where runs have some
 /// (`passes_ns`) and one is of four times the elements of another. Deterministic. Requires a run by
-/// the ranks at least, all finished, with immediate release. What a
-/// part of dK and dV takes is found where runs add those in order, of which nothing else is asked.
-/// Of a task that is several steps a turn and a reduction's end are those of its last one. O(tasks)
-/// for each of some hundred simulations a spread.
+/// the ranks at least, all finished, with immediate release. What a part of dK and dV takes is
+/// found where runs add those in order, of which nothing else is asked. Of a task that is several
+/// steps a turn and a reduction's end are those of its last one. O(tasks) for each of some hundred
+/// simulations a spread.
 [[nodiscard]] Calibration calibrate(const std::vector<CalibrationRun>& runs, Model model,
                                     std::int32_t steps = 1);
 
