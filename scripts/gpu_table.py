@@ -7,33 +7,34 @@
 --stagger is the command that says bounds; build/release/stagger, unless given. The tables themselves
 are made in tables/.
 
-    README.md              the speed grid in two lines     bench.json and bench_h100.json, by
-                                                          python -m stagger bench
-    gpu/results/README.md  the speed grid                 speed.json, by scripts/bench_gpu.py
-                           what optimize finds there      the same
-                           what a bound leaves the others  speed.jsonl, by the same
-                           windows beside one another     windows.jsonl, by the same
-                           how right predictions are      predictions.json, by
-                                                          scripts/predictions.py
-                           what device memory moves       traffic_h200.json and
-                                                          traffic_h100.json, by
-                                                          scripts/bench_traffic.py
-                           what optimize names        optimize_h100.json and others, by
-                                                          scripts/bench_optimize.py
-                           orders of a chain's heads      orders.jsonl and orders_h100.jsonl,
-                                                          by scripts/bench_gpu.py --spans
-                           what scripts/test-gpu ran      checks.json, by scripts/test-gpu
-                           beside torch and cuDNN         bench.json and bench_shared.json, by
-                                                          python -m stagger bench; also an H100
-                           trained twice                  train.json and train_h100.json, by
-                                                          python -m stagger demo
-    workbench/block/README.md  whole blocks               block.json, block_steady.json,
-                                                          block_h100.json, by
-                                                          scripts/bench_block.py
-                           dropout bits beside GEMMs      overlap.json and overlap_h100.json, by
-    gpu/overlap/README.md  the same                       scripts/bench_overlap.py
-    workbench/designs/README.md  designs beside what is    designs.json, by
-                           predicted of them              scripts/bench_designs.py
+    README.md                    the speed grid in two lines    bench.json, bench_h100.json, by
+                                                                python -m stagger bench
+    gpu/results/speed.md         the speed grid                 speed.json, by scripts/bench_gpu.py
+                                 what optimize finds there      the same
+                                 what a bound leaves others     speed.jsonl, by the same
+                                 windows beside one another     windows.jsonl, by the same
+    gpu/results/prediction.md    how right predictions are      predictions.json, by
+                                                                scripts/predictions.py
+                                 how long launches take         problems.jsonl and others, by
+                                                                scripts/bench_gpu.py
+    gpu/results/traffic.md       what device memory moves       traffic_h200.json and another, by
+                                                                scripts/bench_traffic.py
+    gpu/results/optimize.md      what optimize names            optimize_h200.json and others, by
+                                                                scripts/bench_optimize.py
+    gpu/results/groups.md        orders of a chain's heads      orders.jsonl, orders_h100.jsonl, by
+                                                                scripts/bench_gpu.py --spans
+    gpu/results/torch.md         beside torch and cuDNN         bench.json, bench_shared.json, by
+                                                                python -m stagger bench; an H100's
+                                 trained twice                  train.json, train_h100.json, by
+                                                                python -m stagger demo
+    gpu/results/checks.md        what scripts/test-gpu ran      checks.json, by scripts/test-gpu
+    workbench/block/README.md    whole blocks                   block.json, block_steady.json,
+                                                                block_h100.json, by
+                                                                scripts/bench_block.py
+                                 dropout bits beside GEMMs      overlap.json, overlap_h100.json, by
+    gpu/overlap/README.md        the same                       scripts/bench_overlap.py
+    workbench/designs/README.md  designs beside what is         designs.json, by
+                                 predicted of them              scripts/bench_designs.py
 """
 
 import argparse
@@ -64,54 +65,55 @@ def tables(stagger):
     def far(machine):
         return lambda document: predictions.far_table(document, machine)
 
-    results, block = "gpu/results/README.md", "workbench/block/README.md"
-    return [("README.md", "summary", "bench.json", bench.bench_summary),
-            ("README.md", "summary-h100", "bench_h100.json", bench.bench_summary_there),
-            (results, "speed", "speed.json", grid.speed_table),
-            (results, "optimum", "speed.json", grid.optimum_table),
-            (results, "bounds", "speed.jsonl", bounds),
-            (results, "windows", "windows.jsonl", grid.windows_table),
-            (results, "predictions", "predictions.json", predicted("h200")),
-            (results, "far", "predictions.json", far("h200")),
-            (results, "predictions-h100", "predictions.json", predicted("h100")),
-            (results, "far-h100", "predictions.json", far("h100")),
-            (results, "launches", "problems.jsonl", grid.launches_table),
-            (results, "traffic-h200", "traffic_h200.json", moved),
-            (results, "traffic-h100", "traffic_h100.json", moved),
-            (results, "optimize-h100", "optimize_h100.json", optimize.optimize_table),
-            (results, "optimize-h100-other", "optimize_h100_other.json", optimize.optimize_table),
-            (results, "optimize-random-h100", "optimize_random_h100.json", optimize.optimize_table),
-            (results, "optimize-together-h100", "optimize_together_h100.json",
-             optimize.optimize_table),
-            (results, "optimize-together-h200", "optimize_together_h200.json",
-             optimize.optimize_table),
-            (results, "optimize-random-h200", "optimize_random_h200.json",
-             optimize.optimize_table),
-            (results, "optimize-spans-h200", "optimize_spans_h200.json", optimize.optimize_table),
-            (results, "optimize-h200", "optimize_h200.json", optimize.optimize_table),
-            (results, "optimize-shared", "optimize_shared.json", optimize.optimize_table),
-            (results, "optimize-other-h200", "optimize_other_h200.json", optimize.optimize_table),
-            (results, "orders", "orders.jsonl", orders.orders_table),
-            (results, "checks", "checks.json", checks.checks_table),
-            (results, "bench", "bench.json", bench.bench_table),
-            (results, "bench-shared", "bench_shared.json", bench.bench_table),
-            (results, "bench-h100", "bench_h100.json", bench.bench_table),
-            (results, "bench-shared-h100", "bench_shared_h100.json", bench.bench_table),
-            (results, "train", "train.json", bench.train_table),
-            (results, "train-h100", "train_h100.json", bench.train_table),
-            (block, "blocks", "block.json", blocks.block_table),
-            (block, "block-kernels", "block.json", blocks.block_kernels_table),
-            (block, "blocks-steady", "block_steady.json", blocks.block_table),
-            (block, "blocks-h100", "block_h100.json", blocks.block_table),
-            (block, "overlap", "overlap.json", overlap.overlap_table),
-            (block, "overlap-h100", "overlap_h100.json", overlap.overlap_table),
-            ("gpu/overlap/README.md", "overlap-ways", "overlap.json", overlap.overlap_ways_table),
-            ("gpu/overlap/README.md", "overlap-rng", "overlap.json", overlap.overlap_rng_table),
-            ("gpu/overlap/README.md", "overlap-rng-h100", "overlap_h100.json",
-             overlap.overlap_rng_table),
-            ("gpu/overlap/README.md", "overlap-ways-h100", "overlap_h100.json",
-             overlap.overlap_ways_table),
-            ("workbench/designs/README.md", "designs", "designs.json", designs.designs_table)]
+    def optimized(*markers):
+        return [(marker, f"{marker.replace('-', '_')}.json", optimize.optimize_table)
+                for marker in markers]
+
+    pages = {
+        "README.md": [
+            ("summary", "bench.json", bench.bench_summary),
+            ("summary-h100", "bench_h100.json", bench.bench_summary_there)],
+        "gpu/results/speed.md": [
+            ("speed", "speed.json", grid.speed_table),
+            ("optimum", "speed.json", grid.optimum_table),
+            ("bounds", "speed.jsonl", bounds),
+            ("windows", "windows.jsonl", grid.windows_table)],
+        "gpu/results/prediction.md": [
+            ("predictions", "predictions.json", predicted("h200")),
+            ("far", "predictions.json", far("h200")),
+            ("predictions-h100", "predictions.json", predicted("h100")),
+            ("far-h100", "predictions.json", far("h100")),
+            ("launches", "problems.jsonl", grid.launches_table)],
+        "gpu/results/traffic.md": [
+            ("traffic-h200", "traffic_h200.json", moved),
+            ("traffic-h100", "traffic_h100.json", moved)],
+        "gpu/results/optimize.md": optimized(
+            "optimize-h200", "optimize-h100", "optimize-h100-other", "optimize-random-h200",
+            "optimize-random-h100", "optimize-together-h100", "optimize-together-h200",
+            "optimize-shared", "optimize-other-h200", "optimize-spans-h200"),
+        "gpu/results/groups.md": [("orders", "orders.jsonl", orders.orders_table)],
+        "gpu/results/torch.md": [
+            ("bench", "bench.json", bench.bench_table),
+            ("bench-h100", "bench_h100.json", bench.bench_table),
+            ("bench-shared", "bench_shared.json", bench.bench_table),
+            ("bench-shared-h100", "bench_shared_h100.json", bench.bench_table),
+            ("train", "train.json", bench.train_table),
+            ("train-h100", "train_h100.json", bench.train_table)],
+        "gpu/results/checks.md": [("checks", "checks.json", checks.checks_table)],
+        "workbench/block/README.md": [
+            ("blocks", "block.json", blocks.block_table),
+            ("block-kernels", "block.json", blocks.block_kernels_table),
+            ("blocks-steady", "block_steady.json", blocks.block_table),
+            ("blocks-h100", "block_h100.json", blocks.block_table),
+            ("overlap", "overlap.json", overlap.overlap_table),
+            ("overlap-h100", "overlap_h100.json", overlap.overlap_table)],
+        "gpu/overlap/README.md": [
+            ("overlap-ways", "overlap.json", overlap.overlap_ways_table),
+            ("overlap-rng", "overlap.json", overlap.overlap_rng_table),
+            ("overlap-rng-h100", "overlap_h100.json", overlap.overlap_rng_table),
+            ("overlap-ways-h100", "overlap_h100.json", overlap.overlap_ways_table)],
+        "workbench/designs/README.md": [("designs", "designs.json", designs.designs_table)]}
+    return [(page, *table) for page, those in pages.items() for table in those]
 
 
 def read(path):

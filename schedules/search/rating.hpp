@@ -17,7 +17,7 @@ struct Rating {
 /// What a search takes a makespan for, of a table with so many bytes of dQ tiles in flight at most:
 /// longer by a fiftieth of it for as many bytes again as L2 holds, and by four fiftieths at most.
 /// Additions that go to device memory take longer than the model says on one device or in one
-/// launch, and not on another (gpu/results/README.md), so a table that needs them has to be worth
+/// launch, and not on another (gpu/results/traffic.md), so a table that needs them has to be worth
 /// it.
 [[nodiscard]] inline Ticks cost_of(Ticks makespan, std::int64_t dq_in_flight,
                                    const Memory& memory) {

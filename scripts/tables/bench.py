@@ -28,7 +28,7 @@ def bench_summary(data):
             f"backward pass, {min(flash):.1f} to {max(flash):.1f} times as fast as PyTorch's flash "
             f"backward in deterministic mode, which is FlashAttention-2's, and {min(cudnn):.2f} to "
             f"{max(cudnn):.2f} times as fast as cuDNN's, which has other bits in another run "
-            f"([table](gpu/results/README.md#with-pytorch)).\n")
+            f"([table](gpu/results/torch.md#the-grid)).\n")
 
 
 def bench_summary_there(data):

@@ -2,7 +2,7 @@
 
 #: What a file's runs are.
 FILES = {
-    "speed": "the speed grid above: what `optimize` finds, and named schedules",
+    "speed": "the [speed grid](speed.md): what `optimize` finds, and named schedules",
     "speed_other": "head_dim 128 of it, causal from 1,024 tokens, on another H200",
     "problems_more": "problems by seeds, three in four of them full, prefixes and documents",
     "problems_other": "problems by seeds, heads that share K and V",
