@@ -1,10 +1,12 @@
 #include "cli/builtin.hpp"
 #include "cli/calibrate_block.hpp"
+#include "cli/calibrate_measured.hpp"
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/files.hpp"
 #include "cli/heed.hpp"
 #include "cli/options.hpp"
+#include "cli/profile.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/calibration.hpp"
 #include "cli/report/overlap_runs.hpp"
@@ -15,6 +17,7 @@
 #include "gpu/cuda/copy_rate.hpp"
 #include "gpu/cuda/load_latency.hpp"
 #include "gpu/overlap/overlap.hpp"
+#include "workbench/calibration/evidence_file.hpp"
 #include "workbench/calibration/overlap_runs.hpp"
 #include "workbench/calibration/runs.hpp"
 
@@ -45,27 +48,6 @@ std::string command_line(const Options& options, const Kernel& kernel) {
                             options.tile().kv);
 }
 
-/// The profile in the file, or a new one named like it. Throws Error{usage} if it is another
-/// device's.
-Machine profile_of(const std::string& path, const gpu::CudaDevice& device) {
-  if (path == "-" || !std::filesystem::exists(path)) {
-    return {.name = path == "-" ? "machine" : std::filesystem::path(path).stem().string(),
-            .device = device.name,
-            .driver = device.driver,
-            .sms = device.sms};
-  }
-  Machine machine = read_machine_json(read_file(path), path);
-  if (machine.device == device.name && machine.driver == device.driver &&
-      machine.sms == device.sms) {
-    return machine;
-  }
-  throw Error(ErrorKind::usage,
-              fmt::format("{} is of {} ({} SMs, CUDA {}), and this is {} ({} SMs, CUDA {}): give "
-                          "another file",
-                          path, machine.device, machine.sms, machine.driver, device.name,
-                          device.sms, device.driver));
-}
-
 CalibrationRequest calibration_request(const Options& options, const Kernel& kernel) {
   return {.kernel = &kernel,
           .dtype = options.dtype,
@@ -85,14 +67,15 @@ void calibrate_phases(const Options& options, CalibrationRequest request, Machin
   request.progress = [&](double fraction) { progress.show("calibrating", fraction); };
   const std::vector<CalibrationRun> runs = workbench::measure(request, machine.sms);
   progress.end();
-  Calibration calibration = workbench::calibrate(request, runs);
-  calibration.times.date = today();
+  workbench::Evidence evidence = workbench::evidence_of(request, runs);
+  evidence.shown.date = today();
+  Calibration calibration = workbench::calibrate(request, evidence);
   calibration.times.command = command_line(options, *request.kernel);
   put(machine, calibration.times);
   write_file(options.output, write_machine_json(machine));
   if (options.output == "-") return;
   if (options.json) {
-    write_stdout(calibration_json(machine, runs, calibration));
+    write_stdout(workbench::write_calibration(machine, evidence, calibration));
   } else {
     write_text(calibration_text(machine, calibration.times), terminal_of(options));
   }
@@ -202,6 +185,7 @@ int calibrate_command(const Options& options) {
   check_standard_output(options);
   if (options.overlap) return calibrate_overlap(options);
   if (!options.measured_blocks.empty()) return calibrate_block(options);
+  if (!options.measured_kernels.empty()) return calibrate_measured(options);
   const Kernel& kernel = *options.kernel;
   const bool shaped = options.tile_q && options.tile_kv;
   if (!kernel.spins() && !options.memory && !shaped) {
@@ -217,7 +201,9 @@ int calibrate_command(const Options& options) {
     reject(given_of(options, "head-dim tile-q tile-kv"), "means nothing beside --memory");
   }
   if (!has_device("calibrate measures one")) return kSkipped;
-  const Machine machine = profile_of(options.output, *gpu::cuda_device());
+  const gpu::CudaDevice device = gpu::cuda_device().value();
+  const Machine machine = profile_for(
+      options.output, {.device = device.name, .driver = device.driver, .sms = device.sms});
   const CalibrationRequest request = calibration_request(options, kernel);
   (options.memory ? calibrate_memory : calibrate_phases)(options, request, machine);
   return kHolds;
@@ -236,6 +222,7 @@ const Command kCalibrate{
         "  stagger calibrate --device cuda --kernel hopper --dtype bf16 --memory \\\n"
         "      -o mine.json\n"
         "  stagger calibrate --device cuda --overlap -o h200-dropout.json\n"
+        "  stagger calibrate --measured mine-runs.json -o mine.json\n"
         "  stagger calibrate --block gpu/results/block.json -o h200-blocks.json\n"
         "  stagger compare --mask causal --seq 4096 --tile-q 64 --tile-kv 64 --heads 8 \\\n"
         "      --sms 132 --machine mine.json\n",

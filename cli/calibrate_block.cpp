@@ -2,15 +2,14 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/profile.hpp"
 #include "cli/report/block_fit.hpp"
 #include "cli/terminal.hpp"
-#include "core/error.hpp"
 #include "core/files.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <tuple>
@@ -18,23 +17,6 @@
 
 namespace stagger::cli {
 namespace {
-
-/// The profile in the file, or a new one named like it. Throws Error{usage} if it is another
-/// device's.
-Machine profile_for(const std::string& path, const block::MeasuredBlocks& measured) {
-  if (path == "-" || !std::filesystem::exists(path)) {
-    return {.name = path == "-" ? "machine" : std::filesystem::path(path).stem().string(),
-            .device = measured.device,
-            .driver = measured.driver,
-            .sms = measured.sms};
-  }
-  Machine machine = read_machine_json(read_file(path), path);
-  if (machine.device == measured.device && machine.sms == measured.sms) return machine;
-  throw Error(ErrorKind::usage,
-              fmt::format("{} is of {} ({} SMs), and the blocks are of {} ({} SMs): give another "
-                          "file",
-                          path, machine.device, machine.sms, measured.device, measured.sms));
-}
 
 /// By name, then shape: a profile that is made again has its lines where they were.
 void sort_attention(BlockRates& rates) {
@@ -62,7 +44,9 @@ int calibrate_block(const Options& options) {
   const std::string& path = options.measured_blocks;
   BlockFitReport report;
   report.measured = block::read_measured_blocks(read_file(path), path);
-  report.machine = profile_for(options.output, report.measured);
+  report.machine = profile_for(options.output, {.device = report.measured.device,
+                                                .driver = report.measured.driver,
+                                                .sms = report.measured.sms});
   report.rates = block::fitted_rates(report.measured);
   report.fitted = block::judge_fit(report.measured, report.rates);
   report.rates.source = source_of(report, path);

@@ -126,6 +126,7 @@ struct Options {
   bool no_partials = false;
   bool memory = false;                            ///< of `calibrate`
   bool overlap = false;                           ///< likewise
+  std::string measured_kernels;                   ///< a file: --measured
   std::string measured_blocks;                    ///< likewise, a file: --block
   std::string base = "h200-cudnn";                ///< likewise, what is not measured: --calibration
   bool summary = false;                           ///< of `predict`

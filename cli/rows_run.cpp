@@ -156,6 +156,15 @@ std::vector<OptionRow> run_rows() {
        .target = &Options::memory,
        .commands = "calibrate",
        .group = kGroup},
+      {.name = "measured",
+       .metavar = "FILE",
+       .meaning = "fit phases again to what `calibrate --json` printed, one or several; without a "
+                  "GPU",
+       .target = &Options::measured_kernels,
+       .commands = "calibrate",
+       .group = kGroup,
+       .excludes = "kernel device tick-ns dtype head-dim tile-q tile-kv memory timeout overlap "
+                   "block"},
       {.name = "timeout",
        .metavar = "MS",
        .meaning = "the longest a task may wait for its turn, or a run of a design without turns "

@@ -54,5 +54,8 @@ namespace stagger {
 /// Reads and writes schema `stagger.machine/1`. Two entries of one key are refused.
 [[nodiscard]] Machine read_machine_json(std::string_view text, const std::string& source);
 [[nodiscard]] std::string write_machine_json(const Machine& machine);
+/// Reads and writes an entry of its `kernels`.
+[[nodiscard]] KernelTimes read_kernel_times(const JsonValue& entry);
+[[nodiscard]] std::string write_kernel_times(const KernelTimes& times);
 
 }  // namespace stagger

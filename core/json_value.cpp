@@ -207,4 +207,34 @@ std::string json_quote(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+std::vector<JsonText> json_texts(std::string_view text, const std::string& source) {
+  std::vector<JsonText> documents;
+  std::size_t begin = 0;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (quoted) {
+      if (letter == '\\') ++at;
+      quoted = letter != '"';
+    } else if (letter == '"') {
+      quoted = true;
+    } else if (letter == '{') {
+      ++depth;
+    } else if (letter == '}' && --depth <= 0) {
+      documents.push_back({text.substr(begin, at + 1 - begin), source});
+      begin = at + 1;
+      depth = 0;
+    }
+  }
+  const std::string_view rest = text.substr(begin);
+  if (documents.empty() || rest.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    documents.push_back({rest, source});
+  }
+  if (documents.size() == 1) return documents;
+  for (std::size_t index = 0; index < documents.size(); ++index)
+    documents[index].source += " (" + std::to_string(index + 1) + ")";
+  return documents;
+}
+
 }  // namespace stagger

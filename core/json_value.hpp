@@ -73,6 +73,16 @@ class JsonDocument {
   std::unique_ptr<JsonValue> root_;
 };
 
+/// One of several documents in a text, and what messages call it: `runs.jsonl (3)`.
+struct JsonText {
+  std::string_view text;
+  std::string source;
+};
+
+/// The objects of a text that are one after the other: where braces close. What is between them is
+/// left to the parser to refuse. One at least.
+[[nodiscard]] std::vector<JsonText> json_texts(std::string_view text, const std::string& source);
+
 /// The text as a JSON string with its quotes; bytes that are no UTF-8 are replaced.
 [[nodiscard]] std::string json_quote(const std::string& text);
 

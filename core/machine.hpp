@@ -104,9 +104,9 @@ struct DeviceMemory {
 
 /// A machine profile: what kernels' phases take on one device.
 struct Machine {
-  std::string name;
-  std::string device;
-  std::string driver;
+  std::string name = {};
+  std::string device = {};
+  std::string driver = {};
   std::int32_t sms = 0;  ///< CTAs that the device holds at once: one an SM
   std::vector<KernelTimes> kernels = {};
   std::optional<DeviceMemory> memory = std::nullopt;  ///< absent: not measured

@@ -60,7 +60,40 @@ DeviceMemory read_memory(const JsonValue& value) {
   return memory;
 }
 
-KernelTimes read_times(const JsonValue& entry) {
+std::string member(const char* key, const std::string& value) {
+  return "\"" + std::string(key) + "\": " + value;
+}
+
+std::string write_measured(const char* key, const MeasuredNs& measured) {
+  return "     " + member(key, "{") + member("value", std::to_string(measured.value)) + ", " +
+         member("quartiles",
+                "[" + std::to_string(measured.low) + ", " + std::to_string(measured.high) + "]") +
+         ", " + member("samples", std::to_string(measured.samples)) + "}";
+}
+
+std::string write_fit(const FitErrors& fit) {
+  return member("fit", "{") + member("runs", std::to_string(fit.runs)) + ", " +
+         member("median_ppm", std::to_string(fit.median_ppm)) + ", " +
+         member("worst_ppm", std::to_string(fit.worst_ppm)) + "}";
+}
+
+std::string write_memory(const DeviceMemory& memory) {
+  return " " + member("memory", "{") + member("l2_bytes", std::to_string(memory.l2_bytes)) + ", " +
+         member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ", " +
+         member("stream_bytes_per_ns", std::to_string(memory.stream_bytes_per_ns)) + ", " +
+         member("add_permille", std::to_string(memory.add_permille)) + ", " +
+         member("latency_ns", std::to_string(memory.latency_ns)) + ",\n   " +
+         write_fit(memory.fit) + ",\n   " + member("date", json_quote(memory.date)) + ",\n   " +
+         member("command", json_quote(memory.command)) + "},\n";
+}
+
+std::string write_blocks(const std::vector<BlockRates>& blocks) {
+  return blocks.empty() ? "" : " " + member("block", write_block_rates(blocks)) + ",\n";
+}
+
+}  // namespace
+
+KernelTimes read_kernel_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release",
                      "steps", "cut_partial", "ns", "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
@@ -91,24 +124,7 @@ KernelTimes read_times(const JsonValue& entry) {
   return times;
 }
 
-std::string member(const char* key, const std::string& value) {
-  return "\"" + std::string(key) + "\": " + value;
-}
-
-std::string write_measured(const char* key, const MeasuredNs& measured) {
-  return "     " + member(key, "{") + member("value", std::to_string(measured.value)) + ", " +
-         member("quartiles",
-                "[" + std::to_string(measured.low) + ", " + std::to_string(measured.high) + "]") +
-         ", " + member("samples", std::to_string(measured.samples)) + "}";
-}
-
-std::string write_fit(const FitErrors& fit) {
-  return member("fit", "{") + member("runs", std::to_string(fit.runs)) + ", " +
-         member("median_ppm", std::to_string(fit.median_ppm)) + ", " +
-         member("worst_ppm", std::to_string(fit.worst_ppm)) + "}";
-}
-
-std::string write_times(const KernelTimes& times) {
+std::string write_kernel_times(const KernelTimes& times) {
   std::string text = "  {" + member("kernel", json_quote(times.key.kernel));
   if (!times.key.dtype.empty()) {
     text += ", " + member("dtype", json_quote(times.key.dtype)) + ", " +
@@ -140,22 +156,6 @@ std::string write_times(const KernelTimes& times) {
          member("command", json_quote(times.command)) + "}";
 }
 
-std::string write_memory(const DeviceMemory& memory) {
-  return " " + member("memory", "{") + member("l2_bytes", std::to_string(memory.l2_bytes)) + ", " +
-         member("bytes_per_ns", std::to_string(memory.bytes_per_ns)) + ", " +
-         member("stream_bytes_per_ns", std::to_string(memory.stream_bytes_per_ns)) + ", " +
-         member("add_permille", std::to_string(memory.add_permille)) + ", " +
-         member("latency_ns", std::to_string(memory.latency_ns)) + ",\n   " +
-         write_fit(memory.fit) + ",\n   " + member("date", json_quote(memory.date)) + ",\n   " +
-         member("command", json_quote(memory.command)) + "},\n";
-}
-
-std::string write_blocks(const std::vector<BlockRates>& blocks) {
-  return blocks.empty() ? "" : " " + member("block", write_block_rates(blocks)) + ",\n";
-}
-
-}  // namespace
-
 Machine read_machine_json(std::string_view text, const std::string& source) {
   const JsonDocument document(text, source);
   const JsonValue& root = document.root();
@@ -170,7 +170,7 @@ Machine read_machine_json(std::string_view text, const std::string& source) {
   const JsonValue kernels = root.at("kernels");
   for (std::size_t index = 0; index < kernels.size(); ++index) {
     const JsonValue entry = kernels.item(index);
-    KernelTimes times = read_times(entry);
+    KernelTimes times = read_kernel_times(entry);
     const bool known =
         std::any_of(machine.kernels.begin(), machine.kernels.end(),
                     [&](const KernelTimes& other) { return other.key == times.key; });
@@ -190,7 +190,7 @@ std::string write_machine_json(const Machine& machine) {
                      write_blocks(machine.blocks) + " " + member("kernels", "[");
   const char* separator = "\n";
   for (const KernelTimes& times : machine.kernels) {
-    text += separator + write_times(times);
+    text += separator + write_kernel_times(times);
     separator = ",\n";
   }
   return text + "]}\n";

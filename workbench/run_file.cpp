@@ -182,35 +182,6 @@ constexpr double kLongestMs = 1e9;
 constexpr const char* kVerdicts[] = {"ok", "mismatch", "deadlock", "timeout", "refused", "invalid"};
 constexpr const char* kDevices[] = {"cpu", "cuda"};
 
-/// The objects of a text that are one after the other: where braces close. What is between them is
-/// left to the parser to refuse.
-std::vector<std::string_view> documents_of(std::string_view text) {
-  std::vector<std::string_view> documents;
-  std::size_t begin = 0;
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char letter = text[at];
-    if (quoted) {
-      if (letter == '\\') ++at;
-      quoted = letter != '"';
-    } else if (letter == '"') {
-      quoted = true;
-    } else if (letter == '{') {
-      ++depth;
-    } else if (letter == '}' && --depth <= 0) {
-      documents.push_back(text.substr(begin, at + 1 - begin));
-      begin = at + 1;
-      depth = 0;
-    }
-  }
-  const std::string_view rest = text.substr(begin);
-  if (documents.empty() || rest.find_first_not_of(" \t\r\n") != std::string_view::npos) {
-    documents.push_back(rest);
-  }
-  return documents;
-}
-
 /// Whether a key holds an object, whose keys must then be known; null is none.
 bool holds(const JsonValue& run, const char* key, std::initializer_list<const char*> known) {
   if (!run.has(key) || !run.at(key).is_object()) return false;
@@ -386,11 +357,8 @@ std::string write_run(const Execution& execution) {
 
 MeasuredRuns read_runs(std::string_view text, const std::string& source) {
   MeasuredRuns all;
-  const std::vector<std::string_view> documents = documents_of(text);
-  for (std::size_t index = 0; index < documents.size(); ++index) {
-    const std::string name =
-        documents.size() == 1 ? source : source + " (" + std::to_string(index + 1) + ")";
-    const JsonDocument document(documents[index], name);
+  for (const auto& [each, name] : json_texts(text, source)) {
+    const JsonDocument document(each, name);
     expect_run(document.root());
     const std::string reason = reason_to_skip(document.root());
     if (reason.empty()) {

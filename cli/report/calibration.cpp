@@ -53,26 +53,6 @@ std::string calibration_text(const Machine& machine, const KernelTimes& times) {
                             counted(times.fit.runs, "table"));
 }
 
-std::string calibration_json(const Machine& machine,
-                             const std::vector<workbench::CalibrationRun>& runs,
-                             const workbench::Calibration& calibration) {
-  Machine alone = machine;
-  alone.kernels = {calibration.times};
-  Json rows = Json::array();
-  auto residual = calibration.residuals.begin();
-  for (const workbench::CalibrationRun& run : runs) {
-    if (!workbench::counts(run)) continue;
-    rows.push_back({{"problem", workbench::counted_problem_json(run.table.problem)},
-                    {"schedule", run.table.name},
-                    {"measured_ns", residual->measured},
-                    {"predicted_ns", residual->predicted},
-                    {"elapsed_ns", run.run.elapsed_ns},
-                    {"passes_ns", run.run.passes_ns}});
-    ++residual;
-  }
-  return schema_text(alone, rows);
-}
-
 std::string memory_json(const Machine& machine, const std::vector<workbench::MemoryRun>& runs,
                         const std::vector<workbench::Residual>& residuals) {
   Machine alone = machine;

@@ -14,11 +14,6 @@ namespace stagger::cli {
 /// The memory of a profile that has one.
 [[nodiscard]] std::string memory_text(const Machine& machine);
 
-/// Schema `stagger.calibration/1`: the kernel's entry of the profile, and each run by the ranks.
-[[nodiscard]] std::string calibration_json(const Machine& machine,
-                                           const std::vector<workbench::CalibrationRun>& runs,
-                                           const workbench::Calibration& calibration);
-
 /// Schema `stagger.calibration/1`: the profile's memory, and each run that it was found by.
 [[nodiscard]] std::string memory_json(const Machine& machine,
                                       const std::vector<workbench::MemoryRun>& runs,

@@ -49,7 +49,7 @@ class Sampling {
       const auto recent = std::ranges::upper_bound(turns, time - cycle);
       const std::int64_t sms = table_.problem.sms;
       const auto busy = std::min<std::int64_t>(std::ranges::upper_bound(turns, time) - recent, sms);
-      return 1'000 * busy / sms;
+      return kFullLoad * busy / sms;
     };
     for (std::int64_t slot = 0; slot < std::ssize(table_.slots); ++slot) {
       if (run_.times[at(slot)].reduce_end < 0 || released(slot) <= ready(slot)) continue;

@@ -10,6 +10,9 @@
 
 namespace stagger::gpu {
 
+/// PhaseSamples::load of a device all of whose SMs reduce.
+inline constexpr std::int64_t kFullLoad = 1'000;
+
 /// A table and a run of it whose times were taken.
 struct TimedRun {
   const Table* table = nullptr;

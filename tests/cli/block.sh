@@ -155,7 +155,7 @@ grep -q "\"source\": \"stagger calibrate $sustained:" "$work/two.json" || fail "
 expect 0 "16384 tokens on h200, sustained load" block $llama $h200 --load sustained -o -
 expect 0 "norms and residuals" block $llama --machine h100 --attention flash-deterministic
 cp "$source_dir/configs/machines/h800.json" "$work/h800.json"
-expect 2 "and the blocks are of NVIDIA H200 (132 SMs)" calibrate $burst -o "$work/h800.json"
+expect 2 "is of NVIDIA H800 (132 SMs), and what was measured is of NVIDIA H200 (132 SMs" calibrate $burst -o "$work/h800.json"
 expect 3 "cannot" calibrate --block nowhere.json -o "$work/new.json"
 expect 3 "schema" calibrate --block "$work/h800.json" -o "$work/new.json"
 expect 2 "excludes" calibrate $burst --overlap -o "$work/new.json"

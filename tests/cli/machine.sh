@@ -135,6 +135,25 @@ expect 0 '"read_bytes"' analyze --mask causal --n 8 --heads 4 --schedule spt --l
 sed 's/"sms": [0-9]*,/&"memory": {"l2_bytes": 0, "bytes_per_ns": 4000},/' "$machine" >"$work/no_l2.json"
 expect 3 "/memory/l2_bytes: must be an integer from 1" compare $problem --machine "$work/no_l2.json"
 
+# What was measured is fitted again without one.
+measured=$source_dir/tests/golden/calibration.json
+expect 0 "compute            900 ns" calibrate --measured "$measured" -o "$work/again.json"
+expect 0 '"stagger.calibration/1"' calibrate --measured "$measured" -o "$work/again.json" --json
+"$stagger" calibrate --measured "$measured" -o "$work/twice.json" --json >"$work/twice.txt"
+"$stagger" calibrate --measured "$work/twice.txt" -o "$work/thrice.json" --json >"$work/thrice.txt"
+cmp -s <(grep -v '"command"\|"name"' "$work/twice.txt") <(grep -v '"command"\|"name"' "$work/thrice.txt") ||
+  fail "what was fitted again is another when it is read"
+grep -q '"command": "stagger calibrate --measured' "$work/twice.json" || fail "a profile does not say by what it was fitted"
+grep -q '"date": "2026-11-30"' "$work/twice.json" || fail "a profile does not say when it was measured"
+expect 2 "of NVIDIA H200 (132 SMs, CUDA 13.0), and what was measured is of a toy (4 SMs, CUDA 1.0)" \
+  calibrate --measured "$measured" -o "$source_dir/configs/machines/h200.json"
+expect 2 "--measured excludes --memory" calibrate --measured "$measured" --memory -o "$work/again.json"
+expect 2 "--output is required" calibrate --measured "$measured"
+expect 3 "No such file" calibrate --measured "$work/nowhere.json" -o "$work/again.json"
+head -c 2000 "$measured" >"$work/cut.json"
+expect 3 "cut.json: parse error" calibrate --measured "$work/cut.json" -o "$work/never.json"
+[ ! -e "$work/never.json" ] || fail "a refused calibration left a file"
+
 # Calibration needs a GPU; what is wrong is said before that.
 expect 0 "Examples:" calibrate --help
 expect 2 "unknown kernel 'fast'; known: portable, hopper, replay" calibrate --kernel fast -o "$work/new.json"

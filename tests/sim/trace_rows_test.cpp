@@ -13,7 +13,7 @@ TEST_CASE("what overlaps in a row is in threads of its own") {
     return threads_of({.sms = 1, .heads = 1, .intervals = intervals}).of;
   };
   const auto compute = [](Ticks start, Ticks end) {
-    return Interval{.sm = Sm{0}, .start = start, .end = end};
+    return Interval{.sm = Sm{0}, .task = {}, .start = start, .end = end};
   };
   using Places = std::vector<std::int32_t>;
   CHECK(threads({compute(0, 10), compute(10, 12)}) == Places{0, 0});

@@ -215,7 +215,7 @@ TEST_CASE("of a kernel that spins the profile has what the machine adds, phase b
   CalibrationRequest request{
       .kernel = &workbench::kernel_of("replay"), .tile = {4, 4}, .tick_ns = 100};
   const std::vector<CalibrationRun> runs = toy_runs(timing);
-  const KernelTimes spins = calibrate(request, runs).times;
+  const KernelTimes spins = calibrate(request, evidence_of(request, runs)).times;
   CHECK(spins.compute.value == added.compute);
   REQUIRE(spins.compute_partial.has_value());
   CHECK(spins.compute_partial->value == *added.compute_partial);
@@ -228,7 +228,7 @@ TEST_CASE("of a kernel that spins the profile has what the machine adds, phase b
   CHECK(spins.key == KernelKey{.kernel = "replay"});
 
   request.kernel = &workbench::kernel_of("portable");
-  const KernelTimes computes = calibrate(request, runs).times;
+  const KernelTimes computes = calibrate(request, evidence_of(request, runs)).times;
   CHECK_FALSE(computes.cut_partial);
   CHECK(computes.compute.value == timing.compute);
   CHECK(computes.key ==
@@ -240,13 +240,16 @@ TEST_CASE("of a kernel that spins the profile has what the machine adds, phase b
     return static_cast<std::int32_t>(head_dim + tile.q - tile.kv);
   };
   const KernelTimes in_steps =
-      calibrate({.kernel = &steps, .head_dim = 2, .tile = {5, 4}}, runs).times;
+      calibrate(
+          CalibrationRequest{.kernel = &steps, .head_dim = 2, .tile = {5, 4}},
+          evidence_of(CalibrationRequest{.kernel = &steps, .head_dim = 2, .tile = {5, 4}}, runs))
+          .times;
   CHECK(in_steps.steps == 3);
   CHECK(in_steps.timing().cut_partial);
 
   request.kernel = &workbench::kernel_of("replay");
   request.tick_ns = 1'000;  // more than anything took
-  CHECK(calibrate(request, runs).times.compute.value == 0);
+  CHECK(calibrate(request, evidence_of(request, runs)).times.compute.value == 0);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST_CASE("a device without noise is found to the nanosecond, in both models") {
     const test::ToyDevice device{
         .timing = timing, .start = 5000, .stamps_hand_over = stamps_hand_over};
     const auto runs = toy_runs(device, random);
-    const Calibration found = calibrate(runs, timing.model);
+    const Calibration found = calibrate(evidence_of(runs, timing.model));
     expect_near(found.times, timing, 0);
     expect_near("start", found.times.start, 5000, 0);
     CHECK(found.times.fit.worst_ppm == 0);
@@ -117,14 +117,15 @@ TEST_CASE("the phases of tasks that are steps are found by the last one's reduct
   const test::ToyDevice device{.timing = timing, .start = 5000};
   test::Random random(87);
   const auto runs = toy_runs(device, random);
-  const Calibration found = calibrate(runs, timing.model, timing.steps);
+  const Calibration found = calibrate(evidence_of(runs, timing.model, timing.steps));
   CHECK(found.times.steps == 2);
   CHECK(found.times.timing().steps == 2);
   expect_near(found.times, timing, 60);
   expect_near("start", found.times.start, 5000, 100);
   CHECK(found.times.fit.median_ppm < 1'000);
   // As one they are predicted worse by far.
-  CHECK(calibrate(runs, timing.model).times.fit.median_ppm > 10 * found.times.fit.median_ppm);
+  CHECK(calibrate(evidence_of(runs, timing.model)).times.fit.median_ppm >
+        10 * found.times.fit.median_ppm);
 }
 
 TEST_CASE("noise and a coarse timer move the values by no more than they are") {
@@ -133,7 +134,7 @@ TEST_CASE("noise and a coarse timer move the values by no more than they are") {
       CAPTURE(timing.model == Model::overlap, seed);
       test::Random random(seed);
       const test::ToyDevice device{.timing = timing, .noise = 0.05, .timer = 32, .start = 5000};
-      const Calibration found = calibrate(toy_runs(device, random), timing.model);
+      const Calibration found = calibrate(evidence_of(toy_runs(device, random), timing.model));
       expect_near(found.times, timing, 120);
       CHECK(found.times.fit.median_ppm < 10'000);
       CHECK(found.times.fit.worst_ppm < 30'000);
@@ -150,7 +151,7 @@ TEST_CASE("what passes take by elements is found apart from what they take anyho
         .timing = timing, .start = 5000, .passes = 7000, .passes_per_mi = 2600};
     std::vector<CalibrationRun> runs = toy_runs(device, random);
     add_large_runs(device, random, runs);
-    const KernelTimes found = calibrate(runs, timing.model).times;
+    const KernelTimes found = calibrate(evidence_of(runs, timing.model)).times;
     REQUIRE(found.passes_per_mi.has_value());
     expect_near("passes_per_mi", *found.passes_per_mi, 2600, 1);
     expect_near("start", found.start, 12'000, 1);
@@ -168,7 +169,7 @@ TEST_CASE("passes are found in noise, by their growth alone") {
                                .passes_per_mi = 2600};
   std::vector<CalibrationRun> runs = toy_runs(device, random);
   add_large_runs(device, random, runs);
-  const Calibration found = calibrate(runs, Model::overlap);
+  const Calibration found = calibrate(evidence_of(runs, Model::overlap));
   REQUIRE(found.times.passes_per_mi.has_value());
   expect_near("passes_per_mi", *found.times.passes_per_mi, 2600, 150);
   CHECK(found.times.passes_per_mi->low <= found.times.passes_per_mi->high);
@@ -179,13 +180,13 @@ TEST_CASE("without passes, or without a problem that is large enough, none are f
   const test::ToyDevice none{.timing = kOverlap, .start = 5000};
   std::vector<CalibrationRun> runs = toy_runs(none, random);
   add_large_runs(none, random, runs);
-  CHECK_FALSE(calibrate(runs, Model::overlap).times.passes_per_mi.has_value());
+  CHECK_FALSE(calibrate(evidence_of(runs, Model::overlap)).times.passes_per_mi.has_value());
   const test::ToyDevice passes{
       .timing = kOverlap, .start = 5000, .passes = 7000, .passes_per_mi = 2600};
   runs = toy_runs(passes, random);
   for (CalibrationRun& run : runs)
     run.q_elements = 48 * 128 * 64;
-  const KernelTimes found = calibrate(runs, Model::overlap).times;
+  const KernelTimes found = calibrate(evidence_of(runs, Model::overlap)).times;
   CHECK_FALSE(found.passes_per_mi.has_value());
   // Then they are a constant, here of 6144 rows of 64.
   expect_near("start", found.start, 12'000 + 2600 * 48 * 128 * 64 / (1 << 20), 1);
@@ -204,7 +205,9 @@ TEST_CASE("passes are told from runs by the ranks of which one has four times th
     small += by_ranks && !large ? 1 : 0;
   }
   const std::int64_t large = std::ssize(runs) / 2 - small;
-  const auto passes = [&] { return calibrate(runs, Model::overlap).times.passes_per_mi; };
+  const auto passes = [&] {
+    return calibrate(evidence_of(runs, Model::overlap)).times.passes_per_mi;
+  };
   // 3 ns for 3,000 elements, of every pair.
   REQUIRE(passes().has_value());
   CHECK(*passes() ==
@@ -224,7 +227,7 @@ TEST_CASE("where launches are stamped does not matter to what is predicted") {
     CAPTURE(timing.model == Model::overlap);
     test::Random random(85);
     const test::ToyDevice device{.timing = timing, .start = 5000, .stamps_launch = false};
-    const Calibration found = calibrate(toy_runs(device, random), timing.model);
+    const Calibration found = calibrate(evidence_of(toy_runs(device, random), timing.model));
     expect_near("epilogue", found.times.epilogue, timing.epilogue + timing.launch, 0);
     CHECK(found.times.launch.value == 0);
     CHECK(found.times.fit.worst_ppm == 0);
@@ -234,7 +237,7 @@ TEST_CASE("where launches are stamped does not matter to what is predicted") {
 TEST_CASE("what taking a free turn takes counts as compute in the chain model") {
   test::Random random(86);
   const test::ToyDevice device{.timing = kChain, .taking = 300};
-  const Calibration found = calibrate(toy_runs(device, random), Model::chain);
+  const Calibration found = calibrate(evidence_of(toy_runs(device, random), Model::chain));
   expect_near("compute", found.times.compute, kChain.compute + 300, 40);
   expect_near("reduce", found.times.reduce, kChain.reduce, 40);
   CHECK(found.times.fit.worst_ppm < 5'000);
@@ -245,14 +248,14 @@ TEST_CASE("equal partial tiles are found equal, and a mask without them has none
   Timing timing = kOverlap;
   timing.compute_partial.reset();
   const auto runs = toy_runs({.timing = timing}, random);
-  const Calibration found = calibrate(runs, Model::overlap);
+  const Calibration found = calibrate(evidence_of(runs, Model::overlap));
   REQUIRE(found.times.compute_partial.has_value());
   CHECK(found.times.compute_partial->value == timing.compute);
   std::vector<CalibrationRun> full;
   for (const CalibrationRun& run : runs) {
     if (run.table.problem.mask.family->name == std::string("full")) full.push_back(run);
   }
-  CHECK_FALSE(calibrate(full, Model::overlap).times.compute_partial.has_value());
+  CHECK_FALSE(calibrate(evidence_of(full, Model::overlap)).times.compute_partial.has_value());
 }
 
 TEST_CASE("what stamps cost is left out of makespans and of the start, where it is known") {
@@ -269,16 +272,16 @@ TEST_CASE("what stamps cost is left out of makespans and of the start, where it 
       }
     }
   }
-  const Calibration found = calibrate(runs, Model::overlap);
+  const Calibration found = calibrate(evidence_of(runs, Model::overlap));
   CHECK(found.times.fit.worst_ppm < 2000);
   expect_near("start", found.times.start, 5000, 60);
-  const Calibration unknown = calibrate(
+  const Calibration unknown = calibrate(evidence_of(
       [&] {
         for (CalibrationRun& run : runs)
           run.run.untimed_ns = 0;
         return runs;
       }(),
-      Model::overlap);
+      Model::overlap));
   CHECK(unknown.residuals.front().measured == found.residuals.front().measured + 700);
 }
 
@@ -286,7 +289,7 @@ TEST_CASE("a part of dK and dV takes what is left of hand-overs that were waited
   test::Random random(97);
   const test::ToyDevice device{.timing = kOverlap, .start = 5000};
   std::vector<CalibrationRun> runs = toy_runs(device, random);
-  const Calibration without = calibrate(runs, Model::overlap);
+  const Calibration without = calibrate(evidence_of(runs, Model::overlap));
   CHECK_FALSE(without.times.reduce_kv.has_value());
 
   // Two KV heads of four parts, of which a part is ready 100 ns before the rank before it ends, or
@@ -308,7 +311,7 @@ TEST_CASE("a part of dK and dV takes what is left of hand-overs that were waited
     }
   }
   runs.push_back({table, gpu::Mode::deterministic, run});
-  const Calibration found = calibrate(runs, Model::overlap);
+  const Calibration found = calibrate(evidence_of(runs, Model::overlap));
   REQUIRE(found.times.reduce_kv.has_value());
   CHECK(found.times.reduce_kv->value == kReduceKv);
   CHECK(found.times.reduce_kv->samples == 2 * 3);  // KV tiles, ranks behind the first
@@ -333,12 +336,12 @@ TEST_CASE(
        {std::pair{kChain, 2 * 9'000 + 6'400}, std::pair{kLong, 2 * 90'000 + 6'400}}) {
     test::Random random(96);
     std::vector<CalibrationRun> runs = toy_runs({.timing = timing}, random);
-    expect_near(calibrate(runs, Model::chain).times, timing, 0);
+    expect_near(calibrate(evidence_of(runs, Model::chain)).times, timing, 0);
     for (CalibrationRun& run : runs) {
       if (run.mode != gpu::Mode::deterministic) continue;
       std::ranges::max_element(run.run.times, {}, &gpu::TaskTimes::reduce_end)->reduce_end *= 4;
     }
-    const KernelTimes found = calibrate(runs, Model::chain).times;
+    const KernelTimes found = calibrate(evidence_of(runs, Model::chain)).times;
     CHECK(found.compute.value == most);
     CHECK(found.reduce.value > timing.reduce);
     CHECK(found.reduce.value <= 2 * timing.reduce + 6'400);
@@ -355,11 +358,11 @@ TEST_CASE("one run of one task is enough, and its values are those that it shows
   const CalibrationRun run{
       table, gpu::Mode::deterministic,
       test::run_on_toy({.timing = timing}, table, gpu::Mode::deterministic, random)};
-  const Calibration found = calibrate({run}, Model::chain);
+  const Calibration found = calibrate(evidence_of({run}, Model::chain));
   CHECK(found.times.compute.value == 9'000);
   CHECK(found.times.reduce.value == 900);
   CHECK(found.times.fit == FitErrors{.runs = 1});
-  CHECK_THROWS_AS(calibrate({}, Model::chain), ContractViolation);
+  CHECK_THROWS_AS(calibrate(evidence_of({}, Model::chain)), ContractViolation);
 }
 
 /// A run in which hand-overs take longer the more SMs reduce.
@@ -406,7 +409,7 @@ TEST_CASE("what a hand-over takes longer on a busy device is found, and told fro
     Timing timing = kOverlap;
     timing.memory = Memory{.l2 = 1, .rate = 1, .tile = {}, .congestion = congestion};
     std::vector<CalibrationRun> runs = congested_runs(timing);
-    const Calibration found = calibrate(runs, Model::overlap);
+    const Calibration found = calibrate(evidence_of(runs, Model::overlap));
     REQUIRE(found.times.congestion.has_value());
     CAPTURE(congestion, found.times.congestion->value, found.times.latency.value);
     CHECK(std::abs(found.times.congestion->value - congestion) <= congestion / 8);
@@ -415,7 +418,7 @@ TEST_CASE("what a hand-over takes longer on a busy device is found, and told fro
     CHECK(found.times.fit.median_ppm < 5'000);
     for (CalibrationRun& run : runs)
       run.q_elements = 0;  // a kernel that spins
-    CHECK_FALSE(calibrate(runs, Model::overlap).times.congestion.has_value());
+    CHECK_FALSE(calibrate(evidence_of(runs, Model::overlap)).times.congestion.has_value());
   }
 }
 
@@ -424,7 +427,7 @@ TEST_CASE("what chance adds to hand-overs is found, and told from their latency"
     Timing timing = kOverlap;
     timing.memory = Memory{.l2 = 1, .rate = 1, .congestion = 300, .spread = spread};
     std::vector<CalibrationRun> runs = congested_runs(timing);
-    const Calibration found = calibrate(runs, Model::overlap);
+    const Calibration found = calibrate(evidence_of(runs, Model::overlap));
     REQUIRE(found.times.spread.has_value());
     CAPTURE(spread, found.times.spread->value, found.times.latency.value,
             found.times.congestion->value);
@@ -435,7 +438,7 @@ TEST_CASE("what chance adds to hand-overs is found, and told from their latency"
     CHECK(found.times.fit.median_ppm < 10'000);
     for (CalibrationRun& run : runs)
       run.q_elements = 0;  // a kernel that spins
-    CHECK_FALSE(calibrate(runs, Model::overlap).times.spread.has_value());
+    CHECK_FALSE(calibrate(evidence_of(runs, Model::overlap)).times.spread.has_value());
   }
 }
 
@@ -455,7 +458,7 @@ TEST_CASE("chance that quartiles do not show is found by the makespans of tables
     runs[run].run.untimed_ns = runs[run].run.elapsed_ns + more;
     REQUIRE(span_of(runs[run].run) == span_of(longer[run].run));
   }
-  const KernelTimes found = calibrate(runs, Model::overlap).times;
+  const KernelTimes found = calibrate(evidence_of(runs, Model::overlap)).times;
   REQUIRE(found.spread.has_value());
   CAPTURE(found.spread->value, found.latency.value, found.fit.median_ppm);
   CHECK(std::abs(found.spread->value - 2 * kSpread) <= kSpread / 2);
@@ -476,7 +479,7 @@ TEST_CASE("the refinement finds what no typical task shows") {
   }
   typical /= static_cast<double>(runs.size()) / 2;
   CHECK(typical > 0.08);
-  const Calibration found = calibrate(runs, Model::chain);
+  const Calibration found = calibrate(evidence_of(runs, Model::chain));
   CHECK(found.times.fit.median_ppm < 40'000);
   CHECK(found.times.compute.value > kChain.compute + kChain.compute / 20);
 }

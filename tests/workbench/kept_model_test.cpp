@@ -264,7 +264,7 @@ TEST_CASE("what fits make of noisy times is as kept") {
         for (CalibrationRun& run : runs)
           run.run.untimed_ns = run.run.elapsed_ns - 100;
       }
-      add_fit(text, calibrate(runs, model));
+      add_fit(text, calibrate(evidence_of(runs, model)));
     }
   }
   CHECK(test::golden_difference("calibrations.txt", text.str()) == "");
@@ -297,7 +297,7 @@ TEST_CASE("what fits make of short phases, absent ones and runs of no time is as
           if (seed == 2) run.untimed_ns = run.elapsed_ns - run.elapsed_ns / 10;
         }
       }
-      add_fit(text, calibrate(runs, timing.model));
+      add_fit(text, calibrate(evidence_of(runs, timing.model)));
     }
   }
   // Of one run, and of runs in which nobody waits, so that nothing says what latency is.
@@ -308,8 +308,9 @@ TEST_CASE("what fits make of short phases, absent ones and runs of no time is as
     const gpu::Mode mode = gpu::Mode::deterministic;
     const test::ToyDevice device{
         .timing = {.compute = 4'000, .reduce = 900, .latency = 70}, .noise = 0.3, .start = 7};
-    add_fit(text, calibrate({{table, mode, test::run_on_toy(device, table, mode, random), tiles}},
-                            Model::chain));
+    add_fit(text, calibrate(evidence_of(
+                      {{table, mode, test::run_on_toy(device, table, mode, random), tiles}},
+                      Model::chain)));
   }
   CHECK(test::golden_difference("calibrations-short.txt", text.str()) == "");
 }

@@ -144,12 +144,18 @@ std::vector<CalibrationRun> measure(const CalibrationRequest& request, std::int3
   return runs;
 }
 
-Calibration calibrate(const CalibrationRequest& request, const std::vector<CalibrationRun>& runs) {
+Evidence evidence_of(const CalibrationRequest& request, const std::vector<CalibrationRun>& runs) {
   STAGGER_EXPECTS(request.kernel != nullptr);
-  Calibration calibration = calibrate(runs, request.kernel->model, steps_of(request));
-  calibration.times.cut_partial = request.kernel->cut_partial;
+  Evidence evidence = evidence_of(runs, request.kernel->model, steps_of(request));
+  evidence.shown.key = request.key();
+  evidence.shown.cut_partial = request.kernel->cut_partial;
+  return evidence;
+}
+
+Calibration calibrate(const CalibrationRequest& request, const Evidence& evidence) {
+  STAGGER_EXPECTS(request.kernel != nullptr);
+  Calibration calibration = calibrate(evidence);
   if (request.kernel->spins()) subtract_spun(calibration.times, request.tick_ns);
-  calibration.times.key = request.key();
   return calibration;
 }
 

@@ -32,9 +32,12 @@ struct CalibrationRequest {
 [[nodiscard]] std::vector<CalibrationRun> measure(const CalibrationRequest& request,
                                                   std::int32_t sms);
 
-/// The kernel's phases from those runs; of a kernel that spins, what the machine adds to that.
-[[nodiscard]] Calibration calibrate(const CalibrationRequest& request,
-                                    const std::vector<CalibrationRun>& runs);
+/// What those runs say of the kernel.
+[[nodiscard]] Evidence evidence_of(const CalibrationRequest& request,
+                                   const std::vector<CalibrationRun>& runs);
+
+/// The kernel's phases by that; of a kernel that spins, what the machine adds to that.
+[[nodiscard]] Calibration calibrate(const CalibrationRequest& request, const Evidence& evidence);
 
 /// Runs tables (memory_calibration_set()) by the ranks, on a kernel whose phases take `times` and a
 /// device of whose memory the latency is known, what streams, and what additions take of its
