@@ -45,6 +45,20 @@ bool says(const std::string& text, const std::string& word) {
   return text.find(word) != std::string::npos;
 }
 
+TEST_CASE("beside an archive nothing says a problem, a model or a machine") {
+  std::vector<std::string> excluded;
+  for (const OptionRow* row : rows_of("optimize")) {
+    if (row->name == std::string("check-archive")) excluded = words_in(row->excludes);
+  }
+  for (const OptionRow* row : rows_of("optimize")) {
+    const bool describes =
+        row->group == Group::problem || row->group == Group::timing || row->group == Group::machine;
+    if (!describes) continue;
+    CAPTURE(row->name);
+    CHECK(std::ranges::count(excluded, row->name) == 1);
+  }
+}
+
 TEST_CASE("no command has two options of one name") {
   for (const Command* command : commands()) {
     std::set<std::string> names;
