@@ -90,6 +90,7 @@ def tables(stagger):
         "gpu/results/optimize.md": optimized(
             "optimize-h200", "optimize-h100", "optimize-h100-other", "optimize-random-h200",
             "optimize-random-h100", "optimize-together-h100", "optimize-together-h200",
+            "optimize-seeds-h200",
             "optimize-shared", "optimize-other-h200", "optimize-spans-h200"),
         "gpu/results/groups.md": [("orders", "orders.jsonl", orders.orders_table)],
         "gpu/results/torch.md": [
