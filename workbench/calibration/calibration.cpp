@@ -262,6 +262,7 @@ std::vector<Residual> residuals_of(const std::vector<TimedTable>& tables,
                                    const KernelTimes& times) {
   const Timing timing = timing_of(times);
   std::vector<Residual> residuals;
+  residuals.reserve(tables.size());
   for (const TimedTable& timed : tables) {
     residuals.push_back({.measured = timed.span, .predicted = simulated(timed.table, timing).span});
   }
