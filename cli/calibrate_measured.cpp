@@ -39,8 +39,9 @@ int calibrate_measured(const Options& options) {
   Machine machine = profile_for(options.output, kernels.front().device);
   std::string report;
   Progress progress;
-  for (const auto& [device, evidence] : kernels) {
-    progress.show("fitting", static_cast<double>(&evidence - &kernels.front().evidence) /
+  for (const workbench::MeasuredKernel& kernel : kernels) {
+    const workbench::Evidence& evidence = kernel.evidence;
+    progress.show("fitting", static_cast<double>(&kernel - kernels.data()) /
                                  static_cast<double>(kernels.size()));
     workbench::Calibration found = workbench::calibrate(evidence);
     found.times.command = fmt::format("stagger calibrate --measured {}", path);
