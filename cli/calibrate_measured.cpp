@@ -23,10 +23,9 @@ void expect_one_device(const std::vector<workbench::MeasuredKernel>& kernels,
                        const std::string& path) {
   const Machine& first = kernels.front().device;
   for (const workbench::MeasuredKernel& each : kernels) {
-    if (each.device.device == first.device && each.device.sms == first.sms) continue;
-    throw Error(ErrorKind::usage,
-                fmt::format("{} is of {} ({} SMs) and of {} ({} SMs): a profile is of one device",
-                            path, first.device, first.sms, each.device.device, each.device.sms));
+    if (is_same_device(each.device, first)) continue;
+    throw Error(ErrorKind::usage, fmt::format("{} is of {} and of {}: a profile is of one device",
+                                              path, device_text(first), device_text(each.device)));
   }
 }
 

@@ -9,15 +9,15 @@
 #include <filesystem>
 
 namespace stagger::cli {
-namespace {
 
-/// `NVIDIA H200 (132 SMs, CUDA 13.0)`; a profile that nobody measured has no driver.
+bool is_same_device(const Machine& one, const Machine& other) {
+  return one.device == other.device && one.driver == other.driver && one.sms == other.sms;
+}
+
 std::string device_text(const Machine& machine) {
   return fmt::format("{} ({} SMs{}{})", machine.device, machine.sms,
                      machine.driver.empty() ? "" : ", CUDA ", machine.driver);
 }
-
-}  // namespace
 
 Machine profile_for(const std::string& path, const Machine& device) {
   if (path == "-" || !std::filesystem::exists(path)) {
@@ -27,10 +27,7 @@ Machine profile_for(const std::string& path, const Machine& device) {
             .sms = device.sms};
   }
   Machine machine = read_machine_json(read_file(path), path);
-  if (machine.device == device.device && machine.driver == device.driver &&
-      machine.sms == device.sms) {
-    return machine;
-  }
+  if (is_same_device(machine, device)) return machine;
   throw Error(ErrorKind::usage,
               fmt::format("{} is of {}, and what was measured is of {}: give another file", path,
                           device_text(machine), device_text(device)));

@@ -219,7 +219,8 @@ std::vector<OptionRow> output_rows() {
        .letter = 'o',
        .metavar = "FILE",
        .meaning =
-           "the profile: made, or the kernel's entry (with --block, the block's rates) in it "
+           "the profile: made, or the kernel's entry (with --measured each kernel's, with --block "
+           "the block's rates) in it "
            "replaced; with --overlap a calibration; - for standard output",
        .target = &Options::output,
        .commands = "calibrate",

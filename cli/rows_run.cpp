@@ -104,7 +104,8 @@ std::vector<OptionRow> run_rows() {
        .range = kHeadDims},
       {.name = "tile-q",
        .metavar = "TOKENS",
-       .meaning = "tokens of a Q tile; required but with --memory, --overlap or --block",
+       .meaning = "tokens of a Q tile; required but with --memory, --measured, "
+                  "--overlap or --block",
        .target = &Options::tile_q,
        .commands = "calibrate",
        .group = kGroup,

@@ -77,13 +77,18 @@ TEST_CASE("what a kernel was measured to do is read back, and its phases are fou
 
 TEST_CASE("a part's reduction is what hand-overs leave of the time between two parts' ends") {
   Evidence evidence = toy_evidence();
+  // One table leaves congestion above zero.
+  evidence.tables.resize(1);
+  evidence.shown.congestion = MeasuredNs{.value = 400, .low = 400, .high = 400, .samples = 9};
   CHECK_FALSE(calibrate(evidence).times.reduce_kv.has_value());
   evidence.parts = {.value = 1'700, .low = 1'600, .high = 1'800, .samples = 7};
   for (const std::int64_t load : {0, 500}) {
     evidence.parts_load = load;
     const KernelTimes times = calibrate(evidence).times;
+    REQUIRE(times.congestion.has_value());
+    REQUIRE(times.congestion->value > 0);
     const Ticks hand_over = times.latency.value + times.spread.value_or(MeasuredNs{}).value +
-                            times.congestion.value_or(MeasuredNs{}).value * load / 1'000;
+                            times.congestion->value * load / 1'000;
     REQUIRE(times.reduce_kv.has_value());
     CHECK(times.reduce_kv->value == 1'700 - hand_over);
     CHECK(times.reduce_kv->samples == 7);

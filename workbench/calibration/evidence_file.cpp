@@ -113,6 +113,10 @@ MeasuredKernel read_calibration(const JsonValue& root) {
   if (measured.evidence.shown.key.dtype.empty()) {
     shown.reject("what the machine adds to spinning is found beside its ticks, on a device alone");
   }
+  const std::string& name = measured.evidence.shown.key.kernel;
+  if (std::ranges::none_of(kernels(), [&](const Kernel& each) { return each.name == name; })) {
+    shown.at("kernel").reject("there is no kernel '" + name + "' here");
+  }
   read_parts(root.at("parts"), measured.evidence);
   read_tables(root.at("runs"), measured.device.sms, measured.evidence);
   return measured;
