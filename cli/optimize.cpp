@@ -180,8 +180,8 @@ void check_optimize(const Options& options) {
                   "release l2"),
          why);
   reject(given_of(options,
-                  "bandwidth add-permille memory-latency congestion spread draw kernel dtype "
-                  "head-dim tick-ns"),
+                  "bandwidth add-permille memory-latency congestion spread dip dip-loss draw "
+                  "kernel dtype head-dim tick-ns"),
          why);
 }
 

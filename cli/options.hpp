@@ -64,6 +64,8 @@ struct Options {
   std::optional<Ticks> memory_latency;
   std::optional<Ticks> congestion;
   std::optional<Ticks> spread;
+  std::optional<Ticks> dip;
+  std::optional<Ticks> dip_loss;
   std::optional<std::int64_t> draw;
   std::string machine;  ///< a profile's file; empty: none
 

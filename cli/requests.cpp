@@ -64,6 +64,8 @@ workbench::GivenTiming given_timing(const Options& options) {
           .memory_latency = options.memory_latency,
           .congestion = options.congestion,
           .spread = options.spread,
+          .dip = options.dip,
+          .dip_loss = options.dip_loss,
           .draw = options.draw};
 }
 

@@ -13,8 +13,8 @@ constexpr const char* kDescribed =
     "mask mask-file mask-format mask-head mask-causal n seq seq-q seq-kv tile-q tile-kv heads "
     "heads-kv span combine sms model compute compute-partial reduce latency launch epilogue "
     "reduce-kv reduce-kv-async next-lane steps cut-partial release residency l2 bandwidth "
-    "add-permille memory-latency congestion spread draw machine kernel dtype head-dim tick-ns "
-    "measure import-solution proof";
+    "add-permille memory-latency congestion spread dip dip-loss draw machine kernel dtype "
+    "head-dim tick-ns measure import-solution proof";
 
 constexpr std::array kRaggedRules = {
     Named<formats::Ragged>{"flex", formats::Ragged::flex, "never full"},

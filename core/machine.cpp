@@ -35,6 +35,8 @@ Timing KernelTimes::timing(const Memory& memory) const {
   with.memory = memory;
   with.memory->congestion = congestion.value_or(MeasuredNs{}).value;
   with.memory->spread = spread.value_or(MeasuredNs{}).value;
+  with.memory->dip = dip.value_or(MeasuredNs{}).value;
+  with.memory->dip_loss = dip_loss.value_or(MeasuredNs{}).value;
   return with;
 }
 

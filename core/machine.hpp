@@ -62,6 +62,11 @@ struct KernelTimes {
   /// What a hand-over takes longer by chance, in the mean; absent: not measured, `latency` is that
   /// of a typical one.
   std::optional<MeasuredNs> spread = std::nullopt;
+  /// How long after its begin the clock dips of a kernel that makes all SMs of the device compute
+  /// at once; absent: not measured.
+  std::optional<MeasuredNs> dip = std::nullopt;
+  /// What of that those SMs lose; absent: not measured.
+  std::optional<MeasuredNs> dip_loss = std::nullopt;
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};
   /// A chain's reduction into dK and dV, where parts are combined in order; absent: not measured.
@@ -80,7 +85,7 @@ struct KernelTimes {
   /// The timing model, 1 tick = 1 ns, all SMs resident, with no memory: hand-overs take as long as
   /// in the mean where the device is idle.
   [[nodiscard]] Timing timing() const;
-  /// The timing model with a memory, which gets the kernel's congestion and spread.
+  /// The timing model with a memory, which gets the kernel's congestion, spread and dip.
   [[nodiscard]] Timing timing(const Memory& memory) const;
   /// What the passes take of so many elements of Q, >= 0: ns, rounded down; 0 without passes.
   /// Throws Error{limit} above 2^61 ns.
@@ -119,8 +124,8 @@ struct Machine {
 /// fp32. Requires a key with a dtype.
 [[nodiscard]] TileBytes tile_bytes(const KernelKey& key);
 
-/// A device's memory as a kernel's tasks meet it, without congestion and spread. Requires a key
-/// with a dtype.
+/// A device's memory as a kernel's tasks meet it, without congestion, spread and dip. Requires a
+/// key with a dtype.
 [[nodiscard]] Memory memory_of(const DeviceMemory& memory, const KernelKey& key);
 
 /// The times of a kernel. Throws Error{usage}, which lists what the profile has, if it has none.

@@ -97,8 +97,9 @@ KernelTimes read_kernel_times(const JsonValue& entry) {
   entry.expect_keys({"kernel", "dtype", "head_dim", "tile_q", "tile_kv", "model", "release",
                      "steps", "cut_partial", "ns", "fit", "date", "command"});
   const JsonValue ns = entry.at("ns");
-  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread",
-                  "launch", "epilogue", "reduce_kv", "next_lane", "start", "passes_per_mi"});
+  ns.expect_keys({"compute", "compute_partial", "reduce", "latency", "congestion", "spread", "dip",
+                  "dip_loss", "launch", "epilogue", "reduce_kv", "next_lane", "start",
+                  "passes_per_mi"});
   KernelTimes times{.key = read_key(entry)};
   times.model = static_cast<Model>(entry.at("model").word("model", kModelNames));
   times.release = static_cast<Release>(entry.at("release").word("release", kReleaseNames));
@@ -112,6 +113,8 @@ KernelTimes read_kernel_times(const JsonValue& entry) {
   times.latency = read_measured(ns.at("latency"));
   if (ns.has("congestion")) times.congestion = read_measured(ns.at("congestion"));
   if (ns.has("spread")) times.spread = read_measured(ns.at("spread"));
+  if (ns.has("dip")) times.dip = read_measured(ns.at("dip"));
+  if (ns.has("dip_loss")) times.dip_loss = read_measured(ns.at("dip_loss"));
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
   if (ns.has("reduce_kv")) times.reduce_kv = read_measured(ns.at("reduce_kv"));
@@ -145,6 +148,8 @@ std::string write_kernel_times(const KernelTimes& times) {
   add("latency", times.latency);
   if (times.congestion) add("congestion", *times.congestion);
   if (times.spread) add("spread", *times.spread);
+  if (times.dip) add("dip", *times.dip);
+  if (times.dip_loss) add("dip_loss", *times.dip_loss);
   add("launch", times.launch);
   add("epilogue", times.epilogue);
   if (times.reduce_kv) add("reduce_kv", *times.reduce_kv);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace stagger {
@@ -44,6 +45,12 @@ struct Memory {
   std::int64_t congestion = 0;
   /// Ticks that a hand-over takes longer by chance, in the mean, >= 0.
   std::int64_t spread = 0;
+  /// Ticks from a kernel's begin on for which its clock dips if it makes a whole device busy at
+  /// once,
+  /// >= 0.
+  std::int64_t dip = 0;
+  /// Ticks of them that are lost by SMs that all compute without a pause, 0 to dip / 2.
+  std::int64_t dip_loss = 0;
   /// Which of kMemoryDraws sequences that chance is drawn from, 0 to kMemoryDraws - 1.
   std::int64_t draw = 0;
 
@@ -52,5 +59,12 @@ struct Memory {
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };
+
+/// What SMs lose in a dip that are `sms` of a device's `all`, of what all of them lose: nothing if
+/// they are no more than half, as they ask too little of it.
+[[nodiscard]] constexpr std::int64_t lost_on(std::int64_t dip_loss, std::int32_t sms,
+                                             std::int32_t all) {
+  return sms >= all ? dip_loss : dip_loss * std::max(0, 2 * sms - all) / all;
+}
 
 }  // namespace stagger

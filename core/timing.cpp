@@ -25,7 +25,9 @@ bool fits(const Timing& whole, std::int64_t tasks, std::int64_t chains, const Pr
     hand_over = hand_over + timing.memory->congestion + Checked(22) * timing.memory->spread +
                 Checked(2) * timing.memory->latency;
   }
-  const Checked task = Checked(timing.longest_compute()) + timing.reduce + hand_over;
+  // In a dip no compute phase takes more than twice as long.
+  const std::int64_t slowed = timing.memory && timing.memory->dip_loss > 0 ? 2 : 1;
+  const Checked task = Checked(slowed) * timing.longest_compute() + timing.reduce + hand_over;
   Checked ends = Checked(timing.launch) + timing.epilogue;
   if (problem.combine == Combine::ordered) ends = ends + timing.reduce_kv + hand_over;
   if (timing.memory) ends = ends + Checked(2) * timing.memory->latency;
@@ -42,7 +44,7 @@ void check_sum(const Timing& timing, std::int64_t tasks, std::int64_t chains,
   const Memory memory = timing.memory.value_or(Memory{});
   for (const auto& [name, ticks] :
        {std::pair{"congestion", memory.congestion}, std::pair{"spread", memory.spread},
-        std::pair{"memory-latency", memory.latency}}) {
+        std::pair{"memory-latency", memory.latency}, std::pair{"dip-loss", memory.dip_loss}}) {
     if (ticks > 0) of_memory += ", " + std::string(name) + " " + std::to_string(ticks);
   }
   throw Error(ErrorKind::limit, "model time could exceed 2^60 ticks: " + counted(tasks, "task") +
@@ -104,7 +106,8 @@ void check_timing(const Timing& timing, const Problem& problem) {
         std::pair{"reduce-kv", timing.reduce_kv},
         std::pair{"next-lane", timing.next_lane.value_or(0)},
         std::pair{"congestion", memory.congestion}, std::pair{"spread", memory.spread},
-        std::pair{"memory-latency", memory.latency}}) {
+        std::pair{"memory-latency", memory.latency}, std::pair{"dip", memory.dip},
+        std::pair{"dip-loss", memory.dip_loss}}) {
     if (ticks < 0) throw Error(ErrorKind::usage, std::string(name) + " must be 0 or more ticks");
   }
   if (timing.shortest_compute() == 0 && timing.reduce == 0) {
@@ -121,6 +124,9 @@ void check_timing(const Timing& timing, const Problem& problem) {
   check_sum(timing, problem.tasks(), problem.chains(), problem);
   if (memory.add_permille < 0 || memory.add_permille > kMostAddPermille) {
     throw Error(ErrorKind::usage, "add-permille must be 0 to " + std::to_string(kMostAddPermille));
+  }
+  if (memory.dip_loss > memory.dip / 2) {
+    throw Error(ErrorKind::usage, "dip-loss must be at most half of dip");
   }
   if (timing.memory) check_traffic(memory, problem);
 }

@@ -12,7 +12,10 @@ are made in tables/.
     gpu/results/speed.md         the speed grid                 speed.json, by scripts/bench_gpu.py
                                  what optimize finds there      the same
                                  what a bound leaves others     speed.jsonl, by the same
-                                 windows beside one another     windows.jsonl, by the same
+                                 what an order costs            order.json, by
+                                                                scripts/bench_order.py
+                                 windows beside one another     windows.jsonl, by
+                                                                scripts/bench_gpu.py
     gpu/results/prediction.md    how right predictions are      predictions.json, by
                                                                 scripts/predictions.py
                                  how long launches take         problems.jsonl and others, by
@@ -77,6 +80,7 @@ def tables(stagger):
             ("speed", "speed.json", grid.speed_table),
             ("optimum", "speed.json", grid.optimum_table),
             ("bounds", "speed.jsonl", bounds),
+            ("order", "order.json", grid.order_table),
             ("windows", "windows.jsonl", grid.windows_table)],
         "gpu/results/prediction.md": [
             ("predictions", "predictions.json", predicted("h200")),

@@ -70,10 +70,17 @@ class LaneRule {
     return {.start = clock.free, .end = clock.free + (begins_chain ? launch_ : 0)};
   }
 
-  /// Takes the SM to the hand-over of a slot whose launch ends at `launched`. Returns its compute
-  /// phase.
-  Span compute(const Task& task, Ticks launched, LaneClock& clock) const {
-    const Span computing{.start = launched, .end = launched + compute_of(task)};
+  /// A task's compute phase, where nothing slows it.
+  [[nodiscard]] Ticks compute_of(const Task& task) const {
+    const bool partial =
+        !uniform_ && grids_->of(task.head).kind(task.kv, task.q) == TileKind::partial;
+    return partial ? compute_partial_ : compute_;
+  }
+
+  /// Takes the SM to the hand-over of a slot whose launch ends at `launched` and whose compute
+  /// phase takes so much longer. Returns that phase.
+  Span compute(const Task& task, Ticks launched, Ticks longer, LaneClock& clock) const {
+    const Span computing{.start = launched, .end = launched + compute_of(task) + longer};
     clock.handed = std::max(computing.end, clock.writer_free);
     return computing;
   }
@@ -117,12 +124,6 @@ class LaneRule {
   [[nodiscard]] bool frees_at_reduction() const { return !overlaps_; }
 
  private:
-  [[nodiscard]] Ticks compute_of(const Task& task) const {
-    const bool partial =
-        !uniform_ && grids_->of(task.head).kind(task.kv, task.q) == TileKind::partial;
-    return partial ? compute_partial_ : compute_;
-  }
-
   const HeadGrids* grids_;
   Ticks compute_;
   Ticks compute_partial_;

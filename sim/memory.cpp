@@ -8,8 +8,8 @@
 #include "core/error.hpp"
 #include "core/waiting.hpp"
 #include "sim/calendar.hpp"
-#include "sim/congestion.hpp"
 #include "sim/lane_clock.hpp"
+#include "sim/load.hpp"
 #include "sim/spread.hpp"
 #include "sim/tile_memory.hpp"
 
@@ -77,7 +77,7 @@ class MemoryPlayer {
         record_(record),
         rule_(table, timing),
         memory_(*timing.memory, table.problem, play_),
-        congestion_(timing, table.problem),
+        load_(timing, table.problem),
         spread_(timing.memory->spread, timing.memory->draw),
         dq_tiles_(std::int64_t{table.problem.heads} * table.problem.q_tiles()),
         locks_(dq_tiles_ + (rule_.combines() ? table.problem.heads_kv * kv_tiles() : 0)),
@@ -198,8 +198,10 @@ class MemoryPlayer {
     const bool ends =
         station.next == station.end || !table_.problem.same_chain(at[0].task, at[1].task);
     if (record_) record_->compute_start[slot] = time;
+    const Ticks longer = load_.dips(time) ? load_.slowed_by(rule_.compute_of(at->task)) : 0;
+    if (record_ && !record_->compute_longer.empty()) record_->compute_longer[slot] = longer;
     LaneClock clock = station.clock;
-    station.computes = rule_.compute(at->task, time, clock).end;
+    station.computes = rule_.compute(at->task, time, longer, clock).end;
     if (!ends) station.loaded = memory_.load(time, memory_.tiles.q(at[1].task));
     const Work work{.slot = slot,
                     .dq = static_cast<std::int32_t>(memory_.tiles.dq(at->task)),
@@ -228,7 +230,7 @@ class MemoryPlayer {
   [[gnu::always_inline]] inline void reduce(Station& station, Ticks time) {
     const Work work = station.writing;
     const bool ends = work.ends_chain;
-    congestion_.add(time);
+    load_.add(time);
     const Ticks start = touch_dq(work, time);
     if (record_) record_->reduce_start[work.slot] = start;
     release_after(station, work, start);
@@ -310,7 +312,7 @@ class MemoryPlayer {
   void release(std::int64_t place, Ticks time) {
     TurnLock& lock = locks_[place];
     ++lock.value;
-    lock.turn = time + timing_.latency + congestion_.delay() + spread_.delay(place, lock.value);
+    lock.turn = time + timing_.latency + load_.held_up() + spread_.delay(place, lock.value);
     if (lock.waiting > 0) wake(place, lock);
   }
 
@@ -327,8 +329,9 @@ class MemoryPlayer {
   }
 
   static Ticks longest_phase(const Timing& timing) {
-    return std::max({timing.compute, timing.compute_of(TileKind::partial), timing.reduce,
-                     timing.reduce_kv, timing.launch, timing.epilogue, timing.next_lane.value_or(0),
+    const Ticks slowed = timing.memory->dip_loss > 0 ? 2 : 1;  // at most
+    return std::max({slowed * timing.longest_compute(), timing.reduce, timing.reduce_kv,
+                     timing.launch, timing.epilogue, timing.next_lane.value_or(0),
                      timing.latency + timing.memory->congestion + 4 * timing.memory->spread});
   }
   [[nodiscard]] Sm sm_of(const Station& station) const { return {station.actor / 2}; }
@@ -343,7 +346,7 @@ class MemoryPlayer {
   LaneRule rule_;
   MemoryPlay play_;
   TileMemory memory_;
-  Congestion congestion_;
+  Load load_;
   Spread spread_;
   std::int64_t dq_tiles_;                      ///< of all heads
   IndexVector<std::int64_t, TurnLock> locks_;  ///< by (head, q), then those of dK and dV
@@ -370,6 +373,7 @@ Simulation simulate_with_memory(const Table& table, const Timing& timing) {
   Simulation simulation;
   simulation.reduce_start.assign(slots, -1);
   simulation.compute_start.assign(slots, -1);
+  if (timing.memory->dip_loss > 0) simulation.compute_longer.assign(slots, 0);
   if (table.problem.combine == Combine::ordered) simulation.reduce_kv_start.assign(slots, -1);
   simulation.lanes.resize(table.lanes());
   const MemoryPlay play = MemoryPlayer(played.table(), played.timing(), &simulation).run();

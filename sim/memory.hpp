@@ -38,16 +38,16 @@ struct MemoryPlay {
 ///             that was asked for before, and is there the memory's latency after that. Tiles that
 ///             leave and were written to keep one busy too, and nobody waits for them
 ///   additions keep a channel busy for `add_permille` of their bytes, and do not wait for that
-///   turns     a release is seen later the more SMs reduce (congestion.hpp), and by chance
-///             (spread.hpp)
+///   turns     a release is seen later the more SMs reduce (load.hpp), and by chance (spread.hpp)
+///   clock     compute phases are longer at first, the more SMs reduce (load.hpp)
 ///
-/// With tiles of no bytes, no latency, congestion and spread it is what simulate() says. Requires
-/// `timing.memory` and a table that does not hang. O(tasks) time, some 40 bytes a tile of scratch
-/// memory.
+/// With tiles of no bytes, no latency, congestion, spread and dip it is what simulate() says.
+/// Requires `timing.memory` and a table that does not hang. O(tasks) time, some 40 bytes a tile of
+/// scratch memory.
 [[nodiscard]] MemoryPlay play_memory(const Table& table, const Timing& timing);
 
 /// Plays a table as play_memory() does. Returns when every phase starts, with `compute_start`;
-/// 16 bytes a task, and 8 more where parts are combined in order.
+/// 16 bytes a task, and 8 more each where parts are combined in order and where the clock dips.
 [[nodiscard]] Simulation simulate_with_memory(const Table& table, const Timing& timing);
 
 /// Returns the makespan of a table, with the memory if there is one; nullopt if it hangs.

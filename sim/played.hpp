@@ -108,7 +108,9 @@ inline void Played::play(PlayedSlot& played, LaneClock& clock) const {
   played.launch = rule_.launch(played.begins_chain, clock);
   const auto& starts = simulation_->compute_start;
   const Ticks computes = starts.empty() ? played.launch.end : starts[played.index];
-  played.compute = rule_.compute(played.slot.task, computes, clock);
+  const auto& longer = simulation_->compute_longer;
+  const Ticks more = longer.empty() ? 0 : longer[played.index];
+  played.compute = rule_.compute(played.slot.task, computes, more, clock);
   const Ticks start = simulation_->reduce_start[played.index];
   played.wait = {.start = clock.handed, .end = start};
   if (start < 0) {

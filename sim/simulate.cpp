@@ -117,7 +117,7 @@ class Simulator {
           cursor.slot + 1 == end || !table_.problem.same_chain(slot.task, (&slot)[1].task);
       if (!cursor.reduced) {
         if (!cursor.computed) {
-          rule.compute(slot.task, rule.launch(first, cursor.clock).end, cursor.clock);
+          rule.compute(slot.task, rule.launch(first, cursor.clock).end, 0, cursor.clock);
         }
         const std::int64_t place = place_of(slot.task);
         const Lock& lock = locks_[place];

@@ -28,6 +28,9 @@ struct Simulation {
   /// When a slot's compute phase starts that may have waited for its tiles, by slot; empty unless
   /// the table was played with its memory (sim/memory.hpp).
   IndexVector<std::int64_t, Ticks> compute_start;
+  /// What a slot's compute phase takes longer, as the clock dips, by slot; empty unless the table
+  /// was played with such a memory.
+  IndexVector<std::int64_t, Ticks> compute_longer;
   IndexVector<Lane, LaneRun> lanes;
 };
 

@@ -60,6 +60,8 @@ Json memory_model_json(const Memory& memory) {
   if (memory.latency > 0) json["latency"] = memory.latency;
   if (memory.congestion > 0) json["congestion"] = memory.congestion;
   if (memory.spread > 0) json["spread"] = memory.spread;
+  if (memory.dip > 0) json["dip"] = memory.dip;
+  if (memory.dip_loss > 0) json["dip_loss"] = memory.dip_loss;
   if (memory.draw > 0) json["draw"] = memory.draw;
   return json;
 }
@@ -68,7 +70,7 @@ Memory read_memory_model(const JsonValue& memory) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
   memory.expect_keys({"l2_bytes", "bytes_per_tick", "q_bytes", "dq_bytes", "kv_bytes",
                       "gradient_bytes", "stream_bytes_per_tick", "add_permille", "latency",
-                      "congestion", "spread", "draw"});
+                      "congestion", "spread", "dip", "dip_loss", "draw"});
   constexpr Ticks kLongest = Ticks{1} << 62;
   const auto bytes = [&](const char* key, std::int64_t least) {
     return memory.at(key).integer(least, kMostBytes);
@@ -89,6 +91,8 @@ Memory read_memory_model(const JsonValue& memory) {
       .latency = ticks("latency"),
       .congestion = ticks("congestion"),
       .spread = ticks("spread"),
+      .dip = ticks("dip"),
+      .dip_loss = ticks("dip_loss"),
       .draw = memory.has("draw") ? memory.at("draw").integer(0, kMemoryDraws - 1) : 0};
 }
 

@@ -104,6 +104,10 @@ Json measured_json(const Execution& execution) {
   if (runs.run.passes_ns > 0) json["passes_ns"] = runs.run.passes_ns;
   json["clock_error_ns"] = runs.run.times_error_ns;
   json["hand_over_ns"] = gpu::median_hand_over_ns(execution.analysis.table, runs.run);
+  if (runs.run.dip.known) {
+    json["dip_ns"] = runs.run.dip.ns;
+    json["dip_lost_ns"] = runs.run.dip.lost_ns;
+  }
   const auto add = [&](const std::string& which, std::optional<std::int64_t> median_ns) {
     if (!median_ns) return;
     json[which + "_ms"] = 1e-6 * static_cast<double>(*median_ns);
@@ -217,9 +221,9 @@ void expect_run(const JsonValue& run) {
   holds(run, "orders", {"digest", "head_dim", "distinct", "invariant", "invariant_sms"});
   holds(run, "reaccumulation", {"identical", "partial_bytes"});
   holds(run, "measured",
-        {"ms", "tflops", "makespan_ns", "passes_ns", "clock_error_ns", "hand_over_ns", "untimed_ms",
-         "untimed_tflops", "untimed_makespan_ns", "rested_ms", "rested_tflops",
-         "rested_makespan_ns", "timestamp_overhead"});
+        {"ms", "tflops", "makespan_ns", "passes_ns", "clock_error_ns", "hand_over_ns", "dip_ns",
+         "dip_lost_ns", "untimed_ms", "untimed_tflops", "untimed_makespan_ns", "rested_ms",
+         "rested_tflops", "rested_makespan_ns", "timestamp_overhead"});
   if (holds(run, "predicted",
             {"makespan", "lower_bound", "bubble", "makespan_ns", "last_reduction_ns", "elapsed_ns",
              "passes_ns", "error"})) {

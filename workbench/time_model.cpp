@@ -27,11 +27,10 @@ Ticks passes_on(const Problem& problem, const KernelTimes& times) {
   return times.passes_ns(pass_elements(problem, gpu::attention_shape(problem, times.key.head_dim)));
 }
 
-/// What a hand-over takes longer while all of the problem's SMs reduce, which may be fewer than the
-/// device's.
-Ticks congestion_on(const Problem& problem, const Machine& machine, const KernelTimes& times) {
-  return times.congestion.value_or(MeasuredNs{}).value * std::min(problem.sms, machine.sms) /
-         machine.sms;
+/// Tells a memory what the problem's SMs, which may be fewer than the device's, ask of it at most.
+void load_with(Memory& memory, const Problem& problem, const Machine& machine) {
+  memory.congestion = memory.congestion * std::min(problem.sms, machine.sms) / machine.sms;
+  memory.dip_loss = lost_on(memory.dip_loss, problem.sms, machine.sms);
 }
 
 void check_combination(const GivenTiming& given, const Problem& problem) {
@@ -78,8 +77,8 @@ Timing GivenTiming::over(Timing timing) const {
   set(release, timing.release);
   if (steps) timing.steps = static_cast<std::int32_t>(*steps);
   timing.cut_partial = timing.cut_partial || cut_partial;
-  const bool of_memory =
-      l2 || bandwidth || add_permille || memory_latency || congestion || spread || draw;
+  const bool of_memory = l2 || bandwidth || add_permille || memory_latency || congestion ||
+                         spread || dip || dip_loss || draw;
   if (of_memory && !timing.memory) timing.memory = Memory{};
   if (l2) timing.memory->l2 = *l2;
   if (bandwidth) {
@@ -90,6 +89,8 @@ Timing GivenTiming::over(Timing timing) const {
   if (memory_latency) timing.memory->latency = *memory_latency;
   if (congestion) timing.memory->congestion = *congestion;
   if (spread) timing.memory->spread = *spread;
+  if (dip) timing.memory->dip = *dip;
+  if (dip_loss) timing.memory->dip_loss = *dip_loss;
   if (draw) timing.memory->draw = *draw;
   return timing;
 }
@@ -127,7 +128,7 @@ TimeModel time_model_of(const Machine& machine, const KernelTimes& times, const 
     model.passes = passes_on(problem, times);
     if (machine.memory) {
       model.timing = times.timing(memory_of(*machine.memory, times.key));
-      model.timing.memory->congestion = congestion_on(problem, machine, times);
+      load_with(*model.timing.memory, problem, machine);
     }
     model.timing.reduce_kv = reduce_kv_on(problem, times);
   } else {

@@ -50,6 +50,8 @@ struct GivenTiming {
   std::optional<Ticks> memory_latency = std::nullopt;
   std::optional<Ticks> congestion = std::nullopt;
   std::optional<Ticks> spread = std::nullopt;
+  std::optional<Ticks> dip = std::nullopt;
+  std::optional<Ticks> dip_loss = std::nullopt;
   std::optional<std::int64_t> draw = std::nullopt;  ///< below kMemoryDraws
 
   /// `timing` with what was given in the place of its own.

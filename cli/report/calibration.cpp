@@ -21,6 +21,8 @@ std::vector<Value> values_of(const KernelTimes& times) {
   values.emplace_back("latency", &times.latency);
   if (times.congestion) values.emplace_back("congestion", &*times.congestion);
   if (times.spread) values.emplace_back("spread", &*times.spread);
+  if (times.dip) values.emplace_back("dip", &*times.dip);
+  if (times.dip_loss) values.emplace_back("dip_loss", &*times.dip_loss);
   values.emplace_back("launch", &times.launch);
   values.emplace_back("epilogue", &times.epilogue);
   if (times.reduce_kv) values.emplace_back("reduce_kv", &*times.reduce_kv);

@@ -48,6 +48,8 @@ Json memory_json(const Memory& model, const Summary& summary) {
           {"latency", model.latency},
           {"congestion", model.congestion},
           {"spread", model.spread},
+          {"dip", model.dip},
+          {"dip_loss", model.dip_loss},
           {"draw", model.draw},
           {"phases", summary.phases},
           {"makespan", memory.makespan},

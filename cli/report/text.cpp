@@ -198,6 +198,10 @@ class Report {
       more("a hand-over takes " + unit_.text(model.spread) + " longer by chance, in the mean" +
            (model.draw > 0 ? ", draw " + std::to_string(model.draw) : std::string()));
     }
+    if (model.dip_loss > 0) {
+      more("the clock dips for " + unit_.text(model.dip) + ": up to " + unit_.text(model.dip_loss) +
+           " are lost the more SMs reduce");
+    }
   }
 
   void lemma1() {

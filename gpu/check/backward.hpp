@@ -4,6 +4,7 @@
 #include "core/timeline.hpp"
 #include "core/timing.hpp"
 #include "core/wait.hpp"
+#include "gpu/check/clock_dip.hpp"
 #include "gpu/numerics/dtype.hpp"
 
 #include <chrono>
@@ -97,6 +98,7 @@ struct Backward {
   std::vector<std::int32_t> dkv_lock_values;
   std::vector<TaskTimes> times;           ///< by slot
   std::int64_t times_error_ns = 0;        ///< times of two SMs compare to this; CPU: one clock, 0
+  ClockDip dip;                           ///< CUDA, stamped runs: how the clock dipped
   std::vector<std::int32_t> lock_values;  ///< by (head, q): what the semaphore shows at the end
   std::vector<Sm> lane_sms;               ///< by lane; -1 if it was never launched
   std::vector<std::int32_t> smids;        ///< CUDA: by SM, the number that the hardware gives it

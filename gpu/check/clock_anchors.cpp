@@ -123,6 +123,10 @@ AnchoredTimes anchored_times(const Table& table, const std::vector<Sm>& lane_sms
   const Readings readings = readings_of(table, lane_sms, clocks);
   AnchoredTimes anchored{.times = std::vector<TaskTimes>(clocks.size()),
                          .error_ns = timer_step(readings)};
+  std::vector<std::span<const ClockReading>> sms;
+  for (const auto& [sm, sm_readings] : readings)
+    sms.emplace_back(sm_readings);
+  anchored.dip = clock_dip(sms);
   std::map<Sm, SmClock> sm_clocks;
   for (const auto& [sm, sm_readings] : readings)
     sm_clocks.emplace(sm, SmClock(sm_readings, anchored.error_ns, ns_per_cycle));

@@ -7,6 +7,7 @@
 
 #include "core/table.hpp"
 #include "gpu/check/backward.hpp"
+#include "gpu/check/clock_dip.hpp"
 
 #include <cstdint>
 #include <span>
@@ -58,6 +59,7 @@ struct AnchoredTimes {
   std::vector<TaskTimes> times;  ///< by slot, as Backward::times
   std::int64_t error_ns = 0;     ///< times of two SMs compare to this: the timer's step
   std::int64_t start_ns = 0;     ///< of the run, by the timer
+  ClockDip dip = {};
 };
 
 /// Puts a run's stamps on the global timer's time, from the run's first compute phase on. The

@@ -333,6 +333,7 @@ Backward Runner::results(std::int64_t elapsed_ns) const {
       anchored_times(source_, result.lane_sms, times_.download(), nominal_ns_per_cycle());
   result.times = std::move(anchored.times);
   result.times_error_ns = anchored.error_ns;
+  result.dip = anchored.dip;
   result.dkv_witness = worst_of(source_, dkv_witness_.download(), semaphores_.of_kv);
   result.dkv_lock_values = least_of(dkv_locks_.download(), semaphores_.of_kv);
   result.chain_times = chain_times_.download();

@@ -278,7 +278,8 @@ class Agenda {
   void do_task(std::int32_t index, Ticks time) {
     SmState& sm = sms_[at(index)];
     const std::int64_t current = sm.front++;
-    sm.computed = time + timing_.compute_of(problem_, slot(current).task);
+    const Ticks computes = timing_.compute_of(problem_, slot(current).task);
+    sm.computed = time + computes + (time < timing_.memory->dip ? lost(computes) : 0);
     if (!ends(sm, current)) {
       sm.fetched = l2_.touch(time, Kind::q, row_of(slot(current + 1).task), true, false);
     }
@@ -389,13 +390,24 @@ class Agenda {
     }
   }
 
+  [[nodiscard]] std::int64_t all_sms() const { return resident_lanes(problem_, timing_.residency); }
+  /// The SMs that added within a cycle before the last addition to dQ.
+  [[nodiscard]] std::int64_t busy() const {
+    if (added_.empty()) return 0;
+    const auto recent = std::ranges::upper_bound(added_, added_.back() - timing_.cycle());
+    return std::min<std::int64_t>(added_.end() - recent, all_sms());
+  }
   /// From a release to the turn that it gives, as things are since the last addition to dQ.
   [[nodiscard]] Ticks hand_over() const {
-    if (added_.empty()) return timing_.latency;
-    const auto recent = std::ranges::upper_bound(added_, added_.back() - timing_.cycle());
-    const std::int64_t sms = resident_lanes(problem_, timing_.residency);
-    const std::int64_t busy = std::min<std::int64_t>(added_.end() - recent, sms);
-    return timing_.latency + timing_.memory->congestion * busy / sms;
+    return timing_.latency + timing_.memory->congestion * busy() / all_sms();
+  }
+  /// What a dip of the clock costs `computes`: a share of all that it can, from half of the SMs on.
+  [[nodiscard]] Ticks lost(Ticks computes) const {
+    const auto& [dip, loss] = std::pair{timing_.memory->dip, timing_.memory->dip_loss};
+    const std::int64_t idle = all_sms() - busy();
+    if (2 * idle >= all_sms() || loss == 0) return 0;
+    const Bytes128 all = Bytes128{computes} * loss / (dip - loss);
+    return static_cast<Ticks>(all * (all_sms() - 2 * idle) / all_sms());
   }
 
   [[nodiscard]] std::int64_t sm_begin(std::int64_t index) const {

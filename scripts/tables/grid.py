@@ -129,6 +129,26 @@ def bounds_table(runs, stagger):
     return "\n".join(lines) + "\n"
 
 
+def order_table(data):
+    """What was found beside the best of the others, both by their ranks and by atomics."""
+    lines = [f"{data['device']['name']}, {data['date']}; µs of the kernel alone, causal, rested; "
+             "*ahead* is of the other by its ranks.", "",
+             "| head_dim | seqlen | found | by ranks | ahead | by atomics | ahead | other | by ranks "
+             "| by atomics |",
+             "|--:|--:|---|--:|--:|--:|--:|---|--:|--:|"]
+    for row in data["rows"]:
+        found, other = row["found"], row["other"]
+        cells = [f"{row['head_dim']}", f"{row['seqlen']:,}",
+                 f"{found['table']}, Q tile {found['tile_q']}"]
+        for mode in ("deterministic", "atomic"):
+            us = found[f"{mode}_us"]
+            cells += [f"{us:,.0f}", f"{1 - us / other['deterministic_us']:.1%}"]
+        cells += [f"{other['table']}, Q tile {other['tile_q']}",
+                  f"{other['deterministic_us']:,.0f}", f"{other['atomic_us']:,.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 SHORT_MS = 0.7  #: a pass in which some microseconds count
 LAUNCH_FILES = ["grid_slack", "random_tiles", "random_tiles_h100", "tiles_h100", "random_other",
                 "problems", "random_other_h100", "problems_h100"]

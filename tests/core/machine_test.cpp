@@ -300,6 +300,8 @@ TEST_CASE("random profiles survive their file") {
       if (random.chance(2)) times.passes_per_mi = measured();
       if (random.chance(2)) times.congestion = measured();
       if (random.chance(2)) times.spread = measured();
+      if (random.chance(2)) times.dip = measured();
+      if (random.chance(2)) times.dip_loss = measured();
       put(machine, times);
     }
     CAPTURE(round);

@@ -61,6 +61,8 @@ TEST_CASE("with a memory too, deadlocks and parts added in order included") {
                            .latency = random.chance(2) ? random.between(0, 9) : 0,
                            .congestion = random.chance(2) ? random.between(0, 40) : 0,
                            .spread = random.chance(2) ? random.between(0, 9) : 0,
+                           .dip = 90,
+                           .dip_loss = random.chance(2) ? random.between(0, 45) : 0,
                            .draw = random.between(0, kMemoryDraws - 1)};
     const std::optional<Ticks> makespan = makespan_of(table, timing);
     CAPTURE(round);

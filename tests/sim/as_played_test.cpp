@@ -109,7 +109,9 @@ TEST_CASE("steps of a task are tasks of a smaller Q tile, one after the other") 
                   .add_permille = random.between(0, 3'000),
                   .latency = random.between(0, 5),
                   .congestion = random.between(0, 40),
-                  .spread = random.between(0, 9)};
+                  .spread = random.between(0, 9),
+                  .dip = 90,
+                  .dip_loss = random.between(0, 45)};
     Timing whole{.model = Model::overlap,
                  .compute = 60,
                  .reduce = 36,

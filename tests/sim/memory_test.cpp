@@ -2,7 +2,7 @@
 
 #include "schedules/schedule.hpp"
 #include "schedules/search/evaluate.hpp"
-#include "sim/congestion.hpp"
+#include "sim/load.hpp"
 #include "sim/spread.hpp"
 #include "sim/tile_cache.hpp"
 #include "sim/timeline.hpp"
@@ -127,11 +127,11 @@ TEST_CASE("a reduction counts for a cycle, and SMs at most") {
   timing.memory = Memory{.congestion = 1'000};
   const Problem problem = make_problem(make_mask("full"), {1, 1}, {}, 1, 4);
   const auto delays = [&](const Timing& of) {
-    Congestion congestion(of, problem);
-    std::vector<Ticks> found = {congestion.delay()};
+    Load load(of, problem);
+    std::vector<Ticks> found = {load.held_up()};
     for (const Ticks turn : {0, 0, 9, 10, 10, 10, 19, 20, 40}) {
-      congestion.add(turn);
-      found.push_back(congestion.delay());
+      load.add(turn);
+      found.push_back(load.held_up());
     }
     return found;
   };
@@ -144,6 +144,53 @@ TEST_CASE("a reduction counts for a cycle, and SMs at most") {
         std::vector<Ticks>{0, 500, 1'000, 500, 1'000, 1'000, 1'000, 500, 1'000, 500});
   timing.memory->congestion = 0;
   CHECK(delays(timing) == std::vector<Ticks>(10, 0));
+}
+
+TEST_CASE("in a dip compute phases are longer the more than half of the SMs reduce") {
+  // Of 100 ticks of a dip 20 are lost: what takes 80 at a steady clock takes a quarter longer, 9
+  // ticks by 2, if all four SMs reduce, and by half of that if three do.
+  Timing timing{.compute = 7, .reduce = 3};
+  timing.memory = Memory{.dip = 100, .dip_loss = 20};
+  const Problem problem = make_problem(make_mask("full"), {1, 1}, {}, 1, 4);
+  Load load(timing, problem);
+  std::vector<Ticks> found = {load.slowed_by(9)};
+  for (const Ticks turn : {0, 0, 9, 9, 9, 19}) {
+    load.add(turn);
+    found.push_back(load.slowed_by(9));
+  }
+  CHECK(found == std::vector<Ticks>{0, 0, 0, 1, 2, 2, 0});
+  CHECK(load.dips(99));
+  CHECK_FALSE(load.dips(100));
+  CHECK(load.held_up() == 0);
+  // The longest phase of the longest dip does not overflow, and is at most twice as long.
+  timing.memory->dip = Ticks{1} << 60;
+  timing.memory->dip_loss = timing.memory->dip / 2;
+  timing.residency = 1;
+  Load long_dip(timing, problem);
+  long_dip.add(0);
+  CHECK(long_dip.slowed_by(Ticks{1} << 58) == Ticks{1} << 58);
+  timing.memory->dip_loss = 0;
+  CHECK_FALSE(Load(timing, problem).dips(0));
+}
+
+TEST_CASE("a dip slows what begins in it: worked by hand") {
+  // One SM, so that it is all of them, and one chain of six tasks, c = 10 and r = 2 one after the
+  // other: the first phase begins before anything is reduced. Of 40 ticks 8 are lost: what begins
+  // before is a quarter longer, and what begins at 12, 26 and 40 or later is 12, 12 and 10.
+  const Problem problem = make_problem(make_mask("full"), {6, 1}, {}, 1, 1);
+  const Table table = schedules::build(schedules::select("spt"), problem);
+  Timing timing{.compute = 10, .reduce = 2};
+  timing.memory = Memory{.l2 = 1, .rate = 1, .dip = 40, .dip_loss = 8};
+  const Simulation simulation = simulate_with_memory(table, timing);
+  CHECK(simulation.compute_start == std::vector<Ticks>{0, 12, 26, 40, 52, 64});
+  CHECK(simulation.compute_longer == std::vector<Ticks>{0, 2, 2, 0, 0, 0});
+  CHECK(simulation.makespan == 76);
+  // What is drawn of it is as it was played.
+  const Timeline drawn = timeline(table, timing, simulation, {});
+  const auto computes = std::ranges::count_if(drawn.intervals, [](const Interval& interval) {
+    return interval.phase == Phase::compute && interval.end - interval.start == 12;
+  });
+  CHECK(computes == 2);
 }
 
 TEST_CASE("what chance adds to hand-overs halves as it should: worked by hand") {
@@ -373,7 +420,12 @@ Remembering table_with_memory(test::Random& random, int tiles, Dispatch dispatch
                               .latency = random.chance(2) ? random.between(0, 9) : 0,
                               .congestion = random.chance(2) ? random.between(0, 40) : 0,
                               .spread = random.chance(2) ? random.between(0, 9) : 0,
+                              .dip = random.chance(3) ? 0 : random.between(0, 300),
                               .draw = random.between(0, kMemoryDraws - 1)};
+  if (random.chance(2)) {
+    const Ticks dip = made.timing.memory->dip;
+    made.timing.memory->dip_loss = random.between(dip / 4, dip / 2);
+  }
   return made;
 }
 
@@ -400,6 +452,7 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
     timing.reduce += random.chance(3) ? 20 : 0;
     timing.memory->tile = {};
     timing.memory->latency = timing.memory->congestion = timing.memory->spread = 0;
+    timing.memory->dip_loss = 0;
     const Simulation simulation = simulate(table, timing);
     if (!simulation.complete) continue;
     CAPTURE(round);
@@ -420,6 +473,7 @@ TEST_CASE("with tiles of no bytes a table is played as the simulator plays it") 
 TEST_CASE("with a memory phases last as long and reductions begin no earlier") {
   test::Random random(73);
   std::int64_t waited = 0;
+  std::int64_t slowed = 0;
   for (int round = 0; round < 1'000; ++round) {
     auto [table, timing] = table_with_memory(random, 6, Dispatch::static_);
     timing.residency = 0;
@@ -440,8 +494,13 @@ TEST_CASE("with a memory phases last as long and reductions begin no earlier") {
         sum += each.phase == phase ? each.end - each.start : 0;
       return sum;
     };
-    for (const Phase phase : {Phase::launch, Phase::compute, Phase::reduce, Phase::epilogue})
+    for (const Phase phase : {Phase::launch, Phase::reduce, Phase::epilogue})
       REQUIRE(lasts(with, phase) == lasts(without, phase));
+    Ticks longer = 0;
+    for (const Ticks ticks : with.compute_longer)
+      longer += ticks;
+    slowed += longer > 0 ? 1 : 0;
+    REQUIRE(lasts(with, Phase::compute) == lasts(without, Phase::compute) + longer);
     waited += lasts(with, Phase::wait) > lasts(without, Phase::wait) ? 1 : 0;
     Ticks last = 0;
     for (const Interval& each : timeline(table, timing, with).intervals)
@@ -449,6 +508,7 @@ TEST_CASE("with a memory phases last as long and reductions begin no earlier") {
     if (timing.reduce > 0 && with.reduce_kv_start.empty()) REQUIRE(last == with.last_reduction);
   }
   CHECK(waited > 300);
+  CHECK(slowed > 30);
 }
 
 TEST_CASE("the cache of tiles is what a row of them is, and the search's makespan the same") {

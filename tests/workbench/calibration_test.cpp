@@ -365,23 +365,31 @@ TEST_CASE("one run of one task is enough, and its values are those that it shows
   CHECK_THROWS_AS(calibrate(evidence_of({}, Model::chain)), ContractViolation);
 }
 
-/// A run in which hand-overs take longer the more SMs reduce.
+/// A run in which hand-overs take longer the more SMs reduce, and compute phases while the clock
+/// dips.
 CalibrationRun congested_run(const Table& table, const Timing& timing) {
   const sim::Simulation played = sim::simulate_with_memory(table, timing);
   CalibrationRun made{.table = table, .run = {}, .q_elements = 1};
+  Ticks lost = 0;
   for (Lane lane{0}; lane.value < table.lanes(); ++lane) {
     for (std::int64_t slot = table.begin_of(lane); slot < table.end_of(lane); ++slot) {
       const Ticks computes = played.compute_start[slot];
       const Ticks launch = table.begins_chain(lane, slot) ? timing.launch : 0;
+      const Ticks longer = played.compute_longer.empty() ? 0 : played.compute_longer[slot];
       const Ticks turn = played.reduce_start[slot];
+      lost += longer;
       made.run.times.push_back(
           {.compute_start = computes - launch,
-           .compute_end = computes + timing.compute_of(table.problem, table.slots[slot].task),
+           .compute_end =
+               computes + timing.compute_of(table.problem, table.slots[slot].task) + longer,
            .turn = turn,
            .reduce_end = turn + timing.reduce});
     }
     made.run.lane_sms.push_back(played.lanes[lane].sm);
   }
+  made.run.dip = {.ns = timing.memory->dip,
+                  .lost_ns = lost / table.problem.sms,
+                  .known = played.makespan >= 2 * timing.memory->dip};
   made.run.elapsed_ns = played.makespan;
   return made;
 }
@@ -439,6 +447,40 @@ TEST_CASE("what chance adds to hand-overs is found, and told from their latency"
     for (CalibrationRun& run : runs)
       run.q_elements = 0;  // a kernel that spins
     CHECK_FALSE(calibrate(evidence_of(runs, Model::overlap)).times.spread.has_value());
+  }
+}
+
+TEST_CASE("how the clock dips is found by what busy runs lose in it, and phases without it") {
+  Timing timing = kOverlap;
+  timing.memory = Memory{.l2 = 1, .rate = 1, .congestion = 300};
+  timing.memory->dip = 20 * timing.compute;
+  for (const Ticks loss : {timing.memory->dip / 20, timing.memory->dip / 8}) {
+    timing.memory->dip_loss = loss;
+    std::vector<CalibrationRun> runs = congested_runs(timing);
+    const Calibration found = calibrate(evidence_of(runs, Model::overlap));
+    REQUIRE(found.times.dip.has_value());
+    REQUIRE(found.times.dip_loss.has_value());
+    CAPTURE(loss, found.times.dip_loss->value, found.times.compute.value,
+            found.times.fit.median_ppm);
+    CHECK(found.times.dip->value == timing.memory->dip);
+    // Less than it is, as at first there is nobody who reduces.
+    CHECK(std::abs(found.times.dip_loss->value - loss) <= loss / 4);
+    CHECK(std::abs(found.times.compute.value - timing.compute) <= timing.compute / 100);
+    CHECK(found.times.fit.median_ppm < 5'000);
+    // Runs too short to tell say nothing, nor do those that leave a third of the SMs idle.
+    std::vector<CalibrationRun> others = runs;
+    for (CalibrationRun& run : others)
+      run.run.dip.known = false;
+    CHECK_FALSE(evidence_of(others, Model::overlap).shown.dip.has_value());
+    others = runs;
+    for (CalibrationRun& run : others) {
+      for (std::size_t task = 0; task < run.run.times.size(); task += 3)
+        run.run.times[task].turn += timing.memory->dip;
+    }
+    CHECK_FALSE(evidence_of(others, Model::overlap).shown.dip.has_value());
+    for (CalibrationRun& run : runs)
+      run.q_elements = 0;  // a kernel that spins
+    CHECK_FALSE(evidence_of(runs, Model::overlap).shown.dip_loss.has_value());
   }
 }
 

@@ -41,6 +41,8 @@ TEST_CASE("a timing comes back from JSON as it was") {
                                    .latency = random.between(0, 3),
                                    .congestion = random.between(0, 3),
                                    .spread = random.between(0, 3),
+                                   .dip = random.between(6, 9),
+                                   .dip_loss = random.between(0, 3),
                                    .draw = random.between(0, 2)};
     }
     const std::string text = model_json(problem, model).text();
@@ -163,6 +165,28 @@ TEST_CASE("a profile's congestion is of its device's SMs, of which a problem may
   CHECK(congestion(100) == 0);
 }
 
+TEST_CASE("the clock dips less where fewer SMs are busy, and not where half of them are") {
+  const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
+  KernelTimes times{.key = key, .compute = {.value = 9}};
+  times.dip = MeasuredNs{.value = 5'000};
+  times.dip_loss = MeasuredNs{.value = 400};
+  Machine machine;
+  machine.sms = 100;
+  machine.kernels = {times};
+  machine.memory = DeviceMemory{.l2_bytes = 1, .bytes_per_ns = 1};
+  const auto memory = [&](std::int64_t sms) {
+    const Problem problem = make_problem(make_mask("full"), {256, 256}, {64, 128}, 1, sms);
+    return *time_model_of({.kernel = key, .machine = machine}, problem).timing.memory;
+  };
+  CHECK(memory(100).dip == 5'000);
+  CHECK(memory(100).dip_loss == 400);
+  CHECK(memory(400).dip_loss == 400);
+  CHECK(memory(75).dip_loss == 200);
+  CHECK(memory(51).dip_loss == 8);
+  CHECK(memory(50).dip_loss == 0);
+  CHECK(memory(1).dip_loss == 0);
+}
+
 TEST_CASE("what chance adds to hand-overs is in their latency where no memory is modelled") {
   const KernelKey key{.kernel = "hopper", .dtype = "bf16", .head_dim = 64, .tile = {64, 128}};
   KernelTimes times{.key = key, .compute = {.value = 9}, .latency = {.value = 700}};
@@ -201,6 +225,8 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK_THROWS_AS(memory({.congestion = 5}), Error);
   CHECK_THROWS_AS(memory({.spread = 5}), Error);
   CHECK_THROWS_AS(memory({.draw = 5}), Error);
+  CHECK_THROWS_AS(memory({.dip = 5}), Error);
+  CHECK_THROWS_AS(memory({.dip_loss = 5}), Error);
   CHECK_THROWS_AS(memory({.memory_latency = 5}), Error);
   CHECK_THROWS_AS(memory({.add_permille = 5}), Error);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .add_permille = 9})->add_permille == 9);
@@ -209,6 +235,8 @@ TEST_CASE("a memory is modelled where both its size and its rate are given") {
   CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9})->draw == 0);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .spread = 9, .draw = 63})->draw == 63);
   CHECK(memory({.l2 = 5, .bandwidth = 7, .memory_latency = 9})->latency == 9);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .dip = 9, .dip_loss = 4})->dip == 9);
+  CHECK(memory({.l2 = 5, .bandwidth = 7, .dip = 9, .dip_loss = 4})->dip_loss == 4);
   const auto both = memory({.l2 = 5, .bandwidth = 7});
   REQUIRE(both.has_value());
   CHECK(both->l2 == 5);

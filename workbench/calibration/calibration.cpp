@@ -69,10 +69,12 @@ KernelTimes with_halves(const Evidence& evidence, Ticks halves) {
   return times;
 }
 
-/// The kernel's timing model, with nothing of a memory but what it does to hand-overs.
+/// The kernel's timing model, with nothing of a memory but what it does to hand-overs and the
+/// clock.
 Timing timing_of(const KernelTimes& times) {
   const Timing timing = times.timing({.l2 = 1, .rate = 1});
-  const bool varies = timing.memory->congestion > 0 || timing.memory->spread > 0;
+  const Memory& memory = *timing.memory;
+  const bool varies = memory.congestion > 0 || memory.spread > 0 || memory.dip_loss > 0;
   return varies ? timing : times.timing();
 }
 
@@ -82,8 +84,10 @@ struct Simulated {
   Ticks tail = {};  ///< from there to the end of the last epilogue
 };
 
-Simulated simulated(const Table& table, const Timing& timing) {
+/// A table on so many of a device's SMs as it has.
+Simulated simulated(const Table& table, Timing timing, std::int32_t all_sms) {
   if (timing.memory) {
+    timing.memory->dip_loss = lost_on(timing.memory->dip_loss, table.problem.sms, all_sms);
     const sim::MemoryPlay play = sim::play_memory(table, timing);
     return {.span = play.last_reduction, .tail = play.makespan - play.last_reduction};
   }
@@ -91,6 +95,14 @@ Simulated simulated(const Table& table, const Timing& timing) {
   STAGGER_EXPECTS(simulation.complete);
   return {.span = simulation.last_reduction,
           .tail = simulation.makespan - simulation.last_reduction};
+}
+
+/// The SMs of the device: those of the table that has the most.
+std::int32_t all_sms_of(const std::vector<TimedTable>& tables) {
+  std::int32_t most = 1;
+  for (const TimedTable& timed : tables)
+    most = std::max(most, timed.table.problem.sms);
+  return most;
 }
 
 /// What a chain's reduction into dK and dV takes, behind hand-overs as the other phases have them:
@@ -108,7 +120,8 @@ MeasuredNs start_of(const std::vector<TimedTable>& tables, const KernelTimes& ti
   const Timing timing = timing_of(times);
   Samples starts;
   for (const TimedTable& timed : tables) {
-    starts.push_back(timed.whole - timed.span - simulated(timed.table, timing).tail -
+    starts.push_back(timed.whole - timed.span -
+                     simulated(timed.table, timing, all_sms_of(tables)).tail -
                      times.passes_ns(timed.q_elements));
   }
   return value_of(std::move(starts));
@@ -117,7 +130,10 @@ MeasuredNs start_of(const std::vector<TimedTable>& tables, const KernelTimes& ti
 class Refinement {
  public:
   Refinement(const std::vector<TimedTable>& tables, KernelTimes& times)
-      : times_(times), tables_(telling(tables)), predicted_(tables_.size()) {
+      : times_(times),
+        tables_(telling(tables)),
+        all_sms_(all_sms_of(tables)),
+        predicted_(tables_.size()) {
     // In the overlap model a reduction ends when its slot is free, in a kernel when its additions
     // are performed, which may be later: how the two divide a hand-over no sample shows.
     trades_ = times.model == Model::overlap && std::ranges::any_of(tables, &TimedTable::tells);
@@ -226,7 +242,7 @@ class Refinement {
       tasks += std::ssize(timed->table.slots);
     const auto work = [&] {
       for (std::size_t run = next++; run < tables_.size(); run = next++)
-        predicted_[run] = simulated(tables_[run]->table, timing).span;
+        predicted_[run] = simulated(tables_[run]->table, timing, all_sms_).span;
     };
     std::vector<std::future<void>> threads;
     for (unsigned thread = 1; thread < std::thread::hardware_concurrency(); ++thread)
@@ -238,6 +254,7 @@ class Refinement {
 
   KernelTimes& times_;
   std::vector<const TimedTable*> tables_;  ///< those that tell
+  std::int32_t all_sms_;                   ///< of the device
   std::vector<Ticks> predicted_;           ///< of each
   bool trades_ = false;  ///< whether reductions and hand-overs are told apart by runs
   std::vector<Value> values_;
@@ -264,7 +281,8 @@ std::vector<Residual> residuals_of(const std::vector<TimedTable>& tables,
   std::vector<Residual> residuals;
   residuals.reserve(tables.size());
   for (const TimedTable& timed : tables) {
-    residuals.push_back({.measured = timed.span, .predicted = simulated(timed.table, timing).span});
+    residuals.push_back({.measured = timed.span,
+                         .predicted = simulated(timed.table, timing, all_sms_of(tables)).span});
   }
   return residuals;
 }

@@ -11,6 +11,9 @@
 //   spread           how far apart the quartiles of hand-overs are at one load, as they are by the
 //                    mean of what chance adds (sim/spread.hpp): of thirds by the load the middle
 //                    one. Not of a kernel that spins
+//   dip, dip_loss    how long the clock dips, and what that costs SMs that all reduce as often as
+//                    they can: of runs in which three quarters of that and more do, by how much
+//                    more than half. Not of a kernel that spins
 //   launch           what the first compute phase of a chain takes longer than others
 //   epilogue         the gap between two chains of an SM beyond the gap between two tasks
 //   passes_per_mi    what the passes before and after the kernel take longer in one run than in
@@ -209,6 +212,39 @@ class DirectFit {
   KernelTimes times_;
 };
 
+/// How many thousandths of the most that its SMs can a run reduces while its clock dips, in cycles
+/// of the kernel's.
+std::int64_t load_in_dip(const CalibrationRun& run, Ticks cycle) {
+  const gpu::ClockDip& dip = run.run.dip;
+  const auto reduced = std::ranges::count_if(run.run.times, [&](const gpu::TaskTimes& times) {
+    return times.reduce_end >= 0 && times.turn < dip.ns;
+  });
+  const double most = static_cast<double>(dip.ns) * run.table.problem.sms;
+  return std::llround(std::min(1.0, static_cast<double>(reduced * cycle) / most) * gpu::kFullLoad);
+}
+
+/// How the clock dips under a kernel, if its runs tell.
+void add_dip(const std::vector<CalibrationRun>& runs, KernelTimes& times) {
+  constexpr std::int64_t kLeastLoad = 3 * gpu::kFullLoad / 4;
+  const Ticks cycle = times.timing().cycle();
+  std::int32_t all_sms = 0;
+  for (const CalibrationRun& run : runs)
+    all_sms = std::max(all_sms, run.table.problem.sms);
+  Samples lengths;
+  Samples losses;
+  for (const CalibrationRun& run : runs) {
+    if (!run.run.dip.known || run.run.dip.ns == 0) continue;
+    if (run.mode != gpu::Mode::deterministic || run.table.problem.sms < all_sms) continue;
+    const std::int64_t load = load_in_dip(run, cycle);
+    if (load < kLeastLoad) continue;
+    lengths.push_back(run.run.dip.ns);
+    losses.push_back(run.run.dip.lost_ns * gpu::kFullLoad / (2 * load - gpu::kFullLoad));
+  }
+  if (lengths.empty()) return;
+  times.dip = value_of(std::move(lengths));
+  times.dip_loss = value_of(std::move(losses));
+}
+
 /// What passes take that grows with the elements. What they take of any problem, such as their
 /// launches, is in every run and so in no difference; it goes to `start`.
 std::optional<MeasuredNs> passes_of(const std::vector<TimedTable>& tables) {
@@ -252,6 +288,7 @@ Evidence evidence_of(const std::vector<CalibrationRun>& runs, Model model, std::
   STAGGER_EXPECTS(std::ranges::any_of(runs, counts));
   Evidence evidence;
   evidence.shown = DirectFit(runs, model, steps).run(moves(runs));
+  if (moves(runs)) add_dip(runs, evidence.shown);
   evidence.tables = timed_tables(runs);
   evidence.shown.passes_per_mi = passes_of(evidence.tables);
   const gpu::PhaseSamples parts = samples_of(runs, model, tells_parts);

@@ -26,7 +26,8 @@ Timing scaled(const Timing& timing, Ticks factor) {
     for (std::int64_t* bytes : {&units.memory->l2, &tile.q, &tile.dq, &tile.kv, &tile.gradient})
       *bytes = times(*bytes, factor);
     for (std::int64_t* duration :
-         {&units.memory->latency, &units.memory->congestion, &units.memory->spread})
+         {&units.memory->latency, &units.memory->congestion, &units.memory->spread,
+          &units.memory->dip, &units.memory->dip_loss})
       *duration = times(*duration, factor);
   }
   for (Ticks* duration : {&units.compute, &units.reduce, &units.latency, &units.launch,
