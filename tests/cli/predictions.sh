@@ -55,9 +55,9 @@ judged problems_128.jsonl "" '"seq_q": \(512\|576\|640\),' \
   'runs==67' 'median_ppm<=14000' 'worst_ppm<=50000' 'whole_median_ppm<=16000' \
   'whole_worst_ppm<=50000' 'misranked==0' 'whole_misranked==0'
 judged speed.jsonl "" '"seq_q": 512,' \
-  'runs==118' 'median_ppm<=9000' 'worst_ppm<=65000' 'misranked==0' 'whole_misranked<=1'
+  'runs==118' 'median_ppm<=9500' 'worst_ppm<=66000' 'misranked==0' 'whole_misranked<=1'
 judged speed_other.jsonl "" '"seq_q": 512,' \
-  'runs==70' 'median_ppm<=7000' 'worst_ppm<=50000' 'misranked==0' 'whole_misranked<=1'
+  'runs==70' 'median_ppm<=9000' 'worst_ppm<=38000' 'misranked==0' 'whole_misranked<=1'
 # The committed document of all of them is what is predicted now.
 [ -n "${STAGGER_SANITIZED:-}" ] || "$source_dir/scripts/predictions.py" --stagger "$stagger" --check \
   --only '^(swizzles|tiles|speed_other|groups_ordered|groups_h100)$' || fail "predictions.json is out of date"
@@ -65,10 +65,10 @@ judged speed_other.jsonl "" '"seq_q": 512,' \
 h100="--machine $source_dir/configs/machines/h100.json --summary"
 results windows_h100.jsonl '"seq_q": \(1024\|2048\|4096\),' '"seq_q": 1024,'
 expect 0 "runs: median error" predict "$work/windows_h100.jsonl" $h100 $(exactly 'runs==66' \
-  'median_ppm<=22000' 'worst_ppm<=132000' 'in_l2_runs==64' 'in_l2_worst_ppm<=132000' \
-  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<0' 'beyond_l2_worst_ppm<=40000' \
+  'median_ppm<=20000' 'worst_ppm<=126000' 'in_l2_runs==64' 'in_l2_worst_ppm<=126000' \
+  'beyond_l2_runs==2' 'beyond_l2_mean_ppm<5000' 'beyond_l2_worst_ppm<=12000' \
   'whole_in_l2_runs==64' 'whole_beyond_l2_runs==2')
-[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 0.9 %, worst 0.9 %, mean -0.1 %" \
+[ -n "${STAGGER_SANITIZED:-}" ] || expect 0 "dQ beyond L2: 2 runs, median error 1.0 %, worst 1.0 %, mean +0.2 %" \
   predict "$work/windows_h100.jsonl" $h100
 # What no run has has no errors to be held to.
 head -1 "$work/grid.jsonl" >"$work/one.jsonl"

@@ -457,7 +457,13 @@ TEST_CASE("how the clock dips is found by what busy runs lose in it, and phases 
   for (const Ticks loss : {timing.memory->dip / 20, timing.memory->dip / 8}) {
     timing.memory->dip_loss = loss;
     std::vector<CalibrationRun> runs = congested_runs(timing);
+    Timing steady = timing;
+    steady.memory->dip_loss = 0;
+    const Problem half = make_problem(make_mask("full"), {1'024, 1'024}, {64, 128}, 8, 8);
+    runs.push_back(congested_run(schedules::build(schedules::select("shift"), half), steady));
     const Calibration found = calibrate(evidence_of(runs, Model::overlap));
+    const Residual& on_half = found.residuals.back();
+    CHECK(std::abs(on_half.predicted - on_half.measured) <= on_half.measured / 100);
     REQUIRE(found.times.dip.has_value());
     REQUIRE(found.times.dip_loss.has_value());
     CAPTURE(loss, found.times.dip_loss->value, found.times.compute.value,
