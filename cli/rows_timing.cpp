@@ -236,7 +236,7 @@ std::vector<OptionRow> rows_behind_phases() {
        .needs = "l2 machine"},
       {.name = "dip-loss",
        .metavar = "TICKS",
-       .meaning = "what of that is lost where all SMs do, half of it at most",
+       .meaning = "what is lost of that where all SMs reduce, half of it at most",
        .target = &Options::dip_loss,
        .commands = kOnProblems,
        .group = kGroup,

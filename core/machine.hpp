@@ -62,10 +62,10 @@ struct KernelTimes {
   /// What a hand-over takes longer by chance, in the mean; absent: not measured, `latency` is that
   /// of a typical one.
   std::optional<MeasuredNs> spread = std::nullopt;
-  /// How long after its begin the clock dips of a kernel that makes all SMs of the device compute
-  /// at once; absent: not measured.
+  /// How long after its begin the clock dips of a kernel that makes all SMs of the device reduce as
+  /// often as they can; absent: not measured.
   std::optional<MeasuredNs> dip = std::nullopt;
-  /// What of that those SMs lose; absent: not measured.
+  /// What of that those SMs lose, at most half; absent: not measured.
   std::optional<MeasuredNs> dip_loss = std::nullopt;
   MeasuredNs launch = {};
   MeasuredNs epilogue = {};

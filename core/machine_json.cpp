@@ -115,6 +115,9 @@ KernelTimes read_kernel_times(const JsonValue& entry) {
   if (ns.has("spread")) times.spread = read_measured(ns.at("spread"));
   if (ns.has("dip")) times.dip = read_measured(ns.at("dip"));
   if (ns.has("dip_loss")) times.dip_loss = read_measured(ns.at("dip_loss"));
+  if (times.dip_loss && times.dip_loss->value > times.dip.value_or(MeasuredNs{}).value / 2) {
+    ns.at("dip_loss").reject("at most half of `dip` can be lost");
+  }
   times.launch = read_measured(ns.at("launch"));
   times.epilogue = read_measured(ns.at("epilogue"));
   if (ns.has("reduce_kv")) times.reduce_kv = read_measured(ns.at("reduce_kv"));

@@ -45,11 +45,10 @@ struct Memory {
   std::int64_t congestion = 0;
   /// Ticks that a hand-over takes longer by chance, in the mean, >= 0.
   std::int64_t spread = 0;
-  /// Ticks from a kernel's begin on for which its clock dips if it makes a whole device busy at
-  /// once,
-  /// >= 0.
+  /// Ticks from a kernel's begin on for which its clock dips if it makes more than half of a device
+  /// reduce at once, >= 0.
   std::int64_t dip = 0;
-  /// Ticks of them that are lost by SMs that all compute without a pause, 0 to dip / 2.
+  /// Ticks of them that are lost by SMs that all reduce as often as they can, 0 to dip / 2.
   std::int64_t dip_loss = 0;
   /// Which of kMemoryDraws sequences that chance is drawn from, 0 to kMemoryDraws - 1.
   std::int64_t draw = 0;
@@ -60,8 +59,9 @@ struct Memory {
   friend bool operator==(const Memory&, const Memory&) = default;
 };
 
-/// What SMs lose in a dip that are `sms` of a device's `all`, of what all of them lose: nothing if
-/// they are no more than half, as they ask too little of it.
+/// What SMs lose in a dip that are `sms` of a device's `all`, of what all of them lose, while they
+/// all reduce: nothing if they are no more than half of it. What fewer of them lose is in
+/// proportion to that.
 [[nodiscard]] constexpr std::int64_t lost_on(std::int64_t dip_loss, std::int32_t sms,
                                              std::int32_t all) {
   return sms >= all ? dip_loss : dip_loss * std::max(0, 2 * sms - all) / all;

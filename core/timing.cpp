@@ -126,7 +126,9 @@ void check_timing(const Timing& timing, const Problem& problem) {
     throw Error(ErrorKind::usage, "add-permille must be 0 to " + std::to_string(kMostAddPermille));
   }
   if (memory.dip_loss > memory.dip / 2) {
-    throw Error(ErrorKind::usage, "dip-loss must be at most half of dip");
+    throw Error(ErrorKind::usage, "dip-loss must be at most half of dip: it is " +
+                                      std::to_string(memory.dip_loss) + " of " +
+                                      std::to_string(memory.dip));
   }
   if (timing.memory) check_traffic(memory, problem);
 }

@@ -18,6 +18,7 @@ import sys
 
 from bench_gpu import HIDDEN, SMS, TOKENS, device_line
 
+SEARCHING = ["windowed", "balanced", "optimal"]
 MODES = ["deterministic", "atomic"]
 
 
@@ -27,8 +28,8 @@ def kernel_us(args, row, table, mode):
                "--head-dim", row["head_dim"], "--mask", row["mask"], "--seq", row["seqlen"],
                "--tile-q", table["tile_q"], "--tile-kv", 128, "--sms", SMS,
                "--heads", TOKENS // row["seqlen"] * (HIDDEN // row["head_dim"]),
-               "--schedule", table["table"], "--machine", args.machine, "--mode", mode, "--repeat", 1,
-               "--reference", "none", "--json"]
+               "--schedule", table["table"], "--machine", args.machine, "--mode", mode,
+               "--repeat", 1, "--reference", "none", "--json"]
     if mode == "deterministic":
         command.append("--no-partials")
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
@@ -40,9 +41,10 @@ def kernel_us(args, row, table, mode):
 
 def compared(args, row):
     """What was found and the best of the others that do not search, each in both modes."""
+    optimum = row["optimum"]
     found = next(each for each in row["schedules"]
-                 if (each["name"], each["tile_q"]) == tuple(row["optimum"].values()))
-    others = [each for each in row["schedules"] if not each["table"].startswith("windowed")]
+                 if all(each[key] == optimum[key] for key in ("name", "tile_q")))
+    others = [each for each in row["schedules"] if each["name"] not in SEARCHING]
     tables = {"found": found, "other": min(others, key=lambda each: each["ms"])}
     us = {(which, mode): [] for which in tables for mode in MODES}
     for _ in range(args.rounds):

@@ -30,9 +30,9 @@ DOCUMENT = RESULTS / "predictions.json"
 MACHINES = {"NVIDIA H200": "h200", "NVIDIA H100 80GB HBM3": "h100"}
 FAR = 0.1  #: what is further off is named
 #: Files whose runs are of the kernel as it is: before 2026-11-29 masked tiles took longer.
-OF_TODAY = {"groups_few", "problems_128", "problems_dip", "problems_few", "problems_more", "problems_other",
-            "random_128", "random_again", "random_dip", "random_long", "random_more", "rings", "speed",
-            "speed_other", "swizzles", "tiles_small"}
+OF_TODAY = {"groups_few", "problems_128", "problems_dip", "problems_few", "problems_more",
+            "problems_other", "random_128", "random_again", "random_dip", "random_long",
+            "random_more", "rings", "speed", "speed_other", "swizzles", "tiles_small"}
 
 
 def errors_of(errors):

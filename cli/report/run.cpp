@@ -248,7 +248,7 @@ class RunReport {
       line("", fmt::format("a hand-over that was waited for took {} (median)",
                            unit_of_ns(hand_over).text(hand_over)));
     }
-    if (const gpu::ClockDip& dip = execution_.runs->run.dip; dip.lost_ns > 0) {
+    if (const gpu::ClockDip& dip = execution_.runs->run.dip; dip.ns > 0 && dip.lost_ns > 0) {
       line("",
            fmt::format("the clock dipped for the first {}: {} lost",
                        unit_of_ns(dip.ns).text(dip.ns), unit_of_ns(dip.lost_ns).text(dip.lost_ns)));

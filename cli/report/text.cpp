@@ -200,7 +200,7 @@ class Report {
     }
     if (model.dip_loss > 0) {
       more("the clock dips for " + unit_.text(model.dip) + ": up to " + unit_.text(model.dip_loss) +
-           " are lost the more SMs reduce");
+           " are lost, the more SMs reduce the more");
     }
   }
 

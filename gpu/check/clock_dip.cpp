@@ -11,6 +11,7 @@ namespace stagger::gpu {
 namespace {
 
 constexpr std::int64_t kSteadyFromNs = 250'000;
+constexpr std::int64_t kSteadyUntilNs = 650'000;  ///< later the clock may fall for other reasons
 constexpr std::int64_t kLeastSteadyNs = 100'000;
 
 /// What an SM lost, and when: `moment` is the sum of losses times when they were.
@@ -21,11 +22,14 @@ struct Loss {
 
 /// Adds what an SM lost until its clock was steady; false if its readings do not say.
 bool add_loss(std::span<const ClockReading> readings, Loss& loss) {
-  const auto steady = std::ranges::find_if(readings, [&](const ClockReading& reading) {
-    return reading.ns - readings.front().ns >= kSteadyFromNs;
-  });
+  const auto from = [&](std::int64_t ns) {
+    return std::ranges::find_if(readings, [&](const ClockReading& reading) {
+      return reading.ns - readings.front().ns >= ns;
+    });
+  };
+  const auto steady = from(kSteadyFromNs);
   if (steady == readings.end()) return false;
-  const ClockReading& last = readings.back();
+  const ClockReading& last = *(from(kSteadyUntilNs) - 1);
   if (last.ns - steady->ns < kLeastSteadyNs || last.cycles <= steady->cycles) return false;
   const double ns_per_cycle =
       static_cast<double>(last.ns - steady->ns) / static_cast<double>(last.cycles - steady->cycles);

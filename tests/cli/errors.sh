@@ -153,8 +153,8 @@ expect 0 "longer by chance, in the mean, draw 5" analyze --n 4 --schedule spt --
 expect 2 "latency 0, memory-latency 4611686018427387904 and" analyze --n 4 --schedule windowed --l2 9 --bandwidth 9 --memory-latency 4611686018427387904
 expect 2 "means nothing without --dip or --machine" analyze --n 4 --schedule spt --dip-loss 4
 expect 2 "means nothing without --l2 or --machine" analyze --n 4 --schedule spt --dip 4
-expect 2 "dip-loss must be at most half of dip" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --dip 4 --dip-loss 3
-expect 0 "the clock dips for 40 ticks: up to 9 ticks are lost" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --dip 40 --dip-loss 9
+expect 2 "dip-loss must be at most half of dip: it is 3 of 4" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --dip 4 --dip-loss 3
+expect 0 "the clock dips for 40 ticks: up to 9 ticks are lost, the more" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --dip 40 --dip-loss 9
 expect 2 "could exceed 2^60 ticks" analyze --n 4 --schedule spt --l2 9 --bandwidth 9 --compute 36028797018963968 --sms 16 --dip 40 --dip-loss 9
 
 # Nothing is lost or half written where a file cannot be.

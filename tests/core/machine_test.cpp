@@ -300,8 +300,11 @@ TEST_CASE("random profiles survive their file") {
       if (random.chance(2)) times.passes_per_mi = measured();
       if (random.chance(2)) times.congestion = measured();
       if (random.chance(2)) times.spread = measured();
-      if (random.chance(2)) times.dip = measured();
-      if (random.chance(2)) times.dip_loss = measured();
+      if (random.chance(2)) {
+        times.dip = measured();
+        times.dip_loss = measured();
+        times.dip_loss->value = std::min(times.dip_loss->value, times.dip->value / 2);
+      }
       put(machine, times);
     }
     CAPTURE(round);

@@ -473,6 +473,16 @@ TEST_CASE("how the clock dips is found by what busy runs lose in it, and phases 
     CHECK(std::abs(found.times.dip_loss->value - loss) <= loss / 4);
     CHECK(std::abs(found.times.compute.value - timing.compute) <= timing.compute / 100);
     CHECK(found.times.fit.median_ppm < 5'000);
+    // A run that did not dip counts, and so does one that seems to have lost all of it.
+    std::vector<CalibrationRun> mixed = runs;
+    for (std::size_t run = 0; run < mixed.size(); ++run) {
+      if (run % 8 != 0) mixed[run].run.dip = {.known = true};
+    }
+    CHECK(evidence_of(mixed, Model::overlap).shown.dip_loss.value().value == 0);
+    for (CalibrationRun& run : mixed)
+      run.run.dip = {.ns = timing.memory->dip, .lost_ns = timing.memory->dip, .known = true};
+    const KernelTimes shown = evidence_of(mixed, Model::overlap).shown;
+    CHECK(shown.dip_loss.value().value == timing.memory->dip / 2);
     // Runs too short to tell say nothing, nor do those that leave a third of the SMs idle.
     std::vector<CalibrationRun> others = runs;
     for (CalibrationRun& run : others)

@@ -97,7 +97,7 @@ Simulated simulated(const Table& table, Timing timing, std::int32_t all_sms) {
           .tail = simulation.makespan - simulation.last_reduction};
 }
 
-/// The SMs of the device: those of the table that has the most.
+/// The SMs of the device, all of which calibration's largest tables have.
 std::int32_t all_sms_of(const std::vector<TimedTable>& tables) {
   std::int32_t most = 1;
   for (const TimedTable& timed : tables)

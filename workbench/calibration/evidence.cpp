@@ -212,18 +212,19 @@ class DirectFit {
   KernelTimes times_;
 };
 
-/// How many thousandths of the most that its SMs can a run reduces while its clock dips, in cycles
-/// of the kernel's.
-std::int64_t load_in_dip(const CalibrationRun& run, Ticks cycle) {
-  const gpu::ClockDip& dip = run.run.dip;
+/// How many thousandths of the most that its SMs can a run reduces at first, while a clock dips, in
+/// cycles of the kernel's.
+std::int64_t load_at_first(const CalibrationRun& run, Ticks cycle) {
+  constexpr Ticks kUsualDip = 150'000;  ///< ns
+  const Ticks at_first = run.run.dip.ns > 0 ? run.run.dip.ns : kUsualDip;
   const auto reduced = std::ranges::count_if(run.run.times, [&](const gpu::TaskTimes& times) {
-    return times.reduce_end >= 0 && times.turn < dip.ns;
+    return times.reduce_end >= 0 && times.turn < at_first;
   });
-  const double most = static_cast<double>(dip.ns) * run.table.problem.sms;
+  const double most = static_cast<double>(at_first) * run.table.problem.sms;
   return std::llround(std::min(1.0, static_cast<double>(reduced * cycle) / most) * gpu::kFullLoad);
 }
 
-/// How the clock dips under a kernel, if its runs tell.
+/// How the clock dips under a kernel, if its runs tell. One that did not dip has no length.
 void add_dip(const std::vector<CalibrationRun>& runs, KernelTimes& times) {
   constexpr std::int64_t kLeastLoad = 3 * gpu::kFullLoad / 4;
   const Ticks cycle = times.timing().cycle();
@@ -233,16 +234,17 @@ void add_dip(const std::vector<CalibrationRun>& runs, KernelTimes& times) {
   Samples lengths;
   Samples losses;
   for (const CalibrationRun& run : runs) {
-    if (!run.run.dip.known || run.run.dip.ns == 0) continue;
-    if (run.mode != gpu::Mode::deterministic || run.table.problem.sms < all_sms) continue;
-    const std::int64_t load = load_in_dip(run, cycle);
+    if (!run.run.dip.known || run.mode != gpu::Mode::deterministic) continue;
+    if (run.table.problem.sms < all_sms) continue;
+    const std::int64_t load = load_at_first(run, cycle);
     if (load < kLeastLoad) continue;
-    lengths.push_back(run.run.dip.ns);
+    if (run.run.dip.ns > 0) lengths.push_back(run.run.dip.ns);
     losses.push_back(run.run.dip.lost_ns * gpu::kFullLoad / (2 * load - gpu::kFullLoad));
   }
   if (lengths.empty()) return;
   times.dip = value_of(std::move(lengths));
   times.dip_loss = value_of(std::move(losses));
+  times.dip_loss->value = std::min(times.dip_loss->value, times.dip->value / 2);
 }
 
 /// What passes take that grows with the elements. What they take of any problem, such as their
