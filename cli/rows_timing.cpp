@@ -44,6 +44,15 @@ OptionRow phase_row(const char* name, std::optional<Ticks> Options::*target, con
           .range = {.least = 0}};
 }
 
+/// A duration of the device's that a profile knows: none without it, or what it needs.
+OptionRow device_row(const char* name, std::optional<Ticks> Options::*target, const char* meaning,
+                     const char* needs) {
+  OptionRow row =
+      phase_row(name, target, meaning, "the profile's with --machine, else 0", kOnProblems);
+  row.needs = needs;
+  return row;
+}
+
 /// A phase that a profile knows, on a problem and in files, which have no profile.
 struct Phase {
   const char* name;
@@ -196,53 +205,21 @@ std::vector<OptionRow> rows_behind_phases() {
        .fallback = "the profile's with --machine, else 0",
        .range = {.least = 0, .most = kMostAddPermille},
        .needs = "l2 machine"},
-      {.name = "memory-latency",
-       .metavar = "TICKS",
-       .meaning = "from device memory's having moved a tile until it is there",
-       .target = &Options::memory_latency,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "the profile's with --machine, else 0",
-       .range = {.least = 0},
-       .needs = "l2 machine"},
-      {.name = "congestion",
-       .metavar = "TICKS",
-       .meaning = "what a hand-over takes longer than --latency while every SM reduces, in "
-                  "proportion while fewer do",
-       .target = &Options::congestion,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "the profile's with --machine, else 0",
-       .range = {.least = 0},
-       .needs = "l2 machine"},
-      {.name = "spread",
-       .metavar = "TICKS",
-       .meaning = "what a hand-over takes longer than --latency by chance, in the mean",
-       .target = &Options::spread,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "the profile's with --machine, else 0",
-       .range = {.least = 0},
-       .needs = "l2 machine"},
-      {.name = "dip",
-       .metavar = "TICKS",
-       .meaning = "from a kernel's begin on, how long its clock dips if it makes more than half of "
-                  "the SMs reduce at once",
-       .target = &Options::dip,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "the profile's with --machine, else 0",
-       .range = {.least = 0},
-       .needs = "l2 machine"},
-      {.name = "dip-loss",
-       .metavar = "TICKS",
-       .meaning = "what is lost of that where all SMs reduce, half of it at most",
-       .target = &Options::dip_loss,
-       .commands = kOnProblems,
-       .group = kGroup,
-       .fallback = "the profile's with --machine, else 0",
-       .range = {.least = 0},
-       .needs = "dip machine"},
+      device_row("memory-latency", &Options::memory_latency,
+                 "from device memory's having moved a tile until it is there", "l2 machine"),
+      device_row("congestion", &Options::congestion,
+                 "what a hand-over takes longer than --latency while every SM reduces, in "
+                 "proportion while fewer do",
+                 "l2 machine"),
+      device_row("spread", &Options::spread,
+                 "what a hand-over takes longer than --latency by chance, in the mean",
+                 "l2 machine"),
+      device_row("dip", &Options::dip,
+                 "from a kernel's begin on, how long its clock dips if it makes more than half of "
+                 "the SMs reduce at once",
+                 "l2 machine"),
+      device_row("dip-loss", &Options::dip_loss,
+                 "what is lost of that where all SMs reduce, half of it at most", "dip machine"),
       {.name = "draw",
        .metavar = "N",
        .meaning = "which of 64 sequences chance is drawn from: the same hand-overs with other luck",
